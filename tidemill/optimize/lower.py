@@ -1,0 +1,390 @@
+"""Logical plan to physical plan: where each operator runs and how rows get there.
+
+Stateless operators over a source run in the reader. A stateful operator runs in a stage and wants the rows of
+equal key in one shard: rows from a reader are exchanged, rows already there in the right shards stay, and
+others go round through the outlet (a loop) into the next micro-batch. So the Spark topology is the same for every plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from tidemill.plan import relations as r
+from tidemill.plan.aggregates import Aggregate, finish, parts
+from tidemill.plan.physical import Exchange, Op, Output, Physical, Route
+from tidemill.plan.relations import Relation, quoted
+from tidemill.plan.sources import Column, Schema, SourceSpec
+
+Spread = tuple[frozenset[str], ...]  # partitioned by these columns; each position lists equal names
+
+
+@dataclass(frozen=True)
+class Where:
+    """How rows lie in the shards: 'any' order, all in 'one' shard, a copy in 'all', or by 'hash'."""
+
+    how: Literal["any", "one", "all", "hash"]
+    by: Spread = ()
+
+
+ANY, ONE, ALL = Where("any"), Where("one"), Where("all")
+
+
+@dataclass(frozen=True)
+class Handle:
+    """Rows of a relation: an operator in the reader or the stage, or several of them together."""
+
+    place: Literal["reader", "stage", "union"]
+    op: str = ""
+    schema: Schema = ()
+    where: Where = ANY
+    branches: tuple[Handle, ...] = ()
+
+
+def lower(
+    roots: Mapping[str, Relation],
+    sources: Mapping[str, SourceSpec],
+    *,
+    version: int,
+    unit_us: int,
+    shards: Iterable[int],
+) -> Physical:
+    """One physical plan for all standing queries; equal subplans appear once."""
+    work = _Lowering(sources, unit_us)
+    outputs = [Output(view, work.output(node)) for view, node in roots.items()]
+    return Physical(
+        version=version, unit_us=unit_us, shards=tuple(shards), sources=tuple(work.specs.values()),
+        reader=tuple(work.reader.values()), stage=tuple(work.stage.values()),
+        exchanges=tuple(work.exchanges.values()), loops=tuple(work.loops.values()),
+        outputs=tuple(outputs), seeds=tuple(work.seeds),
+    )
+
+
+@dataclass
+class _Lowering:
+    sources: Mapping[str, SourceSpec]
+    unit_us: int
+    reader: dict[str, Op] = field(default_factory=dict)
+    stage: dict[str, Op] = field(default_factory=dict)
+    exchanges: dict[str, Exchange] = field(default_factory=dict)
+    loops: dict[str, Exchange] = field(default_factory=dict)
+    specs: dict[str, SourceSpec] = field(default_factory=dict)
+    seeds: list[tuple[str, str]] = field(default_factory=list)
+    built: dict[str, Handle] = field(default_factory=dict)
+    origins: dict[str, str] = field(default_factory=dict)
+
+    def output(self, node: Relation) -> str:
+        """The gate through which a view's changes leave."""
+        source = self.deliver(self.build(node), ANY)
+        return self.add_stage("gate", f"gate.{node.fingerprint}", (source,), node.schema, {})
+
+    def build(self, node: Relation) -> Handle:
+        """Place a node, once."""
+        if node.fingerprint not in self.built:
+            self.built[node.fingerprint] = getattr(self, "_" + type(node).__name__.lower())(node)
+        return self.built[node.fingerprint]
+
+    # ---- edges -------------------------------------------------------------------------------
+
+    def deliver(self, handle: Handle, need: Where, exact: bool = False) -> str:
+        """The stage operator or port where the rows arrive as `need` says."""
+        if handle.place == "union":
+            arrived = tuple(self.deliver(b, need, exact) for b in handle.branches)
+            name = "union." + ".".join(arrived)
+            return self.add_stage("union", name, arrived, handle.branches[0].schema, {})
+        if handle.place == "reader":
+            return self._exchange(handle, need)
+        if _satisfies(handle.where, need, exact):
+            return handle.op
+        if handle.where.how == "all":
+            keys = _first_names(need.by)
+            name = f"mine.{handle.op}.{'.'.join(keys)}"
+            return self.add_stage("mine", name, (handle.op,), handle.schema, {"keys": list(keys)})
+        route, keys = _route(need)
+        port = f"loop.{handle.op}.{route}.{'.'.join(keys)}"
+        self.loops.setdefault(port, Exchange(port, handle.op, route, keys))
+        return port
+
+    def _exchange(self, handle: Handle, need: Where) -> str:
+        route, keys = _route(need)
+        port = f"port.{handle.op}.{route}.{'.'.join(keys)}"
+        self.exchanges.setdefault(port, Exchange(port, handle.op, route, keys, self.origins[handle.op]))
+        return port
+
+    def add_stage(self, kind: str, name: str, inputs: tuple[str, ...], schema: Schema, params: dict[str, Any]) -> str:
+        self.stage.setdefault(name, Op(name, kind, inputs, schema, params))
+        return name
+
+    def extend(self, handle: Handle, kind: str, name: str, schema: Schema, params: dict[str, Any],
+               where: Where | None = None) -> Handle:
+        """A linear operator on top of a handle, in the same place; on every branch of a union."""
+        if handle.place == "union":
+            branches = tuple(
+                self.extend(b, kind, f"{name}.{i}", schema, params, where) for i, b in enumerate(handle.branches)
+            )
+            return Handle("union", schema=schema, branches=branches)
+        op = Op(name, kind, (handle.op,), schema, params)
+        if handle.place == "reader":
+            self.reader.setdefault(name, op)
+            self.origins[name] = self.origins[handle.op]
+        else:
+            self.stage.setdefault(name, op)
+        return Handle(handle.place, name, schema, handle.where if where is None else where)
+
+    # ---- leaves ------------------------------------------------------------------------------
+
+    def _scan(self, node: r.Scan) -> Handle:
+        spec = self.sources[node.source]
+        instance = f"{node.source}@{node.birth}" if node.static else node.source
+        if instance not in self.specs:
+            self.specs[instance] = SourceSpec.from_dict({**spec.to_dict(), "name": instance})
+        name = f"scan.{instance}"
+        self.reader.setdefault(name, Op(name, "scan", (), node.schema, {"source": instance}))
+        self.origins[name] = f"source:{instance}"
+        return Handle("reader", name, node.schema)
+
+    def _seed(self, node: r.Seed) -> Handle:
+        name = f"seed.{node.view}.{node.birth}"
+        if name not in self.reader:
+            self.reader[name] = Op(name, "seed", (), node.schema, {"view": node.view})
+            self.seeds.append((name, node.view))
+        self.origins[name] = f"seed:{name}"
+        return Handle("reader", name, node.schema)
+
+    def _clock(self, node: r.Clock) -> Handle:
+        name = self.add_stage("clock", f"clock.{node.unit_us}", ("@clock",), node.schema, {"unit": node.unit_us})
+        return Handle("stage", name, node.schema, ALL)
+
+    # ---- linear ------------------------------------------------------------------------------
+
+    def _filter(self, node: r.Filter) -> Handle:
+        below = self.build(node.input)
+        return self.extend(below, "filter", _name(node), node.schema, {"predicate": node.predicate})
+
+    def _project(self, node: r.Project) -> Handle:
+        below = self.build(node.input)
+        params = {"items": [[i.name, i.sql] for i in node.items]}
+        if below.place == "union":
+            branches = tuple(
+                self.extend(b, "project", f"{_name(node)}.{i}", node.schema, params, _renamed(b.where, node))
+                for i, b in enumerate(below.branches)
+            )
+            return Handle("union", schema=node.schema, branches=branches)
+        return self.extend(below, "project", _name(node), node.schema, params, _renamed(below.where, node))
+
+    def _union(self, node: r.Union) -> Handle:
+        flat: list[Handle] = []
+        for child in node.inputs:
+            handle = self.build(child)
+            flat += handle.branches if handle.place == "union" else (handle,)
+        return Handle("union", schema=node.schema, branches=tuple(flat))
+
+    def _temporal(self, node: r.Temporal) -> Handle:
+        params = {"lower": node.lower, "upper": node.upper}
+        return self.extend(self.build(node.input), "temporal", _name(node), node.schema, params)
+
+    def _synchronize(self, node: r.Synchronize) -> Handle:
+        params = {"every": node.every_us, "offset": node.offset_us}
+        return self.extend(self.build(node.input), "synchronize", _name(node), node.schema, params)
+
+    # ---- stateful ----------------------------------------------------------------------------
+
+    def _tag(self, node: r.Tag) -> Handle:
+        below = self.build(node.input)
+        gone = f"coalesce({node.deleted}, FALSE)" if node.deleted else "FALSE"
+        items = [[c, quoted(c)] for c in node.columns]
+        items += [["__at", quoted(r.TS)], ["__seq", quoted(r.SEQ)], ["__gone", gone]]
+        raw = (*node.schema, Column("__at", "BIGINT"), Column("__seq", "BIGINT"), Column("__gone", "BOOLEAN"))
+        records = self.extend(below, "project", f"records.{node.fingerprint}", raw, {"items": items}, ANY)
+        source = self.deliver(records, _hash(node.keys))
+        name = self.add_stage("tagger", _name(node), (source,), node.schema, {"keys": list(node.keys)})
+        return Handle("stage", name, node.schema, _hash(node.keys))
+
+    def _groupby(self, node: r.GroupBy) -> Handle:
+        below = self.build(node.input)
+        insert_only = r.insert_only(node.input)
+        keys = tuple(Column(k, node.input.type_of(k)) for k in node.keys)
+        needed = {p.name: p for a in node.aggregates for p in parts(a, insert_only)}
+        part_columns = tuple(Column(p.name, p.type) for p in needed.values())
+        partial_schema = (*keys, Column("__n", "BIGINT"), *part_columns)
+        params = {"keys": list(node.keys), "parts": [[p.name, p.sql] for p in needed.values()]}
+        need = _hash(node.keys) if node.keys else ONE
+        partial = self.extend(below, "partial", f"partial.{node.fingerprint}", partial_schema, params)
+        inputs = [self.deliver(partial, need)]
+        kept = list(dict.fromkeys(
+            (a.argument, a.argument_type) for a in node.aggregates if a.needs_values(insert_only)
+        ))
+        for i, (column, type_) in enumerate(kept):
+            schema = (*keys, Column("__v", str(type_)), Column("__n", "BIGINT"))
+            values = self.extend(below, "values", f"values{i}.{node.fingerprint}", schema,
+                                 {"keys": list(node.keys), "value": column})
+            inputs.append(self.deliver(values, need))
+        positions = {column: i for i, (column, _) in enumerate(kept)}
+        name = self.add_stage("group", _name(node), tuple(inputs), node.schema, {
+            "keys": [[c.name, c.type] for c in keys],
+            "parts": [[p.name, p.type, p.combine] for p in needed.values()],
+            "values": [[c, t] for c, t in kept],
+            "answers": [[a.name, _answer(a, insert_only, positions)] for a in node.aggregates],
+        })
+        return Handle("stage", name, node.schema, need)
+
+    def _setcombine(self, node: r.SetCombine) -> Handle:
+        sides = [self.build(c) for c in (node.left, node.right) if c is not None]
+        names, types = node.names, [c.type for c in node.schema]
+        wanted = [list(s.names) for s in (node.left, node.right) if s is not None]
+        by = _common(sides, wanted)
+        chosen = [names[i] for i in by]
+        counted_schema = (*node.schema, Column("__l", "BIGINT"), Column("__r", "BIGINT"))
+        inputs = []
+        for side, handle in enumerate(sides):
+            params = {"columns": list(names), "from": wanted[side], "types": types, "side": side}
+            renames = dict(zip(wanted[side], names, strict=True))
+            counted = self._extend_renamed(handle, f"counted{side}.{node.fingerprint}", counted_schema, params, renames)
+            inputs.append(self.deliver(counted, _hash(chosen), exact=True))
+        name = self.add_stage("combine", _name(node), tuple(inputs), node.schema, {"kind": node.kind})
+        return Handle("stage", name, node.schema, _hash(chosen))
+
+    def _extend_renamed(self, handle: Handle, name: str, schema: Schema, params: dict[str, Any],
+                        renames: dict[str, str]) -> Handle:
+        if handle.place == "union":
+            branches = tuple(
+                self._extend_renamed(b, f"{name}.{i}", schema, params, renames) for i, b in enumerate(handle.branches)
+            )
+            return Handle("union", schema=schema, branches=branches)
+        return self.extend(handle, "counted", name, schema, params, _mapped(handle.where, renames))
+
+    def _join(self, node: r.Join) -> Handle:
+        left, right = self.build(node.left), self.build(node.right)
+        pairs = node.on
+        by = _common([left, right], [[a for a, _ in pairs], [b for _, b in pairs]])
+        lkeys, rkeys = [pairs[i][0] for i in by], [pairs[i][1] for i in by]
+        inputs = (
+            self.deliver(left, _hash(lkeys) if pairs else ONE, exact=True),
+            self.deliver(right, _hash(rkeys) if pairs else ONE, exact=True),
+        )
+        params = {
+            "left": _side(node.left, [a for a, _ in pairs], node.left_ts, node.keep_left_us, not _static(node.right)),
+            "right": _side(node.right, [b for _, b in pairs], node.right_ts, node.keep_right_us, not _static(node.left)),
+            "residual": node.residual,
+        }
+        name = self.add_stage("join", _name(node), inputs, node.schema, params)
+        where = Where("hash", tuple(frozenset(p) for p in zip(lkeys, rkeys, strict=True))) if pairs else ONE
+        return Handle("stage", name, node.schema, where)
+
+    def _synchronizeon(self, node: r.SynchronizeOn) -> Handle:
+        data = self.build(node.input)
+        source = self.deliver(data, ANY)
+        points = self.deliver(self.build(node.points), ALL)
+        name = self.add_stage("synchronize_on", _name(node), (source, points), node.schema, {})
+        return Handle("stage", name, node.schema, data.where if data.place == "stage" else ANY)
+
+    def _rowpoints(self, node: r.RowPoints) -> Handle:
+        source = self.deliver(self.build(node.input), ONE)
+        name = self.add_stage("row_points", _name(node), (source,), node.schema, {"rows": node.rows})
+        return Handle("stage", name, node.schema, ONE)
+
+    def _rowswindow(self, node: r.RowsWindow) -> Handle:
+        source = self.deliver(self.build(node.input), ONE)
+        params = {"rows": node.rows, "slide": node.slide}
+        name = self.add_stage("rows_window", _name(node), (source,), node.schema, params)
+        return Handle("stage", name, node.schema, ONE)
+
+    def _stamp(self, node: r.Stamp) -> Handle:
+        below = self.build(node.input)
+        source = self.deliver(below, _hash(node.input.names))
+        where = below.where if below.place == "stage" and below.where.how == "hash" else _hash(node.input.names)
+        name = self.add_stage("stamp", _name(node), (source,), node.schema, {})
+        return Handle("stage", name, node.schema, where)
+
+    def _rstream(self, node: r.Rstream) -> Handle:
+        below = self.build(node.input)
+        alone = node.period is None and node.points is None
+        inputs = [self.deliver(below, ONE if alone else _hash(node.input.names))]
+        if node.points is not None:
+            inputs.append(self.deliver(self.build(node.points), ALL))
+        params = {"period": list(node.period) if node.period else None, "stamp": node.stamp}
+        name = self.add_stage("rstream", _name(node), tuple(inputs), node.schema, params)
+        return Handle("stage", name, node.schema, ONE if alone else ANY)
+
+
+def _name(node: Relation) -> str:
+    return f"{type(node).__name__.lower()}.{node.fingerprint}"
+
+
+def _hash(names: Iterable[str]) -> Where:
+    return Where("hash", tuple(frozenset([n]) for n in names))
+
+
+def _first_names(by: Spread) -> tuple[str, ...]:
+    return tuple(sorted(names)[0] for names in by)
+
+
+def _route(need: Where) -> tuple[Route, tuple[str, ...]]:
+    return need.how, _first_names(need.by)
+
+
+def _satisfies(have: Where, need: Where, exact: bool) -> bool:
+    if need.how == "any":
+        return have.how != "all"
+    if need.how != "hash":
+        return have.how == need.how
+    if exact:
+        return have.how == "hash" and len(have.by) == len(need.by) and all(
+            n <= h for h, n in zip(have.by, need.by, strict=True)
+        )
+    # Rows of equal key are together when the rows are split by some of the key's columns.
+    allowed = {name for names in need.by for name in names}
+    return have.how == "one" or (have.how == "hash" and all(h & allowed for h in have.by))
+
+
+def _renamed(where: Where, node: r.Project) -> Where:
+    if where.how != "hash":
+        return where
+    copies: dict[str, set[str]] = {}
+    for item in node.items:
+        origin = node.passes(item.name)
+        if origin is not None:
+            copies.setdefault(origin, set()).add(item.name)
+    by = tuple(frozenset(new for old in names for new in copies.get(old, ())) for names in where.by)
+    return Where("hash", by) if all(by) else ANY
+
+
+def _mapped(where: Where, renames: dict[str, str]) -> Where:
+    if where.how != "hash":
+        return where
+    by = tuple(frozenset(renames[n] for n in names if n in renames) for names in where.by)
+    return Where("hash", by) if all(by) else ANY
+
+
+def _common(sides: list[Handle], keys: list[list[str]]) -> list[int]:
+    """Positions of the key by which both sides shall be split: as one of them lies already, else all."""
+    for handle, names in zip(sides, keys, strict=True):
+        if handle.place == "stage" and handle.where.how == "hash":
+            found = [next((i for i, n in enumerate(names) if n in by), None) for by in handle.where.by]
+            if found and None not in found:
+                return [i for i in found if i is not None]
+    return list(range(len(keys[0])))
+
+
+def _static(node: Relation) -> bool:
+    """True when the relation never changes after the first batch, so its partner need not be kept."""
+    if isinstance(node, r.Scan):
+        return node.static
+    children = [c for c in node.children if isinstance(c, Relation)]
+    return bool(children) and all(_static(c) for c in children)
+
+
+def _side(node: Relation, keys: list[str], stamp: str | None, keep_us: int | None, stored: bool) -> dict[str, Any]:
+    return {
+        "columns": [[c.name, c.type] for c in node.schema], "keys": keys,
+        "stamp": stamp, "keep_us": keep_us, "stored": stored,
+    }
+
+
+def _answer(aggregate: Aggregate, insert_only: bool, positions: dict[str | None, int]) -> str:
+    if not aggregate.needs_values(insert_only):
+        return f"CAST({finish(aggregate)} AS {aggregate.type})"
+    i = positions[aggregate.argument]
+    column = {"min": "__least", "max": "__most", "count": "__kinds"}[aggregate.function]
+    return f"CAST({column}{i} AS {aggregate.type})"

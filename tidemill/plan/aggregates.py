@@ -1,0 +1,184 @@
+"""Aggregate functions by what they can do: combine, invert, or only keep the values.
+
+An aggregate is described by *parts*: additive columns that the producer computes from raw changes
+and the stage adds up. `finish` turns added-up parts into the answer. Nothing else in the system
+tests the name of an aggregate function.
+
+Exactness. Sums of integers and decimals are HUGEINT sums. A sum of DOUBLE must survive taking a
+value out again, so each value is split into a fixed-point part (multiples of 2^-40, added exactly as
+HUGEINT) and a remainder below 2^-41; NaN and infinities are counted, not added.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+FIX = "1099511627776.0"  # 2^40
+BIG = "77371252455336267181195264.0"  # 2^86: beyond it x * 2^40 leaves the range of HUGEINT
+
+Combine = Literal["sum", "min", "max"]
+INTEGERS = {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "HUGEINT"}
+
+
+@dataclass(frozen=True)
+class Part:
+    """One additive column: its SQL over raw changes (`__diff` is the weight), its type, how it adds up."""
+
+    name: str
+    sql: str
+    type: str
+    combine: Combine = "sum"
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """One aggregate of a GROUP BY over a column (None for COUNT(*)), with its answer's name and type."""
+
+    function: str
+    argument: str | None
+    argument_type: str | None
+    name: str
+    type: str
+    distinct: bool = False
+
+    @property
+    def slug(self) -> str:
+        """Prefix of this aggregate's part columns; equal arguments share their parts."""
+        return "" if self.argument is None else f"{self.argument}"
+
+    @property
+    def ignores_duplicates(self) -> bool:
+        """MIN(DISTINCT x) is MIN(x)."""
+        return self.function in ("min", "max")
+
+    def needs_values(self, insert_only: bool) -> bool:
+        """True when added-up parts cannot give the answer: the values themselves must be kept."""
+        if self.function in ("min", "max"):
+            return not insert_only
+        return self.distinct
+
+
+def _quote(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def decimal_shape(type_name: str) -> tuple[int, int] | None:
+    """(precision, scale) of a DECIMAL type, else None.
+
+    >>> decimal_shape("DECIMAL(10,2)")
+    (10, 2)
+    """
+    found = re.fullmatch(r"DECIMAL\((\d+),\s*(\d+)\)", type_name)
+    return (int(found[1]), int(found[2])) if found else None
+
+
+def parts(aggregate: Aggregate, insert_only: bool) -> tuple[Part, ...]:
+    """The additive columns this aggregate needs besides the row count `__n`."""
+    if aggregate.argument is None or aggregate.needs_values(insert_only):
+        return ()
+    column, slug = _quote(aggregate.argument), aggregate.slug
+    count = Part(f"{slug}__c", f"CAST(sum(CASE WHEN {column} IS NOT NULL THEN __diff ELSE 0 END) AS BIGINT)", "BIGINT")
+    kind = aggregate.function
+    if kind == "count":
+        return (count,)
+    if kind in ("min", "max"):
+        return (Part(f"{slug}__{kind}", f"{kind}({column})", aggregate.type, "min" if kind == "min" else "max"),)
+    if kind in ("sum", "avg"):
+        return (count, *_sum_parts(column, slug, str(aggregate.argument_type)))
+    double = f"CAST({column} AS DOUBLE)"
+    return (
+        count,
+        *_double_parts(double, f"{slug}__d"),
+        *_double_parts(f"({double} * {double})", f"{slug}__q"),
+    )
+
+
+def _sum_parts(column: str, slug: str, type_name: str) -> tuple[Part, ...]:
+    shape = decimal_shape(type_name)
+    if type_name in INTEGERS or type_name == "BOOLEAN":
+        exact = f"CAST({column} AS HUGEINT)"
+    elif shape:
+        exact = f"CAST({column} * CAST({10 ** shape[1]} AS DECIMAL({shape[1] + 1},0)) AS HUGEINT)"
+    else:
+        return _double_parts(f"CAST({column} AS DOUBLE)", f"{slug}__d")
+    return (Part(f"{slug}__s", f"CAST(coalesce(sum({exact} * __diff), 0) AS HUGEINT)", "HUGEINT"),)
+
+
+def _double_parts(value: str, slug: str) -> tuple[Part, ...]:
+    finite = f"isfinite({value})"
+    small = f"({finite} AND abs({value}) < {BIG})"
+    fixed = f"CAST(round({value} * {FIX}) AS HUGEINT)"
+
+    def counted(test: str) -> str:
+        return f"CAST(coalesce(sum(CASE WHEN {test} THEN __diff END), 0) AS BIGINT)"
+
+    def added(test: str, term: str, type_name: str) -> str:
+        return f"CAST(coalesce(sum(CASE WHEN {test} THEN {term} * __diff END), 0) AS {type_name})"
+
+    return (
+        Part(f"{slug}f", added(small, fixed, "HUGEINT"), "HUGEINT"),
+        Part(f"{slug}r", added(small, f"({value} - CAST({fixed} AS DOUBLE) / {FIX})", "DOUBLE"), "DOUBLE"),
+        Part(f"{slug}b", added(f"{finite} AND NOT {small}", value, "DOUBLE"), "DOUBLE"),
+        Part(f"{slug}n", counted(f"isnan({value})"), "BIGINT"),
+        Part(f"{slug}p", counted(f"isinf({value}) AND {value} > 0"), "BIGINT"),
+        Part(f"{slug}m", counted(f"isinf({value}) AND {value} < 0"), "BIGINT"),
+    )
+
+
+def finish(aggregate: Aggregate) -> str:
+    """SQL that turns the added-up parts (plain column names) into the answer."""
+    slug, kind = aggregate.slug, aggregate.function
+    if aggregate.argument is None:
+        return "__n"
+    count = _quote(f"{slug}__c")
+    if kind == "count":
+        return count
+    if kind in ("min", "max"):
+        return _quote(f"{slug}__{kind}")
+    if kind in ("sum", "avg"):
+        return f"CASE WHEN {count} > 0 THEN {_finish_sum(aggregate, count)} END"
+    return _finish_variance(aggregate, count)
+
+
+def _finish_sum(aggregate: Aggregate, count: str) -> str:
+    type_name, slug = str(aggregate.argument_type), aggregate.slug
+    shape = decimal_shape(type_name)
+    if type_name in INTEGERS or type_name == "BOOLEAN":
+        total = _quote(f"{slug}__s")
+        return total if aggregate.function == "sum" else f"CAST({total} AS DOUBLE) / {count}"
+    if shape:
+        total, scale = _quote(f"{slug}__s"), shape[1]
+        if aggregate.function == "avg":
+            return f"CAST({total} AS DOUBLE) / {10 ** scale}.0 / {count}"
+        ulp = "1" if scale == 0 else "0." + "0" * (scale - 1) + "1"
+        return f"CAST({total} AS DECIMAL({37 - scale},0)) * CAST({ulp} AS DECIMAL({scale + 1},{scale}))"
+    total = _finish_double(f"{slug}__d")
+    return total if aggregate.function == "sum" else f"({total}) / {count}"
+
+
+def _finish_double(slug: str) -> str:
+    f, r, b, n, p, m = (_quote(f"{slug}{c}") for c in "frbnpm")
+    return (
+        f"CASE WHEN {n} > 0 OR ({p} > 0 AND {m} > 0) THEN CAST('nan' AS DOUBLE)"
+        f" WHEN {p} > 0 THEN CAST('inf' AS DOUBLE) WHEN {m} > 0 THEN CAST('-inf' AS DOUBLE)"
+        f" ELSE CAST({f} AS DOUBLE) / {FIX} + {r} + {b} END"
+    )
+
+
+def _finish_variance(aggregate: Aggregate, count: str) -> str:
+    total, squares = _finish_double(f"{aggregate.slug}__d"), _finish_double(f"{aggregate.slug}__q")
+    population = aggregate.function.endswith("_pop")
+    divisor = count if population else f"({count} - 1)"
+    least = 1 if population else 2
+    spread = f"greatest(({squares}) - ({total}) * ({total}) / {count}, 0.0) / {divisor}"
+    answer = f"sqrt({spread})" if aggregate.function.startswith("stddev") else spread
+    return f"CASE WHEN {count} >= {least} THEN {answer} END"
+
+
+FUNCTIONS = {
+    "count": "count", "sum": "sum", "avg": "avg", "min": "min", "max": "max", "mean": "avg",
+    "stddev": "stddev_samp", "stddev_samp": "stddev_samp", "stddev_pop": "stddev_pop",
+    "variance": "var_samp", "var_samp": "var_samp", "var_pop": "var_pop",
+}

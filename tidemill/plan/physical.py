@@ -1,0 +1,100 @@
+"""What the optimizer emits and the runtime interprets: plain data, versioned, JSON in and out.
+
+Operators are listed in an order in which every input comes before its reader. `reader` operators run
+beside the source and are stateless; `stage` operators run in a shard. They meet at ports:
+
+- an exchange carries a reader operator's output to shards within the same micro-batch;
+- a loop carries a stage operator's output back through the outlet into the next micro-batch, which is how
+  a plan of any depth runs in one fixed Spark topology.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from tidemill.plan.sources import Column, Schema, SourceSpec
+
+FOREVER = 1 << 62  # a frontier that will never be passed: nothing more can come
+BEGINNING = -(1 << 62)
+
+Route = Literal["hash", "all", "one", "any"]
+
+
+@dataclass(frozen=True)
+class Op:
+    """One operator: what it is, which operators or ports it reads, what rows come out."""
+
+    id: str
+    kind: str
+    inputs: tuple[str, ...]
+    schema: Schema
+    params: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """An edge from operator `source_op` to port `port`, split by `route` on `keys`.
+
+    `origin` says whose frontier the port follows: 'source:NAME', 'seed:PORT' or 'loop'.
+    """
+
+    port: str
+    source_op: str
+    route: Route
+    keys: tuple[str, ...] = ()
+    origin: str = "loop"
+
+
+@dataclass(frozen=True)
+class Output:
+    """A view's changes leave the stages at operator `op`."""
+
+    view: str
+    op: str
+
+
+@dataclass(frozen=True)
+class Physical:
+    """One version of the whole plan."""
+
+    version: int
+    unit_us: int
+    shards: tuple[int, ...]
+    sources: tuple[SourceSpec, ...] = ()
+    reader: tuple[Op, ...] = ()
+    stage: tuple[Op, ...] = ()
+    exchanges: tuple[Exchange, ...] = ()
+    loops: tuple[Exchange, ...] = ()
+    outputs: tuple[Output, ...] = ()
+    seeds: tuple[tuple[str, str], ...] = ()  # (reader operator, view): the view's contents enter there once
+
+    def to_json(self) -> str:
+        """Stable text; `from_json` is its inverse."""
+        return json.dumps(asdict(self), indent=1, sort_keys=True)
+
+    @staticmethod
+    def from_json(text: str) -> Physical:
+        data = json.loads(text)
+        return Physical(
+            version=data["version"],
+            unit_us=data["unit_us"],
+            shards=tuple(data["shards"]),
+            sources=tuple(SourceSpec.from_dict(s) for s in data["sources"]),
+            reader=tuple(_op(o) for o in data["reader"]),
+            stage=tuple(_op(o) for o in data["stage"]),
+            exchanges=tuple(_exchange(e) for e in data["exchanges"]),
+            loops=tuple(_exchange(e) for e in data["loops"]),
+            outputs=tuple(Output(**o) for o in data["outputs"]),
+            seeds=tuple((p, v) for p, v in data["seeds"]),
+        )
+
+
+def _op(data: dict[str, Any]) -> Op:
+    schema = tuple(Column(c["name"], c["type"]) for c in data["schema"])
+    return Op(data["id"], data["kind"], tuple(data["inputs"]), schema, data["params"])
+
+
+def _exchange(data: dict[str, Any]) -> Exchange:
+    return Exchange(data["port"], data["source_op"], data["route"], tuple(data["keys"]), data["origin"])

@@ -1,0 +1,71 @@
+"""DuckDB as the expression and set engine of the workers: Arrow in, Arrow out.
+
+One connection for each process, one thread, no access to files or network: user expressions were
+parsed and generated again before they get here, and this lock holds even if that failed.
+"""
+
+from __future__ import annotations
+
+import atexit
+import threading
+from collections.abc import Iterable
+
+import duckdb
+import pyarrow as pa
+
+from tidemill.plan.relations import quoted
+from tidemill.plan.sources import Column
+
+# Arrow has no 128-bit integer: DuckDB hands HUGEINT over as DECIMAL(38,0), so it is cast back on the way in.
+_RETYPED = {"HUGEINT", "UHUGEINT"}
+_local = threading.local()
+
+
+def connection() -> duckdb.DuckDBPyConnection:
+    """This thread's private in-memory connection, hardened on first use."""
+    found = getattr(_local, "connection", None)
+    if found is None:
+        found = duckdb.connect(":memory:")
+        for setting in (
+            "SET threads = 1", "SET TimeZone = 'UTC'", "SET preserve_insertion_order = true",
+            "SET enable_external_access = false", "SET autoinstall_known_extensions = false",
+            "SET lock_configuration = true",
+        ):
+            found.execute(setting)
+        _local.connection = found
+        # DuckDB's bindings complain on stderr about connections that outlive the interpreter.
+        atexit.register(_forget)
+    return found
+
+
+def _forget() -> None:
+    found = getattr(_local, "connection", None)
+    if found is not None:
+        found.close()
+        del _local.connection
+
+
+def run(sql: str, **tables: pa.Table) -> pa.Table:
+    """Evaluate one SELECT over the named Arrow tables."""
+    duck = connection()
+    for name, table in tables.items():
+        duck.register(name, table)
+    try:
+        return duck.sql(sql).to_arrow_table()
+    finally:
+        for name in tables:
+            duck.unregister(name)
+
+
+def typed(columns: Iterable[Column]) -> str:
+    """A select list that gives every column its declared type again after Arrow."""
+    return ", ".join(
+        f"CAST({quoted(c.name)} AS {c.type}) AS {quoted(c.name)}" if c.type in _RETYPED else quoted(c.name)
+        for c in columns
+    )
+
+
+def source(name: str, columns: Iterable[Column], *hidden: str) -> str:
+    """A FROM item that reads table `name` with declared types plus hidden columns."""
+    wanted = [typed(columns), *hidden]
+    return f"(SELECT {', '.join(w for w in wanted if w)} FROM {name})"

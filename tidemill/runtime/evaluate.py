@@ -1,0 +1,187 @@
+"""Runs a list of operators over one batch: linear chains as one SQL statement, the others one by one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from tidemill.plan.physical import FOREVER, Exchange, Op
+from tidemill.plan.relations import sync_ceiling
+from tidemill.plan.sources import Column
+from tidemill.runtime import duck
+from tidemill.runtime.operators.base import Batch, Operator, hash_sql
+from tidemill.runtime.operators.combine import SetCombine
+from tidemill.runtime.operators.group import GroupBy
+from tidemill.runtime.operators.join import Join
+from tidemill.runtime.operators.linear import RENDER
+from tidemill.runtime.operators.synchronizer import Clock, RowPoints, SynchronizeOn
+from tidemill.runtime.operators.tagger import Tagger
+from tidemill.runtime.operators.windows import Gate, RowsWindow, Rstream, Stamp
+from tidemill.runtime.state import Shelf
+
+STATEFUL: dict[str, type[Operator]] = {
+    "group": GroupBy, "combine": SetCombine, "join": Join, "tagger": Tagger,
+    "synchronize_on": SynchronizeOn, "row_points": RowPoints, "clock": Clock,
+    "rows_window": RowsWindow, "stamp": Stamp, "rstream": Rstream, "gate": Gate,
+}
+_HIDDEN = ("__time", "__diff")
+
+Complaint = Callable[[Op, pa.Table, str], None]
+
+
+@dataclass
+class Evaluation:
+    """One batch through some operators. `feeds` gives the batches of ports and scans by name."""
+
+    ops: dict[str, Op]
+    feeds: dict[str, Batch]
+    shelf: Shelf | None = None
+    shard: tuple[int, int] = (0, 1)
+    complain: Complaint | None = None
+    readers: Counter[str] = field(default_factory=Counter)
+    done: dict[str, Batch] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for op in self.ops.values():
+            self.readers.update(op.inputs)
+
+    def run(self) -> None:
+        """Evaluate every stateful operator in order, so that all state moves on even without readers."""
+        for op in self.ops.values():
+            if op.kind in STATEFUL:
+                self.batch(op.id)
+
+    def batch(self, name: str) -> Batch:
+        """The output of an operator or the feed of a port, evaluated once."""
+        if name in self.feeds:
+            return self.feeds[name]
+        if name not in self.done:
+            self.done[name] = self._evaluate(self.ops[name])
+        return self.done[name]
+
+    def _evaluate(self, op: Op) -> Batch:
+        if op.kind in RENDER:
+            return self._linear(op)
+        inputs = [self.batch(i) for i in op.inputs]
+        if op.kind == "union":
+            return _union(op, inputs)
+        if op.kind == "mine":
+            return self._mine(op, inputs[0])
+        assert self.shelf is not None, f"{op.kind} needs state"
+        return STATEFUL[op.kind](op).step(inputs, self.shelf)
+
+    def _linear(self, op: Op) -> Batch:
+        """Fuse the chain below `op` down to the nearest shared or stateful input."""
+        chain = [op]
+        while self._fusible(chain[-1].inputs[0]):
+            chain.append(self.ops[chain[-1].inputs[0]])
+        base_name = chain[-1].inputs[0]
+        base = self.batch(base_name)
+        frontier = base.frontier
+        for link in reversed(chain):
+            frontier = _linear_frontier(link, frontier)
+        if base.empty or base.rows is None:
+            return Batch(None, frontier)
+        return Batch(self._fused(chain, self._schema(base_name), base.rows), frontier)
+
+    def _fusible(self, name: str) -> bool:
+        known = self.ops.get(name)
+        return (
+            known is not None and known.kind in RENDER and self.readers[name] <= 1
+            and name not in self.feeds and name not in self.done
+        )
+
+    def _schema(self, name: str) -> tuple[Column, ...]:
+        if name in self.ops:
+            return self.ops[name].schema
+        rows = self.feeds[name].rows
+        assert rows is not None
+        return tuple(Column(n, "") for n in rows.column_names if n not in _HIDDEN)
+
+    def _fused(self, chain: list[Op], schema: tuple[Column, ...], rows: pa.Table) -> pa.Table:
+        hidden = [h for h in _HIDDEN if h in rows.column_names]
+        # A reader decodes only the columns that are used; a scan's schema lists all.
+        sql = duck.source("feed", [c for c in schema if c.name in rows.column_names], *hidden)
+        for op in reversed(chain):
+            sql = f"({RENDER[op.kind](op, sql)})"
+        sql = sql[1:-1]
+        try:
+            return duck.run(sql, feed=rows)
+        except duckdb.Error as problem:
+            if self.complain is None or isinstance(problem, (duckdb.BinderException, duckdb.ParserException)):
+                raise
+            return duck.run(sql, feed=self._without_bad_rows(chain[0], sql, rows))
+
+    def _without_bad_rows(self, op: Op, sql: str, rows: pa.Table) -> pa.Table:
+        """An expression failed (overflow, a cast): put aside exactly the rows on which it fails."""
+        assert self.complain is not None
+        good: list[pa.Table] = []
+        todo = [rows]
+        while todo:
+            piece = todo.pop()
+            try:
+                duck.run(sql, feed=piece)
+                good.append(piece)
+            except duckdb.Error as problem:
+                if piece.num_rows == 1:
+                    self.complain(op, piece, str(problem).splitlines()[0])
+                else:
+                    half = piece.num_rows // 2
+                    todo += [piece.slice(half), piece.slice(0, half)]
+        return pa.concat_tables(good) if good else rows.slice(0, 0)
+
+    def _mine(self, op: Op, batch: Batch) -> Batch:
+        """A replicated relation made partitioned: each shard keeps its own rows."""
+        if batch.empty or batch.rows is None:
+            return batch
+        index, count = self.shard
+        owner = shard_numbers(batch.rows, op.schema, op.params["keys"], count)
+        return Batch(batch.rows.filter(pa.array(owner == index)), batch.frontier)
+
+
+def _linear_frontier(op: Op, frontier: int) -> int:
+    if op.kind != "synchronize" or abs(frontier) >= FOREVER:
+        return frontier
+    every, offset = op.params["every"], op.params["offset"]
+    return frontier + (offset - frontier) % every
+
+
+def _union(op: Op, inputs: list[Batch]) -> Batch:
+    frontier = min(b.frontier for b in inputs)
+    tables = [b.rows for b in inputs if b.rows is not None and b.rows.num_rows]
+    if not tables:
+        return Batch(None, frontier)
+    names = tables[0].column_names
+    same = [tables[0], *(t.select(names).cast(tables[0].schema) for t in tables[1:])]
+    return Batch(pa.concat_tables(same), frontier)
+
+
+def shard_numbers(rows: pa.Table, schema: Iterable[Column], keys: Iterable[str], count: int) -> np.ndarray:
+    """For each row the index of the shard that owns its key; keyless rows belong to shard 0."""
+    keys = list(keys)
+    if not keys or count == 1:
+        return np.zeros(rows.num_rows, np.int64)
+    wanted = [c for c in schema if c.name in keys] or [Column(k, "") for k in keys]
+    sql = f"SELECT {hash_sql(keys)} % {count} AS s FROM {duck.source('rows', wanted)}"
+    return duck.run(sql, rows=rows.select(keys)).column("s").to_numpy().astype(np.int64)
+
+
+def route(edge: Exchange, schema: Iterable[Column], rows: pa.Table, count: int, turn: int) -> list[tuple[int, pa.Table]]:
+    """(shard index, rows) pieces of one change batch; empty pieces are left out."""
+    if edge.route == "all":
+        return [(i, rows) for i in range(count)]
+    if edge.route == "one" or count == 1:
+        return [(0, rows)]
+    if edge.route == "any":
+        return [(turn % count, rows)]
+    owner = shard_numbers(rows, schema, edge.keys, count)
+    order = np.argsort(owner, kind="stable")
+    ends = np.searchsorted(owner[order], np.arange(count + 1))
+    taken = rows.take(pa.array(order))
+    pieces = [(i, taken.slice(ends[i], ends[i + 1] - ends[i])) for i in range(count)]
+    return [(i, p) for i, p in pieces if p.num_rows]

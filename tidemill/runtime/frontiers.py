@@ -1,0 +1,60 @@
+"""How far time is closed for each source: the same computation in every shard, from the same ticks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tidemill.plan.physical import BEGINNING, FOREVER, Physical
+from tidemill.plan.sources import SourceSpec
+
+
+def advance(known: dict[str, Any], plan: Physical, ticks: list[dict[str, Any]]) -> dict[str, Any]:
+    """Update `known` (source → top, floor) in place; a floor never falls.
+
+    floor = greatest time seen − lateness, or the arrival clock where there is no timestamp column.
+    An idle source follows the others. When a finite run ends, every source is closed up to and including the greatest
+    time of all.
+    """
+    for spec in plan.sources:
+        entry = known.setdefault(spec.name, {"top": BEGINNING, "floor": BEGINNING})
+        for tick in ticks:
+            tally = tick["tallies"].get(spec.name)
+            if tally:
+                entry["top"] = max(entry["top"], tally["top"])
+        entry["floor"] = max(entry["floor"], _promise(spec, entry["top"], ticks[0]["sources"].get(spec.name)))
+    _wake(known, plan, ticks[0])
+    if ticks[0]["final"]:
+        _close(known, plan)
+    for name in [n for n in known if n not in {s.name for s in plan.sources}]:
+        del known[name]
+    return known
+
+
+def clock_of(plan: Physical, sources: dict[str, Any]) -> int:
+    """The database clock: the least floor of all sources that move."""
+    floors = [sources[s.name]["floor"] for s in plan.sources if not s.static]
+    return min(floors, default=BEGINNING)
+
+
+def _promise(spec: SourceSpec, top: int, note: dict[str, Any] | None) -> int:
+    if spec.static:
+        return FOREVER if note and note["done"] else BEGINNING
+    if spec.timestamp:
+        return top - spec.lateness_us if top > BEGINNING else BEGINNING
+    return note["clock"] if note and note["clock"] != "" else BEGINNING
+
+
+def _wake(known: dict[str, Any], plan: Physical, tick: dict[str, Any]) -> None:
+    moving = [s.name for s in plan.sources if not s.static]
+    idle = {n for n in moving if tick["sources"].get(n, {}).get("idle")}
+    ahead = max((known[n]["floor"] for n in moving if n not in idle), default=BEGINNING)
+    for name in idle:
+        known[name]["floor"] = max(known[name]["floor"], ahead)
+
+
+def _close(known: dict[str, Any], plan: Physical) -> None:
+    moving = [s.name for s in plan.sources if not s.static]
+    end = max((known[n]["top"] for n in moving), default=BEGINNING)
+    if end > BEGINNING:
+        for name in moving:
+            known[name]["floor"] = max(known[name]["floor"], end + 1)

@@ -1,0 +1,92 @@
+"""Starts, watches and stops the one Spark query of a database. The topology is the same for every plan:
+
+    tidemill source → shuffle by shard → transformWithState (one key for each shard) → foreachBatch outlet
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+
+from tidemill.runtime.layout import Paths
+from tidemill.runtime.outlet import Outlet
+from tidemill.runtime.source import MESSAGE_SCHEMA, TidemillSource
+
+
+class ShardProcessor(StatefulProcessor):
+    """One shard: its whole state is one blob, read and written once for each micro-batch."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self.blob = handle.getValueState("shelf", "blob BINARY")
+
+    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
+        from tidemill.runtime.stage import Stage
+
+        found = self.blob.get() if self.blob.exists() else None
+        stage = Stage(self.root, key[0], bytes(found[0]) if found else None)
+        blob, messages = stage.step((row[1], row[2]) for row in rows)
+        self.blob.update((bytearray(blob),))
+        for shard, port, payload in messages:
+            yield Row(shard=shard, port=port, payload=bytearray(payload))
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+
+def start(spark: SparkSession, root: str, outlet: Outlet, *, cores: int, shards: int, interval: str | None) -> StreamingQuery:
+    """Start, or go on from the checkpoint."""
+    paths = Paths(root)
+    spark.dataSource.register(TidemillSource)
+    messages = (
+        spark.readStream.format("tidemill").option("root", paths.root).option("cores", str(cores)).load()
+    )
+    stage = messages.groupBy("shard").transformWithState(
+        statefulProcessor=ShardProcessor(paths.root), outputStructType=MESSAGE_SCHEMA,
+        outputMode="Append", timeMode="None",
+    )
+
+    def take(batch: DataFrame, batch_id: int) -> None:
+        rows = batch.collect()
+        outlet.apply(batch_id, [(r[0], r[1], bytes(r[2])) for r in rows])
+
+    writer = stage.writeStream.outputMode("append").option("checkpointLocation", paths.checkpoint)
+    writer = writer.queryName("tidemill").foreachBatch(take)
+    if interval:
+        writer = writer.trigger(processingTime=interval)
+    with _settings(spark, shards):
+        return writer.start()
+
+
+class _settings:
+    """Settings of the query, put back afterwards so that the user's session stays as it was."""
+
+    def __init__(self, spark: SparkSession, shards: int) -> None:
+        self.spark = spark
+        self.wanted = {
+            "spark.sql.shuffle.partitions": str(shards),
+            "spark.sql.streaming.stateStore.providerClass":
+                "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+            "spark.sql.adaptive.enabled": "false",
+            "spark.sql.streaming.noDataProgressEventInterval": "1000",
+            "spark.sql.streaming.pollingDelay": "20ms",
+        }
+        self.before: dict[str, str | None] = {}
+
+    def __enter__(self) -> None:
+        for name, value in self.wanted.items():
+            self.before[name] = self.spark.conf.get(name, None)
+            self.spark.conf.set(name, value)
+
+    def __exit__(self, *_: Any) -> None:
+        for name, value in self.before.items():
+            if value is None:
+                self.spark.conf.unset(name)
+            else:
+                self.spark.conf.set(name, value)

@@ -1,0 +1,95 @@
+"""Least, greatest and number of distinct values of each key as values come and go."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+from numba import njit
+
+from tidemill.plan.physical import BEGINNING
+from tidemill.plan.relations import quoted
+from tidemill.plan.sources import Column
+from tidemill.runtime import duck
+
+
+@njit(cache=True, nogil=True)
+def slide_extremes(key, slot, change, first, last, count, least, most, kinds):
+    """After each move i: least/most live slot of key[i] (-1 if none) and how many are live.
+
+    Slots of a key are the contiguous range [first[key], last[key]], ordered by value; moves are sorted by
+    key, then time. O(moves + slots passed).
+    """
+    previous = -1
+    low = high = live = 0
+    for i in range(key.shape[0]):
+        k = key[i]
+        if k != previous:
+            previous, live = k, 0
+            low, high = last[k] + 1, first[k] - 1
+        s = slot[i]
+        before = count[s]
+        count[s] = before + change[i]
+        if before <= 0 and count[s] > 0:
+            live += 1
+            low, high = min(low, s), max(high, s)
+        elif before > 0 and count[s] <= 0:
+            live -= 1
+            # Only the ends move: every slot outside [low, high] is dead.
+            while low <= last[k] and count[low] <= 0:
+                low += 1
+            while high >= first[k] and count[high] <= 0:
+                high -= 1
+        least[i] = low if live > 0 else -1
+        most[i] = high if live > 0 else -1
+        kinds[i] = live
+
+
+def walk_values(keys: tuple[Column, ...], value: Column, stored: pa.Table, fresh: pa.Table) -> pa.Table:
+    """Rows (keys, __time, __least, __most, __kinds): one for each key and time, stored values at BEGINNING."""
+    names = "".join(f"{quoted(c.name)}, " for c in keys)
+    columns = (*keys, value, Column("__n", "BIGINT"))
+    by_key = f"ORDER BY {names.rstrip(', ')}" if keys else ""
+    ranked_by = f"ORDER BY {names}__v"
+    moves = duck.run(
+        f"""WITH moves AS (
+              SELECT {names}__v, {BEGINNING} AS __time, __n FROM {duck.source('stored', columns)}
+              UNION ALL SELECT {names}__v, __time, __n FROM {duck.source('fresh', columns, '__time')}),
+            added AS (SELECT {names}__v, __time, CAST(sum(__n) AS BIGINT) AS __n FROM moves GROUP BY ALL)
+            SELECT {names}__v, __time, __n, dense_rank() OVER ({by_key}) - 1 AS __key,
+              dense_rank() OVER ({ranked_by}) - 1 AS __slot
+            FROM added ORDER BY __key, __time, __slot""",
+        stored=stored, fresh=fresh,
+    )
+    if moves.num_rows == 0:
+        return duck.run("SELECT *, __v AS __least, __v AS __most, CAST(0 AS BIGINT) AS __kinds FROM moves", moves=moves)
+    return _results(moves)
+
+
+def _results(moves: pa.Table) -> pa.Table:
+    key = moves.column("__key").to_numpy().astype(np.int64)
+    slot = moves.column("__slot").to_numpy().astype(np.int64)
+    time = moves.column("__time").to_numpy()
+    change = moves.column("__n").to_numpy().astype(np.int64)
+    slots = int(slot.max()) + 1
+    first = np.full(int(key.max()) + 1, slots, np.int64)
+    last = np.full(int(key.max()) + 1, -1, np.int64)
+    np.minimum.at(first, key, slot)
+    np.maximum.at(last, key, slot)
+    least, most, kinds = (np.empty(len(key), np.int64) for _ in range(3))
+    slide_extremes(key, slot, change, first, last, np.zeros(slots, np.int64), least, most, kinds)
+    # The state after the last move of a (key, time) is the answer at that time.
+    ends = np.append((key[1:] != key[:-1]) | (time[1:] != time[:-1]), True)
+    value_row = np.zeros(slots, np.int64)
+    value_row[slot] = np.arange(len(slot))
+    values = moves.column("__v")
+
+    def pick(which: np.ndarray) -> pa.ChunkedArray:
+        rows = np.where(which < 0, 0, value_row[which])
+        return values.take(pa.array(rows, mask=which < 0))
+
+    kept = moves.filter(pa.array(ends)).drop_columns(["__v", "__n", "__key", "__slot"])
+    return (
+        kept.append_column("__least", pick(least[ends]))
+        .append_column("__most", pick(most[ends]))
+        .append_column("__kinds", pa.array(kinds[ends]))
+    )

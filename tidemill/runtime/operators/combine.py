@@ -1,0 +1,77 @@
+"""DISTINCT, EXCEPT, INTERSECT, the paper's difference, and the unmatched rows of outer joins.
+
+For every row value walk the closed times, keep its multiplicities l and r on both sides, and emit the change
+of m(l, r) wherever it changes. State: (row, l, r) for every value present on either side.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from tidemill.plan.physical import BEGINNING
+from tidemill.plan.sources import Column
+from tidemill.runtime import duck
+from tidemill.runtime.operators.base import Batch, Operator, hash_sql, hashes_of, name_list, take_closed
+from tidemill.runtime.state import Layout, Shelf
+
+LEFT, RIGHT = Column("__l", "BIGINT"), Column("__r", "BIGINT")
+
+MULTIPLICITY = {
+    "distinct": "CASE WHEN __l > 0 THEN 1 ELSE 0 END",
+    "except_all": "greatest(__l - greatest(__r, 0), 0)",
+    "except": "CASE WHEN __l > 0 AND __r <= 0 THEN 1 ELSE 0 END",
+    "intersect_all": "greatest(least(__l, __r), 0)",
+    "intersect": "CASE WHEN __l > 0 AND __r > 0 THEN 1 ELSE 0 END",
+    "anti": "CASE WHEN __r > 0 THEN 0 ELSE greatest(__l, 0) END",
+}
+
+
+class SetCombine(Operator):
+    """Inputs: counted changes of the left and, where there is one, of the right side."""
+
+    def __init__(self, op: Any) -> None:
+        super().__init__(op)
+        self.names = [c.name for c in self.schema]
+        adds = ((LEFT, "sum"), (RIGHT, "sum"))
+        self.agenda = Layout("__time", self.schema, adds)
+        self.layout = Layout("__h", self.schema, adds)
+
+    def step(self, inputs: list[Batch], shelf: Shelf) -> Batch:
+        frontier = min(b.frontier for b in inputs)
+        tables = [b.rows for b in inputs if b.rows is not None and b.rows.num_rows]
+        agenda = self.arrangement(shelf, "agenda", self.agenda)
+        closed = take_closed(agenda, pa.concat_tables(tables) if tables else None, frontier)
+        if closed.num_rows == 0:
+            return Batch(None, frontier)
+        return Batch(self._turns(closed, shelf), frontier)
+
+    def _turns(self, closed: pa.Table, shelf: Shelf) -> pa.Table:
+        names = name_list(self.names)
+        sums = "CAST(sum(__l) AS BIGINT) AS __l, CAST(sum(__r) AS BIGINT) AS __r"
+        delta = duck.run(
+            f"SELECT {hash_sql(self.names)} AS __h, {names}, __time, {sums}"
+            f" FROM {duck.source('closed', self.schema, '__time', '__l', '__r')} GROUP BY {names}, __time",
+            closed=closed,
+        )
+        state = self.arrangement(shelf, "counts", self.layout)
+        base = state.probe(hashes_of(delta))
+        m = MULTIPLICITY[self.params["kind"]]
+        out = duck.run(
+            f"""WITH moves AS (
+                  SELECT {names}, __time, __l, __r FROM {duck.source('delta', self.schema, '__time', '__l', '__r')}
+                  UNION ALL SELECT {names}, {BEGINNING}, {sums}
+                    FROM {duck.source('base', self.schema, '__l', '__r')} GROUP BY {names}),
+                running AS (SELECT {names}, __time, sum(__l) OVER w AS __l, sum(__r) OVER w AS __r FROM moves
+                  WINDOW w AS (PARTITION BY {names} ORDER BY __time ROWS UNBOUNDED PRECEDING)),
+                valued AS (SELECT *, {m} AS __m FROM running),
+                steps AS (SELECT *, __m - coalesce(lag(__m) OVER (PARTITION BY {names} ORDER BY __time), 0) AS __d
+                  FROM valued)
+                SELECT {names}, __time, CAST(__d AS BIGINT) AS __diff FROM steps
+                WHERE __time > {BEGINNING} AND __d <> 0""",
+            delta=delta, base=base,
+        )
+        state.append(delta.drop_columns(["__time"]))
+        state.compact()
+        return out

@@ -1,0 +1,98 @@
+"""Linear operators: stateless, one SELECT each, fused into one statement where nothing is shared.
+
+A linear operator maps changes to changes row by row (or adds rows of equal key and time up), so it may run
+beside the source, in a stage, or on any part of a batch, and the results simply go together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tidemill.plan.physical import Op
+from tidemill.plan.relations import quoted, sync_ceiling
+from tidemill.runtime.operators.base import name_list
+
+
+def _visible(op: Op) -> str:
+    return name_list([c.name for c in op.schema])
+
+
+def _filter(op: Op, source: str) -> str:
+    return f"SELECT * FROM {source} WHERE {op.params['predicate']}"
+
+
+def _project(op: Op, source: str) -> str:
+    items = [f"{sql} AS {quoted(name)}" for name, sql in op.params["items"]]
+    return f"SELECT {', '.join([*items, '__time', '__diff'])} FROM {source}"
+
+
+def _synchronize(op: Op, source: str) -> str:
+    ceiling = sync_ceiling("__time", op.params["every"], op.params["offset"])
+    return f"SELECT * REPLACE ({ceiling} AS __time) FROM {source}"
+
+
+def _temporal(op: Op, source: str) -> str:
+    """A change enters at max(time, lower) and its opposite leaves at upper, if it was ever inside."""
+    lower, upper = op.params["lower"], op.params["upper"]
+    enter = f"greatest(__time, {lower})" if lower else "__time"
+    inside = f"{lower} IS NOT NULL" if lower else "TRUE"
+    if upper is None:
+        return f"SELECT * REPLACE ({enter} AS __time) FROM {source} WHERE {inside}"
+    return (
+        f"SELECT {_visible(op)}, CASE WHEN __out THEN __leave ELSE __enter END AS __time,"
+        f" CASE WHEN __out THEN -__diff ELSE __diff END AS __diff"
+        f" FROM (SELECT *, {enter} AS __enter, {upper} AS __leave FROM {source} WHERE {inside})"
+        f" CROSS JOIN (VALUES (FALSE), (TRUE)) AS __e(__out) WHERE __leave > __enter"
+    )
+
+
+def _partial(op: Op, source: str) -> str:
+    """Adds the parts of all aggregates up for each key and time (early aggregation)."""
+    keys = [quoted(k) for k in op.params["keys"]]
+    parts = [f"{sql} AS {quoted(name)}" for name, sql in op.params["parts"]]
+    chosen = ", ".join([*keys, "__time", "CAST(sum(__diff) AS BIGINT) AS __n", *parts])
+    return f"SELECT {chosen} FROM {source} GROUP BY {', '.join([*keys, '__time'])}"
+
+
+def _values(op: Op, source: str) -> str:
+    """How often each value of one column appears for each key and time."""
+    keys = [quoted(k) for k in op.params["keys"]]
+    value = quoted(op.params["value"])
+    group = ", ".join([*keys, "__time", value])
+    chosen = ", ".join([*keys, "__time", f"{value} AS __v", "CAST(sum(__diff) AS BIGINT) AS __n"])
+    return f"SELECT {chosen} FROM {source} WHERE {value} IS NOT NULL GROUP BY {group} HAVING sum(__diff) <> 0"
+
+
+def _counted(op: Op, source: str) -> str:
+    """Multiplicity changes of whole rows, on the left (0) or right (1) side of a set operator."""
+    names = name_list(op.params["columns"])
+    sides = ("CAST(sum(__diff) AS BIGINT)", "CAST(0 AS BIGINT)")
+    left, right = sides if op.params["side"] == 0 else sides[::-1]
+    renamed = ", ".join(
+        f"CAST({quoted(old)} AS {type_}) AS {quoted(new)}"
+        for old, new, type_ in zip(op.params["from"], op.params["columns"], op.params["types"], strict=True)
+    )
+    inner = f"(SELECT {renamed}, __time, __diff FROM {source})"
+    group = f"{names}, __time" if names else "__time"
+    return f"SELECT {group}, {left} AS __l, {right} AS __r FROM {inner} GROUP BY {group} HAVING sum(__diff) <> 0"
+
+
+def _latest(op: Op, source: str) -> str:
+    """Of several records of one key at one time only the last one counts (presynchronization)."""
+    keys = name_list(op.params["keys"])
+    return (
+        f"SELECT * FROM {source} QUALIFY row_number() OVER"
+        f" (PARTITION BY {keys}, __time ORDER BY __ts DESC, __seq DESC) = 1"
+    )
+
+
+RENDER: dict[str, Callable[[Op, str], str]] = {
+    "filter": _filter,
+    "project": _project,
+    "synchronize": _synchronize,
+    "temporal": _temporal,
+    "partial": _partial,
+    "values": _values,
+    "counted": _counted,
+    "latest": _latest,
+}

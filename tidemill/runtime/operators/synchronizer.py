@@ -1,0 +1,105 @@
+"""Synchronizers that need state: SYNC ON a stream of time points, and points by row count."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidemill.plan.physical import BEGINNING
+from tidemill.plan.sources import Column
+from tidemill.runtime.operators.base import Batch, Operator, change_agenda, take_closed
+from tidemill.runtime.state import Layout, Shelf
+
+
+class SynchronizeOn(Operator):
+    """Each change waits for the least time point at or after its time.
+
+    Inputs: changes, and the points (a replicated relation whose first column is the point in
+    microseconds; only insertions count). A change is released when a closed point covers it; until then it waits,
+    and what cancels while waiting is never seen.
+    """
+
+    def __init__(self, op: Any) -> None:
+        super().__init__(op)
+        self.agenda = change_agenda(self.schema)
+
+    def step(self, inputs: list[Batch], shelf: Shelf) -> Batch:
+        data, points = inputs
+        frontier = min(data.frontier, points.frontier)
+        known = self._known_points(points, shelf)
+        closed_points = known[known < points.frontier]
+        agenda = self.arrangement(shelf, "agenda", self.agenda)
+        covered = int(closed_points[-1]) + 1 if len(closed_points) else None
+        if covered is None:
+            rows = take_closed(agenda, data.rows, BEGINNING)
+        else:
+            rows = _round_up(take_closed(agenda, data.rows, covered), closed_points)
+        # A point before the data's frontier can cover nothing that is still to come.
+        shelf.value(self.id)["points"] = [int(p) for p in known[known >= data.frontier]]
+        return Batch(rows, frontier)
+
+    def _known_points(self, points: Batch, shelf: Shelf) -> np.ndarray:
+        known = np.array(shelf.value(self.id).get("points", []), np.int64)
+        if points.empty or points.rows is None:
+            return known
+        fresh = points.rows.filter(pc.greater(points.rows.column("__diff"), 0))
+        stated = fresh.column(0).cast(pa.int64()).to_numpy()
+        return np.unique(np.concatenate([known, np.maximum(stated, fresh.column("__time").to_numpy())]))
+
+
+def _round_up(rows: pa.Table, points: np.ndarray) -> pa.Table | None:
+    if rows.num_rows == 0:
+        return None
+    times = points[np.searchsorted(points, rows.column("__time").to_numpy(), side="left")]
+    return rows.set_column(rows.schema.get_field_index("__time"), "__time", pa.array(times))
+
+
+class RowPoints(Operator):
+    """A time point whenever the number of rows inserted up to and including it passes a multiple of n."""
+
+    def step(self, inputs: list[Batch], shelf: Shelf) -> Batch:
+        batch = inputs[0]
+        agenda = self.arrangement(shelf, "agenda", Layout("__time", (), ((Column("__diff", "BIGINT"), "sum"),)))
+        rows = None
+        if not batch.empty and batch.rows is not None:
+            inserts = pc.greater(batch.rows.column("__diff"), 0)
+            rows = batch.rows.filter(inserts).select(["__time", "__diff"])
+        closed = take_closed(agenda, rows, batch.frontier)
+        if closed.num_rows == 0:
+            return Batch(None, batch.frontier)
+        times, inverse = np.unique(closed.column("__time").to_numpy(), return_inverse=True)
+        counts = np.bincount(inverse, weights=closed.column("__diff").to_numpy()).astype(np.int64)
+        value = shelf.value(self.id)
+        totals = np.cumsum(counts) + value.get("count", 0)
+        n = self.params["rows"]
+        passed = totals // n > (totals - counts) // n
+        value["count"] = int(totals[-1])
+        points = times[passed]
+        table = pa.table({"TimePoint": points, "__time": points, "__diff": np.ones(len(points), np.int64)})
+        return Batch(table if len(points) else None, batch.frontier)
+
+
+class Clock(Operator):
+    """clockStr: every shard makes the same ticks, one for each clock unit that has been closed.
+
+    Input frontier: the database clock. The first tick is the first unit at or after the time at which the clock began.
+    """
+
+    def step(self, inputs: list[Batch], shelf: Shelf) -> Batch:
+        frontier, unit = inputs[0].frontier, self.params["unit"]
+        value = shelf.value(self.id)
+        start = value.get("next")
+        if start is None:
+            begin = shelf.value("@clock").get("begin")
+            if begin is None:
+                return Batch(None, frontier)
+            start = -(-begin // unit)
+        ticks = np.arange(start, max(start, -(-frontier // unit)), dtype=np.int64)
+        value["next"] = int(start + len(ticks))
+        if not len(ticks):
+            return Batch(None, frontier)
+        table = pa.table({"TimePoint": ticks, "__time": ticks * unit, "__diff": np.ones(len(ticks), np.int64)})
+        return Batch(table, frontier)

@@ -1,0 +1,169 @@
+"""Decides what the next micro-batch reads: positions of every source, the plan version, what came round.
+
+An offset is everything a replay needs to do the same again. It holds the position, frontier and greatest time of each
+source as known when the batch was planned, whether a source is idle, the plan version, and the last
+feedback taken in. Nothing here depends on Spark.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from tidemill.plan.physical import BEGINNING, Physical
+from tidemill.plan.sources import SourceSpec
+from tidemill.runtime.layout import Paths, load_plan, read_json
+from tidemill.runtime.sources.connector import Connector, Range, open_connector
+
+BATCH_ROWS = 4_000_000
+Offset = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Work:
+    """A piece of one source for one reader, with the frontier and the greatest time before it."""
+
+    source: str
+    piece: Range
+    floor: int
+    top: int
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """All that one reader partition does in one micro-batch."""
+
+    index: int
+    plan: int
+    work: tuple[Work, ...]
+    feedback: tuple[int, ...]
+    notes: dict[str, Any] = field(default_factory=dict)
+
+
+class Planner:
+    """Plans micro-batches of one database; one object for each running Spark query."""
+
+    def __init__(self, root: str, cores: int) -> None:
+        self.paths = Paths(root)
+        self.cores = max(1, cores)
+        self.connectors: dict[str, Connector] = {}
+        self.progressed: dict[str, float] = {}
+
+    def initial(self) -> Offset:
+        """Before anything was read."""
+        return {"feedback": -1, "final": 0, "nudge": 0, "plan": 0, "sources": {}}
+
+    def latest(self, start: Offset) -> Offset:
+        """What is there now; the same offset when nothing is new."""
+        control = read_json(self.paths.control)
+        plan = load_plan(self.paths.plan(control["plan"]))
+        live = control["mode"] == "live"
+        finished = not live and start["final"] == control["run"]
+        end: Offset = {
+            "feedback": self._feedback(start["feedback"]), "final": start["final"],
+            "nudge": control["nudge"], "plan": plan.version, "sources": dict(start["sources"]),
+        }
+        if not finished:
+            exhausted = [self._advance(spec, end["sources"], live) for spec in plan.sources]
+            if not live and all(exhausted):
+                end["final"] = control["run"]
+        for name in control.get("dropped", []):
+            end["sources"].pop(name, None)
+        end["sources"] = dict(sorted(end["sources"].items()))
+        if end == start:
+            return start
+        self._refresh(end)
+        return end
+
+    def assignments(self, start: Offset, end: Offset) -> list[Assignment]:
+        """The reader partitions of the batch (start, end]: at most one for each core, at least one."""
+        plan = load_plan(self.paths.plan(end["plan"]))
+        lanes: list[list[Work]] = [[] for _ in range(self.cores)]
+        for spec in plan.sources:
+            for lane, work in enumerate(self._pieces(spec, start, end)):
+                lanes[lane].append(work)
+        taken = [b for b in range(start["feedback"] + 1, end["feedback"] + 1)
+                 if os.path.exists(self.paths.feedback_notes(b))]
+        notes = {"final": end["final"] if end["final"] != start["final"] else 0, "sources": {
+            name: {k: entry[k] for k in ("done", "idle", "clock")} for name, entry in end["sources"].items()
+        }}
+        busy = [lane for lane in lanes if lane] or [[]]
+        return [
+            Assignment(i, end["plan"], tuple(lane), tuple(taken) if i == 0 else (), notes)
+            for i, lane in enumerate(busy)
+        ]
+
+    def commit(self, end: Offset) -> None:
+        """Everything up to `end` is done for good: sources may drop what they kept for a replay."""
+        for name, entry in end["sources"].items():
+            if name in self.connectors:
+                self.connectors[name].trim(entry["position"])
+
+    def _connector(self, spec: SourceSpec) -> Connector:
+        if spec.name not in self.connectors:
+            self.connectors[spec.name] = open_connector(spec, self.paths.source(spec.name))
+        return self.connectors[spec.name]
+
+    def _feedback(self, taken: int) -> int:
+        """The newest batch whose feedback has content, at least `taken`."""
+        if not os.path.isdir(self.paths.feedback):
+            return taken
+        for name in sorted((n for n in os.listdir(self.paths.feedback) if n.endswith(".json")), reverse=True):
+            batch = int(name.split(".")[0])
+            if batch <= taken:
+                break
+            notes = read_json(os.path.join(self.paths.feedback, name))
+            if notes and notes["content"]:
+                return batch
+        return taken
+
+    def _advance(self, spec: SourceSpec, sources: dict[str, Any], live: bool) -> bool:
+        """Move one source's entry forward; True when there is nothing more at this moment."""
+        connector = self._connector(spec)
+        entry = sources.get(spec.name)
+        start = entry["position"] if entry else connector.initial()
+        progress = connector.latest(start, spec.batch_rows or BATCH_ROWS, live, time.time_ns() // 1000)
+        now = time.monotonic()
+        if entry is None or progress.end != start:
+            self.progressed[spec.name] = now
+        silent = now - self.progressed.setdefault(spec.name, now)
+        idle = bool(live and spec.idle_us is not None and progress.exhausted and silent * 1e6 >= spec.idle_us)
+        sources[spec.name] = {
+            "clock": progress.clock if progress.clock is not None else "",
+            "done": bool(spec.static and progress.exhausted),
+            "floor": entry["floor"] if entry else BEGINNING,
+            "idle": idle,
+            "position": progress.end,
+            "top": entry["top"] if entry else BEGINNING,
+        }
+        return progress.exhausted
+
+    def _refresh(self, end: Offset) -> None:
+        """Write the frontiers that the last batch reached into the offset, for the readers."""
+        notes = read_json(self.paths.progress) or {}
+        for name, entry in end["sources"].items():
+            known = notes.get(name)
+            if known:
+                end["sources"][name] = {**entry, "floor": known["floor"], "top": known["top"]}
+
+    def _pieces(self, spec: SourceSpec, start: Offset, end: Offset) -> list[Work]:
+        entry = end["sources"].get(spec.name)
+        if entry is None:
+            return []
+        connector = self._connector(spec)
+        before = start["sources"].get(spec.name)
+        begin = before["position"] if before else connector.initial()
+        if begin == entry["position"]:
+            return []
+        top, works = entry["top"], []
+        for piece in connector.split(begin, entry["position"], self.cores):
+            works.append(Work(spec.name, piece, entry["floor"], top))
+            top = max(top, piece.max_time) if piece.max_time is not None else top
+        return works
+
+
+def spec_of(plan: Physical, name: str) -> SourceSpec:
+    """The specification of a source instance in a plan."""
+    return next(s for s in plan.sources if s.name == name)

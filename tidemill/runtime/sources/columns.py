@@ -1,0 +1,171 @@
+"""Declared columns in Arrow: their types, conversion to them, and event times.
+
+Every conversion is DuckDB's TRY_CAST, so that a value in a file means what it means in a query.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from collections.abc import Sequence
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidemill.errors import SourceProblem
+from tidemill.plan.sources import Column
+
+_TYPES = {
+    "BOOLEAN": pa.bool_(),
+    "TINYINT": pa.int8(), "SMALLINT": pa.int16(), "INTEGER": pa.int32(), "BIGINT": pa.int64(),
+    "UTINYINT": pa.uint8(), "USMALLINT": pa.uint16(), "UINTEGER": pa.uint32(), "UBIGINT": pa.uint64(),
+    "HUGEINT": pa.decimal128(38, 0), "FLOAT": pa.float32(), "DOUBLE": pa.float64(),
+    "VARCHAR": pa.string(), "BLOB": pa.binary(),
+    "DATE": pa.date32(), "TIME": pa.time64("us"),
+    "TIMESTAMP": pa.timestamp("us"), "TIMESTAMPTZ": pa.timestamp("us", "UTC"),
+}
+_ALIASES = {
+    "BOOL": "BOOLEAN", "INT1": "TINYINT", "INT2": "SMALLINT", "INT": "INTEGER", "INT4": "INTEGER",
+    "LONG": "BIGINT", "INT8": "BIGINT", "REAL": "FLOAT", "FLOAT4": "FLOAT", "FLOAT8": "DOUBLE",
+    "TEXT": "VARCHAR", "STRING": "VARCHAR", "CHAR": "VARCHAR", "BYTEA": "BLOB", "BINARY": "BLOB",
+    "DATETIME": "TIMESTAMP", "TIMESTAMP WITH TIME ZONE": "TIMESTAMPTZ", "NUMERIC": "DECIMAL(18,3)",
+    "DECIMAL": "DECIMAL(18,3)",
+}
+_DECIMAL = re.compile(r"(?:DECIMAL|NUMERIC)\s*\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\)")
+_SHOWN = 100
+_connections = threading.local()
+
+
+def type_name(declared: str) -> str:
+    """The one spelling of a type, safe to put into SQL.
+
+    >>> type_name("int"), type_name("numeric(10, 2)")
+    ('INTEGER', 'DECIMAL(10,2)')
+    """
+    name = " ".join(declared.upper().split())
+    name = _ALIASES.get(name, name)
+    decimal = _DECIMAL.fullmatch(name)
+    if decimal:
+        precision, scale = int(decimal[1]), int(decimal[2] or 0)
+        if 1 <= precision <= 38 and scale <= precision:
+            return f"DECIMAL({precision},{scale})"
+    elif name in _TYPES:
+        return name
+    raise SourceProblem("TM404", f'a source cannot have a column of type "{declared}"',
+                        hint=f"one of {', '.join(_TYPES)}, DECIMAL(p,s)")
+
+
+def arrow_type(declared: str) -> pa.DataType:
+    """The Arrow type of a DuckDB type name."""
+    name = type_name(declared)
+    decimal = _DECIMAL.fullmatch(name)
+    return pa.decimal128(int(decimal[1]), int(decimal[2])) if decimal else _TYPES[name]
+
+
+def arrow_schema(columns: Sequence[Column]) -> pa.Schema:
+    """The columns in declared order with their Arrow types."""
+    return pa.schema([(column.name, arrow_type(column.type)) for column in columns])
+
+
+def duck() -> duckdb.DuckDBPyConnection:
+    """This thread's own in-memory DuckDB: one core, UTC, no way to files or network."""
+    # A connection does not survive a fork, and Spark forks its Python workers.
+    if getattr(_connections, "pid", None) != os.getpid():
+        _connections.duck = duckdb.connect(config={"threads": 1, "enable_external_access": False})
+        _connections.duck.execute("SET TimeZone = 'UTC'")
+        _connections.pid = os.getpid()
+    return _connections.duck
+
+
+def query(sql: str, name: str, table: pa.Table) -> pa.Table:
+    """The answer of `sql` over one Arrow table, in the table's order."""
+    connection = duck()
+    connection.register(name, table)
+    try:
+        return connection.sql(sql).to_arrow_table()
+    finally:
+        connection.unregister(name)
+
+
+def convert(raw: Sequence[pa.ChunkedArray], columns: Sequence[Column]) -> tuple[pa.Table, dict[int, str]]:
+    """The values in their declared types, and a reason for each row that has one it cannot take.
+
+    Row for row: what happens to one row never depends on its neighbours. Columns that have their
+    type already are passed on without a copy.
+    """
+    schema = arrow_schema(columns)
+    arrays = list(raw)
+    other = [i for i, array in enumerate(raw) if array.type != schema.field(i).type]
+    if other:
+        cast = _try_cast([raw[i] for i in other], [columns[i] for i in other])
+        for place, array in zip(other, cast, strict=True):
+            arrays[place] = array.cast(schema.field(place).type)
+    reasons: dict[int, str] = {}
+    for i in other:
+        _explain(raw[i], arrays[i], columns[i], reasons)
+    return pa.Table.from_arrays(arrays, schema=schema), reasons
+
+
+def _try_cast(raw: list[pa.ChunkedArray], columns: list[Column]) -> list[pa.ChunkedArray]:
+    table = pa.table({f"c{i}": array for i, array in enumerate(raw)})
+    items = ", ".join(f"TRY_CAST(c{i} AS {type_name(column.type)}) AS c{i}" for i, column in enumerate(columns))
+    return query(f"SELECT {items} FROM uncast", "uncast", table).columns
+
+
+def _explain(raw: pa.ChunkedArray, cast: pa.ChunkedArray, column: Column, reasons: dict[int, str]) -> None:
+    if cast.null_count == raw.null_count:
+        return
+    lost = np.flatnonzero(pc.and_(raw.is_valid(), cast.is_null()).to_numpy())
+    for row, value in zip(lost.tolist(), raw.take(pa.array(lost)).to_pylist(), strict=True):
+        shown = str(value)
+        shown = shown if len(shown) <= _SHOWN else shown[:_SHOWN] + "…"
+        reasons.setdefault(row, f'column "{column.name}": cannot read "{shown}" as {column.type}')
+
+
+def event_time_us(column: pa.ChunkedArray, type_name: str, unit_us: int) -> pa.ChunkedArray:
+    """Event times in microseconds since 1970; numbers count clock units of `unit_us` microseconds.
+
+    Fractions of a microsecond are rounded; nulls, and times beyond 64 bits, are null.
+    """
+    kind = arrow_type(type_name)
+    if pa.types.is_timestamp(kind):
+        return column.cast(pa.timestamp("us", kind.tz)).cast(pa.int64())
+    if pa.types.is_date(kind):
+        return _scaled(column.cast(pa.int32()).cast(pa.int64()), 86_400_000_000)
+    if pa.types.is_signed_integer(kind):
+        return _scaled(column.cast(pa.int64()), unit_us)
+    if pa.types.is_floating(kind):
+        return _from_float(column.cast(pa.float64()), unit_us)
+    if pa.types.is_unsigned_integer(kind) or pa.types.is_decimal(kind):
+        return _from_decimal(column, unit_us)
+    raise SourceProblem("TM404", f"a column of type {type_name} cannot be an event time",
+                        hint="use a TIMESTAMP, a DATE or a number of clock units")
+
+
+def _scaled(units: pa.ChunkedArray, unit_us: int) -> pa.ChunkedArray:
+    limit = (2**63 - 1) // unit_us
+    bounds = pc.min_max(units).as_py()
+    if bounds["max"] is not None and (bounds["max"] > limit or bounds["min"] < -limit):
+        inside = pc.and_(pc.less_equal(units, limit), pc.greater_equal(units, -limit))
+        units = pc.if_else(inside, units, pa.scalar(None, pa.int64()))
+    return units if unit_us == 1 else pc.multiply(units, pa.scalar(unit_us, pa.int64()))
+
+
+def _from_float(units: pa.ChunkedArray, unit_us: int) -> pa.ChunkedArray:
+    micros = pc.round(pc.multiply(units, float(unit_us)), round_mode="half_to_even")
+    inside = pc.less(pc.abs(micros), 2.0**63)
+    return pc.if_else(inside, micros, pa.scalar(None, pa.float64())).cast(pa.int64())
+
+
+def _from_decimal(units: pa.ChunkedArray, unit_us: int) -> pa.ChunkedArray:
+    if not pa.types.is_decimal(units.type):
+        units = units.cast(pa.decimal128(20, 0))
+    wide = units.cast(pa.decimal256(38, units.type.scale))
+    micros = pc.round(pc.multiply(wide, pa.scalar(unit_us, pa.int64()).cast(pa.decimal256(19, 0))),
+                      round_mode="half_to_even").cast(pa.decimal256(70, 0))
+    edge = pa.scalar(2**63 - 1, pa.decimal256(70, 0))
+    inside = pc.less_equal(pc.abs(micros), edge)
+    return pc.if_else(inside, micros, pa.scalar(None, micros.type)).cast(pa.int64())

@@ -1,0 +1,92 @@
+"""The contract every connector keeps, and the door to all of them.
+
+A position is plain JSON that names a place in a source; it never moves backwards. Four laws:
+
+1. Cuts do not matter: reading [a, b) and then [b, c) gives what reading [a, c) gives, with the same
+   `__seq` and the same bad rows.
+2. Reading is repeatable: the same range gives the same rows, in any process, after any crash.
+3. `split` returns more than one range only when each has a `max_time` or the source has no
+   timestamp column. Ranges touch each other, in order; nothing to read is no range.
+4. Nothing is lost: each record is in `rows` or in `bad`, or (on_error='fail') the read raises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from tidemill.errors import SourceProblem
+from tidemill.plan.sources import SourceSpec
+from tidemill.runtime.sources.columns import arrow_schema, event_time_us
+
+__all__ = [
+    "Chunk", "Connector", "Position", "Progress", "Range", "arrow_schema", "event_time_us", "open_connector",
+]
+
+Position = dict[str, int | str]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a source reaches at this moment.
+
+    `clock` is for sources without a timestamp column: every row beyond `end` will have an arrival
+    time of at least `clock` microseconds.
+    """
+
+    end: Position
+    exhausted: bool
+    clock: int | None
+
+
+@dataclass(frozen=True)
+class Range:
+    """One contiguous piece of a source, in source order; picklable."""
+
+    start: Position
+    end: Position
+    max_time: int | None
+    detail: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class Chunk:
+    """Rows in source order with `__seq` and `__arrival`, and the records that could not become rows."""
+
+    rows: pa.Table
+    bad: pa.Table
+
+
+class Connector(Protocol):
+    """`initial`, `latest`, `split` and `trim` run where the batch is planned, `read` in any worker."""
+
+    spec: SourceSpec
+
+    def initial(self) -> Position: ...
+
+    def latest(self, start: Position, max_rows: int | None, live: bool, now_us: int) -> Progress: ...
+
+    def split(self, start: Position, end: Position, parts: int) -> list[Range]: ...
+
+    def read(self, piece: Range) -> Iterator[Chunk]: ...
+
+    def trim(self, committed: Position) -> None: ...
+
+
+def open_connector(spec: SourceSpec, directory: str) -> Connector:
+    """The connector of a source; `directory` is the source's own durable folder."""
+    # Imported here because each connector imports the contract above.
+    if spec.kind == "files":
+        from tidemill.runtime.sources.files import Files
+        return Files(spec, directory)
+    if spec.kind == "port":
+        from tidemill.runtime.sources.port import Port
+        return Port(spec, directory)
+    if spec.kind == "generate":
+        from tidemill.runtime.sources.generate import Generate
+        return Generate(spec, directory)
+    raise SourceProblem("TM402", f'source "{spec.name}" has the unknown kind "{spec.kind}"',
+                        hint="a source is FILES, PORT or GENERATE")

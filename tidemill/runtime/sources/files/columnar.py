@@ -1,0 +1,230 @@
+"""Parquet and Arrow IPC files: positions are row numbers, and groups of rows are read alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tidemill.errors import SourceProblem
+from tidemill.plan.sources import SourceSpec
+from tidemill.runtime.sources.columns import arrow_schema, convert, event_time_us
+from tidemill.runtime.sources.files.log import Entry
+from tidemill.runtime.sources.files.slab import Slab, lost
+from tidemill.runtime.sources.records import CHUNK_ROWS, position_text
+
+_IPC_MAGIC = b"ARROW1"
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What the footer tells: the schema and where row groups (or record batches) start."""
+
+    schema: pa.Schema
+    borders: tuple[int, ...]
+    footer: pq.FileMetaData | None
+
+    @property
+    def rows(self) -> int:
+        return self.borders[-1]
+
+
+@lru_cache(maxsize=2048)
+def shape(path: str, kind: str, size: int, mtime_ns: int) -> Shape:
+    """The shape of a file; size and mtime only keep the cache honest."""
+    if kind == "parquet":
+        with pq.ParquetFile(path) as file:
+            footer = file.metadata
+            sizes = [footer.row_group(i).num_rows for i in range(footer.num_row_groups)]
+            return Shape(file.schema_arrow, _sums(sizes), footer)
+    with pa.OSFile(path) as source:
+        schema, batches = _open_ipc(source, [])
+        return Shape(schema, _sums([batch.num_rows for batch in batches]), None)
+
+
+def shape_of(entry: Entry) -> Shape:
+    """The shape of a listed file."""
+    return shape(entry.path, entry.format, entry.size, entry.mtime_ns)
+
+
+def _sums(sizes: list[int]) -> tuple[int, ...]:
+    return tuple(np.concatenate(([0], np.cumsum(sizes, dtype=np.int64))).tolist())
+
+
+def _open_ipc(source: pa.NativeFile, names: list[str]) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+    """The full schema, and the batches with the named columns (any one column when none is named)."""
+    is_file = source.read(len(_IPC_MAGIC)) == _IPC_MAGIC
+    source.seek(0)
+    opening = pa.ipc.open_file if is_file else pa.ipc.open_stream
+    schema = opening(source).schema
+    source.seek(0)
+    fields = [schema.get_field_index(name) for name in names] or [0]
+    reader = opening(source, options=pa.ipc.IpcReadOptions(included_fields=fields, use_threads=False))
+    if is_file:
+        return schema, (reader.get_batch(i) for i in range(reader.num_record_batches))
+    return schema, iter(reader)
+
+
+def _names(schema: pa.Schema, spec: SourceSpec) -> list[str | None]:
+    """The file's name for each declared column: the exact one, else the first in any case."""
+    folded: dict[str, str] = {}
+    for name in schema.names:
+        folded.setdefault(name.lower(), name)
+    return [c.name if c.name in schema.names else folded.get(c.name.lower()) for c in spec.columns]
+
+
+def mismatch(shape: Shape, spec: SourceSpec) -> str | None:
+    """Why no row of the file can be read as declared; None when they can."""
+    names = _names(shape.schema, spec)
+    for column, name in zip(spec.columns, names, strict=True):
+        if name is None:
+            return f'column "{column.name}" is missing'
+    empty = shape.schema.empty_table()
+    for column, name in zip(spec.columns, names, strict=True):
+        try:
+            convert([empty.column(name)], [column])
+        except Exception as error:  # noqa: BLE001 - DuckDB and Arrow both refuse some types, each its own way
+            return f'column "{column.name}": cannot read {empty.column(name).type} as {column.type}: {error}'
+    return None
+
+
+def read(entry: Entry, start: int, end: int, spec: SourceSpec) -> Iterator[Slab]:
+    """Rows start..end; only row groups that hold some of them are decoded."""
+    names = _names(shape_of(entry).schema, spec)
+    load = _parquet_groups if entry.format == "parquet" else _ipc_groups
+    for first, group in load(entry, start, end, names, spec):
+        if isinstance(group, str):
+            if start <= first:
+                yield lost(entry, first, group, entry.path.encode(), spec)
+            continue
+        low, high = max(start, first), min(end, first + group.num_rows)
+        for at in range(low, high, CHUNK_ROWS):
+            piece = group.slice(at - first, min(CHUNK_ROWS, high - at))
+            yield _slab(piece, names, at, entry, spec)
+
+
+def _parquet_groups(entry, start, end, names, spec) -> Iterator[tuple[int, pa.Table | str]]:
+    """(first row, rows) of each row group in range; a text in place of rows says why it is lost."""
+    borders = shape_of(entry).borders
+    with pq.ParquetFile(entry.path) as file:
+        for group, (first, after) in enumerate(pairwise(borders)):
+            if first < end and after > start:
+                yield first, _load_group(file, group, after, names, spec)
+
+
+def _load_group(file: pq.ParquetFile, group: int, after: int, names: list[str], spec: SourceSpec) -> pa.Table | str:
+    # The whole group is decoded even for a part of it: whether it is damaged must not depend on the cut.
+    try:
+        return file.read_row_group(group, columns=names, use_threads=False)
+    except (pa.ArrowException, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise SourceProblem("TM401", f'source "{spec.name}" cannot read a file', detail=str(error)) from error
+        return f"rows up to {after} are damaged: {str(error).splitlines()[0]}"
+
+
+def _ipc_groups(entry, start, end, names, spec) -> Iterator[tuple[int, pa.Table | str]]:
+    borders = shape_of(entry).borders
+    wanted = list(dict.fromkeys(names))
+    with pa.OSFile(entry.path) as source:
+        _, batches = _open_ipc(source, wanted)
+        for first, batch in zip(borders, batches, strict=False):
+            if first >= end:
+                return
+            if first + batch.num_rows > start:
+                yield first, pa.Table.from_batches([batch])
+
+
+def _slab(piece: pa.Table, names: list[str], at: int, entry: Entry, spec: SourceSpec) -> Slab:
+    rows, reasons = convert([piece.column(name) for name in names], spec.columns)
+    numbers = np.arange(at, at + piece.num_rows, dtype=np.int64)
+    if not reasons:
+        return Slab(rows, numbers, [])
+    bad = [
+        (reasons[i], _raw(piece, i), position_text(file=entry.n, at=at + i, path=entry.path))
+        for i in sorted(reasons)
+    ]
+    good = np.setdiff1d(np.arange(piece.num_rows), np.fromiter(reasons, np.int64, len(reasons)))
+    return Slab(rows.take(pa.array(good)), numbers[good], bad)
+
+
+def _raw(piece: pa.Table, row: int) -> bytes:
+    return json.dumps(piece.slice(row, 1).to_pylist()[0], default=str, ensure_ascii=False).encode()
+
+
+def greatest_time(entry: Entry, start: int, end: int, spec: SourceSpec) -> int | None:
+    """The greatest event time of rows start..end, exactly; None when the footer does not tell.
+
+    A row put aside would still count in the statistics, so they are used only where every row of
+    the file is sure to become a row. Groups cut by the range are looked into.
+    """
+    facts = shape_of(entry)
+    names = _names(facts.schema, spec)
+    declared = arrow_schema(spec.columns)
+    if not all(_always_fits(facts.schema.field(n).type, declared.field(i).type) for i, n in enumerate(names)):
+        return None
+    at = next(i for i, column in enumerate(spec.columns) if column.name.lower() == spec.timestamp.lower())
+    best: int | None = None
+    for group, (first, after) in enumerate(pairwise(facts.borders)):
+        if first >= end or after <= start:
+            continue
+        is_cut = first < start or after > end
+        found = (_time_inside(entry, group, first, start, end, names[at]) if is_cut
+                 else _time_in_footer(facts, group, names[at]))
+        if found is None:
+            return None
+        column, _ = convert([found], [spec.columns[at]])
+        unit = int(spec.options.get("unit_us", 1_000_000))
+        times = event_time_us(column.column(0), spec.columns[at].type, unit).drop_null().to_numpy()
+        if len(times):
+            best = max(best, int(times.max())) if best is not None else int(times.max())
+    return best
+
+
+def _time_inside(entry: Entry, group: int, first: int, start: int, end: int, name: str) -> pa.ChunkedArray | None:
+    try:
+        with pq.ParquetFile(entry.path) as file:
+            column = file.read_row_group(group, columns=[name], use_threads=False).column(0)
+    except (pa.ArrowException, OSError):
+        return None
+    low = max(start - first, 0)
+    return column.slice(low, min(end - first, len(column)) - low)
+
+
+def _time_in_footer(facts: Shape, group: int, name: str) -> pa.ChunkedArray | None:
+    kind = facts.schema.field(name).type
+    described = facts.footer.row_group(group)
+    for i in range(described.num_columns):
+        chunk = described.column(i)
+        if chunk.path_in_schema != name:
+            continue
+        known = chunk.statistics
+        if known is None:
+            return None
+        if known.has_min_max:
+            return pa.chunked_array([pa.array([known.max], kind)])
+        if known.has_null_count and known.null_count == described.num_rows:
+            return pa.chunked_array([pa.array([None], kind)])
+    return None
+
+
+def _always_fits(given: pa.DataType, declared: pa.DataType) -> bool:
+    if given == declared:
+        return True
+    if pa.types.is_dictionary(given):
+        return _always_fits(given.value_type, declared)
+    kinds = pa.types
+    if kinds.is_signed_integer(given) and kinds.is_signed_integer(declared):
+        return given.bit_width <= declared.bit_width
+    if kinds.is_unsigned_integer(given) and kinds.is_unsigned_integer(declared):
+        return given.bit_width <= declared.bit_width
+    if kinds.is_floating(given) and kinds.is_floating(declared):
+        return given.bit_width <= declared.bit_width
+    if kinds.is_timestamp(given) and kinds.is_timestamp(declared):
+        return given.unit in ("us", "ns") and (given.tz is None) == (declared.tz is None)
+    return kinds.is_large_string(given) and kinds.is_string(declared)

@@ -1,0 +1,179 @@
+"""The files connector: new files of a glob, in the order they were seen, cut at any row or line.
+
+A file is taken as it is when it is listed and never looked for again, even if it is replaced.
+Writers should rename complete files into place.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+
+from tidemill.errors import SourceProblem
+from tidemill.plan.sources import SourceSpec
+from tidemill.runtime.sources.columns import arrow_schema
+from tidemill.runtime.sources.connector import Chunk, Position, Progress, Range
+from tidemill.runtime.sources.files import columnar, lined, listing
+from tidemill.runtime.sources.files.cuts import cut_points
+from tidemill.runtime.sources.files.log import Entry, FileLog
+from tidemill.runtime.sources.files.slab import Slab
+from tidemill.runtime.sources.records import bad_table, gather, only_bad, position_text, refuse, stamp
+
+# A sequence number holds the file number above and the place in the file below: 8 million files
+# of up to a tera row (or tera byte).
+_PLACE_BITS = 40
+
+
+class Files:
+    """Positions are {"file": n, "at": row or byte}; the end of file n is the start of file n + 1."""
+
+    def __init__(self, spec: SourceSpec, directory: str) -> None:
+        arrow_schema(spec.columns)
+        if spec.format is not None and spec.format not in listing.FORMATS:
+            raise SourceProblem("TM402", f'source "{spec.name}" has the unknown format "{spec.format}"',
+                                hint=f"one of {', '.join(listing.FORMATS)}")
+        if not spec.origin.get("glob"):
+            raise SourceProblem("TM402", f'source "{spec.name}" does not say where its files are',
+                                hint="give a pattern, for example '/data/in/*.parquet'")
+        self.spec = spec
+        self._glob = os.path.abspath(spec.origin["glob"])
+        self._base = listing.base_directory(self._glob)
+        self._log = FileLog(directory)
+        self._promised = 0
+
+    def initial(self) -> Position:
+        return {"file": 0, "at": 0}
+
+    def latest(self, start: Position, max_rows: int | None, live: bool, now_us: int) -> Progress:
+        self._promised = max(self._promised, now_us)
+        self._log.extend(lambda taken, n, last: self._discover(taken, n, max(last, self._promised), live))
+        entries = self._log.entries()
+        end = self._admit(entries, *_place(start, entries), max_rows)
+        exhausted = end == (len(entries), 0)
+        clock = self._promised if exhausted else entries[end[0]].arrival_us
+        return Progress(_position(end), exhausted, None if self.spec.timestamp else clock)
+
+    def _discover(self, taken: set[str], n: int, arrival: int, live: bool) -> list[Entry]:
+        found = []
+        for path, facts in listing.new_files(self._glob, taken):
+            try:
+                seen = listing.describe(path, facts, self.spec, self._base, live)
+            except listing.NotYet:
+                continue
+            found.append(Entry(n=n + len(found), path=path, arrival_us=arrival, **seen))
+        return found
+
+    def _admit(self, entries: list[Entry], n: int, at: int, max_rows: int | None) -> tuple[int, int]:
+        if max_rows is None:
+            return len(entries), 0
+        left = max(max_rows, 1)
+        while n < len(entries) and left > 0:
+            entry = entries[n]
+            if entry.bad is None and entry.format in ("csv", "json"):
+                stop, used = lined.admit(entry, at, left, self.spec)
+            else:
+                stop = min(entry.length, at + left)
+                used = stop - at
+            left -= used
+            n, at = _forward(n, stop, entries)
+        return n, at
+
+    def split(self, start: Position, end: Position, parts: int) -> list[Range]:
+        entries = self._log.entries(int(end["file"]))
+        first, last = _place(start, entries), _place(end, entries)
+        if first >= last:
+            return []
+        cuts = [first, *cut_points(entries, first, last, parts, self.spec), last]
+        ranges = [self._range(entries, a, b) for a, b in pairwise(cuts)]
+        if len(ranges) > 1 and self.spec.timestamp and any(r.max_time is None for r in ranges):
+            return [self._range(entries, first, last)]
+        return ranges
+
+    def _range(self, entries: list[Entry], start: tuple[int, int], end: tuple[int, int]) -> Range:
+        files = [e for e in entries[start[0]:end[0] + 1] if e.n < end[0] or end[1] > 0]
+        best = self._greatest_time(files, start, end) if self.spec.timestamp else None
+        return Range(_position(start), _position(end), best, {"files": [vars(e) for e in files]})
+
+    def _greatest_time(self, files: list[Entry], start: tuple[int, int], end: tuple[int, int]) -> int | None:
+        best: int | None = None
+        for entry in files:
+            low, high = entry.span(start, end)
+            if entry.bad is not None or low >= high:
+                continue
+            found = columnar.greatest_time(entry, low, high, self.spec) if entry.format == "parquet" else None
+            if found is None:
+                return None
+            best = found if best is None else max(best, found)
+        return best
+
+    def read(self, piece: Range) -> Iterator[Chunk]:
+        return gather(self._pieces(piece))
+
+    def _pieces(self, piece: Range) -> Iterator[Chunk]:
+        start, end = _pair(piece.start), _pair(piece.end)
+        for data in piece.detail["files"]:
+            entry = Entry(**data)
+            low, high = entry.span(start, end)
+            if low < high:
+                yield from self._read(entry, low, high)
+
+    def _read(self, entry: Entry, low: int, high: int) -> Iterator[Chunk]:
+        if entry.bad is not None:
+            yield self._bad_file(entry)
+            return
+        listing.check_unchanged(entry, self.spec, self._base)
+        for slab in self._slabs(entry, low, high):
+            if slab.bad and self.spec.on_error == "fail":
+                raise refuse(self.spec, slab.bad[0][0], _where(entry, slab.bad[0][2]))
+            seq = (entry.n << _PLACE_BITS) + slab.places
+            arrival = np.full(len(seq), entry.arrival_us, np.int64)
+            yield Chunk(stamp(slab.rows, seq, arrival), bad_table(slab.bad))
+
+    def _slabs(self, entry: Entry, low: int, high: int) -> Iterator[Slab]:
+        reader = columnar if entry.format in ("parquet", "arrow") else lined
+        try:
+            yield from reader.read(entry, low, high, self.spec)
+        except (OSError, pa.ArrowException, ValueError) as error:
+            raise SourceProblem("TM401", f'source "{self.spec.name}" cannot read a file it has listed',
+                                detail=f"{entry.path}: {error}") from error
+
+    def _bad_file(self, entry: Entry) -> Chunk:
+        if self.spec.on_error == "fail":
+            raise refuse(self.spec, entry.bad, entry.path)
+        place = position_text(file=entry.n, at=0, path=entry.path)
+        return only_bad(self.spec, [(entry.bad, entry.path.encode(), place)])
+
+    def trim(self, committed: Position) -> None:
+        """The files belong to the user and stay."""
+
+
+def _where(entry: Entry, place: str) -> str:
+    at = json.loads(place)["at"]
+    if entry.format in ("csv", "json"):
+        return f"{entry.path} line {lined.line_number(entry.path, at)}"
+    return f"{entry.path} row {at}"
+
+
+def _pair(position: Position) -> tuple[int, int]:
+    return int(position["file"]), int(position["at"])
+
+
+def _position(place: tuple[int, int]) -> Position:
+    return {"file": place[0], "at": place[1]}
+
+
+def _forward(n: int, at: int, entries: list[Entry]) -> tuple[int, int]:
+    """The same place in its one spelling: never at the end of a listed file."""
+    while n < len(entries) and at >= entries[n].length:
+        n, at = n + 1, 0
+    return n, at
+
+
+def _place(position: Position, entries: list[Entry]) -> tuple[int, int]:
+    return _forward(*_pair(position), entries)
+

@@ -1,0 +1,104 @@
+"""The durable list of files a source has taken, in the order it took them.
+
+A file is in the log, on disk, before any position names it; so a position means the same rows after
+any crash. Lines are only ever appended; a torn last line was never named and is cut off.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+
+@dataclass(frozen=True)
+class Entry:
+    """File number `n` as it was when listed.
+
+    `length` counts its positions: rows (parquet, arrow), bytes (csv, json), or 1 for a file that
+    is bad as a whole, for the reason in `bad`.
+    """
+
+    n: int
+    path: str
+    size: int
+    mtime_ns: int
+    arrival_us: int
+    format: str
+    length: int
+    bad: str | None = None
+
+    def span(self, start: tuple[int, int], end: tuple[int, int]) -> tuple[int, int]:
+        """The part of this file between two places of the source; empty when low >= high."""
+        low = start[1] if self.n == start[0] else 0
+        high = end[1] if self.n == end[0] else self.length
+        return low, min(high, self.length)
+
+
+class FileLog:
+    """The entries, shared by every process that opens the same directory."""
+
+    def __init__(self, directory: str) -> None:
+        self._path = Path(directory) / "files.jsonl"
+        self._entries: list[Entry] = []
+        self._taken: set[str] = set()
+        self._bytes = 0
+
+    def entries(self, upto: int | None = None) -> list[Entry]:
+        """All entries; the disk is asked again only when `upto` is not among the known ones."""
+        if upto is None or upto >= len(self._entries):
+            self._load()
+        return self._entries
+
+    def extend(self, discover: Callable[[set[str], int, int], list[Entry]]) -> None:
+        """Append what `discover(taken paths, next number, last arrival)` finds."""
+        with self._locked() as file:
+            self._load()
+            last = self._entries[-1].arrival_us if self._entries else 0
+            found = discover(self._taken, len(self._entries), last)
+            if found:
+                self._append(file, found)
+
+    def _append(self, file: BinaryIO, found: list[Entry]) -> None:
+        file.truncate(self._bytes)
+        file.seek(self._bytes)
+        file.write(b"".join(json.dumps(asdict(entry)).encode() + b"\n" for entry in found))
+        file.flush()
+        os.fsync(file.fileno())
+        self._load()
+
+    def _load(self) -> None:
+        if not self._path.exists() or self._path.stat().st_size <= self._bytes:
+            return
+        with open(self._path, "rb") as file:
+            file.seek(self._bytes)
+            data = file.read()
+        for line in data[:data.rfind(b"\n") + 1].splitlines(keepends=True):
+            entry = Entry(**json.loads(line))
+            self._entries.append(entry)
+            self._taken.add(entry.path)
+            self._bytes += len(line)
+
+    @contextmanager
+    def _locked(self) -> Iterator[BinaryIO]:
+        is_new = not self._path.exists()
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        with open(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644), "r+b") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            if is_new:
+                sync_directory(self._path.parent)
+            yield file
+
+
+def sync_directory(path: Path) -> None:
+    """Make a created or renamed name durable."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,28 @@
+"""What one read of one file gives, whatever its format."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from tidemill.plan.sources import SourceSpec
+from tidemill.runtime.sources.columns import arrow_schema
+from tidemill.runtime.sources.files.log import Entry
+from tidemill.runtime.sources.records import Bad, position_text
+
+
+@dataclass
+class Slab:
+    """Typed rows, the place of each in its file, and the bad records."""
+
+    rows: pa.Table
+    places: np.ndarray
+    bad: list[Bad]
+
+
+def lost(entry: Entry, at: int, reason: str, raw: bytes, spec: SourceSpec) -> Slab:
+    """No rows, one bad record."""
+    place = position_text(file=entry.n, at=at, path=entry.path)
+    return Slab(arrow_schema(spec.columns).empty_table(), np.empty(0, np.int64), [(reason, raw, place)])

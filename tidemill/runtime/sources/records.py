@@ -1,0 +1,88 @@
+"""What every connector does with its records: stamp the rows, put the bad ones aside."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from tidemill.errors import SourceProblem
+from tidemill.plan.sources import SourceSpec
+from tidemill.runtime.sources.columns import arrow_schema
+from tidemill.runtime.sources.connector import Chunk
+
+CHUNK_ROWS = 1 << 20
+RAW_BYTES = 64 * 1024
+MAX_RECORD_BYTES = 1 << 20
+
+BAD_SCHEMA = pa.schema([("reason", pa.string()), ("raw", pa.binary()), ("position", pa.string())])
+_STAMPS = [pa.field("__seq", pa.int64()), pa.field("__arrival", pa.int64())]
+
+Bad = tuple[str, bytes, str]
+
+
+def max_record_bytes(spec: SourceSpec) -> int:
+    """The longest record the source takes, without its line end."""
+    return int(spec.options.get("max_record_bytes", MAX_RECORD_BYTES))
+
+
+def position_text(**place: int | str) -> str:
+    """A position as a bad row carries it."""
+    return json.dumps(place, ensure_ascii=False)
+
+
+def stamp(rows: pa.Table, seq: np.ndarray, arrival: np.ndarray) -> pa.Table:
+    """The rows with `__seq` and `__arrival`."""
+    return pa.Table.from_arrays(
+        [*rows.columns, pa.chunked_array([pa.array(seq)]), pa.chunked_array([pa.array(arrival)])],
+        schema=pa.schema([*rows.schema, *_STAMPS]),
+    )
+
+
+def bad_table(bad: Sequence[Bad]) -> pa.Table:
+    """(reason, raw, position) records as the `bad` half of a chunk."""
+    return pa.Table.from_pydict(
+        {
+            "reason": [reason for reason, _, _ in bad],
+            "raw": [raw[:RAW_BYTES] for _, raw, _ in bad],
+            "position": [position for _, _, position in bad],
+        },
+        schema=BAD_SCHEMA,
+    )
+
+
+def only_bad(spec: SourceSpec, bad: Sequence[Bad]) -> Chunk:
+    """A chunk without rows."""
+    empty = np.empty(0, np.int64)
+    return Chunk(stamp(arrow_schema(spec.columns).empty_table(), empty, empty), bad_table(bad))
+
+
+def refuse(spec: SourceSpec, reason: str, where: str) -> SourceProblem:
+    """The error of a source with on_error='fail'."""
+    return SourceProblem("TM400", f'source "{spec.name}" has a record that cannot be read',
+                         detail=f"{where}: {reason}",
+                         hint="ON ERROR DEAD_LETTER keeps such records in a table and goes on")
+
+
+def gather(chunks: Iterable[Chunk], limit: int = CHUNK_ROWS) -> Iterator[Chunk]:
+    """The same records in fewer chunks: small ones are joined up to `limit` rows, without a copy."""
+    held: list[Chunk] = []
+    size = 0
+    for chunk in chunks:
+        rows = chunk.rows.num_rows + chunk.bad.num_rows
+        if held and size + rows > limit:
+            yield _join(held)
+            held, size = [], 0
+        if rows:
+            held.append(chunk)
+            size += rows
+    if held:
+        yield _join(held)
+
+
+def _join(held: list[Chunk]) -> Chunk:
+    if len(held) == 1:
+        return held[0]
+    return Chunk(pa.concat_tables([c.rows for c in held]), pa.concat_tables([c.bad for c in held]))

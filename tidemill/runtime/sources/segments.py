@@ -1,0 +1,131 @@
+"""The spool on disk: records in segment files, each named by the global byte it starts at.
+
+A record is [arrival micros, 8 bytes][length, 4 bytes][bytes], little endian. The top bit of the length marks
+a record that was too long: its bytes are then [full length, 8 bytes][the first bytes]. A record
+is never empty and never crosses two segments.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from tidemill.errors import SourceProblem
+
+HEADER = struct.Struct("<qI")
+FULL_LENGTH = struct.Struct("<q")
+CUT_SHORT = 1 << 31
+SEGMENT_BYTES = 16 << 20
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A spool file and the global bytes it holds now."""
+
+    path: Path
+    start: int
+    end: int
+
+
+class Records(NamedTuple):
+    """Records as columns: global byte, arrival, where the bytes are in the data, whether cut short."""
+
+    byte: np.ndarray
+    arrival: np.ndarray
+    begin: np.ndarray
+    end: np.ndarray
+    is_cut: np.ndarray
+
+    def pick(self, index: np.ndarray | slice) -> Records:
+        return Records(*(column[index] for column in self))
+
+
+def segment_path(directory: Path, start: int) -> Path:
+    return directory / f"spool-{start:012d}.log"
+
+
+def segments(directory: Path) -> list[Segment]:
+    """The segments that exist, in order."""
+    found = []
+    for path in directory.glob("spool-*.log"):
+        try:
+            start = int(path.stem.removeprefix("spool-"))
+            found.append(Segment(path, start, start + path.stat().st_size))
+        except (ValueError, FileNotFoundError):
+            continue
+    return sorted(found, key=lambda segment: segment.start)
+
+
+def records(data: bytes, base: int, limit: int | None = None) -> Records:
+    """The complete records from the start of `data`, at most `limit`; `base` is its global byte.
+
+    Where the complete records stop, a torn one may follow.
+    """
+    unpack, header, size = HEADER.unpack_from, HEADER.size, len(data)
+    arrivals: list[int] = []
+    begins: list[int] = []
+    ends: list[int] = []
+    marks: list[bool] = []
+    at = 0
+    while at + header <= size and len(ends) != limit:
+        arrival, length = unpack(data, at)
+        begin, at = at + header, at + header + (length & ~CUT_SHORT)
+        # Length 0 is what a crashed machine leaves where bytes were allotted but not written.
+        if at == begin or at > size:
+            break
+        arrivals.append(arrival)
+        begins.append(begin)
+        ends.append(at)
+        marks.append(length >= CUT_SHORT)
+    begin = np.array(begins, np.int64)
+    return Records(base + begin - header, np.array(arrivals, np.int64), begin, np.array(ends, np.int64),
+                   np.array(marks, bool))
+
+
+def walk(directory: Path, start: int, end: int, limit: int | None = None) -> Iterator[tuple[bytes, Records]]:
+    """The complete records of bytes start..end, segment by segment with its data; at most `limit`.
+
+    Bytes that were trimmed away are an error; bytes that are not there yet just end the walk.
+    """
+    for segment in segments(directory):
+        if segment.end <= start or segment.start >= end or limit == 0:
+            continue
+        if segment.start > start:
+            raise SourceProblem("TM406", "a part of the spool is missing",
+                                detail=f"{directory}: bytes {start} to {segment.start}",
+                                hint="positions before the last commit cannot be read again")
+        with open(segment.path, "rb") as file:
+            file.seek(start - segment.start)
+            data = file.read(min(end, segment.end) - start)
+        found = records(data, start, limit)
+        if not len(found.end):
+            return
+        yield data, found
+        start += int(found.end[-1])
+        limit = None if limit is None else limit - len(found.end)
+
+
+def read_json(path: Path) -> dict[str, int]:
+    """A small state file; {} while it does not exist."""
+    try:
+        return json.loads(path.read_text())
+    except FileNotFoundError:
+        return {}
+
+
+def write_json(path: Path, state: dict[str, int], durable: bool = False) -> None:
+    """Replace a state file at once: readers see the old or the new one."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    with open(draft, "w") as file:
+        file.write(json.dumps(state))
+        file.flush()
+        if durable:
+            os.fsync(file.fileno())
+    os.replace(draft, path)

@@ -1,0 +1,329 @@
+"""The receiving end of a port source: lines from TCP senders into a durable spool.
+
+A record is visible once it is synced to disk: the `head` file names the end of the last visible
+record and a clock that no later record's arrival time precedes. When readers fall behind by more
+than the backlog, the spooler stops receiving and TCP holds the senders; nothing is dropped.
+A sender's last line counts without a line end when the sender closes; when the spooler itself
+stops, an unfinished line is left to the sender, which sees the connection break.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import socket
+import threading
+import time
+from pathlib import Path
+
+from tidemill.errors import SourceProblem
+from tidemill.plan.sources import SourceSpec
+from tidemill.runtime.sources.records import RAW_BYTES, max_record_bytes
+from tidemill.runtime.sources.segments import (
+    CUT_SHORT,
+    FULL_LENGTH,
+    HEADER,
+    SEGMENT_BYTES,
+    read_json,
+    records,
+    segment_path,
+    segments,
+    write_json,
+)
+
+BACKLOG_BYTES = 64 << 20
+_RECEIVE = 256 << 10
+_TICK = 0.1
+_SYNC_EVERY = 0.2
+_PATIENCE = 0.02
+_DRAIN = 0.5
+
+
+class Spooler:
+    """A TCP server for one port source; runs in the engine's process."""
+
+    def __init__(self, spec: SourceSpec, directory: str, max_backlog_bytes: int | None = None,
+                 segment_bytes: int = SEGMENT_BYTES) -> None:
+        self.spec = spec
+        self._directory = Path(directory)
+        self._backlog = max_backlog_bytes or int(spec.options.get("backlog_bytes", BACKLOG_BYTES))
+        self._segment_bytes = segment_bytes
+        self._limit = max_record_bytes(spec)
+        self._lock = threading.Lock()
+        self._stopping = threading.Event()
+        self._threads: list[threading.Thread] = []
+        self._senders: set[socket.socket] = set()
+        self._committed = 0
+        self._deadline = 0.0
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Where senders connect."""
+        return self._listener.getsockname()[:2]
+
+    def start(self) -> None:
+        """Recover the spool, then listen."""
+        self._directory.mkdir(parents=True, exist_ok=True)
+        self._guard = _claim(self._directory, self.spec.name)
+        try:
+            self._recover()
+            self._listener = _listen(self.spec)
+        except BaseException:
+            self._guard.close()
+            raise
+        self._publish()
+        for body in (self._accept, self._tick):
+            self._spawn(body)
+
+    def stop(self) -> None:
+        """Stop receiving; every complete line received is durable and visible afterwards."""
+        self._deadline = time.monotonic() + _DRAIN
+        self._stopping.set()
+        # Closing alone would not wake the thread that accepts.
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        with self._lock:
+            senders, threads = list(self._senders), list(self._threads)
+        for sender in senders:
+            with contextlib.suppress(OSError):
+                sender.shutdown(socket.SHUT_RD)
+        for thread in threads:
+            thread.join()
+        self._listener.close()
+        self._sync()
+        self._publish()
+        self._segment.close()
+        self._guard.close()
+
+    def _spawn(self, body, *arguments) -> None:
+        thread = threading.Thread(target=body, args=arguments, daemon=True, name=f"spool {self.spec.name}")
+        with self._lock:
+            self._threads = [t for t in self._threads if t.is_alive() or t.ident is None] + [thread]
+        thread.start()
+
+    # The spool
+
+    def _recover(self) -> None:
+        """Cut a torn tail off and continue behind the last complete record."""
+        head = read_json(self._directory / "head")
+        self._last = head.get("clock", 0)
+        self._byte = max(head.get("byte", 0), read_json(self._directory / "committed").get("byte", 0))
+        existing = segments(self._directory)
+        if existing:
+            last = existing[-1]
+            data = last.path.read_bytes()
+            found = records(data, last.start)
+            end = int(found.end[-1]) if len(found.end) else 0
+            self._last = max(self._last, int(found.arrival[-1]) if end else 0)
+            if last.start + end < self._byte:
+                raise SourceProblem("TM406", f'the spool of source "{self.spec.name}" is damaged',
+                                    detail=f"{last.path} ends before byte {self._byte}")
+            os.truncate(last.path, end)
+            self._byte = last.start + end
+        self._open_segment(existing[-1].start if existing else self._byte)
+        self._synced = self._byte
+        self._waiting_since: int | None = None
+        os.fsync(self._segment.fileno())
+        self._synced_at = 0.0
+
+    def _open_segment(self, start: int) -> None:
+        self._segment = open(segment_path(self._directory, start), "ab", buffering=0)  # noqa: SIM115 - lives on
+        self._segment_start = start
+        handle = os.open(self._directory, os.O_RDONLY)
+        os.fsync(handle)
+        os.close(handle)
+
+    def _append(self, lines: list[tuple[bytes, int]]) -> None:
+        """Write (bytes, length mark) records with one arrival time that is never before another's."""
+        with self._lock:
+            self._last = max(self._last, _now())
+            data = b"".join([b for body, mark in lines for b in (HEADER.pack(self._last, len(body) | mark), body)])
+            self._write(data)
+            if self._waiting_since is None:
+                self._waiting_since = self._last
+            self._byte += len(data)
+            if self._byte - self._segment_start >= self._segment_bytes:
+                self._roll()
+
+    def _write(self, data: bytes) -> None:
+        size = self._byte - self._segment_start
+        while True:
+            try:
+                view = memoryview(data)
+                while view:
+                    view = view[self._segment.write(view):]
+                return
+            except OSError:
+                # A full disk: leave no half record behind, hold the senders, and try again.
+                os.truncate(self._segment.name, size)
+                if self._stopping.wait(0.5):
+                    raise
+
+    def _roll(self) -> None:
+        # Synced before its successor exists, so that only the last segment can be torn.
+        os.fsync(self._segment.fileno())
+        self._segment.close()
+        self._synced, self._waiting_since = self._byte, None
+        self._open_segment(self._byte)
+
+    def _tick(self) -> None:
+        while not self._stopping.wait(_TICK):
+            # A full disk passes: senders are held, and the next tick tries again.
+            with contextlib.suppress(OSError):
+                if time.monotonic() - self._synced_at >= _SYNC_EVERY:
+                    self._sync()
+                self._publish()
+
+    def _sync(self) -> None:
+        with self._lock:
+            if self._synced == self._byte:
+                return
+            os.fsync(self._segment.fileno())
+            self._synced, self._waiting_since = self._byte, None
+            self._synced_at = time.monotonic()
+
+    def _publish(self) -> None:
+        """Make what is synced visible, with a clock that later arrivals cannot precede."""
+        with self._lock:
+            if self._waiting_since is None:
+                self._last = max(self._last, _now())
+                clock = self._last
+            else:
+                clock = self._waiting_since
+            head = {"byte": self._synced, "clock": clock}
+        write_json(self._directory / "head", head)
+
+    # The senders
+
+    def _accept(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                sender, _ = self._listener.accept()
+            except TimeoutError:
+                continue
+            except OSError:
+                # Out of file handles, or stopped.
+                self._stopping.wait(_TICK)
+                continue
+            sender.settimeout(None)
+            with self._lock:
+                self._senders.add(sender)
+            self._spawn(self._receive, sender)
+
+    def _receive(self, sender: socket.socket) -> None:
+        splitter = _Splitter(self._limit)
+        try:
+            while self._has_room():
+                try:
+                    data = sender.recv(_RECEIVE)
+                except OSError:
+                    data = b""
+                if not data:
+                    break
+                self._keep(splitter.feed(data))
+            if not self._stopping.is_set():
+                self._keep(splitter.rest())
+        finally:
+            with self._lock:
+                self._senders.discard(sender)
+            sender.close()
+
+    def _keep(self, lines: list[tuple[bytes, int]]) -> None:
+        if lines:
+            self._append(lines)
+
+    def _has_room(self) -> bool:
+        """Wait until the backlog has fallen; False when the spooler stops first.
+
+        What a stopping spooler finds in the socket it still takes, but not for ever.
+        """
+        while self._byte - self._committed > self._backlog:
+            self._committed = read_json(self._directory / "committed").get("byte", 0)
+            if self._byte - self._committed > self._backlog and self._stopping.wait(_PATIENCE):
+                return False
+        return not self._stopping.is_set() or time.monotonic() < self._deadline
+
+
+class _Splitter:
+    """Lines out of one sender's bytes; of a line that is too long only the start is held."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._held = bytearray()
+        self._dropped = 0
+
+    def feed(self, data: bytes) -> list[tuple[bytes, int]]:
+        """The (bytes, length mark) records that `data` completes."""
+        cut = data.rfind(b"\n")
+        if cut < 0:
+            self._held += data
+            self._shorten()
+            return []
+        first, *others = (bytes(self._held) + data[:cut]).split(b"\n")
+        done = self._finish(first, self._dropped)
+        for line in others:
+            done += self._finish(line, 0)
+        self._held, self._dropped = bytearray(data[cut + 1:]), 0
+        self._shorten()
+        return done
+
+    def rest(self) -> list[tuple[bytes, int]]:
+        """The last line, without a line end."""
+        return self._finish(bytes(self._held), self._dropped)
+
+    def _shorten(self) -> None:
+        # A record of just the limit may still be followed by a CR; and the last byte is kept, as it may be one.
+        if len(self._held) > max(self._limit, RAW_BYTES) + 1:
+            self._dropped += len(self._held) - RAW_BYTES - 1
+            del self._held[RAW_BYTES:-1]
+
+    def _finish(self, line: bytes, dropped: int) -> list[tuple[bytes, int]]:
+        line = line.removesuffix(b"\r")
+        length = len(line) + dropped
+        if length > self._limit:
+            return [(FULL_LENGTH.pack(length) + line[:RAW_BYTES], CUT_SHORT)]
+        return [(line, 0)] if line else []
+
+
+def _now() -> int:
+    return time.time_ns() // 1000
+
+
+def _claim(directory: Path, name: str):
+    """The lock that says a spooler runs here."""
+    guard = open(directory / "lock", "wb")  # noqa: SIM115 - held until stop
+    # A reader that asks whether a spooler runs holds the lock for an instant.
+    for _ in range(20):
+        try:
+            fcntl.flock(guard, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return guard
+        except OSError:
+            time.sleep(_PATIENCE)
+    guard.close()
+    raise SourceProblem("TM406", f'source "{name}" already has a spooler', detail=str(directory),
+                        hint="stop the other process that runs this database")
+
+
+def _listen(spec: SourceSpec) -> socket.socket:
+    host, port = spec.origin.get("host", "127.0.0.1"), int(spec.origin.get("port", 0))
+    try:
+        family, kind, proto, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listener = socket.socket(family, kind, proto)
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(address)
+            listener.listen(64)
+        except OSError:
+            listener.close()
+            raise
+    except (OSError, OverflowError) as error:
+        in_use = getattr(error, "errno", None) == errno.EADDRINUSE
+        raise SourceProblem(
+            "TM405", f'port {port} of source "{spec.name}" is in use' if in_use
+            else f'source "{spec.name}" cannot listen on {host} port {port}', detail=str(error),
+            hint="stop the program that listens there or register the source with another port") from None
+    # Waking up now and then lets the accepting thread notice a stop.
+    listener.settimeout(_SYNC_EVERY)
+    return listener

@@ -1,0 +1,135 @@
+"""One shard for one micro-batch: messages in, operators over the shelf, messages out. No Spark here."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from tidemill.plan.physical import BEGINNING, FOREVER, Op, Physical
+from tidemill.runtime.evaluate import Evaluation, route
+from tidemill.runtime.frontiers import advance, clock_of
+from tidemill.runtime.layout import Paths, load_plan
+from tidemill.runtime.operators.base import Batch
+from tidemill.runtime.reader import DEAD, TICK, Message, dead_letters
+from tidemill.runtime.state import Shelf, from_ipc, ipc_bytes
+
+VIEW, LOOP = "view:", "loop:"
+
+
+class Stage:
+    """What one shard does with the messages of one micro-batch."""
+
+    def __init__(self, root: str, shard: int, blob: bytes | None) -> None:
+        self.paths = Paths(root)
+        self.shard = shard
+        self.shelf = Shelf.load(blob, self.paths.shard(shard))
+        self.out: list[Message] = []
+        self.began = time.perf_counter()
+
+    def step(self, messages: Iterable[tuple[str, bytes]]) -> tuple[bytes, list[Message]]:
+        """The shard's new state and what it sends to the outlet."""
+        ticks, arrived = self._sorted(messages)
+        plan = load_plan(self.paths.plan(max(t["plan"] for t in ticks)))
+        self.shelf.keep(op.id for op in plan.stage)
+        self._begin_clock(ticks)
+        sources = advance(self.shelf.value("@sources"), plan, ticks)
+        evaluation = Evaluation(
+            {op.id: op for op in plan.stage}, self._feeds(plan, ticks, arrived, sources), self.shelf,
+            (plan.shards.index(self.shard), len(plan.shards)), self._complain,
+        )
+        for edge in (*plan.loops, *plan.outputs):
+            evaluation.readers[getattr(edge, "source_op", None) or edge.op] += 1  # type: ignore[union-attr]
+        evaluation.run()
+        self._send_loops(plan, evaluation)
+        self._send_views(plan, evaluation)
+        self._send_tick(plan, evaluation, ticks, sources)
+        return self.shelf.dump(), self.out
+
+    def _sorted(self, messages: Iterable[tuple[str, bytes]]) -> tuple[list[dict[str, Any]], dict[str, list[pa.Table]]]:
+        ticks, arrived = [], {}  # type: ignore[var-annotated]
+        for port, payload in messages:
+            if port == TICK:
+                ticks.append(json.loads(payload))
+            elif port == DEAD:
+                self.out.append((self.shard, DEAD, bytes(payload)))
+            else:
+                arrived.setdefault(port, []).append(from_ipc(payload))
+        return sorted(ticks, key=lambda t: t["index"]), arrived
+
+    def _begin_clock(self, ticks: list[dict[str, Any]]) -> None:
+        clock = self.shelf.value("@clock")
+        firsts = [t["first"] for tick in ticks for t in tick["tallies"].values() if t["first"] is not None]
+        if clock.get("begin") is None and firsts:
+            clock["begin"] = min(firsts)
+
+    def _feeds(
+        self, plan: Physical, ticks: list[dict[str, Any]], arrived: dict[str, list[pa.Table]], sources: dict[str, Any],
+    ) -> dict[str, Batch]:
+        ports = self.shelf.value("@ports")
+        for tick in ticks:
+            ports.update(tick["loops"])
+            ports.update({f"seed:{name}": FOREVER for name in tick["seeds"]})
+        feeds = {"@clock": Batch(None, clock_of(plan, sources))}
+        for edge in (*plan.exchanges, *plan.loops):
+            kind, _, name = edge.origin.partition(":")
+            if kind == "source":
+                frontier = sources[name]["floor"] if name in sources else BEGINNING
+            else:
+                frontier = ports.get(edge.origin if kind == "seed" else edge.port, BEGINNING)
+            tables = arrived.get(edge.port)
+            feeds[edge.port] = Batch(pa.concat_tables(_same(tables)) if tables else None, frontier)
+        known = {e.port for e in plan.loops} | {e.origin for e in plan.exchanges}
+        for stale in [p for p in ports if p not in known]:
+            del ports[stale]
+        return feeds
+
+    def _send_loops(self, plan: Physical, evaluation: Evaluation) -> None:
+        for edge in plan.loops:
+            rows = evaluation.batch(edge.source_op).rows
+            if rows is not None and rows.num_rows:
+                schema = evaluation.ops[edge.source_op].schema
+                for index, piece in route(edge, schema, rows, len(plan.shards), 0):
+                    self.out.append((plan.shards[index], LOOP + edge.port, ipc_bytes(piece)))
+
+    def _send_views(self, plan: Physical, evaluation: Evaluation) -> None:
+        for gate in dict.fromkeys(o.op for o in plan.outputs):
+            rows = evaluation.batch(gate).rows
+            if rows is not None and rows.num_rows:
+                self.out.append((self.shard, VIEW + gate, ipc_bytes(rows)))
+
+    def _send_tick(self, plan: Physical, evaluation: Evaluation, ticks: list[dict[str, Any]], sources: dict[str, Any]) -> None:
+        tallies: dict[str, dict[str, int]] = {}
+        for tick in ticks:
+            for name, tally in tick["tallies"].items():
+                total = tallies.setdefault(name, {"rows": 0, "late": 0, "bad": 0})
+                for key in total:
+                    total[key] += tally[key]
+        rows, size = self.shelf.size()
+        note = {
+            "plan": plan.version, "final": ticks[0]["final"], "sources": sources, "tallies": tallies,
+            "loops": {e.port: evaluation.batch(e.source_op).frontier for e in plan.loops},
+            "gates": {o.op: evaluation.batch(o.op).frontier for o in plan.outputs},
+            "state_rows": rows, "state_bytes": size, "seconds": time.perf_counter() - self.began,
+            "clock": clock_of(plan, sources),
+        }
+        self.out.append((self.shard, TICK, json.dumps(note).encode()))
+
+    def _complain(self, op: Op, rows: pa.Table, reason: str) -> None:
+        raws = [json.dumps(r, default=str).encode() for r in rows.to_pylist()]
+        table = dead_letters(op.id, reason, raws, [""] * len(raws))
+        self.out.append((self.shard, DEAD, ipc_bytes(table)))
+
+
+def _same(tables: list[pa.Table]) -> list[pa.Table]:
+    return [tables[0], *(t.cast(tables[0].schema) for t in tables[1:])]
+
+
+def outputs_of(messages: Iterable[Message], prefix: str) -> Iterator[tuple[int, str, bytes]]:
+    """Messages whose port begins with `prefix`, without it."""
+    for shard, port, payload in messages:
+        if port.startswith(prefix):
+            yield shard, port[len(prefix):], payload

@@ -1,0 +1,329 @@
+"""Arrangements: the state of the stateful operators, as immutable sorted Arrow segments.
+
+A shelf is everything one shard remembers. Its manifest and the small segments are one blob in Spark's
+state store, which is the truth; large segments are Arrow files that the manifest names. Rules:
+
+- a segment never changes; a file is complete before a manifest names it; its name is never used again;
+- segments of one arrangement merge geometrically, so a batch writes O(its changes), amortised;
+- a file that a merge replaced is deleted two versions later, when no batch can be replayed from it;
+- a file that no manifest names is garbage, removed when the shelf is first opened in a run.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import uuid
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+
+from tidemill.plan.relations import quoted
+from tidemill.plan.sources import Column
+from tidemill.runtime import duck
+
+INLINE_BYTES = 16_384
+_CACHED_FILES = 512
+_files: OrderedDict[str, pa.Table] = OrderedDict()
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How an arrangement is sorted and how its rows combine.
+
+    Rows that agree on `keys` are one row whose `adds` columns are combined; a row whose sums are all zero
+    is gone. `alive` names the column that alone decides this when every segment takes part.
+    Without `adds`, rows never combine.
+    """
+
+    order: Literal["__h", "__time"]
+    keys: tuple[Column, ...]
+    adds: tuple[tuple[Column, str], ...] = ()
+    alive: str | None = None
+
+    def columns(self) -> tuple[Column, ...]:
+        """Every stored column, the sort column first."""
+        first = Column(self.order, "UBIGINT" if self.order == "__h" else "BIGINT")
+        return (first, *self.keys, *(c for c, _ in self.adds))
+
+
+@dataclass
+class Segment:
+    """Sorted rows, in a file or in memory; rows before `start` have left."""
+
+    rows: int
+    start: int = 0
+    file: str | None = None
+    table: pa.Table | None = None
+
+    @property
+    def live(self) -> int:
+        return self.rows - self.start
+
+
+@dataclass
+class Arrangement:
+    """Sorted segments of one layout, oldest first."""
+
+    shelf: Shelf
+    layout: Layout
+    segments: list[Segment]
+
+    def append(self, table: pa.Table) -> None:
+        """Add rows (columns as in the layout, any order); they are sorted and combined here."""
+        if table.num_rows:
+            merged = self._combine([table], everything=not self.segments)
+            if merged.num_rows:
+                self.segments.append(Segment(merged.num_rows, table=merged))
+
+    def probe(self, hashes: np.ndarray) -> pa.Table:
+        """All rows whose `__h` is among `hashes` (sorted, unique). O(hits + hashes · log rows)."""
+        found = [self._probe_one(s, hashes) for s in self.segments]
+        return self._concat([f for f in found if f is not None])
+
+    def pop(self, before: int) -> pa.Table:
+        """Take out the rows with `__time` < before; their segments shrink from the front."""
+        taken = []
+        for segment in self.segments:
+            table = self.shelf.read(segment)
+            times = table.column("__time").to_numpy()
+            end = int(np.searchsorted(times, before, side="left"))
+            if end > segment.start:
+                taken.append(table.slice(segment.start, end - segment.start))
+                segment.start = end
+        for segment in [s for s in self.segments if not s.live]:
+            self.shelf.discard(segment)
+            self.segments.remove(segment)
+        return self._concat(taken)
+
+    def scan(self) -> pa.Table:
+        """Every row, combined. O(state): for whole answers and tests only."""
+        tables = [self.shelf.read(s).slice(s.start) for s in self.segments]
+        return self._combine(tables, everything=True) if tables else self.empty()
+
+    def rows(self) -> int:
+        """Rows stored, before combining."""
+        return sum(s.live for s in self.segments)
+
+    def empty(self) -> pa.Table:
+        """No rows, right columns."""
+        names = ", ".join(f"CAST(NULL AS {c.type}) AS {quoted(c.name)}" for c in self.layout.columns())
+        return duck.run(f"SELECT {names} LIMIT 0")
+
+    def compact(self) -> None:
+        """Merge from the newest back while the older neighbour is less than twice as large."""
+        while len(self.segments) > 1 and self.segments[-2].live < 2 * self.segments[-1].live:
+            pair = self.segments[-2:]
+            whole = len(self.segments) == 2
+            merged = self._combine([self.shelf.read(s).slice(s.start) for s in pair], everything=whole)
+            del self.segments[-2:]
+            for segment in pair:
+                self.shelf.discard(segment)
+            if merged.num_rows:
+                self.segments.append(Segment(merged.num_rows, table=merged))
+
+    def _probe_one(self, segment: Segment, hashes: np.ndarray) -> pa.Table | None:
+        table = self.shelf.read(segment)
+        column = table.column("__h").to_numpy()
+        left = np.searchsorted(column, hashes, side="left")
+        right = np.searchsorted(column, hashes, side="right")
+        counts = right - left
+        hit = counts > 0
+        if not hit.any():
+            return None
+        left, counts = left[hit], counts[hit]
+        # Row numbers of all hits: each range's start, repeated, plus the position inside its range.
+        inside = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+        return table.take(pa.array(np.repeat(left, counts) + inside))
+
+    def _combine(self, tables: list[pa.Table], everything: bool) -> pa.Table:
+        table = self._concat(tables)
+        order, layout = self.layout.order, self.layout
+        inner = duck.source("rows", layout.columns())
+        if not layout.adds:
+            return _one_chunk(duck.run(f"SELECT * FROM {inner} ORDER BY {order}", rows=table))
+        keys = ", ".join([order, *(quoted(c.name) for c in layout.keys)])
+        adds = ", ".join(
+            f"CAST({how}({quoted(c.name)}) AS {c.type}) AS {quoted(c.name)}" for c, how in layout.adds
+        )
+        nonzero = " OR ".join(f"sum({quoted(c.name)}) <> 0" for c, how in layout.adds if how == "sum")
+        if everything and layout.alive:
+            nonzero = f"sum({quoted(layout.alive)}) <> 0"
+        sql = f"SELECT {keys}, {adds} FROM {inner} GROUP BY {keys} HAVING {nonzero} ORDER BY {order}"
+        return _one_chunk(duck.run(sql, rows=table))
+
+    def _concat(self, tables: list[pa.Table]) -> pa.Table:
+        if not tables:
+            return self.empty()
+        names = [c.name for c in self.layout.columns()]
+        tables = [t.select(names) for t in tables]
+        return pa.concat_tables([t.cast(tables[0].schema) for t in tables]) if len(tables) > 1 else tables[0]
+
+
+@dataclass
+class Shelf:
+    """All that one shard remembers between two micro-batches."""
+
+    directory: str
+    version: int = 0
+    values: dict[str, dict[str, Any]] = field(default_factory=dict)
+    stored: dict[str, dict[str, list[Segment]]] = field(default_factory=dict)
+    garbage: list[tuple[int, str]] = field(default_factory=list)
+
+    @staticmethod
+    def load(blob: bytes | None, directory: str) -> Shelf:
+        """The shelf that `dump` wrote, or an empty one."""
+        if blob is None:
+            return Shelf(directory)
+        (size,) = struct.unpack_from("<I", blob)
+        manifest = json.loads(blob[4 : 4 + size])
+        base = 4 + size
+        shelf = Shelf(directory, manifest["version"], manifest["values"], garbage=[tuple(g) for g in manifest["garbage"]])
+        for node, parts in manifest["stored"].items():
+            shelf.stored[node] = {name: [_load(s, blob, base) for s in entries] for name, entries in parts.items()}
+        return shelf
+
+    def dump(self) -> bytes:
+        """Merge, write large segments to files, forget old garbage; the blob names everything."""
+        self.version += 1
+        stored: dict[str, Any] = {}
+        blobs: list[bytes] = []
+        at = 0
+        for node, parts in self.stored.items():
+            stored[node] = {}
+            for name, segments in parts.items():
+                entries = []
+                for segment in segments:
+                    entry, blob = self._store(segment, at)
+                    entries.append(entry)
+                    blobs.append(blob)
+                    at += len(blob)
+                if entries:
+                    stored[node][name] = entries
+        self._collect()
+        manifest = {"version": self.version, "values": self.values, "stored": stored, "garbage": self.garbage}
+        head = json.dumps(manifest, separators=(",", ":")).encode()
+        return struct.pack("<I", len(head)) + head + b"".join(blobs)
+
+    def arrangement(self, node: str, name: str, layout: Layout) -> Arrangement:
+        """The named arrangement of a node; empty when it is new."""
+        return Arrangement(self, layout, self.stored.setdefault(node, {}).setdefault(name, []))
+
+    def value(self, node: str) -> dict[str, Any]:
+        """Small JSON state of a node."""
+        return self.values.setdefault(node, {})
+
+    def keep(self, nodes: Iterable[str]) -> None:
+        """Forget the state of every node that is not in `nodes`; names with @ belong to the shard itself."""
+        wanted = set(nodes) | {n for n in self.values if n.startswith("@")}
+        for node in [n for n in self.stored if n not in wanted]:
+            for segments in self.stored.pop(node).values():
+                for segment in segments:
+                    self.discard(segment)
+        for node in [n for n in self.values if n not in wanted]:
+            del self.values[node]
+
+    def read(self, segment: Segment) -> pa.Table:
+        """The rows of a segment; files are memory-mapped once for each process."""
+        if segment.table is None:
+            segment.table = _mapped(os.path.join(self.directory, str(segment.file)))
+        return segment.table
+
+    def discard(self, segment: Segment) -> None:
+        """The segment is no longer part of the state; its file may still be needed for a replay."""
+        if segment.file:
+            self.garbage.append((self.version + 1, segment.file))
+
+    def sweep(self) -> None:
+        """Delete files in the directory that this manifest does not name (attempts that failed)."""
+        if not os.path.isdir(self.directory):
+            return
+        named = {s.file for s in self._segments() if s.file} | {f for _, f in self.garbage}
+        for name in os.listdir(self.directory):
+            if name not in named:
+                _remove(os.path.join(self.directory, name))
+
+    def size(self) -> tuple[int, int]:
+        """(rows, bytes) of all segments."""
+        rows = bytes_ = 0
+        for segment in self._segments():
+            rows += segment.live
+            bytes_ += self.read(segment).nbytes
+        return rows, bytes_
+
+    def _segments(self) -> Iterator[Segment]:
+        for parts in self.stored.values():
+            for segments in parts.values():
+                yield from segments
+
+    def _store(self, segment: Segment, at: int) -> tuple[dict[str, Any], bytes]:
+        if segment.file is None:
+            assert segment.table is not None
+            if segment.table.nbytes <= INLINE_BYTES:
+                blob = ipc_bytes(segment.table)
+                return {"rows": segment.rows, "start": segment.start, "at": at, "size": len(blob)}, blob
+            segment.file = f"{uuid.uuid4().hex}.arrow"
+            _write(os.path.join(self.directory, segment.file), segment.table)
+        return {"rows": segment.rows, "start": segment.start, "file": segment.file}, b""
+
+    def _collect(self) -> None:
+        # Version v is written by the batch that Spark may still replay from v-1: keep what v-1 names.
+        for _, name in [g for g in self.garbage if g[0] <= self.version - 2]:
+            _remove(os.path.join(self.directory, name))
+        self.garbage = [g for g in self.garbage if g[0] > self.version - 2]
+
+
+def ipc_bytes(table: pa.Table) -> bytes:
+    """A table as one Arrow IPC stream."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue().to_pybytes()
+
+
+def from_ipc(blob: bytes | memoryview) -> pa.Table:
+    """The table that `ipc_bytes` wrote."""
+    with pa.ipc.open_stream(pa.py_buffer(blob)) as reader:
+        return reader.read_all()
+
+
+def _load(entry: dict[str, Any], blob: bytes, base: int) -> Segment:
+    segment = Segment(entry["rows"], entry["start"], entry.get("file"))
+    if segment.file is None:
+        begin = base + entry["at"]
+        segment.table = from_ipc(memoryview(blob)[begin : begin + entry["size"]])
+    return segment
+
+
+def _one_chunk(table: pa.Table) -> pa.Table:
+    return table.combine_chunks()
+
+
+def _write(path: str, table: pa.Table) -> None:
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with pa.OSFile(path + ".part", "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+    os.replace(path + ".part", path)
+
+
+def _mapped(path: str) -> pa.Table:
+    table = _files.get(path)
+    if table is None:
+        with pa.memory_map(path) as source:
+            table = pa.ipc.open_file(source).read_all()
+        _files[path] = table
+        while len(_files) > _CACHED_FILES:
+            _files.popitem(last=False)
+    _files.move_to_end(path)
+    return table
+
+
+def _remove(path: str) -> None:
+    _files.pop(path, None)
+    if os.path.exists(path):
+        os.remove(path)

@@ -1,0 +1,83 @@
+"""What our queries have and SQL has not.
+
+`sync` and `window` are extra args of an exp.Table or exp.Subquery in FROM; Difference stands where
+a table may stand; Now is a value.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
+
+from sqlglot import exp
+
+from tidemill.sql.lexical_duration import Duration
+
+Place = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Sync:
+    """When an input is let through; exactly one of the three is given.
+
+    `every` a length of time, `every` so many `rows`, or `on` the time points of a view.
+    `place` is the line and column of the clause.
+    """
+
+    every: Duration | None = None
+    rows: int | None = None
+    on: str | None = None
+    place: Place | None = field(default=None, compare=False, repr=False)
+
+    def sql(self) -> str:
+        """The clause as the parser reads it."""
+        if self.on is not None:
+            return f"SYNC ON {exp.to_identifier(self.on, quoted=True).sql(dialect='duckdb')}"
+        return f"SYNC EVERY {self.rows} ROWS" if self.every is None else f"SYNC EVERY {self.every.sql()}"
+
+
+@dataclass(frozen=True)
+class WindowSpec:
+    """Which part of an input counts.
+
+    window    [WINDOW 1 HOUR]                      `size`
+    landmark  [WINDOW UNTIL NOW]
+    rows      [ROWS 1000 SLIDE 100]                `rows`, `slide_rows` (None: at every row)
+    range     [RANGE 60 SECONDS SLIDE 1 SECOND]    `size`, `slide` (equal to size where not given)
+    """
+
+    kind: Literal["window", "landmark", "rows", "range"]
+    size: Duration | None = None
+    slide: Duration | None = None
+    rows: int | None = None
+    slide_rows: int | None = None
+    place: Place | None = field(default=None, compare=False, repr=False)
+
+    def sql(self) -> str:
+        """The clause as the parser reads it."""
+        if self.kind == "landmark":
+            return "[WINDOW UNTIL NOW]"
+        if self.kind == "rows":
+            slide = "" if self.slide_rows is None else f" SLIDE {self.slide_rows}"
+            return f"[ROWS {self.rows}{slide}]"
+        assert self.size is not None
+        if self.kind == "window":
+            return f"[WINDOW {self.size.sql()}]"
+        slide = "" if self.slide is None or self.slide == self.size else f" SLIDE {self.slide.sql()}"
+        return f"[RANGE {self.size.sql()}{slide}]"
+
+
+class Now(exp.Expression, exp.Func):
+    """The current time of the clock."""
+
+    arg_types: ClassVar = {}
+
+
+class Difference(exp.Expression):
+    """Multiset difference of two relations, `this` minus `expression`, known by the left alias."""
+
+    arg_types: ClassVar = {"this": True, "expression": True, "joins": False, "pivots": False}
+
+    @property
+    def alias_or_name(self) -> str:
+        return self.this.alias_or_name

@@ -1,0 +1,163 @@
+"""Text to statements. Whatever is not understood is a SyntaxProblem with line, column and hint."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import cast
+
+from sqlglot import exp
+from sqlglot.tokens import Token
+
+from tidemill.errors import SyntaxProblem
+from tidemill.sql.lexical import did_you_mean, position, problem, split
+from tidemill.sql.lexical_cursor import Cursor, quote
+from tidemill.sql.parse_create import parse_create
+from tidemill.sql.parse_options import parse_value
+from tidemill.sql.parse_query import parse_query
+from tidemill.sql.parse_register import parse_register
+from tidemill.sql.statements import (
+    Describe,
+    Drop,
+    DropKind,
+    Explain,
+    Select,
+    Set,
+    Show,
+    ShowKind,
+    StandingOutput,
+    Statement,
+    Subscribe,
+)
+
+__all__ = ["parse", "parse_one", "position"]
+
+DROPPABLE = ("SOURCE", "TABLE", "STREAM", "VIEW", "SINK", "QUERY")
+SHOWN = ("SOURCES", "TABLES", "STREAMS", "VIEWS", "SINKS", "QUERIES", "ALL", "DEAD_LETTERS", "SETTINGS")
+FOREIGN = (
+    "INSERT", "UPDATE", "DELETE", "MERGE", "COPY", "ATTACH", "DETACH", "PRAGMA", "ALTER", "TRUNCATE", "USE",
+    "BEGIN", "COMMIT", "ROLLBACK", "CALL", "EXECUTE", "PREPARE", "INSTALL", "LOAD", "GRANT", "REVOKE",
+    "EXPORT", "IMPORT", "VACUUM", "ANALYZE", "VALUES", "SUMMARIZE", "PIVOT", "UNPIVOT", "RESET",
+    "CHECKPOINT", "DECLARE", "KILL", "COMMENT", "CACHE", "REFRESH", "TABLE", "START", "END",
+)
+_SUPPORTED = "supported: REGISTER, CREATE, DROP, SELECT, SHOW, DESCRIBE, EXPLAIN, SUBSCRIBE and SET"
+
+
+def parse(text: str) -> list[Statement]:
+    """All statements of `text`, in order; empty text has none.
+
+    >>> [type(statement).__name__ for statement in parse("SHOW VIEWS; SELECT 1;")]
+    ['Show', 'Select']
+    """
+    return [_statement(tokens, text) for tokens in split(text)]
+
+
+def parse_one(text: str) -> Statement:
+    """The only statement of `text`."""
+    statements = split(text)
+    if not statements:
+        raise SyntaxProblem("TM105", "there is no statement", line=1, column=1, hint=_SUPPORTED)
+    if len(statements) > 1:
+        raise problem("TM105", "more than one statement", statements[1][0], hint="keep the first one")
+    return _statement(statements[0], text)
+
+
+def _statement(tokens: list[Token], text: str) -> Statement:
+    cursor = Cursor(tokens, text)
+    statement = _dispatch(cursor)
+    cursor.close()
+    return _placed(statement, tokens, text)
+
+
+def _placed(statement: Statement, tokens: list[Token], text: str) -> Statement:
+    source = text[tokens[0].start : tokens[-1].end + 1]
+    return replace(statement, text=source, line=tokens[0].line)
+
+
+def _dispatch(cursor: Cursor) -> Statement:
+    word = cursor.word()
+    if word in ("SELECT", "WITH", "(", "FROM"):
+        return _select(cursor)
+    if word not in _READERS:
+        _refuse(cursor)
+    cursor.advance()
+    return _READERS[word](cursor)
+
+
+def _refuse(cursor: Cursor) -> None:
+    token = cursor.tokens[0]
+    if cursor.word() in FOREIGN:
+        raise problem("TM106", f"{cursor.word()} is not part of the language", token, hint=_SUPPORTED)
+    meant = did_you_mean(cursor.word(), (*_READERS, "SELECT", "WITH"))
+    hint = f"did you mean {meant}?" if meant else _SUPPORTED
+    raise problem("TM105", f"no statement begins with {quote(token)}", token, hint=hint)
+
+
+def _select(cursor: Cursor) -> Select:
+    options: dict[str, object] = {}
+    query, flag = parse_query(cursor, options, "select")
+    output = None if flag is None else cast(StandingOutput, flag.text.lower())
+    return Select(query, output, options)
+
+
+def _drop(cursor: Cursor) -> Drop:
+    tagged = cursor.take("TAGGED")
+    kind = cursor.choose(("STREAM",) if tagged else (*DROPPABLE, "TAGGED"), "what to drop").lower()
+    if_exists = cursor.take("IF", "EXISTS")
+    name = cursor.name("a name")
+    cascade = cursor.take("CASCADE")
+    if not cascade and cursor.token is not None:
+        cursor.fail_expecting("CASCADE or the end of the statement", known=("CASCADE",), hint="write CASCADE or ;")
+    return Drop(cast(DropKind, kind), name, if_exists, cascade)
+
+
+def _show(cursor: Cursor) -> Show:
+    if cursor.take("TAGGED", "STREAMS"):
+        return Show("streams")
+    if cursor.take("DEAD", "LETTERS"):
+        return Show("dead_letters")
+    return Show(cast(ShowKind, cursor.choose(SHOWN, "what to show").lower()))
+
+
+def _describe(cursor: Cursor) -> Describe:
+    return Describe(cursor.name("a name"))
+
+
+def _subscribe(cursor: Cursor) -> Subscribe:
+    return Subscribe(cursor.name("the name of a view or stream"))
+
+
+def _set(cursor: Cursor) -> Set:
+    name = cursor.name("the name of a setting").lower()
+    cursor.expect("=", hint=f"write SET {name} = value")
+    return Set(name, parse_value(cursor))
+
+
+def _explain(cursor: Cursor) -> Explain:
+    """EXPLAIN alone, of a query, of CREATE VIEW, or of a view by its name."""
+    if cursor.token is None:
+        return Explain()
+    if cursor.word() in ("SELECT", "WITH", "(", "FROM", "CREATE"):
+        tokens = cursor.tokens[cursor.index :]
+        inner = Cursor(tokens, cursor.text)
+        statement = _dispatch(inner)
+        cursor.index += inner.index
+        return Explain(_placed(statement, tokens, cursor.text))
+    if cursor.index + 1 < len(cursor.tokens):
+        cursor.take("VIEW")
+    token = cursor.token
+    name = exp.to_identifier(cursor.name("a query or a view")).update_positions(token)
+    return Explain(exp.Table(this=name))
+
+
+_READERS: dict[str, Callable[[Cursor], Statement]] = {
+    "REGISTER": parse_register,
+    "CREATE": parse_create,
+    "DROP": _drop,
+    "SHOW": _show,
+    "DESCRIBE": _describe,
+    "DESC": _describe,
+    "EXPLAIN": _explain,
+    "SUBSCRIBE": _subscribe,
+    "SET": _set,
+}

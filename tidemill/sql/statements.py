@@ -1,0 +1,151 @@
+"""The statements of the language as plain data: what was asked, not yet what it means.
+
+Two statements are equal when they ask for the same; where they stood in the text does not count.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from sqlglot import exp
+
+from tidemill.plan.sources import Schema
+
+Output = Literal["streamed", "complete", "rstream"]
+StandingOutput = Literal["streamed", "rstream"]
+DropKind = Literal["source", "table", "stream", "view", "sink", "query"]
+ShowKind = Literal[
+    "sources", "tables", "streams", "views", "sinks", "queries", "all", "dead_letters", "settings"
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Statement:
+    """`text` is the exact source of the statement, `line` (from 1) is where it begins."""
+
+    text: str = field(default="", compare=False, repr=False)
+    line: int = field(default=1, compare=False)
+
+
+@dataclass(frozen=True)
+class RegisterSource(Statement):
+    """REGISTER SOURCE: a raw stream.
+
+    `origin` holds port {'port', 'host' if given}, files {'glob'}, or generate {'columns', and those
+    of 'rate', 'rows', 'seed', 'start', 'arrivals' that are given}.
+    """
+
+    name: str
+    columns: Schema
+    kind: Literal["port", "files", "generate"]
+    origin: dict[str, Any]
+    options: dict[str, Any] = field(default_factory=dict)
+    if_not_exists: bool = False
+    or_replace: bool = False
+
+
+@dataclass(frozen=True)
+class RegisterTable(Statement):
+    """REGISTER TABLE: a static relation, always from files: `origin` is {'glob'}."""
+
+    name: str
+    columns: Schema
+    origin: dict[str, Any]
+    options: dict[str, Any] = field(default_factory=dict)
+    if_not_exists: bool = False
+    or_replace: bool = False
+
+
+@dataclass(frozen=True)
+class CreateTaggedStream(Statement):
+    """CREATE TAGGED STREAM: append-only without a key, an update stream with one."""
+
+    name: str
+    source: str
+    key: tuple[str, ...] = ()
+    if_not_exists: bool = False
+    or_replace: bool = False
+
+
+@dataclass(frozen=True)
+class CreateView(Statement):
+    """CREATE VIEW: `output` is 'complete' where nothing is said."""
+
+    name: str
+    output: Output
+    query: exp.Expression
+    options: dict[str, Any] = field(default_factory=dict)
+    if_not_exists: bool = False
+    or_replace: bool = False
+
+
+@dataclass(frozen=True)
+class CreateSink(Statement):
+    """CREATE SINK: `path` is given exactly when the target is 'files'."""
+
+    name: str
+    view: str
+    target: Literal["files", "console"]
+    path: str | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+    if_not_exists: bool = False
+    or_replace: bool = False
+
+
+@dataclass(frozen=True)
+class Drop(Statement):
+    """DROP: without `cascade` it is refused while something still needs the name."""
+
+    kind: DropKind
+    name: str
+    if_exists: bool = False
+    cascade: bool = False
+
+
+@dataclass(frozen=True)
+class Show(Statement):
+    """SHOW: a listing."""
+
+    what: ShowKind
+
+
+@dataclass(frozen=True)
+class Describe(Statement):
+    """DESCRIBE: the columns of anything that has a name."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Explain(Statement):
+    """EXPLAIN: the plan of a Select or a CreateView, of a named view, or of everything.
+
+    A named view is an exp.Table; None stands for the whole plan.
+    """
+
+    target: Statement | exp.Expression | None = None
+
+
+@dataclass(frozen=True)
+class Subscribe(Statement):
+    """SUBSCRIBE: follow the changes of a view or stream."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Set(Statement):
+    """SET: change a setting; `name` is in lower case."""
+
+    name: str
+    value: str | int | float | bool
+
+
+@dataclass(frozen=True)
+class Select(Statement):
+    """A bare query: ad hoc when `output` is None, otherwise a standing query."""
+
+    query: exp.Expression
+    output: StandingOutput | None = None
+    options: dict[str, Any] = field(default_factory=dict)
