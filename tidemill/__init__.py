@@ -1,0 +1,17 @@
+"""Tidemill: continuous SQL on Apache Spark."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__version__ = "0.1.0"
+
+__all__ = ["__version__", "open"]
+
+
+def open(path: str, **options: Any) -> Any:
+    """Open the database in a directory, which is created when it does not exist; see engine.Database."""
+    # Imported here: workers import subpackages of tidemill and must not load the whole engine.
+    from tidemill.engine import Database
+
+    return Database(path, **options)

@@ -50,12 +50,9 @@ def check_max_time(connector: Connector, piece, chunks: list) -> None:
     if piece.max_time is None:
         return
     kind = next(c.type for c in spec.columns if c.name == spec.timestamp)
-    times = [
-        t for chunk in chunks
-        for t in event_time_us(chunk.rows.column(spec.timestamp), kind, spec.options.get("unit_us", 1_000_000)).to_pylist()
-        if t is not None
-    ]
-    assert piece.max_time == max(times)
+    unit = spec.options.get("unit_us", 1_000_000)
+    columns = [event_time_us(chunk.rows.column(spec.timestamp), kind, unit) for chunk in chunks]
+    assert piece.max_time == max(t for column in columns for t in column.to_pylist() if t is not None)
 
 
 def check_cuts(connector: Connector, cuts: list[Position], parts: int) -> tuple[pa.Table, list[dict]]:

@@ -76,7 +76,9 @@ def write_feather(path, rows):
         writer.write_table(rows, max_chunksize=3)
 
 
-WRITERS = {"parquet": write_parquet, "csv": write_csv, "jsonl": write_json, "arrow": write_stream, "feather": write_feather}
+WRITERS = {
+    "parquet": write_parquet, "csv": write_csv, "jsonl": write_json, "arrow": write_stream, "feather": write_feather,
+}
 
 
 @settings(max_examples=60, deadline=None)
@@ -125,6 +127,14 @@ def test_parquet_with_times_is_split_at_row_groups(folder):
     read(connector, connector.initial(), end, 4)
 
 
+def test_parquet_with_times_is_never_split_inside_a_row_group(folder):
+    write_parquet(folder / "in" / "a.parquet", table(0, 100), group=40)
+    connector = files(folder, timestamp="ts")
+    pieces = connector.split(connector.initial(), steps(connector, None)[-1], 4)
+    assert [piece.end for piece in pieces] == [{"file": 0, "at": 40}, {"file": 0, "at": 80}, {"file": 1, "at": 0}]
+    assert len(files(folder).split(connector.initial(), pieces[-1].end, 4)) == 4
+
+
 def test_parquet_without_statistics_is_one_piece(folder):
     pq.write_table(table(0, 100), folder / "in" / "a.parquet", row_group_size=10, write_statistics=False)
     connector = files(folder, timestamp="ts")
@@ -163,7 +173,7 @@ def test_a_torn_log_line_was_never_taken(folder):
     two_rows(folder / "in" / "a.csv")
     everything(files(folder))
     log = folder / "db" / "files.jsonl"
-    log.write_bytes(log.read_bytes() + b'{"n": 1, "pa')
+    log.write_bytes(log.read_bytes() + b'{"n": 1, "path": "' + b"x" * 1000)
     two_rows(folder / "in" / "b.csv")
     rows, _ = everything(files(folder))
     assert rows.num_rows == 4

@@ -102,9 +102,10 @@ def test_a_timestamp_with_its_own_distribution_is_read_in_one_piece():
     assert [piece.max_time for piece in generator.split({"row": 0}, {"row": 9}, 4)] == [None]
 
 
-@pytest.mark.parametrize("text", ["poisson(3)", "uniform(1)", "uniform(5,1)", "uniform(a,b)", "normal(1,-1)", "zipf(1,0)",
-                                  "choice()", "choice(a:-1,b:1)", "cycle(0)", "constant(abc)", "walk(1)", "sequence(2)",
-                                  "uniform(1,2", "choice(1,x)"])
+@pytest.mark.parametrize("text", [
+    "poisson(3)", "uniform(1)", "uniform(5,1)", "uniform(a,b)", "normal(1,-1)", "zipf(1,0)", "choice()",
+    "choice(a:-1,b:1)", "cycle(0)", "constant(abc)", "walk(1)", "sequence(2)", "uniform(1,2", "choice(1,x)",
+])
 def test_an_unknown_distribution_says_what_exists(text):
     with pytest.raises(SourceProblem, match="TM403") as caught:
         source({"x": ("INTEGER", text)})

@@ -293,6 +293,15 @@ def test_the_clock_moves_without_data_and_never_passes_a_record(tmp_path, start)
     assert all(arrival >= clock for byte, clock in promises for seq, arrival in pairs if seq >= byte)
 
 
+def test_arrivals_never_decrease_when_the_wall_clock_does(tmp_path, monkeypatch):
+    for now, line in ((1000, b"1,x"), (400, b"2,y"), (1500, b"3,z")):
+        monkeypatch.setattr("tidemill.runtime.sources.spool._now", lambda now=now: now)
+        spool(tmp_path, [[line], [line]], segment_bytes=10_000)
+    port = connector(tmp_path)
+    assert everything(port)[0].column("__arrival").to_pylist() == [1000] * 4 + [1500] * 2
+    assert port.latest(port.initial(), None, False, 0).clock == 1500
+
+
 def test_a_port_in_use_is_reported_with_a_hint(tmp_path):
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))

@@ -67,7 +67,10 @@ QUERIES = {
         "streamed", 'SELECT P.VType, COUNT(P.VID) FROM ParkLot SYNC ON "PoliceSync" AS P GROUP BY P.VType',
     ),
     "T3, example 5": (
-        "CREATE STREAMED VIEW HotRooms2 AS\nSELECT RoomID, Temperature\nFROM R(RoomTempStr, Sync2) R WHERE R.Temperature > 80",
+        """CREATE STREAMED VIEW HotRooms2 AS
+           SELECT RoomID, Temperature
+           FROM R(RoomTempStr, Sync2) R
+           WHERE R.Temperature > 80""",
         "streamed", 'SELECT RoomID, Temperature FROM RoomTempStr SYNC ON "Sync2" AS R WHERE R.Temperature > 80',
     ),
     "T4, example 11": (
@@ -105,7 +108,8 @@ QUERIES = {
            WHERE Temperature > 85
            GROUP BY R.Building""",
         "streamed",
-        "SELECT R.Building, COUNT(R.RoomID) AS cntRooms FROM RoomTempStr AS R WHERE Temperature > 85 GROUP BY R.Building",
+        "SELECT R.Building, COUNT(R.RoomID) AS cntRooms FROM RoomTempStr AS R "
+        + "WHERE Temperature > 85 GROUP BY R.Building",
     ),
     "10.5 query": (
         "SELECT V.Building, V.cntRooms\nFROM R(BuildHotRooms, Sync2) V",

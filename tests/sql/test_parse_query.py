@@ -90,7 +90,12 @@ def test_windows(text, window):
 
 @pytest.mark.parametrize(
     "text",
-    ["S x [ROWS 5] SYNC EVERY 3", "S SYNC EVERY 3 x [ROWS 5]", "S [ROWS 5] SYNC EVERY 3 AS x", "S [ROWS 5] x SYNC EVERY 3"],
+    [
+        "S x [ROWS 5] SYNC EVERY 3",
+        "S SYNC EVERY 3 x [ROWS 5]",
+        "S [ROWS 5] SYNC EVERY 3 AS x",
+        "S [ROWS 5] x SYNC EVERY 3",
+    ],
 )
 def test_a_window_and_a_sync_may_both_be_there(text):
     assert first_item(text) == first_item("S SYNC EVERY 3 [ROWS 5] AS x")
@@ -260,6 +265,8 @@ def test_parentheses_around_the_whole_query_do_not_count():
 
 
 ORDINARY = [
+    "SELECT * FROM a CROSS JOIN b NATURAL JOIN c",
+    "SELECT * FROM a JOIN (b JOIN c ON b.x = c.x) ON a.x = b.x",
     "SELECT a, COUNT(DISTINCT b) AS n FROM t GROUP BY a HAVING COUNT(*) > 1 ORDER BY n DESC LIMIT 3",
     "SELECT CASE WHEN a > 1 THEN 'x' ELSE 'y' END AS c, CAST(a AS DOUBLE), a::DATE FROM t",
     "SELECT * FROM a INNER JOIN b USING (x) LEFT JOIN c ON a.x = c.x AND c.y > 1 FULL JOIN d ON a.x = d.x",

@@ -191,15 +191,16 @@ def test_create_view(text, output):
 @pytest.mark.parametrize(
     "text",
     [
-        "CREATE OR REPLACE VIEW v WITH (retain = '1 day', unbounded_state = true) AS WITH c AS (SELECT 1 AS a) SELECT a FROM c",
-        "CREATE OR REPLACE VIEW v AS WITH c AS (SELECT 1 AS a) SELECT a FROM c WITH (retain = '1 day', unbounded_state = true)",
-        "CREATE OR REPLACE VIEW v WITH (retain = 1 day) AS WITH c AS (SELECT 1 AS a) SELECT a FROM c WITH (unbounded_state = true)",
+        "CREATE OR REPLACE VIEW v WITH (retain = '1 day', unbounded_state = true) AS {query}",
+        "CREATE OR REPLACE VIEW v AS {query} WITH (retain = '1 day', unbounded_state = true)",
+        "CREATE OR REPLACE VIEW v WITH (retain = 1 day) AS {query} WITH (unbounded_state = true)",
     ],
 )
 def test_view_options_stand_before_as_or_at_the_end(text):
-    view = parse_one(text)
+    inner = "WITH c AS (SELECT 1 AS a) SELECT a FROM c"
+    view = parse_one(text.format(query=inner))
     assert view.options == {"retain": "1 day", "unbounded_state": True}
-    assert to_sql(view.query) == "WITH c AS (SELECT 1 AS a) SELECT a FROM c"
+    assert to_sql(view.query) == inner
     assert view.or_replace
 
 

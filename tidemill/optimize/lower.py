@@ -158,6 +158,9 @@ class _Lowering:
 
     # ---- linear ------------------------------------------------------------------------------
 
+    def _view(self, node: r.View) -> Handle:
+        return self.build(node.input)
+
     def _filter(self, node: r.Filter) -> Handle:
         below = self.build(node.input)
         return self.extend(below, "filter", _name(node), node.schema, {"predicate": node.predicate})
@@ -197,6 +200,9 @@ class _Lowering:
         items += [["__at", quoted(r.TS)], ["__seq", quoted(r.SEQ)], ["__gone", gone]]
         raw = (*node.schema, Column("__at", "BIGINT"), Column("__seq", "BIGINT"), Column("__gone", "BOOLEAN"))
         records = self.extend(below, "project", f"records.{node.fingerprint}", raw, {"items": items}, ANY)
+        if isinstance(node.input, r.Synchronize):
+            # Of all records of a key that share a synchronization point, the last one is the answer.
+            records = self.extend(records, "latest", f"latest.{node.fingerprint}", raw, {"keys": list(node.keys)})
         source = self.deliver(records, _hash(node.keys))
         name = self.add_stage("tagger", _name(node), (source,), node.schema, {"keys": list(node.keys)})
         return Handle("stage", name, node.schema, _hash(node.keys))

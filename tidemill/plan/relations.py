@@ -100,6 +100,18 @@ class Seed(Relation):
 
 
 @dataclass(frozen=True, eq=False)
+class View(Relation):
+    """A created view as an input of another query. Rules do not look below it: it runs anyway."""
+
+    name: str
+    input: Relation
+
+    @property
+    def schema(self) -> Schema:
+        return self.input.schema
+
+
+@dataclass(frozen=True, eq=False)
 class Filter(Relation):
     """Rows that satisfy the predicate; times and multiplicities stay."""
 
@@ -315,7 +327,7 @@ def quoted(name: str) -> str:
 
 def insert_only(node: Relation) -> bool:
     """True when no change of this relation ever takes a row away."""
-    if isinstance(node, (Scan, Clock, Rstream, RowPoints)):
+    if isinstance(node, (Scan, Clock, Rstream, RowPoints, Seed)):
         return True
     if isinstance(node, Temporal):
         return node.upper is None and insert_only(node.input)
@@ -327,7 +339,7 @@ def insert_only(node: Relation) -> bool:
         return node.kind in ("distinct", "intersect", "intersect_all") and all(
             insert_only(c) for c in node.children if isinstance(c, Relation)
         )
-    if isinstance(node, (Filter, Project, Synchronize, SynchronizeOn, Stamp)):
+    if isinstance(node, (Filter, Project, Synchronize, SynchronizeOn, Stamp, View)):
         return insert_only(node.input)
     return False
 

@@ -69,7 +69,7 @@ class Outlet:
             if view.sinks:
                 found = changes.get(view.id)
                 sinks.write(view, found if found is not None else tagged(view, net, self.duck), batch)
-        self._write_feedback(batch, messages, summary, seeds)
+        summary["content"] = self._write_feedback(batch, messages, summary, seeds)
         self.duck.execute("BEGIN TRANSACTION")
         try:
             for view, net in nets:
@@ -137,7 +137,7 @@ class Outlet:
         return seeds, delivered
 
     def _write_feedback(self, batch: int, messages: list[Message], summary: dict[str, Any],
-                        seeds: list[tuple[str, bytes]]) -> None:
+                        seeds: list[tuple[str, bytes]]) -> bool:
         rows = [(shard, port, payload) for shard, port, payload in outputs_of(messages, LOOP)]
         rows += [(0, op, payload) for op, payload in seeds if payload]
         before = json.loads(self.store.meta("loops", self.duck) or "{}")
@@ -151,6 +151,7 @@ class Outlet:
         for old in (self.paths.feedback_notes(batch - KEPT_FEEDBACK), self.paths.feedback_rows(batch - KEPT_FEEDBACK)):
             if os.path.exists(old):
                 os.remove(old)
+        return content
 
     def _store_dead_letters(self, batch: int, messages: list[Message]) -> None:
         tables = [from_ipc(p) for _, _, p in outputs_of(messages, DEAD)]

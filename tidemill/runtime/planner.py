@@ -18,6 +18,7 @@ from tidemill.runtime.layout import Paths, load_plan, read_json
 from tidemill.runtime.sources.connector import Connector, Range, open_connector
 
 BATCH_ROWS = 4_000_000
+CLOCK_STEP_US = 500_000
 Offset = dict[str, Any]
 
 
@@ -129,9 +130,13 @@ class Planner:
         if entry is None or progress.end != start:
             self.progressed[spec.name] = now
         silent = now - self.progressed.setdefault(spec.name, now)
+        clock = progress.clock if progress.clock is not None else ""
+        if entry is not None and progress.end == start and clock != "" and entry["clock"] != "":
+            # Time alone passes at most every half second: an idle port must not keep the machine busy.
+            clock = clock if clock - entry["clock"] >= CLOCK_STEP_US else entry["clock"]
         idle = bool(live and spec.idle_us is not None and progress.exhausted and silent * 1e6 >= spec.idle_us)
         sources[spec.name] = {
-            "clock": progress.clock if progress.clock is not None else "",
+            "clock": clock,
             "done": bool(spec.static and progress.exhausted),
             "floor": entry["floor"] if entry else BEGINNING,
             "idle": idle,

@@ -115,8 +115,8 @@ class ViewStore:
 
     def meta(self, name: str, duck: duckdb.DuckDBPyConnection | None = None) -> str | None:
         """A remembered value."""
-        found = (duck or self.cursor()).execute("SELECT value FROM __meta WHERE name = ?", [name]).fetchone()
-        return found[0] if found else None
+        found = (duck or self.cursor()).execute("SELECT value FROM __meta WHERE name = ?", [name]).fetchall()
+        return found[0][0] if found else None
 
     def set_meta(self, name: str, value: str, duck: duckdb.DuckDBPyConnection) -> None:
         duck.execute("INSERT OR REPLACE INTO __meta VALUES (?, ?)", [name, value])

@@ -63,7 +63,9 @@ class TidemillParser(DuckDBParser):
 
     # -- FROM
 
-    def _parse_table(self, schema: bool = False, joins: bool = False, **kwargs: Any) -> exp.Expr | None:
+    def _parse_table(  # type: ignore[override]  # the other arguments are passed on by name
+        self, schema: bool = False, joins: bool = False, **kwargs: Any
+    ) -> exp.Expr | None:
         """One FROM item or a difference of several, a - b - c read from the left."""
         if schema or kwargs.get("is_db_reference"):
             return super()._parse_table(schema=schema, joins=joins, **kwargs)
@@ -130,7 +132,13 @@ class TidemillParser(DuckDBParser):
         if self._match(TokenType.COMMA):
             table = self._parse_table(alias_tokens=kwargs.get("alias_tokens"))
             return self.expression(exp.Join(this=table))
-        return super()._parse_join(*args, **kwargs)
+        join = super()._parse_join(*args, **kwargs)
+        if join and not any(join.args.get(key) for key in ("on", "using", "method")) and join.kind != "CROSS":
+            self.raise_error("Expected ON or USING")
+        return join
+
+    def _parse_lateral(self) -> None:
+        return None
 
     # -- expressions
 

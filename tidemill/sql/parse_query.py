@@ -43,6 +43,8 @@ _NEVER_FIRST = {
     TokenType.ORDER_BY, TokenType.ON, TokenType.USING, TokenType.LIMIT, TokenType.JOIN, TokenType.UNION,
     TokenType.INTERSECT,
 }
+_BEFORE_TABLES = {TokenType.FROM, TokenType.JOIN}
+_ONLY_WRAPPED = {TokenType.FROM, TokenType.SELECT, TokenType.WITH}
 _recursion = RLock()
 
 
@@ -115,7 +117,8 @@ def _check_complete(tokens: list[Token], text: str) -> None:
         named = index and tokens[index - 1].token_type in (TokenType.DOT, TokenType.ALIAS)
         if token.token_type not in _NEED_MORE or named:
             continue
-        if index + 1 == len(tokens) or tokens[index + 1].token_type in _NEVER_FIRST:
+        wrong = _NEVER_FIRST | _ONLY_WRAPPED if token.token_type in _BEFORE_TABLES else _NEVER_FIRST
+        if index + 1 == len(tokens) or tokens[index + 1].token_type in wrong:
             _unexpected(tokens, text, index + 1)
 
 
@@ -131,7 +134,8 @@ def _tree(tokens: list[Token], text: str) -> exp.Expression:
         _refuse(error, parser, tokens, text)
     except RecursionError:
         raise _too_deep(tokens[0]) from None
-    except Exception:  # noqa: BLE001 - the inherited parser trips over some texts instead of refusing them
+    except Exception:
+        # The inherited parser trips over some texts instead of refusing them.
         _unexpected(tokens, text, parser._index)
     while isinstance(tree, exp.Subquery) and tree.is_wrapper:
         tree = tree.this
@@ -147,9 +151,10 @@ def _refuse(error: ParseError, parser: Parser, tokens: list[Token], text: str) -
     if "Maximum number of AST nodes" in str(known.get("description")):
         raise problem("TM104", "the query is too complicated", tokens[0],
                       hint="give every JOIN its ON, and put inner parts into views") from None
-    if not parser._curr or str(known.get("description")).startswith("Expect"):
-        _unexpected(tokens, text, parser._index)
     place = (known.get("line"), known.get("col"))
+    at_end = not parser._curr and place == (tokens[-1].line, tokens[-1].col)
+    if at_end or str(known.get("description")).startswith("Expect"):
+        _unexpected(tokens, text, parser._index)
     index = next((i for i, token in enumerate(tokens) if (token.line, token.col) == place), len(tokens))
     _unexpected(tokens, text, index)
 

@@ -82,7 +82,7 @@ def _latest(op: Op, source: str) -> str:
     keys = name_list(op.params["keys"])
     return (
         f"SELECT * FROM {source} QUALIFY row_number() OVER"
-        f" (PARTITION BY {keys}, __time ORDER BY __ts DESC, __seq DESC) = 1"
+        f" (PARTITION BY {keys}, __time ORDER BY __at DESC, __seq DESC) = 1"
     )
 
 

@@ -50,7 +50,7 @@ def distribution(text: str, column: Column, seed: int) -> Maker:
     """The maker a description such as "uniform(1,200)" names, in the column's type."""
     call = _CALL.fullmatch(str(text))
     build = _BUILDERS.get(call[1]) if call else None
-    if build is None:
+    if call is None or build is None:
         raise SourceProblem("TM403", f'column "{column.name}" has the unknown distribution "{text}"', hint=_HINT)
     arguments = [] if call[2] is None else [a.strip() for a in call[2].split(",")]
     try:

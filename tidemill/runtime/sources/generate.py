@@ -105,10 +105,7 @@ class Generate:
     def latest(self, start: Position, max_rows: int | None, live: bool, now_us: int) -> Progress:
         first = int(start["row"])
         end = self._rows if self._rows is not None and not live else self._due(now_us)
-        if max_rows is not None:
-            capped = min(end, first + max(max_rows, 1))
-        else:
-            capped = end
+        capped = end if max_rows is None else min(end, first + max(max_rows, 1))
         capped = max(capped, first)
         clock = None if self.spec.timestamp else self._start + round(capped * 1e6 / self._rate)
         return Progress({"row": capped}, capped >= end, clock)
@@ -132,7 +129,7 @@ class Generate:
 
     def _max_time(self, row: int) -> int | None:
         """The time of the last row, as a reader of the column would see it."""
-        if not self._timed:
+        if not self._timed or self.spec.timestamp is None:
             return None
         for column in self.spec.columns:
             if column.name.lower() == self.spec.timestamp.lower():

@@ -113,7 +113,7 @@ class Port:
         decoded = decode(lines, self.spec, None if self.spec.format == "json" else declared_layout(self.spec),
                          mixed=True)
         bad = [(int(whole.byte[i]), reason, lines.record(i)) for i, reason in decoded.bad.items()]
-        bad += [self._cut_record(data, found, i) for i in np.flatnonzero(found.is_cut)]
+        bad += [self._cut_record(data, found, i) for i in np.flatnonzero(found.is_cut).tolist()]
         bad.sort()
         if bad and self.spec.on_error == "fail":
             raise refuse(self.spec, bad[0][1], f"byte {bad[0][0]} of the spool")

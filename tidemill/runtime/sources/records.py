@@ -33,6 +33,13 @@ def position_text(**place: int | str) -> str:
     return json.dumps(place, ensure_ascii=False)
 
 
+def others(count: int, bad: dict[int, str]) -> np.ndarray:
+    """The numbers below `count` that are not in `bad`."""
+    good = np.ones(count, bool)
+    good[list(bad)] = False
+    return np.flatnonzero(good)
+
+
 def stamp(rows: pa.Table, seq: np.ndarray, arrival: np.ndarray) -> pa.Table:
     """The rows with `__seq` and `__arrival`."""
     return pa.Table.from_arrays(

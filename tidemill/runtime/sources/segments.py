@@ -84,8 +84,8 @@ def records(data: bytes, base: int, limit: int | None = None) -> Records:
         begins.append(begin)
         ends.append(at)
         marks.append(length >= CUT_SHORT)
-    begin = np.array(begins, np.int64)
-    return Records(base + begin - header, np.array(arrivals, np.int64), begin, np.array(ends, np.int64),
+    places = np.array(begins, np.int64)
+    return Records(base + places - header, np.array(arrivals, np.int64), places, np.array(ends, np.int64),
                    np.array(marks, bool))
 
 

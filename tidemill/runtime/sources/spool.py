@@ -84,6 +84,9 @@ class Spooler:
         # Closing alone would not wake the thread that accepts.
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
+        # The accepting thread first: after it no new sender can appear.
+        for thread in self._threads[:2]:
+            thread.join()
         with self._lock:
             senders, threads = list(self._senders), list(self._threads)
         for sender in senders:
@@ -100,7 +103,8 @@ class Spooler:
     def _spawn(self, body, *arguments) -> None:
         thread = threading.Thread(target=body, args=arguments, daemon=True, name=f"spool {self.spec.name}")
         with self._lock:
-            self._threads = [t for t in self._threads if t.is_alive() or t.ident is None] + [thread]
+            others = [t for t in self._threads[2:] if t.is_alive() or t.ident is None]
+            self._threads = [*self._threads[:2], *others, thread]
         thread.start()
 
     # The spool

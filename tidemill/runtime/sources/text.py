@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from tidemill.plan.sources import SourceSpec
 from tidemill.runtime.sources.columns import convert
-from tidemill.runtime.sources.records import max_record_bytes
+from tidemill.runtime.sources.records import max_record_bytes, others
 
 LF, CR, OBJECT, ARRAY = 10, 13, ord("{"), ord("[")
 
@@ -47,10 +47,12 @@ class Lines:
     def text(self) -> bytes:
         """The records one after another, each on its own line; the last line end may be missing."""
         if self.joined is None:
-            spans = zip(self.starts.tolist(), self.ends.tolist(), strict=True)
-            self.joined = self.data if self.whole else b"".join(
-                [b for start, end in spans for b in (self.data[start:end], b"\n")])
+            self.joined = self.data if self.whole else self._join()
         return self.joined
+
+    def _join(self) -> bytes:
+        spans = zip(self.starts.tolist(), self.ends.tolist(), strict=True)
+        return b"".join([b for start, end in spans for b in (self.data[start:end], b"\n")])
 
     def strings(self) -> pa.Array:
         """The records as an Arrow column; each may carry its line end. Needs valid UTF-8."""
@@ -126,11 +128,11 @@ def decode(lines: Lines, spec: SourceSpec, csv: Layout | None, mixed: bool = Fal
     from tidemill.runtime.sources.text_json import json_fields
 
     bad = _unreadable(lines, max_record_bytes(spec))
-    index = np.setdiff1d(np.arange(len(lines)), np.fromiter(bad, np.int64, len(bad)))
+    index = others(len(lines), bad)
     parts = []
     for chosen, is_json in _kinds(lines, index, csv, mixed):
         picked = lines.pick(chosen)
-        fields = json_fields(picked, spec.columns) if is_json else csv_fields(picked, csv, spec.columns)
+        fields = json_fields(picked, spec.columns) if is_json or csv is None else csv_fields(picked, csv, spec.columns)
         parts.append(_typed(fields, chosen, spec, bad))
     return _merge(parts, bad, spec)
 
@@ -175,7 +177,7 @@ def _typed(fields: Fields, chosen: np.ndarray, spec: SourceSpec, bad: dict[int, 
     index = chosen[fields.index]
     if reasons:
         bad.update({int(index[i]): reason for i, reason in reasons.items()})
-        good = np.setdiff1d(np.arange(len(index)), np.fromiter(reasons, np.int64, len(reasons)))
+        good = others(len(index), reasons)
         rows, index = rows.take(pa.array(good)), index[good]
     return rows, index
 

@@ -17,6 +17,7 @@ import pyarrow.csv as pacsv
 
 from tidemill.plan.sources import Column
 from tidemill.runtime.sources.columns import type_name
+from tidemill.runtime.sources.records import others
 from tidemill.runtime.sources.text import CR, Fields, Layout, Lines
 
 
@@ -26,7 +27,7 @@ def csv_fields(lines: Lines, layout: Layout, columns: Sequence[Column]) -> Field
     A quoted empty field is an empty VARCHAR, and NULL in a column of any other type.
     """
     bad = _inner_returns(lines)
-    index = np.setdiff1d(np.arange(len(lines)), np.fromiter(bad, np.int64, len(bad)))
+    index = others(len(lines), bad)
     tables: list[pa.Table] = []
     kept: list[np.ndarray] = []
     _parse_halving(lines.pick(index), index, layout, tables, kept, bad)

@@ -43,10 +43,10 @@ def _shapes(lines: Lines, bad: dict[int, str]) -> tuple[np.ndarray, np.ndarray]:
     if not len(lines):
         return np.empty(0, np.int64), np.empty(0, np.int64)
     first = np.frombuffer(lines.data, np.uint8)[lines.starts].copy()
-    for i in np.flatnonzero((first != OBJECT) & (first != ARRAY)):
+    for i in np.flatnonzero((first != OBJECT) & (first != ARRAY)).tolist():
         first[i] = ord(lines.record(i).lstrip(b" \t")[:1] or b"x")
         if first[i] not in (OBJECT, ARRAY):
-            bad[int(i)] = "neither a JSON object nor a JSON array"
+            bad[i] = "neither a JSON object nor a JSON array"
     return np.flatnonzero(first == OBJECT), np.flatnonzero(first == ARRAY)
 
 

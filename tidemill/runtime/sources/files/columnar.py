@@ -17,7 +17,7 @@ from tidemill.plan.sources import SourceSpec
 from tidemill.runtime.sources.columns import arrow_schema, convert, event_time_us
 from tidemill.runtime.sources.files.log import Entry
 from tidemill.runtime.sources.files.slab import Slab, lost
-from tidemill.runtime.sources.records import CHUNK_ROWS, position_text
+from tidemill.runtime.sources.records import CHUNK_ROWS, others, position_text
 
 _IPC_MAGIC = b"ARROW1"
 
@@ -71,25 +71,25 @@ def _open_ipc(source: pa.NativeFile, names: list[str]) -> tuple[pa.Schema, Itera
     return schema, iter(reader)
 
 
-def _names(schema: pa.Schema, spec: SourceSpec) -> list[str | None]:
-    """The file's name for each declared column: the exact one, else the first in any case."""
+def _names(schema: pa.Schema, spec: SourceSpec) -> list[str]:
+    """The file's name for each declared column: the exact one, else the first in any case, else ""."""
     folded: dict[str, str] = {}
     for name in schema.names:
         folded.setdefault(name.lower(), name)
-    return [c.name if c.name in schema.names else folded.get(c.name.lower()) for c in spec.columns]
+    return [c.name if c.name in schema.names else folded.get(c.name.lower(), "") for c in spec.columns]
 
 
 def mismatch(shape: Shape, spec: SourceSpec) -> str | None:
     """Why no row of the file can be read as declared; None when they can."""
     names = _names(shape.schema, spec)
     for column, name in zip(spec.columns, names, strict=True):
-        if name is None:
+        if not name:
             return f'column "{column.name}" is missing'
     empty = shape.schema.empty_table()
     for column, name in zip(spec.columns, names, strict=True):
         try:
             convert([empty.column(name)], [column])
-        except Exception as error:  # noqa: BLE001 - DuckDB and Arrow both refuse some types, each its own way
+        except Exception as error:  # DuckDB and Arrow refuse types each in its own way
             return f'column "{column.name}": cannot read {empty.column(name).type} as {column.type}: {error}'
     return None
 
@@ -149,7 +149,7 @@ def _slab(piece: pa.Table, names: list[str], at: int, entry: Entry, spec: Source
         (reasons[i], _raw(piece, i), position_text(file=entry.n, at=at + i, path=entry.path))
         for i in sorted(reasons)
     ]
-    good = np.setdiff1d(np.arange(piece.num_rows), np.fromiter(reasons, np.int64, len(reasons)))
+    good = others(piece.num_rows, reasons)
     return Slab(rows.take(pa.array(good)), numbers[good], bad)
 
 
@@ -168,7 +168,8 @@ def greatest_time(entry: Entry, start: int, end: int, spec: SourceSpec) -> int |
     declared = arrow_schema(spec.columns)
     if not all(_always_fits(facts.schema.field(n).type, declared.field(i).type) for i, n in enumerate(names)):
         return None
-    at = next(i for i, column in enumerate(spec.columns) if column.name.lower() == spec.timestamp.lower())
+    clock = str(spec.timestamp).lower()
+    at = next(i for i, column in enumerate(spec.columns) if column.name.lower() == clock)
     best: int | None = None
     for group, (first, after) in enumerate(pairwise(facts.borders)):
         if first >= end or after <= start:
@@ -198,6 +199,8 @@ def _time_inside(entry: Entry, group: int, first: int, start: int, end: int, nam
 
 def _time_in_footer(facts: Shape, group: int, name: str) -> pa.ChunkedArray | None:
     kind = facts.schema.field(name).type
+    if facts.footer is None:
+        return None
     described = facts.footer.row_group(group)
     for i in range(described.num_columns):
         chunk = described.column(i)

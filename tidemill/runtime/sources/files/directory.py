@@ -59,7 +59,7 @@ class Files:
         return Progress(_position(end), exhausted, None if self.spec.timestamp else clock)
 
     def _discover(self, taken: set[str], n: int, arrival: int, live: bool) -> list[Entry]:
-        found = []
+        found: list[Entry] = []
         for path, facts in listing.new_files(self._glob, taken):
             try:
                 seen = listing.describe(path, facts, self.spec, self._base, live)
@@ -124,7 +124,7 @@ class Files:
 
     def _read(self, entry: Entry, low: int, high: int) -> Iterator[Chunk]:
         if entry.bad is not None:
-            yield self._bad_file(entry)
+            yield self._bad_file(entry, entry.bad)
             return
         listing.check_unchanged(entry, self.spec, self._base)
         for slab in self._slabs(entry, low, high):
@@ -142,11 +142,11 @@ class Files:
             raise SourceProblem("TM401", f'source "{self.spec.name}" cannot read a file it has listed',
                                 detail=f"{entry.path}: {error}") from error
 
-    def _bad_file(self, entry: Entry) -> Chunk:
+    def _bad_file(self, entry: Entry, reason: str) -> Chunk:
         if self.spec.on_error == "fail":
-            raise refuse(self.spec, entry.bad, entry.path)
+            raise refuse(self.spec, reason, entry.path)
         place = position_text(file=entry.n, at=0, path=entry.path)
-        return only_bad(self.spec, [(entry.bad, entry.path.encode(), place)])
+        return only_bad(self.spec, [(reason, entry.path.encode(), place)])
 
     def trim(self, committed: Position) -> None:
         """The files belong to the user and stay."""

@@ -43,15 +43,12 @@ def _header_layout(path: str, line: bytes, spec: SourceSpec) -> Layout:
         names = [n.strip() for n in next(csv.reader([line.decode()], delimiter=base.delimiter, **quoting), [])]
     except (csv.Error, UnicodeDecodeError) as error:
         raise ValueError(f"header cannot be read: {error}") from None
-    folded: dict[str, int] = {}
-    for place, name in enumerate(names):
-        folded.setdefault(name.lower(), place)
+    folded = [name.lower() for name in names]
     places = []
     for column in spec.columns:
-        place = names.index(column.name) if column.name in names else folded.get(column.name.lower())
-        if place is None:
+        if column.name.lower() not in folded:
             raise ValueError(f'column "{column.name}" is missing')
-        places.append(place)
+        places.append(names.index(column.name) if column.name in names else folded.index(column.name.lower()))
     return layout(spec, len(names), tuple(places), base.delimiter)
 
 

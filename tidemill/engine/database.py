@@ -1,0 +1,454 @@
+"""Database: the one object users hold."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import pyarrow as pa
+from sqlglot import exp
+
+from tidemill.engine.adhoc import answer
+from tidemill.engine.directory import Directory
+from tidemill.engine.results import Created, RunSummary, Subscription
+from tidemill.engine.status import status_of
+from tidemill.engine.tables import catalog_table, columns_table
+from tidemill.engine.workload import BoundView, Workload
+from tidemill.errors import CatalogProblem, EngineProblem, PlanProblem, TidemillError
+from tidemill.plan.show import Explanation
+from tidemill.runtime.layout import read_json, write_bytes, write_json
+from tidemill.runtime.outlet import Outlet
+from tidemill.runtime.shards import shard_labels
+from tidemill.runtime.sources.spool import Spooler
+from tidemill.runtime.views import ViewStore
+from tidemill.sql.catalog import Catalog, Entry
+from tidemill.sql.lexical_duration import duration_from_text
+from tidemill.sql.parse import parse, parse_one
+from tidemill.sql.statements import (
+    CreateSink, CreateTaggedStream, CreateView, Describe, Drop, Explain, RegisterSource, RegisterTable, Select, Set, Show,
+    Statement, Subscribe,
+)
+
+Progress = Callable[[dict[str, Any]], None]
+_PATIENCE = 120.0
+
+
+class Database:
+    """Continuous SQL in one directory. Statements may come while it runs; answers are read at any time."""
+
+    def __init__(self, path: str, *, spark: Any = None, shards: int | None = None, clock: str | None = None,
+                 trigger: str | None = None, without: tuple[str, ...] = ()) -> None:
+        self.directory = Directory(path)
+        self.paths = self.directory.paths
+        self._spark, self._trigger = spark, trigger
+        self._query: Any = None
+        self._lock = threading.RLock()
+        self._heard = threading.Condition()
+        self._last: dict[str, Any] = {}
+        self._spoolers: dict[str, Spooler] = {}
+        try:
+            data = read_json(self.paths.catalog)
+            self.catalog = Catalog.from_dict(data) if data else Catalog()
+            self._settle(shards, clock)
+            self.store = ViewStore(self.paths.views)
+            self.workload = Workload(self.catalog, self.catalog.settings["unit_us"], tuple(without))
+        except BaseException:
+            self.directory.release()
+            raise
+        self.outlet = Outlet(self.paths.root, self.store)
+        self.outlet.listeners.append(self._listen)
+        self._dirty = self.catalog.version == 0
+        self._show_views()
+
+    # ---- statements ----------------------------------------------------------------------------
+
+    def execute(self, text: str) -> Any:
+        """Run statements one after the other; the result of the last one."""
+        result = None
+        for statement in parse(text):
+            result = self._execute(statement)
+        return result
+
+    def query(self, text: str) -> pa.Table:
+        """An ad hoc SELECT over COMPLETE and RSTREAM views and tables."""
+        statement = parse_one(text)
+        if not isinstance(statement, Select) or statement.output:
+            raise PlanProblem("TM214", "only an ad hoc SELECT can be queried", hint="use execute for other statements")
+        return self._ad_hoc(statement.query)
+
+    def changes(self, name: str) -> pa.Table:
+        """All tagged changes of a STREAMED view or standing query: TAG, TS, columns, OLD."""
+        view = self._view(name)
+        if view.stored.output != "streamed":
+            raise CatalogProblem("TM305", f'"{view.entry.name}" is a {view.stored.output.upper()} view and keeps no changes',
+                                 hint="create it as a STREAMED view, or subscribe to it")
+        duck = self.store.cursor()
+        try:
+            return duck.sql(self.store.changes_sql(view.stored)).to_arrow_table()
+        finally:
+            duck.close()
+
+    def subscribe(self, name: str) -> Subscription:
+        """A live iterator of changes, from a snapshot on."""
+        view = self._view(name)
+        snapshot, inbox = self.outlet.subscribe(view.stored)
+        return Subscription(snapshot, inbox, lambda t: self._shaped(view, t), lambda: self.is_running,
+                            lambda: self.outlet.unsubscribe(view.stored, inbox))
+
+    def explain(self, text: str | None = None) -> Explanation:
+        """The plan of a query, a view, or of everything that stands."""
+        if text is None:
+            return self._explain(None)
+        statement = parse_one(text)
+        return self._explain(statement.target if isinstance(statement, Explain) else statement)
+
+    def status(self) -> dict[str, Any]:
+        """Sources, lag, frontier, rows/s, state size, late and bad records."""
+        return status_of(self.workload, self.store, self._last, self.is_running)
+
+    # ---- running -------------------------------------------------------------------------------
+
+    @property
+    def is_running(self) -> bool:
+        return self._query is not None and bool(self._query.isActive)
+
+    def run(self, progress: Progress | None = None) -> RunSummary:
+        """Take in everything there is, finish, return a summary."""
+        if self.is_running:
+            raise EngineProblem("TM502", "the database is running live", hint="stop() it before run()")
+        began = time.time()
+        self._publish()
+        number = int((read_json(self.paths.control) or {}).get("run", 0)) + 1
+        self._control(mode="finite", run=number)
+        if not self.workload.views:
+            return RunSummary(0, 0, 0.0, 0, 0)
+        seen: list[dict[str, Any]] = []
+        done = threading.Event()
+
+        def follow(summary: dict[str, Any]) -> None:
+            seen.append(summary)
+            if any(s["final"] == number for s in seen) and not summary["content"]:
+                done.set()
+            if progress is not None:
+                progress(_progress(seen, began))
+
+        self.outlet.listeners.append(follow)
+        try:
+            self._begin()
+            self._await(done.is_set)
+        finally:
+            self.outlet.listeners.remove(follow)
+            self._end()
+        return _summary(seen, began)
+
+    def start(self) -> None:
+        """Run live, until stop()."""
+        if self.is_running:
+            return
+        self._publish()
+        self._control(mode="live")
+        self._begin()
+
+    def stop(self) -> None:
+        """Stop running; everything taken in is kept, the next start goes on from here."""
+        self._end()
+
+    @contextmanager
+    def running(self) -> Iterator[Database]:
+        """Live inside the block."""
+        self.start()
+        try:
+            yield self
+        finally:
+            self.stop()
+
+    def close(self) -> None:
+        """Stop and let the directory go."""
+        self._end()
+        for spooler in self._spoolers.values():
+            spooler.stop()
+        self._spoolers.clear()
+        self._write_status()
+        self.outlet.duck.close()
+        self.store.close()
+        self.directory.release()
+
+    def __enter__(self) -> Database:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # ---- statements, one by one ----------------------------------------------------------------
+
+    def _execute(self, statement: Statement) -> Any:
+        with self._lock:
+            if isinstance(statement, (RegisterSource, RegisterTable, CreateTaggedStream, CreateView, CreateSink)):
+                return self._create(statement)
+            if isinstance(statement, Select):
+                return self._stand(statement) if statement.output else self._ad_hoc(statement.query)
+            if isinstance(statement, Drop):
+                return self._drop(statement)
+            if isinstance(statement, Show):
+                return catalog_table(statement.what, self.catalog, self.workload, self.store)
+            if isinstance(statement, Describe):
+                return columns_table(statement.name, self.catalog, self.workload)
+            if isinstance(statement, Explain):
+                return self._explain(statement.target)
+            if isinstance(statement, Subscribe):
+                return self.subscribe(statement.name)
+            assert isinstance(statement, Set)
+            return self._set(statement)
+
+    def _create(self, statement: Any) -> Created:
+        existing = self.catalog.entries.get(statement.name.lower())
+        if existing and statement.if_not_exists:
+            return Created(existing.kind, existing.name, f"{existing.kind} {existing.name} exists already")
+        if existing and statement.or_replace:
+            self._check(statement)
+            self._drop(Drop(kind=existing.kind, name=existing.name), quietly=True)  # type: ignore[arg-type]
+        entry = self._created(statement)
+        if entry.kind in ("view", "sink"):
+            self._changed()
+        else:
+            self._save()
+        return Created(entry.kind, entry.name, f"{entry.kind} {entry.name} created")
+
+    def _check(self, statement: Any) -> None:
+        """A replacement must be good before the old one goes."""
+        if isinstance(statement, CreateView):
+            self.workload.plan_query(statement.query, statement.output, statement.options, self.workload.pending)
+
+    def _created(self, statement: Any) -> Entry:
+        if isinstance(statement, (RegisterSource, RegisterTable)):
+            entry = self.workload.register(statement)
+            try:
+                self._listen_on(entry)
+            except TidemillError:
+                self.catalog.remove(entry.name)
+                raise
+            return entry
+        if isinstance(statement, CreateTaggedStream):
+            return self.workload.create_stream(statement)
+        if isinstance(statement, CreateSink):
+            return self.workload.create_sink(statement)
+        view = self.workload.create_view(statement)
+        self.store.create(view.stored)
+        return view.entry
+
+    def _stand(self, statement: Select) -> Created:
+        view = self.workload.create_query(statement)
+        self.store.create(view.stored)
+        self._changed()
+        return Created("query", view.entry.name, f"standing query {view.entry.name}")
+
+    def _drop(self, statement: Drop, quietly: bool = False) -> Created:
+        entry = self.catalog.entries.get(statement.name.lower())
+        kinds = {"view": ("view", "query"), "query": ("query", "view")}.get(statement.kind, (statement.kind,))
+        if entry is None or entry.kind not in kinds:
+            if statement.if_exists:
+                return Created(statement.kind, statement.name, f"there is no {statement.kind} {statement.name}")
+            entry = self.catalog.find(statement.name, *kinds)  # type: ignore[arg-type]
+        dependents = self.catalog.dependents(entry.name)
+        if dependents and not statement.cascade:
+            names = ", ".join(f"{d.kind} {d.name}" for d in dependents)
+            raise CatalogProblem("TM306", f'{entry.kind} "{entry.name}" is still needed', detail=f"by {names}",
+                                 hint=f"DROP {statement.kind.upper()} {entry.name} CASCADE drops them too")
+        for gone in [*reversed(dependents), entry]:
+            self._forget(gone)
+        if not quietly:
+            self._changed()
+        return Created(entry.kind, entry.name, f"{entry.kind} {entry.name} dropped")
+
+    def _forget(self, entry: Entry) -> None:
+        view = self.workload.views.get(entry.name.lower())
+        self.workload.drop(entry.name)
+        if view is not None:
+            with self.outlet.lock:
+                self.outlet.views.pop(view.stored.id, None)
+                self.store.drop(view.stored)
+        spooler = self._spoolers.pop(entry.name.lower(), None)
+        if spooler is not None:
+            spooler.stop()
+        if entry.spec is not None:
+            self.catalog.settings.setdefault("dropped", []).append(entry.spec.name)
+
+    def _ad_hoc(self, query: exp.Expression) -> pa.Table:
+        folder = os.path.join(self.paths.root, "adhoc", f"{os.getpid()}-{time.time_ns()}")
+        return answer(query, self.workload, self.store, self._last.get("clock"), folder)
+
+    def _explain(self, target: Any) -> Explanation:
+        shards = shard_labels(self.catalog.settings.get("shards") or 2)
+        if target is None:
+            roots = {v.entry.name: v.node for v in self.workload.views.values()}
+            return Explanation(roots, self.workload.physical(self.workload.pending, shards))
+        if isinstance(target, exp.Table):
+            view = self._view(target.name)
+            return Explanation({view.entry.name: view.node}, None, view.trace)
+        if isinstance(target, (Select, CreateView)):
+            name = target.name if isinstance(target, CreateView) else "query"
+            _, node, trace = self.workload.plan_query(target.query, str(target.output), target.options, self.workload.pending)
+            return Explanation({name: node}, None, trace)
+        raise PlanProblem("TM216", "only queries and views can be explained", hint="EXPLAIN SELECT …, EXPLAIN VIEW v or EXPLAIN")
+
+    def _set(self, statement: Set) -> Created:
+        raise PlanProblem("TM217", f'there is no setting "{statement.name}" to change',
+                          hint="shards, clock and trigger are given to tidemill.open")
+
+    def _view(self, name: str) -> BoundView:
+        entry = self.catalog.find(name, "view", "query")
+        return self.workload.views[entry.name.lower()]
+
+    def _shaped(self, view: BoundView, table: pa.Table) -> pa.Table:
+        """Changes as users see them."""
+        if "TAG" not in table.column_names:
+            return table
+        duck = self.store.cursor()
+        stamp = "" if "TS" in view.stored.names else f"{view.stored.stamp} AS \"TS\", "
+        names = ", ".join(f'"{n}"' for n in view.stored.names)
+        try:
+            duck.register("changed", table)
+            return duck.sql(f'SELECT "TAG", {stamp}{names}, "OLD" FROM changed').to_arrow_table()
+        finally:
+            duck.close()
+
+    # ---- the job -------------------------------------------------------------------------------
+
+    @property
+    def spark(self) -> Any:
+        """The user's session, or one of our own on this machine."""
+        if self._spark is None:
+            from tidemill.runtime.session import local_session
+
+            self._spark = local_session(log=self.paths.log)
+        return self._spark
+
+    def _settle(self, shards: int | None, clock: str | None) -> None:
+        settings = self.catalog.settings
+        if clock is not None:
+            length = duration_from_text(clock)
+            unit = length.us if length.us is not None else int(length.units or 1) * 1_000_000
+            if settings.setdefault("unit_us", unit) != unit:
+                raise EngineProblem("TM605", "the clock unit of a database cannot change",
+                                    detail=f"it is {settings['unit_us']} microseconds", hint="open it without clock=")
+        settings.setdefault("unit_us", 1_000_000)
+        if shards is not None and settings.setdefault("shards", shards) != shards:
+            raise EngineProblem("TM605", "the number of shards of a database cannot change",
+                                detail=f"it is {settings['shards']}", hint="open it without shards=")
+
+    def _changed(self) -> None:
+        """The set of standing queries is another one: at the next micro-batch, or at the next start."""
+        self._dirty = True
+        self._show_views()
+        if self.is_running:
+            self._publish()
+            version = self.catalog.version
+            self._await(lambda: self._last.get("plan", 0) >= version)
+        else:
+            self._save()
+
+    def _publish(self) -> None:
+        """Write the next plan version and point the planner at it."""
+        if not self._dirty:
+            return
+        shards = self.catalog.settings.setdefault("shards", self._cores())
+        version = self.workload.pending
+        plan = self.workload.physical(version, shard_labels(shards))
+        write_bytes(self.paths.plan(version), plan.to_json().encode())
+        self.catalog.version = version
+        self._save()
+        self._control(plan=version, dropped=self.catalog.settings.get("dropped", []))
+        self._dirty = False
+
+    def _control(self, **values: Any) -> None:
+        known = read_json(self.paths.control) or {"plan": 0, "mode": "finite", "run": 0, "nudge": 0, "dropped": []}
+        write_json(self.paths.control, {**known, **values})
+
+    def _save(self) -> None:
+        write_json(self.paths.catalog, self.catalog.to_dict())
+
+    def _show_views(self) -> None:
+        with self.outlet.lock:
+            self.outlet.views = {v.stored.id: v.stored for v in self.workload.views.values()}
+
+    def _cores(self) -> int:
+        return int(self.spark.sparkContext.defaultParallelism) if self._spark is not None else len(os.sched_getaffinity(0))
+
+    def _begin(self) -> None:
+        from tidemill.runtime import job
+
+        for entry in self.catalog.of("source"):
+            self._listen_on(entry)
+        cores = int(self.spark.sparkContext.defaultParallelism)
+        self._query = job.start(self.spark, self.paths.root, self.outlet, cores=cores,
+                                shards=self.catalog.settings["shards"], interval=self._trigger)
+
+    def _end(self) -> None:
+        query, self._query = self._query, None
+        if query is not None:
+            with suppress(Exception):
+                query.stop()
+            self._write_status()
+
+    def _listen_on(self, entry: Entry) -> None:
+        """Open the port of a source; what arrives is spooled from now on."""
+        if entry.spec is None or entry.spec.kind != "port" or entry.name.lower() in self._spoolers:
+            return
+        spooler = Spooler(entry.spec, self.paths.source(entry.spec.name))
+        spooler.start()
+        self._spoolers[entry.name.lower()] = spooler
+
+    def _listen(self, summary: dict[str, Any]) -> None:
+        now = time.time()
+        summary["batch_seconds"] = now - self._last.get("at", now) if self._last else summary["stage_seconds"]
+        with self._heard:
+            self._last = summary
+            self._heard.notify_all()
+        if now - getattr(self, "_written", 0.0) > 1.0:
+            self._written = now
+            self._write_status()
+
+    def _write_status(self) -> None:
+        with suppress(Exception):
+            write_json(self.paths.status, self.status())
+
+    def _await(self, reached: Callable[[], bool]) -> None:
+        """Wait for the job to reach something; its failure is raised here."""
+        quiet_since, last = time.monotonic(), -1
+        while not reached():
+            query = self._query
+            if query is None or not query.isActive:
+                self._raise(query)
+            with self._heard:
+                self._heard.wait(0.05)
+                batch = self._last.get("batch", -1)
+            if batch != last:
+                quiet_since, last = time.monotonic(), batch
+            if time.monotonic() - quiet_since > _PATIENCE * 10:
+                raise EngineProblem("TM503", "the job makes no progress", hint=f"see {self.paths.log}")
+
+    def _raise(self, query: Any) -> None:
+        error = query.exception() if query is not None else None
+        text = str(error) if error else "the job was stopped"
+        reason = next((line.strip() for line in reversed(text.splitlines()) if "Error" in line or "Problem" in line or line.startswith("TM")), text[:300])
+        raise EngineProblem("TM504", f"the job failed: {reason}", detail=text[:2000], hint=f"the log is {self.paths.log}")
+
+
+def _progress(seen: list[dict[str, Any]], began: float) -> dict[str, Any]:
+    last = seen[-1]
+    total = sum(t["rows"] for s in seen for t in s["tallies"].values())
+    seconds = max(time.time() - began, 1e-6)
+    return {**last, "rows": sum(t["rows"] for t in last["tallies"].values()), "total_rows": total,
+            "rows_per_second": total / seconds}
+
+
+def _summary(seen: list[dict[str, Any]], began: float) -> RunSummary:
+    def total(what: str) -> int:
+        return sum(t[what] for s in seen for t in s["tallies"].values())
+
+    return RunSummary(len(seen), total("rows"), time.time() - began, total("late"), total("bad"))
+

@@ -1,0 +1,81 @@
+"""What statements give back."""
+
+from __future__ import annotations
+
+import queue
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class Created:
+    """Something now stands, or does no longer."""
+
+    kind: str
+    name: str
+    message: str
+
+    def __str__(self) -> str:
+        return self.message
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """A finite run: micro-batches, rows read, seconds, rows that came late, records that could not be read."""
+
+    batches: int
+    rows: int
+    seconds: float
+    late: int
+    bad: int
+
+    def __str__(self) -> str:
+        speed = self.rows / self.seconds if self.seconds else 0.0
+        return (f"{self.rows:,} rows in {self.batches} batches, {self.seconds:.1f} s ({speed:,.0f} rows/s),"
+                f" {self.late} late, {self.bad} bad")
+
+
+class Subscription:
+    """Live changes of a view: first its contents as insertions, then every change, in tables like `changes`."""
+
+    def __init__(self, snapshot: pa.Table, inbox: queue.Queue[pa.Table], shape: Callable[[pa.Table], pa.Table],
+                 alive: Callable[[], bool], end: Callable[[], None]) -> None:
+        self._first: pa.Table | None = snapshot if snapshot.num_rows else None
+        self._inbox, self._shape, self._alive, self._end = inbox, shape, alive, end
+        self.closed = False
+
+    def next(self, timeout: float | None = None) -> pa.Table | None:
+        """The next batch of changes, or None when nothing came in time or the subscription is closed."""
+        if self._first is not None:
+            first, self._first = self._first, None
+            return self._shape(first)
+        until = None if timeout is None else time.monotonic() + timeout
+        while not self.closed:
+            wait = 0.1 if until is None else min(0.1, until - time.monotonic())
+            if wait <= 0 and self._inbox.empty():
+                return None
+            try:
+                return self._shape(self._inbox.get(timeout=max(wait, 0.001)))
+            except queue.Empty:
+                if until is None and not self._alive() and self._inbox.empty():
+                    return None
+        return None
+
+    def __iter__(self) -> Iterator[pa.Table]:
+        while (table := self.next()) is not None:
+            yield table
+
+    def close(self) -> None:
+        """End the subscription; a waiting reader returns."""
+        if not self.closed:
+            self.closed = True
+            self._end()
+
+    def __enter__(self) -> Subscription:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

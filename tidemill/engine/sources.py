@@ -1,0 +1,89 @@
+"""REGISTER statements to source specifications: options get their meaning and are checked here."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any
+
+from tidemill.errors import SourceProblem
+from tidemill.plan.sources import SourceSpec
+from tidemill.runtime.sources.connector import arrow_schema
+from tidemill.sql.lexical_duration import duration_from_text
+from tidemill.sql.statements import RegisterSource, RegisterTable
+
+ON_ERROR = ("dead_letter", "skip", "fail")
+FORMATS = {"files": ("parquet", "csv", "json", "arrow"), "port": ("csv", "json"), "generate": ()}
+_ENDINGS = {".parquet": "parquet", ".csv": "csv", ".tsv": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json",
+            ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow"}
+
+
+def source_spec(statement: RegisterSource | RegisterTable, unit_us: int) -> SourceSpec:
+    """The specification a REGISTER statement describes."""
+    options = dict(statement.options)
+    kind = "files" if isinstance(statement, RegisterTable) else statement.kind
+    arrow_schema(statement.columns)  # refuses types that cannot travel
+    names = {c.name.lower(): c.name for c in statement.columns}
+
+    def column(option: str) -> str | None:
+        value = options.pop(option, None)
+        if value is None:
+            return None
+        if str(value).lower() not in names:
+            raise SourceProblem("TM407", f'{option}: there is no column "{value}"',
+                                hint=f"the columns are {', '.join(names.values())}")
+        return names[str(value).lower()]
+
+    on_error = str(options.pop("on_error", "dead_letter"))
+    if on_error not in ON_ERROR:
+        raise SourceProblem("TM407", f'on_error: "{on_error}" is not possible', hint=f"one of {', '.join(ON_ERROR)}")
+    origin = _origin(kind, dict(statement.origin))
+    batch_rows = options.pop("batch_rows", None)
+    if batch_rows is not None and (not isinstance(batch_rows, int) or batch_rows < 1):
+        raise SourceProblem("TM407", "batch_rows must be a positive number")
+    return SourceSpec(
+        name=statement.name, kind=kind, columns=statement.columns, origin=origin,
+        format=_format(kind, options.pop("format", None), origin),
+        timestamp=column("timestamp"), lateness_us=_length(options, "lateness", unit_us) or 0,
+        idle_us=_length(options, "idle_timeout", unit_us), batch_rows=batch_rows,
+        on_error=on_error, operation=column("operation"),  # type: ignore[arg-type]
+        options={**options, "unit_us": unit_us}, static=isinstance(statement, RegisterTable),
+    )
+
+
+def _origin(kind: str, origin: dict[str, Any]) -> dict[str, Any]:
+    now = time.time_ns() // 1000
+    if kind == "files":
+        origin["glob"] = os.path.abspath(str(origin["glob"]))
+    if kind == "generate":
+        origin["began"] = now
+        if str(origin.get("start", "")).lower() == "now":
+            origin["start"] = now
+    return origin
+
+
+def _format(kind: str, given: Any, origin: dict[str, Any]) -> str | None:
+    known = FORMATS[kind]
+    if given is not None:
+        name = {"jsonl": "json", "json lines": "json"}.get(str(given).lower(), str(given).lower())
+        if name not in known:
+            raise SourceProblem("TM407", f'format "{given}" is not possible here', hint=f"one of {', '.join(known) or 'none'}")
+        return name
+    if kind == "files":
+        return _ENDINGS.get(os.path.splitext(origin["glob"])[1].lower())
+    return None
+
+
+def _length(options: dict[str, Any], name: str, unit_us: int) -> int | None:
+    value = options.pop(name, None)
+    if value is None:
+        return None
+    if str(value).strip() in ("0", "0 seconds"):
+        return 0
+    if isinstance(value, int):
+        return value * unit_us
+    try:
+        length = duration_from_text(str(value))
+    except ValueError as error:
+        raise SourceProblem("TM407", f"{name}: {error}", hint=f"for example {name} = '5 seconds'") from None
+    return length.us if length.us is not None else int(length.units or 0) * unit_us

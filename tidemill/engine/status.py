@@ -1,0 +1,67 @@
+"""What the engine is doing, for this process and, through a file, for others."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+from tidemill.engine.directory import held
+from tidemill.engine.workload import Workload
+from tidemill.errors import EngineProblem
+from tidemill.plan.physical import BEGINNING, FOREVER
+from tidemill.runtime.layout import Paths, read_json
+from tidemill.runtime.views import ViewStore
+
+
+def plain_time(us: int | None) -> str | None:
+    """A frontier for people: ISO time, None before the first row, 'end' when nothing can come any more."""
+    if us is None or us <= BEGINNING:
+        return None
+    if us >= FOREVER:
+        return "end"
+    whole = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(us // 1_000_000))
+    return f"{whole}.{us % 1_000_000:06d}"
+
+
+def status_of(workload: Workload, store: ViewStore, last: dict[str, Any], running: bool) -> dict[str, Any]:
+    """Sources with lag and counts, views with rows and frontiers, state size, the last micro-batch."""
+    totals = json.loads(store.meta("totals") or "{}")
+    gates = json.loads(store.meta("gates") or "{}")
+    sources = []
+    for entry in workload.catalog.of("source"):
+        assert entry.spec is not None
+        name = entry.spec.name
+        total = totals.get(name, {"rows": 0, "late": 0, "bad": 0})
+        seen = last.get("sources", {}).get(name, {})
+        tally = last.get("tallies", {}).get(name, {})
+        floor, top = seen.get("floor"), seen.get("top")
+        known = top is not None and BEGINNING < top
+        sources.append({
+            "name": entry.name, "kind": entry.spec.kind, **total, "frontier": plain_time(floor),
+            "lag_seconds": (time.time() - top / 1e6) if known and entry.spec.kind != "files" else None,
+            "rows_per_second": round(tally.get("rows", 0) / last["batch_seconds"], 1) if last.get("batch_seconds") else 0.0,
+            "idle": bool(last) and not tally.get("rows"),
+        })
+    duck = store.cursor()
+    views = []
+    for view in workload.views.values():
+        rows = duck.sql(f"SELECT count(*) FROM ({store.relation_sql(view.stored)})").fetchall()[0][0]
+        views.append({"name": view.entry.name, "output": view.entry.output, "rows": rows,
+                      "frontier": plain_time(gates.get(f"view {view.entry.id}"))})
+    dead = duck.sql("SELECT count(*) FROM dead_letters").fetchall()[0][0]
+    duck.close()
+    return {
+        "running": running, "batch": int(store.meta("batch") or -1), "plan": workload.catalog.version,
+        "clock": plain_time(last.get("clock")), "sources": sources, "views": views, "dead_letters": dead,
+        "state": {"rows": last.get("state_rows", 0), "bytes": last.get("state_bytes", 0)},
+        "last_batch": {k: last[k] for k in ("batch", "batch_seconds", "stage_seconds", "at") if k in last},
+    }
+
+
+def read_status(path: str) -> dict[str, Any]:
+    """The last status that the owner of a directory wrote, and whether it is still there."""
+    found = read_json(Paths(path).status)
+    if found is None:
+        raise EngineProblem("TM604", f'there is no status in "{path}"', hint="is this a database directory that has been run?")
+    return {**found, "running": bool(found.get("running")) and held(path)}

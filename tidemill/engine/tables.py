@@ -1,0 +1,67 @@
+"""SHOW and DESCRIBE: the catalog as Arrow tables."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from tidemill.engine.workload import Workload
+from tidemill.runtime.views import ViewStore
+from tidemill.sql.catalog import CLOCK, Catalog, Entry
+
+_KINDS = {
+    "sources": ("source",), "tables": ("table",), "streams": ("stream",), "views": ("view",), "sinks": ("sink",),
+    "queries": ("query",), "all": ("source", "table", "stream", "view", "query", "sink"),
+}
+
+
+def catalog_table(what: str, catalog: Catalog, workload: Workload, store: ViewStore) -> pa.Table:
+    """SHOW …"""
+    if what == "dead_letters":
+        duck = store.cursor()
+        try:
+            return duck.sql("SELECT * FROM dead_letters ORDER BY batch").to_arrow_table()
+        finally:
+            duck.close()
+    if what == "settings":
+        shown = {k: v for k, v in catalog.settings.items() if k not in ("used", "dropped")}
+        return pa.table({"name": list(shown), "value": [str(v) for v in shown.values()]})
+    entries = list(catalog.of(*_KINDS[what]))  # type: ignore[arg-type]
+    return pa.table({
+        "name": pa.array([e.name for e in entries], pa.string()),
+        "kind": pa.array([e.kind for e in entries], pa.string()),
+        "detail": pa.array([_detail(e) for e in entries], pa.string()),
+        "reads": pa.array([", ".join(e.needs) for e in entries], pa.string()),
+        "definition": pa.array([e.text for e in entries], pa.string()),
+    })
+
+
+def columns_table(name: str, catalog: Catalog, workload: Workload) -> pa.Table:
+    """DESCRIBE name: columns, types, which of them are the key."""
+    if name.lower() == CLOCK:
+        return _columns([("TimePoint", "BIGINT")], set())
+    entry = catalog.find(name)
+    if entry.kind in ("view", "query"):
+        view = workload.views[entry.name.lower()]
+        return _columns([(c.name, c.type) for c in view.node.schema], set(view.stored.keys or ()))
+    if entry.kind == "sink":
+        return columns_table(entry.needs[0], catalog, workload)
+    spec = entry.spec or catalog.find(entry.needs[0], "source").spec
+    assert spec is not None
+    return _columns([(c.name, c.type) for c in spec.columns], set(entry.key))
+
+
+def _columns(pairs: list[tuple[str, str]], keys: set[str]) -> pa.Table:
+    return pa.table({
+        "column": pa.array([n for n, _ in pairs], pa.string()), "type": pa.array([t for _, t in pairs], pa.string()),
+        "key": pa.array([n in keys for n, _ in pairs], pa.bool_()),
+    })
+
+
+def _detail(entry: Entry) -> str:
+    if entry.spec is not None:
+        return f"{entry.spec.kind} {entry.spec.format or ''}".strip()
+    if entry.kind == "stream":
+        return f"key {', '.join(entry.key)}" if entry.key else "append-only"
+    if entry.kind == "sink":
+        return str(entry.options.get("path") or entry.options.get("target"))
+    return entry.output

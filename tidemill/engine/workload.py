@@ -1,0 +1,267 @@
+"""Everything that stands: catalog entries bound to relations, and the physical plan of all of them."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sqlglot import exp
+
+from tidemill.engine.sources import source_spec
+from tidemill.errors import CatalogProblem, PlanProblem
+from tidemill.optimize.lower import lower
+from tidemill.optimize.optimizer import optimize
+from tidemill.plan import relations as r
+from tidemill.plan.physical import Physical
+from tidemill.plan.relations import Item, Relation, quoted
+from tidemill.plan.scalars import conjunction
+from tidemill.plan.validate import check_bounded
+from tidemill.runtime.views import StoredView
+from tidemill.sql.bind.query import Binder, BoundQuery
+from tidemill.sql.bind.scalar import stamp_sql
+from tidemill.sql.bind.scope import Field, Input, problem
+from tidemill.sql.catalog import CLOCK, Catalog, Entry
+from tidemill.sql.lexical_duration import duration_from_text
+from tidemill.sql.parse import parse_one
+from tidemill.sql.statements import CreateSink, CreateTaggedStream, CreateView, RegisterSource, RegisterTable, Select
+
+DELETES = ("delete", "d", "-", "remove")
+
+
+@dataclass(frozen=True)
+class BoundView:
+    """A standing query: its relation after optimization, and what is stored of it."""
+
+    entry: Entry
+    query: BoundQuery
+    node: Relation
+    stored: StoredView
+    trace: tuple[tuple[str, str], ...]
+
+
+class Workload:
+    """The catalog and the relations behind its names. Nothing here runs anything."""
+
+    def __init__(self, catalog: Catalog, unit_us: int, without: tuple[str, ...] = ()) -> None:
+        self.catalog = catalog
+        self.unit_us = unit_us
+        self.without = without
+        self.views: dict[str, BoundView] = {}
+        for entry in catalog.of("view", "query"):
+            self._rebind(entry)
+
+    @property
+    def pending(self) -> int:
+        """The plan version in which what is created now begins to read."""
+        return self.catalog.version + 1
+
+    # ---- statements ----------------------------------------------------------------------------
+
+    def register(self, statement: RegisterSource | RegisterTable) -> Entry:
+        """A new source or static table."""
+        self.catalog.check_free(statement.name)
+        spec = source_spec(statement, self.unit_us)
+        used = self.catalog.settings.setdefault("used", [])
+        if statement.name.lower() in used:
+            spec = replace(spec, name=f"{spec.name}#{self.catalog.next_id('')}")
+        used.append(statement.name.lower())
+        kind = "table" if isinstance(statement, RegisterTable) else "source"
+        entry = Entry(kind, statement.name, statement.text, spec=spec, birth=self.pending)  # type: ignore[arg-type]
+        self.catalog.add(entry)
+        return entry
+
+    def create_stream(self, statement: CreateTaggedStream) -> Entry:
+        """A tagged stream over a source."""
+        self.catalog.check_free(statement.name)
+        source = self.catalog.find(statement.source, "source")
+        assert source.spec is not None
+        known = {c.name.lower(): c.name for c in source.spec.columns}
+        for column in statement.key:
+            if column.lower() not in known:
+                raise CatalogProblem("TM303", f'source "{source.name}" has no column "{column}"',
+                                     hint=f"its columns are {', '.join(known.values())}")
+        if source.spec.operation and not statement.key:
+            raise CatalogProblem("TM304", f'source "{source.name}" carries operations, so its stream needs a key',
+                                 hint=f"add KEY, for example KEY {source.spec.columns[0].name}")
+        key = tuple(known[c.lower()] for c in statement.key)
+        entry = Entry("stream", statement.name, statement.text, (source.name,), key=key, birth=self.pending)
+        self.catalog.add(entry)
+        return entry
+
+    def create_view(self, statement: CreateView) -> BoundView:
+        """A standing view."""
+        self.catalog.check_free(statement.name)
+        entry = Entry("view", statement.name, statement.text, birth=self.pending, id=self.catalog.next_id("v"),
+                      output=statement.output, options=dict(statement.options))
+        return self._install(entry, statement.query)
+
+    def create_query(self, statement: Select) -> BoundView:
+        """A standing SELECT STREAMED or SELECT RSTREAM; the engine names it."""
+        name = self.catalog.next_id("query_")
+        entry = Entry("query", name, statement.text, birth=self.pending, id=self.catalog.next_id("v"),
+                      output=str(statement.output), options=dict(statement.options))
+        return self._install(entry, statement.query)
+
+    def create_sink(self, statement: CreateSink) -> Entry:
+        """A sink fed by a view; it receives the changes from its creation on."""
+        self.catalog.check_free(statement.name)
+        view = self.catalog.find(statement.view, "view", "query")
+        form = statement.options.get("format", "parquet")
+        if form not in ("parquet", "json"):
+            raise PlanProblem("TM211", f'unknown sink format "{form}"', hint="parquet or json")
+        path = os.path.abspath(statement.path) if statement.path else None
+        options = {"target": statement.target, "path": path, "options": dict(statement.options), "name": statement.name}
+        entry = Entry("sink", statement.name, statement.text, (view.name,), options=options)
+        self.catalog.add(entry)
+        self._restore(view.name)
+        return entry
+
+    def drop(self, name: str) -> Entry:
+        """Take an entry out; the caller has dealt with its dependents."""
+        entry = self.catalog.remove(name)
+        self.views.pop(name.lower(), None)
+        if entry.kind == "sink":
+            self._restore(entry.needs[0])
+        return entry
+
+    # ---- binding -------------------------------------------------------------------------------
+
+    def bind(self, query: exp.Expression, birth: int) -> BoundQuery:
+        """A query over the catalog, as it would begin in plan version `birth`."""
+        return Binder(lambda name, node: self._lookup(name, node, birth), self.unit_us).query(query)
+
+    def plan_query(self, query: exp.Expression, output: str, options: dict[str, Any], birth: int) -> tuple[BoundQuery, Relation, tuple[tuple[str, str], ...]]:
+        """Bind, check and optimize."""
+        bound = self.bind(query, birth)
+        if not options.get("unbounded_state"):
+            check_bounded(bound.node)
+        done = optimize(bound.node, self.without)
+        node = done.node
+        if output == "rstream":
+            stamp = stamp_sql("CAST(__time AS BIGINT)", bound.domain, self.unit_us)
+            node = r.Rstream(node, bound.rhythm.period, bound.rhythm.points, stamp, _stamp_type(bound))
+        trace = tuple((rule, f"{type(a).__name__} → {type(b).__name__}") for rule, a, b in done.trace)
+        return bound, node, trace
+
+    def _install(self, entry: Entry, query: exp.Expression) -> BoundView:
+        view = self._bound(entry, query)
+        entry.needs = tuple(sorted(view.query.needs))
+        self.catalog.add(entry)
+        self.views[entry.name.lower()] = view
+        return view
+
+    def _rebind(self, entry: Entry) -> None:
+        statement = parse_one(entry.text)
+        assert isinstance(statement, (CreateView, Select))
+        self.views[entry.name.lower()] = self._bound(entry, statement.query)
+
+    def _bound(self, entry: Entry, query: exp.Expression) -> BoundView:
+        bound, node, trace = self.plan_query(query, entry.output, entry.options, entry.birth)
+        retain = entry.options.get("retain")
+        keys = None if entry.output == "rstream" else bound.keys
+        stored = StoredView(
+            entry.id, entry.name, entry.output, node.schema, keys,  # type: ignore[arg-type]
+            stamp_sql("__time", bound.domain, self.unit_us), _stamp_type(bound), r.insert_only(node),
+            _retain_us(retain, self.unit_us), self._sinks(entry.name),
+        )
+        return BoundView(entry, bound, node, stored, trace)
+
+    def _restore(self, name: str) -> None:
+        view = self.views.get(name.lower())
+        if view:
+            self.views[name.lower()] = replace(view, stored=replace(view.stored, sinks=self._sinks(name)))
+
+    def _sinks(self, view: str) -> tuple[dict[str, Any], ...]:
+        return tuple(e.options for e in self.catalog.of("sink") if e.needs[0].lower() == view.lower())
+
+    def _lookup(self, name: str, node: exp.Expression | None, birth: int) -> Input:
+        if name.lower() == CLOCK:
+            return self._clock()
+        entry = self.catalog.entries.get(name.lower())
+        if entry is None or entry.kind in ("sink",):
+            place = problem("", node)
+            self.catalog.find(name, "stream", "view", "table", "query", line=place.line, column=place.column)
+        assert entry is not None
+        if entry.kind == "source":
+            raise problem(f'"{entry.name}" is a raw source; queries read tagged streams', node, code="TM212",
+                          hint=f"CREATE TAGGED STREAM {entry.name}Str OVER {entry.name};")
+        if entry.kind == "table":
+            return self._table(entry, birth)
+        if entry.kind == "stream":
+            return self._stream(entry, birth)
+        return self._view(entry, birth)
+
+    def _clock(self) -> Input:
+        clock = r.Clock(self.unit_us)
+        items = (Item("TimePoint", '"TimePoint"', "BIGINT"), Item(r.TS, f'("TimePoint" * {self.unit_us})', "BIGINT"))
+        node = r.Project(clock, items)
+        return Input("clockStr", node, (Field("TimePoint", "TimePoint", "BIGINT"),), r.TS, None, None)
+
+    def _table(self, entry: Entry, birth: int) -> Input:
+        spec = entry.spec
+        assert spec is not None
+        node = r.Scan(spec.name, spec.columns, birth, static=True)
+        fields = tuple(Field(c.name, c.name, c.type) for c in spec.columns)
+        return Input(entry.name, node, fields, None, None, None, needs=frozenset([entry.name]))
+
+    def _stream(self, entry: Entry, birth: int) -> Input:
+        source = self.catalog.find(entry.needs[0], "source")
+        spec = source.spec
+        assert spec is not None
+        scan: Relation = r.Scan(spec.name, spec.columns, birth)
+        domain = "timestamp"
+        if spec.timestamp:
+            kind = next(c.type for c in spec.columns if c.name == spec.timestamp)
+            domain = "timestamp" if kind.startswith(("TIMESTAMP", "DATE")) else "units"
+        columns = [c for c in spec.columns if c.name != spec.operation]
+        fields = tuple(Field(c.name, c.name, c.type) for c in columns)
+        keys = None
+        if entry.key:
+            keys = entry.key
+            names = (*(c.name for c in columns), r.TS)
+            scan = r.Tag(scan, entry.key, names, _deleted(spec, entry.key))
+        return Input(entry.name, scan, fields, r.TS, keys, domain, needs=frozenset([entry.name]))  # type: ignore[arg-type]
+
+    def _view(self, entry: Entry, birth: int) -> Input:
+        view = self.views[entry.name.lower()]
+        node: Relation = r.View(entry.name, view.node)
+        if entry.birth < birth:
+            node = r.Union((node, r.Seed(entry.id, view.node.schema, birth)))
+        fields = tuple(Field(c.name, c.name, c.type) for c in view.node.schema)
+        return Input(entry.name, node, fields, None, view.stored.keys, view.query.domain, view.query.rhythm,
+                     frozenset([entry.name]))
+
+    # ---- the plan ------------------------------------------------------------------------------
+
+    def physical(self, version: int, shards: tuple[int, ...]) -> Physical:
+        """One plan for everything that stands."""
+        specs = {e.spec.name: e.spec for e in self.catalog.of("source", "table") if e.spec}
+        roots = {v.entry.id: v.node for v in self.views.values()}
+        return lower(roots, specs, version=version, unit_us=self.unit_us, shards=shards)
+
+
+def _deleted(spec: Any, key: tuple[str, ...]) -> str | None:
+    tests = []
+    if spec.operation:
+        words = ", ".join(f"'{w}'" for w in DELETES)
+        tests.append(f"lower(CAST({quoted(spec.operation)} AS VARCHAR)) IN ({words})")
+    if spec.options.get("key_null"):
+        rest = [c.name for c in spec.columns if c.name not in key and c.name not in (spec.timestamp, spec.operation)]
+        tests.append(str(conjunction(*(f"{quoted(n)} IS NULL" for n in rest))) if rest else "FALSE")
+    return " OR ".join(f"({t})" for t in tests) or None
+
+
+def _stamp_type(bound: BoundQuery) -> str:
+    return "TIMESTAMP" if bound.domain == "timestamp" else "BIGINT"
+
+
+def _retain_us(text: Any, unit_us: int) -> int | None:
+    if text is None:
+        return None
+    try:
+        length = duration_from_text(str(text))
+    except ValueError as error:
+        raise PlanProblem("TM213", f"retain: {error}", hint="for example WITH (retain = '1 day')") from None
+    return length.us if length.us is not None else int(length.units or 0) * unit_us
+

@@ -1,0 +1,65 @@
+"""Rewrites one query at a time: named rules in one visible order, a trace of what changed.
+
+A rule sees one node and returns a better one or None. What it does depends on the query alone, never on other
+queries, so the plan of a running view does not change when its neighbours do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from tidemill.optimize.rewrite.columns import prune_tagger
+from tidemill.optimize.rewrite.filters import push_filters
+from tidemill.optimize.rewrite.presynchronization import presynchronize
+from tidemill.optimize.rewrite.select_tagger import merge_select_tagger
+from tidemill.plan.relations import Relation, View, with_children
+
+Rule = Callable[[Relation], Relation | None]
+RULES: tuple[Rule, ...] = (push_filters, presynchronize, merge_select_tagger, prune_tagger)
+_ROUNDS = 100
+
+
+@dataclass
+class Optimized:
+    """The rewritten query and every step that led to it: (rule, node before, node after)."""
+
+    node: Relation
+    trace: list[tuple[str, Relation, Relation]] = field(default_factory=list)
+
+
+def optimize(node: Relation, without: Iterable[str] = ()) -> Optimized:
+    """Apply the rules until nothing changes. `without` names rules to leave out."""
+    off = set(without)
+    result = Optimized(node)
+    for rule in RULES:
+        if rule.__name__ not in off:
+            for _ in range(_ROUNDS):
+                changed = _everywhere(result.node, rule, result.trace, {})
+                if changed is result.node:
+                    break
+                result.node = changed
+    return result
+
+
+def _everywhere(node: Relation, rule: Rule, trace: list[tuple[str, Relation, Relation]], seen: dict[str, Relation]) -> Relation:
+    """One pass, top down; a created view is a wall."""
+    if node.fingerprint in seen:
+        return seen[node.fingerprint]
+    before = node
+    if not isinstance(node, View):
+        better = rule(node)
+        if better is not None:
+            _same_schema(rule, node, better)
+            trace.append((rule.__name__, node, better))
+            node = better
+        children = [c for c in node.children if isinstance(c, Relation)]
+        fresh = [_everywhere(c, rule, trace, seen) for c in children]
+        if any(a is not b for a, b in zip(children, fresh, strict=True)):
+            node = with_children(node, *fresh)
+    seen[before.fingerprint] = node
+    return node
+
+
+def _same_schema(rule: Rule, before: Relation, after: Relation) -> None:
+    assert before.schema == after.schema, f"rule {rule.__name__} changed the schema of {type(before).__name__}"

@@ -1,0 +1,32 @@
+"""Selections move towards the source, where fewer rows travel."""
+
+from __future__ import annotations
+
+from tidemill.plan import relations as r
+from tidemill.plan.relations import Relation
+from tidemill.plan.scalars import conjunction, substitute
+
+
+def push_filters(node: Relation) -> Relation | None:
+    """Move a selection below the operator under it.
+
+        Filter[p]              Project[e]
+          Project[e]      →      Filter[p with e put in]
+            R                      R
+
+    Sound for projections, unions, periodic synchronizers and NOW windows: they treat every row alike. Must not pass
+    a grouping (HAVING counts rows first) nor a created view (which runs anyway).
+    """
+    if not isinstance(node, r.Filter):
+        return None
+    below = node.input
+    if isinstance(below, r.Filter):
+        return r.Filter(below.input, str(conjunction(below.predicate, node.predicate)))
+    if isinstance(below, r.Project):
+        inside = substitute(node.predicate, {i.name: i.sql for i in below.items})
+        return r.Project(r.Filter(below.input, inside), below.items)
+    if isinstance(below, r.Union):
+        return r.Union(tuple(r.Filter(i, node.predicate) for i in below.inputs))
+    if isinstance(below, (r.Synchronize, r.Temporal)):
+        return r.with_children(below, r.Filter(below.input, node.predicate))
+    return None

@@ -1,0 +1,140 @@
+"""The only plan printer: text, JSON and Mermaid, the same from run to run. Shared nodes are named once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from tidemill.plan import relations as r
+from tidemill.plan.node import walk
+from tidemill.plan.physical import Physical
+from tidemill.plan.relations import Relation
+
+_HIDDEN = {"birth", "columns", "static", "unit_us", "stamp", "stamp_type", "left_ts", "right_ts"}
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """A plan for people (str), programs (to_dict) and pictures (to_mermaid)."""
+
+    roots: Mapping[str, Relation]
+    physical: Physical | None = None
+    trace: tuple[tuple[str, str], ...] = ()
+
+    def __str__(self) -> str:
+        parts = [_text(self.roots)]
+        if self.trace:
+            parts.append("rules\n" + "\n".join(f"  {name}: {what}" for name, what in self.trace))
+        if self.physical:
+            parts.append(_placement(self.physical))
+        return "\n\n".join(parts)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Nodes by fingerprint, roots by name, placement of every operator."""
+        nodes = {}
+        for root in self.roots.values():
+            for node in walk(root):
+                assert isinstance(node, Relation)
+                nodes[node.fingerprint] = {
+                    "type": type(node).__name__, "detail": detail(node),
+                    "schema": [[c.name, c.type] for c in node.schema],
+                    "inputs": [c.fingerprint for c in node.children],
+                }
+        result: dict[str, Any] = {
+            "roots": {name: n.fingerprint for name, n in self.roots.items()}, "nodes": nodes,
+            "rules": [{"rule": n, "change": w} for n, w in self.trace],
+        }
+        if self.physical:
+            result["placement"] = {
+                "reader": [o.id for o in self.physical.reader], "stage": [o.id for o in self.physical.stage],
+                "exchanges": [{"port": e.port, "route": e.route, "keys": list(e.keys)} for e in self.physical.exchanges],
+                "loops": [{"port": e.port, "route": e.route, "keys": list(e.keys)} for e in self.physical.loops],
+            }
+        return result
+
+    def to_mermaid(self) -> str:
+        """A flow chart from sources to views."""
+        names: dict[str, str] = {}
+        lines = ["flowchart LR"]
+        for root in self.roots.values():
+            for node in walk(root):
+                if node.fingerprint in names:
+                    continue
+                assert isinstance(node, Relation)
+                names[node.fingerprint] = f"n{len(names)}"
+                label = f"{type(node).__name__} {detail(node)}".strip().replace('"', "'")
+                lines.append(f'  {names[node.fingerprint]}["{label}"]')
+                lines += [f"  {names[c.fingerprint]} --> {names[node.fingerprint]}" for c in node.children]
+        lines += [f'  {names[n.fingerprint]} --> v{i}(["{name}"])' for i, (name, n) in enumerate(self.roots.items())]
+        return "\n".join(lines)
+
+
+def detail(node: Relation) -> str:
+    """The operands of a node in one short text; defaults and hidden columns are left out."""
+    if isinstance(node, r.Project):
+        return "[" + ", ".join(i.name if i.sql == r.quoted(i.name) else f"{i.name} = {i.sql}" for i in node.items) + "]"
+    if isinstance(node, r.GroupBy):
+        calls = [f"{a.name} = {a.function}({'distinct ' if a.distinct else ''}{a.argument or '*'})" for a in node.aggregates]
+        return f"[{', '.join(node.keys)}; {', '.join(calls)}]"
+    shown = []
+    for f in fields(node):
+        value = getattr(node, f.name)
+        if f.name in _HIDDEN or value is None or value == f.default or isinstance(value, Relation):
+            continue
+        if isinstance(value, tuple) and value and isinstance(value[0], Relation):
+            continue
+        if f.name.endswith("_us"):
+            value = f"{value / 1e6:g} s"
+        shown.append(f"{f.name.removesuffix('_us')}: {_plain(value)}")
+    return f"[{', '.join(shown)}]" if shown else ""
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, tuple):
+        return "(" + ", ".join(_plain(v) for v in value) + ")"
+    return str(value)
+
+
+def _text(roots: Mapping[str, Relation]) -> str:
+    readers: Counter[str] = Counter()
+    for node in {n.fingerprint: n for root in roots.values() for n in walk(root)}.values():
+        readers.update(c.fingerprint for c in node.children)
+    readers.update(root.fingerprint for root in roots.values())
+    shared: dict[str, str] = {}
+    blocks = []
+    for root in roots.values():
+        for node in walk(root):
+            if readers[node.fingerprint] > 1 and node.fingerprint not in shared and node.children:
+                name = f"r{len(shared)}"
+                assert isinstance(node, Relation)
+                blocks.append(f"{name} :=\n" + "\n".join(_tree(node, shared, 1)))
+                shared[node.fingerprint] = name
+    for name, root in roots.items():
+        blocks.append(f"{name} :=\n" + "\n".join(_tree(root, shared, 1)))
+    return "\n".join(blocks)
+
+
+def _tree(node: Relation, shared: dict[str, str], depth: int) -> list[str]:
+    pad = "  " * depth
+    if node.fingerprint in shared:
+        return [f"{pad}{shared[node.fingerprint]}"]
+    lines = [f"{pad}{type(node).__name__}{detail(node)}"]
+    for child in node.children:
+        assert isinstance(child, Relation)
+        lines += _tree(child, shared, depth + 1)
+    return lines
+
+
+def _placement(physical: Physical) -> str:
+    lines = [f"placement (plan {physical.version}, {len(physical.shards)} shards)"]
+    for op in physical.reader:
+        lines.append(f"  reader  {op.id}" + (f" ← {', '.join(op.inputs)}" if op.inputs else ""))
+    for edge in physical.exchanges:
+        lines.append(f"  {edge.route:7} {edge.source_op} → shards" + (f" by {', '.join(edge.keys)}" if edge.keys else ""))
+    for op in physical.stage:
+        lines.append(f"  stage   {op.id}" + (f" ← {', '.join(op.inputs)}" if op.inputs else ""))
+    for edge in physical.loops:
+        lines.append(f"  loop    {edge.source_op} → next batch, {edge.route}" + (f" by {', '.join(edge.keys)}" if edge.keys else ""))
+    return "\n".join(lines)

@@ -1,0 +1,58 @@
+"""Refuses what would keep state for ever, with the reason."""
+
+from __future__ import annotations
+
+from tidemill.errors import PlanProblem
+from tidemill.plan import relations as r
+from tidemill.plan.node import walk
+from tidemill.plan.relations import Relation
+
+
+def check_bounded(root: Relation) -> None:
+    """Raise when a join would have to remember every row of an input that never stops growing.
+
+    Difference, distinct, grouping and keyed streams are allowed: their state follows the keys.
+    """
+    for node in walk(root):
+        if isinstance(node, r.Join):
+            _check_join(node)
+
+
+def grows(node: Relation) -> bool:
+    """True when the relation keeps every row of an endless stream."""
+    if isinstance(node, r.Scan):
+        return not node.static
+    if isinstance(node, (r.Rstream, r.Clock)):
+        return True
+    if isinstance(node, r.Temporal):
+        return node.upper is None and grows(node.input)
+    if isinstance(node, (r.Tag, r.RowsWindow, r.GroupBy, r.SetCombine, r.Seed, r.RowPoints)):
+        return False
+    if isinstance(node, r.SynchronizeOn):
+        return grows(node.input)
+    return any(grows(c) for c in node.children if isinstance(c, Relation))
+
+
+def _check_join(node: r.Join) -> None:
+    for side, other, kept in ((node.left, node.right, node.keep_left_us), (node.right, node.left, node.keep_right_us)):
+        if kept is None and grows(side) and not _static(other):
+            left, right = _names(node.left), _names(node.right)
+            raise PlanProblem(
+                "TM204", f"join of {left} and {right} would keep state for ever",
+                detail=f"{_names(side)} has neither a window nor a key, so every row may still find a partner",
+                hint=f"add a window, for example  {_first(side)} [WINDOW 10 MINUTES],  or say WITH (unbounded_state = true)",
+            )
+
+
+def _static(node: Relation) -> bool:
+    scans = [n for n in walk(node) if isinstance(n, (r.Scan, r.Clock))]
+    return bool(scans) and all(isinstance(n, r.Scan) and n.static for n in scans)
+
+
+def _first(node: Relation) -> str:
+    return next((n.source.split("#")[0] for n in walk(node) if isinstance(n, r.Scan)), "clockStr")
+
+
+def _names(node: Relation) -> str:
+    found = dict.fromkeys(n.source.split("#")[0] for n in walk(node) if isinstance(n, r.Scan))
+    return " and ".join(f'stream "{n}"' for n in found) or "clockStr"

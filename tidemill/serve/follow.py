@@ -1,0 +1,78 @@
+"""Live output: the changes of one or more views as they come, until ctrl-C."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import pyarrow as pa
+from rich.console import Console
+
+from tidemill.serve.render import change_lines
+from tidemill.serve.terminal import plain_interrupts
+
+WAIT = 0.25
+LINES_AT_ONCE = 40
+
+
+class Changes(Protocol):
+    """A subscription: the changes that came within `timeout` seconds, or None."""
+
+    def next(self, timeout: float) -> pa.Table | None: ...
+
+    def close(self) -> None: ...
+
+
+def follow(
+    console: Console,
+    subscriptions: Mapping[str, Changes],
+    alive: Callable[[], bool] = lambda: True,
+    seconds: float | None = None,
+    between: Callable[[], Any] = lambda: None,
+) -> int:
+    """Print changes until ctrl-C, the given time, or the end of the job; return how many came.
+
+    Ctrl-C ends the subscriptions and nothing else: whoever called goes on.
+    """
+    total, end = 0, None if seconds is None else time.monotonic() + seconds
+    with plain_interrupts():
+        try:
+            while alive() and (end is None or time.monotonic() < end):
+                total += _step(console, subscriptions)
+                between()
+        except KeyboardInterrupt:
+            pass
+        finally:
+            for subscription in subscriptions.values():
+                subscription.close()
+    return total
+
+
+def drain(console: Console, name: str, subscription: Changes) -> int:
+    """Print what a subscription holds at this moment, and end it."""
+    total = 0
+    try:
+        while (table := subscription.next(timeout=0.0)) is not None:
+            total += print_changes(console, name, table)
+    finally:
+        subscription.close()
+    return total
+
+
+def print_changes(console: Console, name: str, table: pa.Table) -> int:
+    """Print one batch of changes, on a screen no more of it than can be read."""
+    for line in change_lines(name, table, LINES_AT_ONCE if console.is_terminal else None):
+        console.print(line, no_wrap=True, overflow="ellipsis")
+    return table.num_rows
+
+
+def _step(console: Console, subscriptions: Mapping[str, Changes]) -> int:
+    total = 0
+    for name, subscription in subscriptions.items():
+        table = subscription.next(timeout=WAIT / max(len(subscriptions), 1))
+        if table is not None:
+            total += print_changes(console, name, table)
+    if not subscriptions:
+        time.sleep(WAIT)
+    return total

@@ -1,0 +1,182 @@
+"""Arrow tables and tagged changes as people read them; what a stream holds can never control the terminal."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import re
+from collections.abc import Iterable
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+TAG_STYLES = {"+": "green", "u": "yellow", "-": "red"}
+LONGEST_CELL = 200
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+def plain(value: Any) -> str:
+    """One value as text.
+
+    >>> [plain(v) for v in (None, True, 0.5, 2.0, "a\\nb", [1, None], {"a": 1})]
+    ['NULL', 'true', '0.5', '2.0', 'a↵b', '[1, NULL]', '{a: 1}']
+    >>> plain(dt.datetime(2026, 1, 2, 3, 4, 5, 250_000))
+    '2026-01-02 03:04:05.25'
+    """
+    if value is None:
+        return "NULL"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return _float(value)
+    if isinstance(value, dt.datetime):
+        return moment(value)
+    if isinstance(value, bytes):
+        return "0x" + value.hex()
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{clean(str(key))}: {plain(each)}" for key, each in value.items()) + "}"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(plain(each) for each in value) + "]"
+    return clean(str(value))
+
+
+def clean(text: str) -> str:
+    """The text in one line, with control characters spelled out.
+
+    >>> clean("a\\x1b[2Jb")
+    'a\\\\x1b[2Jb'
+    """
+    return _CONTROL.sub(lambda found: "↵" if found[0] == "\n" else repr(found[0])[1:-1], text)
+
+
+def moment(value: dt.datetime) -> str:
+    """A time without zeros that say nothing.
+
+    >>> moment(dt.datetime(2026, 1, 2, 3, 4, 5))
+    '2026-01-02 03:04:05'
+    """
+    text = value.isoformat(sep=" ")
+    return re.sub(r"(\.\d*?)0+(?=$|[+-])", r"\1", text) if value.microsecond else text
+
+
+def count(number: float) -> str:
+    """A number of things.
+
+    >>> count(1234567), count(12.34)
+    ('1,234,567', '12.3')
+    """
+    return f"{number:,.1f}" if isinstance(number, float) and number < 100 else f"{round(number):,}"
+
+
+def size(number: float) -> str:
+    """A number of bytes.
+
+    >>> size(999), size(12_345_678)
+    ('999 B', '12.3 MB')
+    """
+    for unit in ("B", "kB", "MB", "GB"):
+        if number < 1000:
+            return f"{number:.0f} B" if unit == "B" else f"{number:.1f} {unit}"
+        number /= 1000
+    return f"{number:.1f} TB"
+
+
+def grid(title: str | None = None, *columns: str) -> Table:
+    """An empty table in our look; a column whose name begins with > is aligned to the right."""
+    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in columns:
+        table.add_column(name.removeprefix(">"), justify="right" if name[:1] == ">" else "left", no_wrap=True,
+                         overflow="ellipsis")
+    return table
+
+
+def table_of(table: pa.Table, limit: int | None = None, title: str | None = None) -> Table:
+    """An Arrow table with numbers to the right, nulls dim, tags in colour; the first `limit` rows."""
+    shown = grid(title, *((">" if _is_number(field.type) else "") + clean(field.name) for field in table.schema))
+    head = table if limit is None else table.slice(0, limit)
+    for row in rows_of(head):
+        shown.add_row(*(_cell(name, value) for name, value in zip(table.column_names, row, strict=True)))
+    return shown
+
+
+def rows_line(table: pa.Table, limit: int | None = None) -> str:
+    """How many rows there are, and how many of them are shown.
+
+    >>> rows_line(pa.table({"a": [1, 2, 3]}), limit=2)
+    '3 rows, the first 2 shown'
+    """
+    rows = table.num_rows
+    text = f"{rows:,} row" + ("" if rows == 1 else "s")
+    return text if limit is None or rows <= limit else f"{text}, the first {limit:,} shown"
+
+
+def rows_of(table: pa.Table) -> Iterable[tuple[Any, ...]]:
+    """The rows as tuples of Python values; columns may have equal names."""
+    return zip(*(_values(column) for column in table.columns), strict=True)
+
+
+def change_lines(name: str, table: pa.Table, limit: int | None = None) -> list[Text]:
+    """One line for each tagged change, and a last one that counts what is left out."""
+    lines = [_change_line(name, row) for row in (table if limit is None else table.slice(0, limit)).to_pylist()]
+    if limit is not None and table.num_rows > limit:
+        lines.append(Text(f"  … {table.num_rows - limit:,} more changes of {clean(name)}", style="dim"))
+    return lines
+
+
+def _change_line(name: str, row: dict[str, Any]) -> Text:
+    """+ 12:00:01 ParkLot VID=7 VType=car; an update shows what was there before."""
+    tag, old = row.get("TAG") or "?", row.get("OLD") or {}
+    line = Text()
+    line.append(f"{clean(tag)} ", style=f"bold {TAG_STYLES.get(tag, 'white')}")
+    line.append(f"{short_moment(row.get('TS'))} ", style="dim")
+    line.append(clean(name), style="cyan")
+    for key, value in row.items():
+        if key in ("TAG", "TS", "OLD"):
+            continue
+        line.append(f" {clean(key)}=")
+        line.append(_short(value), style=TAG_STYLES.get(tag, ""))
+        if tag == "u" and key in old and old[key] != value:
+            line.append(f" (was {_short(old[key])})", style="dim")
+    return line
+
+
+def short_moment(value: Any) -> str:
+    """The time of day of a time; anything else as it is."""
+    if isinstance(value, dt.datetime):
+        return f"{value:%H:%M:%S}.{value.microsecond // 1000:03d}"
+    return "" if value is None else plain(value)
+
+
+def _float(value: float) -> str:
+    if math.isnan(value) or math.isinf(value):
+        return str(value)
+    return repr(value) if abs(value) >= 1e15 or float(f"{value:.12g}") == value else f"{value:.12g}"
+
+
+def _short(value: Any) -> str:
+    text = plain(value)
+    return text if len(text) <= LONGEST_CELL else text[: LONGEST_CELL - 1] + "…"
+
+
+def _cell(name: str, value: Any) -> Text:
+    if value is None:
+        return Text("NULL", style="dim")
+    return Text(_short(value), style=TAG_STYLES.get(value, "") if name == "TAG" and isinstance(value, str) else "")
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+
+
+def _values(column: pa.ChunkedArray) -> list[Any]:
+    if pa.types.is_timestamp(column.type) and column.type.unit == "ns":
+        column = column.cast(pa.timestamp("us", column.type.tz), safe=False)
+    return [_number(value) for value in column.to_pylist()]
+
+
+def _number(value: Any) -> Any:
+    return format(value, "f") if isinstance(value, Decimal) else value

@@ -1,0 +1,170 @@
+"""`tidemill run`: execute a file, take in the data, answer its questions; or stay and show what changes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from rich.console import Console
+from rich.live import Live
+from rich.spinner import Spinner
+from rich.text import Text
+
+from tidemill.serve.follow import Changes, drain, follow
+from tidemill.serve.render import count, grid, size
+from tidemill.serve.results import print_result, print_table
+from tidemill.serve.script import Placed, placed, setup_and_questions
+from tidemill.serve.status import clock_text, views_table
+from tidemill.serve.terminal import plain_interrupts
+from tidemill.sql.statements import CreateView, Select, Subscribe
+
+if TYPE_CHECKING:
+    from tidemill.engine import Database
+
+LAST_CHANGES = 20
+
+
+@dataclass
+class Standing:
+    """What a file leaves running: its standing queries, and its views by their output."""
+
+    queries: list[str] = field(default_factory=list)
+    streamed: list[str] = field(default_factory=list)
+    others: list[str] = field(default_factory=list)
+
+    def followed(self) -> list[str]:
+        """Those whose changes are worth the screen: what was asked for as a stream, otherwise every view."""
+        return [*self.streamed, *self.queries] or self.others
+
+
+class ProgressLine:
+    """One line that always shows the latest micro-batch; batches are reported by another thread."""
+
+    def __init__(self) -> None:
+        self.spinner = Spinner("dots", text=Text("starting Spark …"))
+        self.began = time.monotonic()
+
+    def __call__(self, report: dict[str, Any]) -> None:
+        self.spinner.update(text=Text(progress_text(report)))
+
+    def __rich__(self) -> Spinner:
+        return self.spinner
+
+
+def progress_text(report: dict[str, Any]) -> str:
+    """The numbers of one micro-batch.
+
+    >>> progress_text({"batch": 3, "total_rows": 12000, "rows_per_second": 4000.0, "clock": None, "state_rows": 5})
+    '12,000 rows · 4,000 rows/s · batch 3 · clock – · state 5 rows (0 B)'
+    """
+    return (
+        f"{count(report.get('total_rows') or 0)} rows · {count(report.get('rows_per_second') or 0)} rows/s"
+        f" · batch {report.get('batch')} · clock {clock_text(report.get('clock'))}"
+        f" · state {count(report.get('state_rows') or 0)} rows ({size(report.get('state_bytes') or 0)})"
+    )
+
+
+def run_script(console: Console, db: Database, text: str, watch: bool) -> None:
+    """The whole command, on an open database."""
+    setup, questions = setup_and_questions(placed(text))
+    standing = execute_setup(console, db, setup)
+    if watch:
+        watch_changes(console, db, standing)
+    else:
+        print_summary(console, db, run_to_end(console, db))
+        for name in standing.queries:
+            _print_last_changes(console, name, db.changes(name))
+    for question in questions:
+        answer(console, db, question)
+
+
+def execute_setup(console: Console, db: Database, setup: list[Placed]) -> Standing:
+    """Execute everything before the run, and note what was created."""
+    standing = Standing()
+    for part in setup:
+        result = db.execute(part.text)
+        if isinstance(part.statement, Subscribe):
+            drain(console, part.statement.name, result)
+            continue
+        print_result(console, result)
+        if isinstance(part.statement, CreateView):
+            streamed = part.statement.output == "streamed"
+            (standing.streamed if streamed else standing.others).append(part.statement.name)
+        elif isinstance(part.statement, Select) and part.statement.output is not None:
+            standing.queries.append(result.name)
+    return standing
+
+
+def answer(console: Console, db: Database, question: Placed) -> None:
+    """Print the answer under the question."""
+    console.print(Text("\n" + question.statement.text, style="bold"))
+    result = db.execute(question.text)
+    if isinstance(question.statement, Subscribe):
+        drain(console, question.statement.name, result)
+    else:
+        print_result(console, result)
+
+
+def run_to_end(console: Console, db: Database) -> Any:
+    """Take in all finite input while a line shows how far it is; returns the engine's summary."""
+    with progress_line(console) as line:
+        return db.run(progress=line)
+
+
+@contextmanager
+def progress_line(console: Console) -> Iterator[ProgressLine]:
+    """A progress line that is gone afterwards, and never appears where there is no terminal."""
+    line = ProgressLine()
+    if not console.is_terminal:
+        yield line
+        return
+    with Live(line, console=console, transient=True, refresh_per_second=8):
+        yield line
+
+
+def print_summary(console: Console, db: Database, summary: Any) -> None:
+    """What the run did, and how many rows each view holds now."""
+    table = grid("Run", ">rows", ">seconds", ">rows/s", ">micro-batches", ">late", ">bad")
+    rate = summary.rows / summary.seconds if summary.seconds else 0
+    table.add_row(count(summary.rows), f"{summary.seconds:,.2f}", count(round(rate)), count(summary.batches),
+                  count(summary.late), count(summary.bad))
+    console.print(table)
+    console.print(views_table(db.status()))
+    if summary.bad or summary.late:
+        console.print(Text("SHOW DEAD LETTERS lists the late and bad records", style="yellow"))
+
+
+def watch_changes(console: Console, db: Database, standing: Standing) -> None:
+    """Stay until ctrl-C: changes scroll by, the last line is the status."""
+    with plain_interrupts(), progress_line(console) as line:
+        try:
+            db.start()
+        except KeyboardInterrupt:
+            return
+        subscriptions: dict[str, Changes] = {name: db.subscribe(name) for name in standing.followed()}
+        try:
+            follow(console, subscriptions, lambda: db.is_running, between=lambda: line(_report(db.status())))
+        finally:
+            line.spinner.update(text=Text("stopping …"))
+            db.stop()
+
+
+def _report(status: dict[str, Any]) -> dict[str, Any]:
+    """A status as a progress report."""
+    sources, state = status.get("sources") or [], status.get("state") or {}
+    return {
+        "batch": status.get("batch"), "clock": status.get("clock"),
+        "total_rows": sum(source.get("rows") or 0 for source in sources),
+        "rows_per_second": sum(source.get("rows_per_second") or 0 for source in sources),
+        "state_rows": state.get("rows"), "state_bytes": state.get("bytes"),
+    }
+
+
+def _print_last_changes(console: Console, name: str, changes: pa.Table) -> None:
+    left_out = max(0, changes.num_rows - LAST_CHANGES) if console.is_terminal else 0
+    title = f"Changes of {name}" + (f", the last {LAST_CHANGES} of {count(changes.num_rows)}" if left_out else "")
+    print_table(console, changes.slice(left_out), title)

@@ -1,0 +1,241 @@
+"""`tidemill sql`: statements in, results out. Nothing here needs a terminal; reading lines is in shell_input.py."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.text import Text
+
+from tidemill.errors import TidemillError
+from tidemill.serve.follow import follow
+from tidemill.serve.problems import describe
+from tidemill.serve.results import print_result
+from tidemill.serve.run import print_summary, run_to_end
+from tidemill.serve.script import Placed, placed, take_complete
+from tidemill.serve.status import status_view
+from tidemill.serve.terminal import plain_interrupts
+from tidemill.sql.statements import CreateSink, CreateView, Select, Subscribe
+
+if TYPE_CHECKING:
+    from tidemill.engine import Database
+
+META = {
+    "\\help": "this text",
+    "\\status": "sources, views, lag, state",
+    "\\run": "take in all finite input now, then stop (with --no-run, or when piped)",
+    "\\plan": "the plan of everything; \\plan NAME for one view",
+    "\\timing": "show how long statements take, or stop showing it",
+    "\\q": "leave",
+}
+EXAMPLES = """\
+REGISTER SOURCE Readings (RoomID INTEGER, Temperature DOUBLE, ts TIMESTAMP)
+  FROM GENERATE (rate = 20, RoomID = 'uniform(1,9)', Temperature = 'normal(80,8)', start = 'now')
+  WITH (timestamp = 'ts');
+CREATE TAGGED STREAM Rooms OVER Readings KEY RoomID;
+CREATE VIEW Hot AS SELECT RoomID, Temperature FROM R(Rooms) SYNC EVERY 2 SECONDS WHERE Temperature > 85;
+SELECT * FROM Hot;            -- the answer of this moment
+SUBSCRIBE Hot;                -- its changes as they come; ctrl-C ends the subscription
+SELECT STREAMED RoomID FROM R(Rooms) WHERE Temperature > 95;   -- a standing query, live"""
+_PLAIN_WORDS = {"help": "\\help", "?": "\\help", "\\?": "\\help", "\\h": "\\help", "exit": "\\q", "quit": "\\q",
+                "\\quit": "\\q", "\\exit": "\\q"}
+
+
+@contextmanager
+def spinner(console: Console, text: str) -> Iterator[Callable[[str], None]]:
+    """Something that turns while the user waits; gives a function to change what it says."""
+    if not console.is_terminal:
+        yield lambda text: None
+        return
+    with console.status(text) as status:
+        yield status.update
+
+
+def wait_for_batch(db: Database, before: Any, seconds: float = 20.0) -> bool:
+    """Wait until a micro-batch after `before` is done, for a while; True when it is."""
+    end = time.monotonic() + seconds
+    while db.is_running and time.monotonic() < end:
+        if db.status().get("batch") != before:
+            return True
+        time.sleep(0.1)
+    return False
+
+
+class Leave(Exception):
+    """The user is done."""
+
+
+@dataclass
+class Shell:
+    """One conversation with one database.
+
+    The job starts with the first statement that needs it. Where nobody watches (`live` is False, a script in
+    a pipe) the same need is met by a run to the end, so that the next SELECT sees all the data there is.
+    """
+
+    db: Database
+    console: Console
+    live: bool = True
+    no_run: bool = False
+    timing: bool = False
+    stale: bool = False
+    failed: bool = False
+    fed: int = 0
+
+    def feed(self, text: str) -> None:
+        """Execute complete input: a meta command or statements. Errors are printed, and the rest is left out."""
+        self.failed, self.fed = False, self.fed + 1
+        command = as_meta(text)
+        try:
+            with plain_interrupts():
+                if command is not None:
+                    self.meta(*command)
+                else:
+                    for part in placed(text):
+                        self.statement(part)
+                    if self.live and self.stale:
+                        self.start()
+        except TidemillError as error:
+            self.failed = True
+            self.console.print(describe(error, text))
+        except KeyboardInterrupt:
+            self.failed = True
+            self.console.print(Text("interrupted", style="yellow"))
+
+    def statement(self, part: Placed) -> None:
+        """Execute one statement and show what comes back; a subscription is shown until ctrl-C."""
+        self.prepare(part)
+        began = time.perf_counter()
+        result = self.db.execute(part.text)
+        if isinstance(part.statement, Subscribe):
+            self.show_changes(part.statement.name, result)
+        else:
+            print_result(self.console, result)
+        if isinstance(part.statement, Select) and part.statement.output is not None:
+            self.show_standing(result.name)
+        elif self.timing:
+            self.console.print(Text(f"{(time.perf_counter() - began) * 1000:,.1f} ms", style="dim"))
+
+    def prepare(self, part: Placed) -> None:
+        """Have the job running, or the data taken in, before a statement that needs it."""
+        statement = part.statement
+        if isinstance(statement, Subscribe):
+            self.start()
+        elif isinstance(statement, Select) and statement.output is None and self.stale:
+            self.start() if self.live else self.run()
+        self.stale = self.stale or isinstance(statement, (CreateView, CreateSink))
+
+    def start(self) -> None:
+        """Start the job unless it runs, or must not, and see its first micro-batch through."""
+        if self.no_run or self.db.is_running:
+            self.stale = False
+            return
+        with spinner(self.console, "starting Spark …") as tell:
+            before = self.db.status().get("batch")
+            self.db.start()
+            tell("first micro-batch …")
+            wait_for_batch(self.db, before)
+        self.stale = False
+
+    def run(self) -> None:
+        """Take in all there is, unless the job runs live or must not run."""
+        if self.no_run or self.db.is_running:
+            return
+        run_to_end(self.console, self.db)
+        self.stale = False
+
+    def show_standing(self, name: str) -> None:
+        """Follow a standing query that has just been created; it goes on after ctrl-C."""
+        if self.no_run:
+            return
+        if not self.live:
+            self.stale = True
+            return
+        self.start()
+        self.show_changes(name, self.db.subscribe(name))
+        self.console.print(Text(f"{name} goes on; SUBSCRIBE {name} shows it again, DROP QUERY {name} ends it",
+                                style="dim"))
+
+    def show_changes(self, name: str, subscription: Any) -> None:
+        """Changes until ctrl-C; without a running job, those that are there already."""
+        if self.console.is_terminal:
+            self.console.print(Text(f"changes of {name}; ctrl-C ends the subscription", style="dim"))
+        seconds = None if self.db.is_running else 0.5
+        total = follow(self.console, {name: subscription}, seconds=seconds,
+                       alive=lambda: self.db.is_running or seconds is not None)
+        self.console.print(Text(f"{total:,} changes", style="dim"))
+
+    def meta(self, name: str, argument: str) -> None:
+        """Execute a command that is not SQL."""
+        if name == "\\q":
+            raise Leave
+        if name == "\\status":
+            self.console.print(status_view(self.db.status()))
+        elif name == "\\plan":
+            print_result(self.console, self.db.execute(f"EXPLAIN {argument}".strip()))
+        elif name == "\\timing":
+            self.timing = not self.timing
+            self.console.print(Text(f"timing is {'on' if self.timing else 'off'}"))
+        elif name == "\\run":
+            self.run_now()
+        else:
+            self.help(None if name == "\\help" else name)
+
+    def run_now(self) -> None:
+        """Run to the end, even where nothing runs by itself."""
+        if self.db.is_running:
+            self.console.print(Text("the job runs live already; \\status shows how far it is", style="yellow"))
+            return
+        print_summary(self.console, self.db, run_to_end(self.console, self.db))
+        self.stale = False
+
+    def help(self, unknown: str | None) -> None:
+        """All commands, and statements to try."""
+        if unknown:
+            self.console.print(Text(f"there is no command {unknown}", style="bold red"))
+        for name, what in META.items():
+            self.console.print(Text(f"  {name:<10}", style="bold").append(what, style="not bold"))
+        self.console.print(Text("\nStatements end with ;  for example:\n", style="bold"))
+        self.console.print(Text(EXAMPLES))
+
+
+def as_meta(text: str) -> tuple[str, str] | None:
+    """The command and its argument, when the text is not SQL.
+
+    >>> as_meta("exit"), as_meta("\\\\plan ParkLot;"), as_meta("SELECT 1;")
+    (('\\\\q', ''), ('\\\\plan', 'ParkLot'), None)
+    """
+    line = text.strip().rstrip(";").strip()
+    word, _, argument = line.partition(" ")
+    if line.lower() in _PLAIN_WORDS:
+        return _PLAIN_WORDS[line.lower()], ""
+    if not word.startswith("\\") or "\n" in line:
+        return None
+    return _PLAIN_WORDS.get(word.lower(), word.lower()), argument.strip()
+
+
+def feed_lines(shell: Shell, lines: Iterable[str]) -> bool:
+    """Execute a script line by line as it comes in; the first error ends it. True when all went well.
+
+    What stands behind the last semicolon is a statement too.
+    """
+    waiting = ""
+    try:
+        for line in lines:
+            if not waiting.strip() and as_meta(line):
+                complete, waiting = line, ""
+            else:
+                complete, waiting = take_complete(waiting + line)
+            if complete.strip():
+                shell.feed(complete)
+                if shell.failed:
+                    return False
+        if waiting.strip():
+            shell.feed(waiting)
+    except Leave:
+        pass
+    return not shell.failed

@@ -1,0 +1,115 @@
+"""`tidemill status`: what runs, how far it is, what it holds. Also the lines that other commands show of it."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.text import Text
+
+from tidemill.serve.render import clean, count, grid, moment, plain, size
+from tidemill.serve.terminal import plain_interrupts
+
+REFRESH = 1.0
+
+
+def clock_text(value: Any) -> str:
+    """A time of the engine: microseconds since 1970, text, or nothing yet.
+
+    >>> clock_text(None), clock_text(1_500_000), clock_text("1970-01-01 00:00:01.500000")
+    ('–', '1970-01-01 00:00:01.5', '1970-01-01 00:00:01.5')
+    """
+    if value is None:
+        return "–"
+    if isinstance(value, int):
+        try:
+            value = dt.datetime(1970, 1, 1) + dt.timedelta(microseconds=value)
+        except OverflowError:
+            return "–"
+    text = moment(value) if isinstance(value, dt.datetime) else plain(value)
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def status_view(status: dict[str, Any]) -> Group:
+    """Everything that `Database.status` knows, as tables."""
+    return Group(engine_line(status), sources_table(status), views_table(status))
+
+
+def engine_line(status: dict[str, Any]) -> Text:
+    """running · batch 12 · clock … · state 1,234 rows (1.2 MB)"""
+    state = status.get("state") or {}
+    running = bool(status.get("running"))
+    line = Text("running" if running else "stopped", style="bold green" if running else "bold yellow")
+    line.append(f" · batch {plain(status.get('batch'))} · plan {plain(status.get('plan'))}", style="not bold default")
+    line.append(f" · clock {clock_text(status.get('clock'))}", style="not bold default")
+    line.append(f" · state {count(state.get('rows') or 0)} rows ({size(state.get('bytes') or 0)})",
+                style="not bold default")
+    return line
+
+
+def sources_table(status: dict[str, Any]) -> Any:
+    """One line for each source: rows, rows/s, lag, late and bad records."""
+    table = grid("Sources", "name", "kind", ">rows", ">rows/s", ">lag", "frontier", ">late", ">bad", "")
+    for source in status.get("sources") or []:
+        lag = source.get("lag_seconds")
+        table.add_row(
+            clean(source["name"]), plain(source.get("kind")), count(source.get("rows") or 0),
+            count(source.get("rows_per_second") or 0), "–" if lag is None else f"{lag:,.1f} s",
+            clock_text(source.get("frontier")), _warning(source.get("late")), _warning(source.get("bad")),
+            "idle" if source.get("idle") else "",
+        )
+    return table if table.row_count else Text("no sources", style="dim")
+
+
+def views_table(status: dict[str, Any]) -> Any:
+    """One line for each view and standing query."""
+    table = grid("Views", "name", "output", ">rows", "frontier")
+    for view in status.get("views") or []:
+        rows = view.get("rows")
+        table.add_row(clean(view["name"]), plain(view.get("output")), "–" if rows is None else count(rows),
+                      clock_text(view.get("frontier")))
+    return table if table.row_count else Text("no views", style="dim")
+
+
+def show_status(console: Console, read: Callable[[], dict[str, Any]], as_json: bool, watch: bool) -> None:
+    """Print the status once, or again every second until ctrl-C."""
+    if as_json:
+        _print_json(console, read, watch)
+    elif watch and console.is_terminal:
+        with plain_interrupts(), Live(status_view(read()), console=console, auto_refresh=False) as live:
+            _every_second(lambda: live.update(status_view(read()), refresh=True))
+    elif watch:
+        with plain_interrupts():
+            _every_second(lambda: console.print(status_view(read())))
+    else:
+        console.print(status_view(read()))
+
+
+def _print_json(console: Console, read: Callable[[], dict[str, Any]], watch: bool) -> None:
+    def write() -> None:
+        console.file.write(json.dumps(read(), default=str, indent=None if watch else 2) + "\n")
+        console.file.flush()
+
+    if watch:
+        with plain_interrupts():
+            _every_second(write)
+    else:
+        write()
+
+
+def _every_second(action: Callable[[], Any]) -> None:
+    try:
+        while True:
+            action()
+            time.sleep(REFRESH)
+    except KeyboardInterrupt:
+        pass
+
+
+def _warning(number: int | None) -> Text:
+    return Text(count(number or 0), style="yellow" if number else "")

@@ -1,0 +1,65 @@
+"""The scalar functions of the language. What is not listed here does not reach DuckDB."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from tidemill.sql.dialect_nodes import Now
+
+ALLOWED = frozenset("""
+abs ceil ceiling floor round trunc sign sqrt cbrt exp ln log log2 log10 power pow mod sin cos tan asin acos atan atan2
+degrees radians pi greatest least gcd lcm even factorial isnan isinf isfinite bit_count
+coalesce ifnull nullif if case cast try_cast concat concat_ws length char_length character_length strlen
+upper lower ucase lcase trim ltrim rtrim substr substring left right replace reverse repeat lpad rpad
+position strpos instr contains starts_with ends_with prefix suffix split_part string_split str_split
+regexp_matches regexp_replace regexp_extract regexp_like regexp_full_match translate ascii chr unicode ord initcap
+md5 sha256 hash hex to_hex unhex bin format printf like_escape levenshtein jaccard
+date_trunc date_part datepart extract date_diff datediff date_sub datesub date_add dateadd datetrunc
+year month day hour minute second millisecond microsecond quarter week weekday dayofweek dayofmonth dayofyear isodow
+dayname monthname last_day epoch epoch_ms epoch_us epoch_ns make_date make_time make_timestamp to_timestamp
+strftime strptime try_strptime age to_days to_hours to_minutes to_seconds to_milliseconds to_microseconds
+time_to_str str_to_time ts_or_ds_to_date timestamp_trunc day_of_week day_of_month day_of_year week_of_year
+str_position starts_with string_to_array anonymous unix_to_time time_to_unix str_to_date safe_divide int_div
+array_contains list_contains json_extract json_extract_string json_extract_scalar is_nan is_inf
+""".split())
+
+AGGREGATES: dict[type[exp.Expression], str] = {
+    exp.Count: "count", exp.Sum: "sum", exp.Avg: "avg", exp.Min: "min", exp.Max: "max",
+    exp.Stddev: "stddev_samp", exp.StddevSamp: "stddev_samp", exp.StddevPop: "stddev_pop",
+    exp.Variance: "var_samp", exp.VariancePop: "var_pop",
+}
+AGGREGATE_NAMES = {"stddev": "stddev_samp", "mean": "avg", "var_samp": "var_samp", "var_pop": "var_pop"}
+
+# Functions that DuckDB knows by another name than sqlglot's node for it.
+_OPERATORS = (
+    exp.Binary, exp.Unary, exp.Between, exp.In, exp.Case, exp.If, exp.Cast, exp.TryCast, exp.Literal, exp.Column,
+    exp.Identifier, exp.Paren, exp.Null, exp.Boolean, exp.DataType, exp.DataTypeParam, exp.Interval, exp.Var,
+    exp.Tuple, exp.Distinct, exp.Star, exp.Alias, exp.Dot, exp.Bracket, exp.Extract, Now,
+)
+
+
+def aggregate_name(node: exp.Expression) -> str | None:
+    """The aggregate function a node calls, or None."""
+    for kind, name in AGGREGATES.items():
+        if type(node) is kind:
+            return name
+    if isinstance(node, exp.Anonymous):
+        return AGGREGATE_NAMES.get(node.name.lower())
+    return None
+
+
+def allowed(node: exp.Expression) -> bool:
+    """True when this node, taken alone, may stand in an expression."""
+    if isinstance(node, exp.AggFunc) or isinstance(node, exp.Subquery | exp.Select | exp.Window):
+        return False
+    if isinstance(node, exp.Anonymous):
+        return node.name.lower() in ALLOWED
+    if isinstance(node, _OPERATORS) and not isinstance(node, exp.Func):
+        return True
+    if isinstance(node, exp.Func):
+        names = {n.lower() for n in type(node).sql_names()} | {type(node).__name__.lower()}
+        return isinstance(node, _OPERATORS) or bool(names & ALLOWED) or bool({n.replace("_", "") for n in names} & _SQUEEZED)
+    return False
+
+
+_SQUEEZED = {n.replace("_", "") for n in ALLOWED}

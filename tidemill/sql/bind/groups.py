@@ -1,0 +1,251 @@
+"""GROUP BY and aggregates: project the keys and arguments, group, project the answer, filter by HAVING."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from tidemill.plan import relations as r
+from tidemill.plan.aggregates import Aggregate
+from tidemill.plan.relations import Item, Relation, quoted, sync_ceiling
+from tidemill.plan.sources import Column
+from tidemill.sql.bind.functions import aggregate_name
+from tidemill.sql.bind.scalar import Bound, Scalars, duration_us, types_of
+from tidemill.sql.bind.scope import Rhythm, Scope, problem
+
+_INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT")
+
+
+@dataclass(frozen=True)
+class Grouped:
+    """The relation of a grouped SELECT, its key, and its rhythm where the grouping sets one."""
+
+    node: Relation
+    keys: tuple[str, ...] | None
+    rhythm: Rhythm | None
+
+
+def is_grouped(select: exp.Select) -> bool:
+    """True when the SELECT has GROUP BY, HAVING or an aggregate function."""
+    if select.args.get("group") or select.args.get("having"):
+        return True
+    return any(aggregate_name(n) for e in select.expressions for n in e.walk())
+
+
+def bind_groups(select: exp.Select, scope: Scope) -> Grouped:
+    """Bind a grouped SELECT over a joined and filtered scope."""
+    work = _Groups(select, scope)
+    work.read_keys()
+    work.read_aggregates()
+    return work.result()
+
+
+class _Groups:
+    def __init__(self, select: exp.Select, scope: Scope) -> None:
+        self.select, self.scope = select, scope
+        self.scalars = Scalars(scope)
+        self.items: dict[str, Item] = {}  # columns of the projection below the grouping, by SQL
+        self.keys: list[str] = []
+        self.replaced: dict[str, str] = {}  # text of keys and aggregates → column above the grouping
+        self.aggregates: list[Aggregate] = []
+        self.rhythm: Rhythm | None = None
+
+    def column(self, bound: Bound, prefix: str) -> str:
+        """The column of the lower projection that holds an expression; plain columns keep their name."""
+        if bound.sql not in self.items:
+            plain = next((c.name for c in self.scope.node.schema if quoted(c.name) == bound.sql), None)
+            type_ = "BIGINT" if bound.type in ('"NULL"', "NULL") else bound.type
+            self.items[bound.sql] = Item(plain or f"__{prefix}{len(self.items)}", bound.sql, type_)
+        return self.items[bound.sql].name
+
+    # ---- keys ----------------------------------------------------------------------------------
+
+    def read_keys(self) -> None:
+        group = self.select.args.get("group")
+        if group is None:
+            return
+        for clause in ("rollup", "cube", "grouping_sets", "totals"):
+            if group.args.get(clause):
+                raise problem(f"{clause.replace('_', ' ').upper()} is not possible", self.select, code="TM202",
+                              hint="write one view for each grouping")
+        for expression in group.expressions:
+            self._key(expression)
+
+    def _key(self, expression: exp.Expression) -> None:
+        alias = expression.alias if isinstance(expression, exp.Alias) else None
+        inner = expression.this if isinstance(expression, exp.Alias) else self._meant(expression)
+        epoch = self._epoch(inner)
+        bound = epoch or self.scalars.bind(inner)
+        name = self.column(bound, "g")
+        if name not in self.keys:
+            self.keys.append(name)
+        self.replaced[self.scalars.key(inner)] = name
+        if alias:
+            self.replaced[exp.column(alias).sql(dialect="duckdb")] = name
+            self.replaced[alias.lower()] = name
+
+    def _meant(self, expression: exp.Expression) -> exp.Expression:
+        """GROUP BY 2 and GROUP BY alias mean the select item."""
+        items = self.select.expressions
+        if isinstance(expression, exp.Literal) and not expression.is_string:
+            index = int(expression.name) - 1
+            if not 0 <= index < len(items):
+                raise problem(f"GROUP BY {expression.name}: there are {len(items)} columns", self.select)
+            found = items[index]
+            return found.this if isinstance(found, exp.Alias) else found
+        if isinstance(expression, exp.Column) and not expression.table and not self._known(expression.name):
+            for item in items:
+                if isinstance(item, exp.Alias) and item.alias.lower() == expression.name.lower():
+                    return item.this
+        return expression
+
+    def _known(self, name: str) -> bool:
+        return any(i.field(name) or (name.lower() == "ts" and i.ts) for i in self.scope.inputs)
+
+    def _epoch(self, node: exp.Expression) -> Bound | None:
+        """time/5: a tumbling epoch of 5 units. Its groups are reported when the epoch ends."""
+        if not isinstance(node, (exp.Div, exp.IntDiv)) or not isinstance(node.expression, exp.Literal):
+            return None
+        top = self.scalars.bind(node.this)
+        if top.type not in _INTEGERS or node.expression.is_string or not node.expression.name.isdigit():
+            return None
+        sql = f"({top.sql} // {node.expression.name})"
+        length = duration_us(node.expression, self.scope.unit_us)
+        stamp = self._time_column(node.this)
+        if stamp is not None and length:
+            lower = sync_ceiling(f"({stamp} + 1)", length, 0)
+            self.scope.node = r.Temporal(self.scope.node, lower, None, (length, 0))
+            self.rhythm = Rhythm(period=(length, 0))
+        return Bound(sql, top.type)
+
+    def _time_column(self, node: exp.Expression) -> str | None:
+        """Microseconds of the event time when `node` is TS of an append-only input in clock units."""
+        time = self.scalars.time_us(node)
+        if time is not None and self.scope.domain == "units":
+            return time
+        return None
+
+    # ---- aggregates ----------------------------------------------------------------------------
+
+    def read_aggregates(self) -> None:
+        roots = [*self.select.expressions]
+        having = self.select.args.get("having")
+        if having is not None:
+            roots.append(having.this)
+        for root in roots:
+            for node in _aggregate_calls(root):
+                self._aggregate(node)
+
+    def _aggregate(self, node: exp.Expression) -> None:
+        text = self.scalars.key(node)
+        if text in self.replaced:
+            return
+        call, condition = (node.this, node.expression.this) if isinstance(node, exp.Filter) else (node, None)
+        function = str(aggregate_name(call))
+        argument, distinct = _argument(call, function)
+        name = f"__agg{len(self.aggregates)}"
+        self.replaced[text] = name
+        if argument is None and condition is None:
+            self.aggregates.append(Aggregate("count", None, None, name, "BIGINT"))
+            return
+        bound = self._filtered(argument, condition)
+        column = self.column(bound, "a")
+        type_ = next(i.type for i in self.items.values() if i.name == column)
+        call_sql = f"{function}({quoted(column)})"
+        result = types_of([call_sql], (Column(column, type_),))[0]
+        distinct = distinct and function not in ("min", "max")
+        self.aggregates.append(Aggregate(function, column, type_, name, result, distinct))
+
+    def _filtered(self, argument: exp.Expression | None, condition: exp.Expression | None) -> Bound:
+        value = self.scalars.bind(argument) if argument is not None else Bound("1", "INTEGER")
+        if condition is None:
+            return value
+        return Bound(f"CASE WHEN {self.scalars.predicate(condition)} THEN {value.sql} END", value.type)
+
+    # ---- result --------------------------------------------------------------------------------
+
+    def result(self) -> Grouped:
+        below = r.Project(self.scope.node, tuple(self.items.values()) or (Item("__one", "1", "INTEGER"),))
+        grouped = r.GroupBy(below, tuple(self.keys), tuple(self.aggregates))
+        above = Scalars(self.scope, grouped.schema, self.replaced)
+        node: Relation = grouped
+        having = self.select.args.get("having")
+        if having is not None:
+            node = r.Filter(grouped, self._above(above, having.this, predicate=True).sql)
+        items, named = [], set()
+        for i, expression in enumerate(self.select.expressions):
+            item = self._output(expression, above, i)
+            name, n = item.name, 1
+            while name.lower() in named:
+                name, n = f"{item.name}_{n}", n + 1
+            named.add(name.lower())
+            items.append(Item(name, item.sql, item.type))
+        names = {i.sql: i.name for i in items}
+        keys = [names.get(quoted(k)) for k in self.keys]
+        whole = tuple(k for k in keys if k is not None)
+        return Grouped(r.Project(node, tuple(items)), whole if None not in keys else None, self.rhythm)
+
+    def _output(self, expression: exp.Expression, above: Scalars, index: int) -> Item:
+        inner = expression.this if isinstance(expression, exp.Alias) else expression
+        if isinstance(inner, exp.Star) or (isinstance(inner, exp.Column) and isinstance(inner.this, exp.Star)):
+            raise problem("* is not possible with GROUP BY", expression, hint="name the grouped columns")
+        if isinstance(inner, exp.Column) and not inner.table and inner.name.lower() in self.replaced:
+            column = self.replaced[inner.name.lower()]
+            type_ = next(i.type for i in self.items.values() if i.name == column)
+            return Item(expression.alias_or_name, quoted(column), type_)
+        bound = self._above(above, inner)
+        name = expression.alias_or_name or _call_name(inner, index)
+        return Item("TS" if name.lower() == "ts" else name, bound.sql, bound.type)
+
+    def _above(self, above: Scalars, node: exp.Expression, predicate: bool = False) -> Bound:
+        try:
+            bound = above.bind(node)
+        except Exception as error:
+            if getattr(error, "code", "") == "TM203" and "not found in FROM" in str(error):
+                raise problem("a column must be grouped or inside an aggregate", node, code="TM206",
+                              hint="add it to GROUP BY, or use MIN(…) or MAX(…)") from None
+            raise
+        if predicate and bound.type != "BOOLEAN":
+            raise problem(f"HAVING must be true or false, this is {bound.type}", node, code="TM203")
+        return bound
+
+
+def _aggregate_calls(root: exp.Expression) -> list[exp.Expression]:
+    """Outermost aggregate calls, with their FILTER where they have one."""
+    found: list[exp.Expression] = []
+    todo = [root]
+    while todo:
+        node = todo.pop(0)
+        if isinstance(node, exp.Filter) or aggregate_name(node):
+            found.append(node)
+        else:
+            todo += [child for child in node.iter_expressions()]
+    return found
+
+
+def _argument(call: exp.Expression, function: str) -> tuple[exp.Expression | None, bool]:
+    """(argument, distinct) of an aggregate call; None for COUNT(*)."""
+    inner = call.expressions[0] if isinstance(call, exp.Anonymous) and call.expressions else call.this
+    distinct = isinstance(inner, exp.Distinct)
+    if distinct:
+        if len(inner.expressions) != 1:
+            raise problem("DISTINCT inside an aggregate takes one column", call, code="TM206", hint="concatenate the columns")
+        inner = inner.expressions[0]
+    if inner is None or isinstance(inner, exp.Star):
+        return None, False
+    if isinstance(call, exp.Count) and call.expressions:
+        raise problem("COUNT takes one column", call, code="TM206", hint="write COUNT(*) or COUNT(column)")
+    if distinct and function not in ("count", "min", "max"):
+        raise problem(f"{function.upper()}(DISTINCT …) is not possible", call, code="TM206",
+                      hint="aggregate over a subquery with SELECT DISTINCT")
+    return inner, distinct
+
+
+def _call_name(node: exp.Expression, index: int) -> str:
+    if isinstance(node, exp.Filter):
+        node = node.this
+    if isinstance(node, exp.Count) and isinstance(node.this, exp.Star):
+        return "count"
+    name = aggregate_name(node)
+    return (name or f"col{index}").lower()

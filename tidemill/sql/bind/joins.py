@@ -1,0 +1,183 @@
+"""Joins of FROM items: equalities become keys, the rest a residual, outer joins a union with padded rows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sqlglot import exp
+
+from tidemill.plan import relations as r
+from tidemill.plan.node import walk
+from tidemill.plan.relations import Item, quoted
+from tidemill.plan.scalars import conjunction
+from tidemill.plan.sources import Column
+from tidemill.sql.bind.scalar import Scalars, duration_us, types_of
+from tidemill.sql.bind.scope import Field, Input, Rhythm, Scope
+
+
+def renamed(item: Input, wanted: set[str] | None) -> Input:
+    """The input's wanted columns under names that no other input has."""
+    fields, items = [], []
+    for f in item.fields:
+        if wanted is None or f.name.lower() in wanted or (item.keys and f.column in item.keys):
+            name = f"{item.alias}.{f.name}"
+            fields.append(Field(f.name, name, f.type))
+            items.append(Item(name, quoted(f.column), f.type))
+    ts = None
+    if item.ts and (wanted is None or "ts" in wanted):
+        ts = f"{item.alias}.{r.TS}"
+        items.append(Item(ts, quoted(item.ts), "BIGINT"))
+    keys = None
+    if item.keys is not None:
+        names = {f.column: f"{item.alias}.{f.name}" for f in item.fields}
+        keys = tuple(names[k] for k in item.keys)
+    return replace(item, node=r.Project(item.node, tuple(items)), fields=tuple(fields), ts=ts, keys=keys)
+
+
+def join(left: Scope, right: Input, kind: str, conditions: list[exp.Expression]) -> Scope:
+    """`left` joined with one more input; `kind` is inner, left, right or full."""
+    both = Scope([*left.inputs, right], _both(left.node, right.node), left.unit_us, left.needs | set(right.needs))
+    pairs: list[tuple[Item, Item]] = []
+    rest: list[str] = []
+    band = _Band()
+    for condition in conditions:
+        pair = _equality(condition, left, right, both)
+        if pair:
+            pairs.append(pair)
+            continue
+        rest.append(Scalars(both).predicate(condition))
+        band.learn(condition, left, right, both)
+    lnode, lkeys = _with_keys(left.node, [p[0] for p in pairs])
+    rnode, rkeys = _with_keys(right.node, [p[1] for p in pairs])
+    extra = band.limits(left, right) if kind == "inner" else {}
+    inner = r.Join(lnode, rnode, tuple(zip(lkeys, rkeys, strict=True)), conjunction(*rest), **extra)
+    node: r.Relation = inner
+    if kind != "inner":
+        node = _outer(inner, kind)
+    if node.names != (*left.node.names, *right.node.names):
+        node = _narrow(node, (*left.node.schema, *right.node.schema))
+    return Scope(both.inputs, node, left.unit_us, both.needs)
+
+
+def _both(left: r.Relation, right: r.Relation) -> r.Relation:
+    return r.Join(left, right, ())
+
+
+def _narrow(node: r.Relation, columns: tuple[Column, ...]) -> r.Relation:
+    return r.Project(node, tuple(Item(c.name, quoted(c.name), c.type) for c in columns))
+
+
+def _equality(condition: exp.Expression, left: Scope, right: Input, both: Scope) -> tuple[Item, Item] | None:
+    """The two sides of `a = b` when a reads only the left and b only the right input (or the reverse)."""
+    if not isinstance(condition, exp.EQ):
+        return None
+    sides = [_owner(x, right) for x in (condition.this, condition.expression)]
+    if sorted(sides) != ["left", "right"]:
+        return None
+    a, b = (condition.this, condition.expression) if sides[0] == "left" else (condition.expression, condition.this)
+    mine, theirs = Scalars(left).bind(a), Scalars(Scope([right], right.node, left.unit_us)).bind(b)
+    if mine.type == theirs.type:
+        return Item("", mine.sql, mine.type), Item("", theirs.sql, theirs.type)
+    common = types_of([f"CASE WHEN TRUE THEN {mine.sql} ELSE {theirs.sql} END"], both.node.schema)[0]
+    return Item("", f"CAST({mine.sql} AS {common})", common), Item("", f"CAST({theirs.sql} AS {common})", common)
+
+
+def _owner(node: exp.Expression, right: Input) -> str:
+    """'left', 'right', 'both' or 'none': which side the columns of an expression come from."""
+    found = set()
+    for column in node.find_all(exp.Column):
+        if column.table:
+            found.add("right" if column.table.lower() == right.alias.lower() else "left")
+        else:
+            own = right.field(column.name) is not None
+            found.add("right" if own else "left")
+    return "both" if len(found) > 1 else (found.pop() if found else "none")
+
+
+def _with_keys(node: r.Relation, keys: list[Item]) -> tuple[r.Relation, list[str]]:
+    """The relation with its join keys as plain columns; computed ones are added."""
+    names, added = [], []
+    for i, key in enumerate(keys):
+        plain = next((n for n in node.names if quoted(n) == key.sql), None)
+        if plain is None:
+            plain = f"__k{i}.{node.names[0]}"
+            added.append(Item(plain, key.sql, key.type))
+        names.append(plain)
+    if not added:
+        return node, names
+    items = tuple(Item(c.name, quoted(c.name), c.type) for c in node.schema)
+    return r.Project(node, (*items, *added)), names
+
+
+def _outer(inner: r.Join, kind: str) -> r.Relation:
+    """Matched rows, and unmatched rows of the preserved side padded with NULL."""
+    branches: list[r.Relation] = [inner]
+    sides = {"left": [inner.left], "right": [inner.right], "full": [inner.left, inner.right]}[kind]
+    for side in sides:
+        matched = _narrow(inner, side.schema)
+        alone = r.SetCombine("anti", side, matched)
+        own = set(side.names)
+        items = [Item(c.name, quoted(c.name) if c.name in own else f"CAST(NULL AS {c.type})", c.type) for c in inner.schema]
+        branches.append(r.Project(alone, tuple(items)))
+    return r.Union(tuple(branches))
+
+
+class _Band:
+    """Bounds on right.TS − left.TS that the join condition implies."""
+
+    def __init__(self) -> None:
+        self.low: int | None = None
+        self.high: int | None = None
+        self.columns: tuple[str, str] | None = None
+
+    def learn(self, condition: exp.Expression, left: Scope, right: Input, both: Scope) -> None:
+        """Take in `a.TS + c < b.TS + d` in any direction; other conditions teach nothing."""
+        if not isinstance(condition, (exp.LT, exp.LTE, exp.GT, exp.GTE)):
+            return
+        sides = [_stamp_and_shift(x, both) for x in (condition.this, condition.expression)]
+        if sides[0] is None or sides[1] is None or right.ts is None:
+            return
+        small, large = sides if isinstance(condition, (exp.LT, exp.LTE)) else sides[::-1]
+        assert small is not None and large is not None
+        gap = small[1] - large[1]  # large column − small column >= gap
+        if large[0] == right.ts and small[0] != right.ts:
+            self.columns, self.low = (small[0], right.ts), max(gap, self.low) if self.low is not None else gap
+        elif small[0] == right.ts and large[0] != right.ts:
+            self.columns, self.high = (large[0], right.ts), min(-gap, self.high) if self.high is not None else -gap
+
+    def limits(self, left: Scope, right: Input) -> dict[str, object]:
+        """How long a row of each side can still find a partner, when both directions are bounded."""
+        if self.low is None or self.high is None or self.columns is None:
+            return {}
+        if not (r.insert_only(left.node) and r.insert_only(right.node)):
+            return {}
+        return {
+            "left_ts": self.columns[0], "right_ts": self.columns[1],
+            "keep_left_us": max(self.high, 0), "keep_right_us": max(-self.low, 0),
+        }
+
+
+def _stamp_and_shift(node: exp.Expression, scope: Scope) -> tuple[str, int] | None:
+    """(TS column, shift in microseconds) of TS ± durations."""
+    if isinstance(node, exp.Paren):
+        return _stamp_and_shift(node.this, scope)
+    if isinstance(node, exp.Column) and node.name.lower() == "ts":
+        found = scope.resolve(node)
+        return None if isinstance(found, Field) or not found.ts else (found.ts, 0)
+    if isinstance(node, (exp.Add, exp.Sub)):
+        base, length = _stamp_and_shift(node.this, scope), duration_us(node.expression, scope.unit_us)
+        if base is not None and length is not None:
+            return base[0], base[1] + (length if isinstance(node, exp.Add) else -length)
+    return None
+
+
+def merge_rhythms(inputs: list[Input]) -> Rhythm:
+    """The points of all inputs together: the same where they agree, else every change."""
+    moving = [i.rhythm for i in inputs if not _still(i.node)]
+    return moving[0] if moving and all(x == moving[0] for x in moving) else Rhythm()
+
+
+def _still(node: r.Relation) -> bool:
+    scans = [n for n in walk(node) if isinstance(n, (r.Scan, r.Clock))]
+    return bool(scans) and all(isinstance(n, r.Scan) and n.static for n in scans)
+

@@ -1,0 +1,203 @@
+"""Scalar expressions: checked against the allow-list, names resolved, typed by DuckDB itself."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+
+import duckdb
+from sqlglot import exp, parse_one
+
+from tidemill.plan.relations import quoted
+from tidemill.plan.sources import Column, Schema
+from tidemill.sql.bind.functions import aggregate_name, allowed
+from tidemill.sql.bind.scope import Field, Scope, problem
+from tidemill.sql.dialect_nodes import Now
+from tidemill.sql.lexical_duration import Duration, duration_from_text
+
+_local = threading.local()
+COMPARISONS = (exp.LT, exp.LTE, exp.GT, exp.GTE, exp.EQ, exp.NEQ)
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A bound expression: DuckDB SQL over quoted plan columns, and its type."""
+
+    sql: str
+    type: str
+
+
+def typer() -> duckdb.DuckDBPyConnection:
+    """A private DuckDB that is only ever asked for types."""
+    found = getattr(_local, "connection", None)
+    if found is None:
+        found = duckdb.connect(":memory:")
+        found.execute("SET threads = 1")
+        found.execute("SET TimeZone = 'UTC'")
+        found.execute("SET enable_external_access = false")
+        _local.connection = found
+    return found
+
+
+def types_of(expressions: list[str], schema: Schema, group: bool = False) -> list[str]:
+    """DuckDB's types of expressions over columns of the given types."""
+    columns = ", ".join(f"CAST(NULL AS {c.type}) AS {quoted(c.name)}" for c in schema) or "1 AS __nothing"
+    try:
+        relation = typer().sql(f"SELECT {', '.join(expressions)} FROM (SELECT {columns})")
+        return [str(t) for t in relation.types]
+    except duckdb.Error as error:
+        message = str(error).split("\n")[0]
+        raise problem(message.partition(": ")[2] or message, None, code="TM203", hint="check the types of the columns with DESCRIBE") from None
+
+
+class Scalars:
+    """Binds expressions of one SELECT. `replaced` maps SQL of group keys and aggregates to result columns."""
+
+    def __init__(self, scope: Scope, schema: Schema | None = None, replaced: dict[str, str] | None = None) -> None:
+        self.scope = scope
+        self.schema = schema if schema is not None else scope.node.schema
+        self.replaced = replaced or {}
+
+    def bind(self, node: exp.Expression) -> Bound:
+        """SQL and type of one expression."""
+        sql = self.sql(node)
+        try:
+            return Bound(sql, types_of([sql], self.schema)[0])
+        except Exception as error:
+            if getattr(error, "code", None) == "TM203" and getattr(error, "line", None) is None:
+                raise problem(error.message, node, code="TM203", hint=error.hint) from None  # type: ignore[attr-defined]
+            raise
+
+    def predicate(self, node: exp.Expression) -> str:
+        """SQL of a condition; anything that is not a truth value is refused."""
+        bound = self.bind(node)
+        if bound.type not in ("BOOLEAN", '"NULL"', "NULL"):
+            raise problem(f"a condition must be true or false, this is {bound.type}", node, code="TM203",
+                          hint="compare it with something")
+        return bound.sql
+
+    def sql(self, node: exp.Expression) -> str:
+        """DuckDB text with every column replaced by its plan column."""
+        return self._translate(node.copy()).sql(dialect="duckdb")
+
+    def key(self, node: exp.Expression) -> str:
+        """The text by which a group expression or aggregate is recognised again."""
+        return self._translate(node.copy(), shallow=True).sql(dialect="duckdb")
+
+    def _translate(self, node: exp.Expression, shallow: bool = False) -> exp.Expression:
+        if self.replaced and not shallow:
+            found = self._replacement(node)
+            if found is not None:
+                return found
+        if not shallow and isinstance(node, COMPARISONS):
+            node = self._compare_times(node)
+        if isinstance(node, exp.Column):
+            return self._column(node)
+        if isinstance(node, Now):
+            raise problem("NOW may only bound a window here", node, code="TM205", hint="for example  WHERE NOW - 5 < TS AND TS <= NOW")
+        if not shallow and aggregate_name(node):
+            raise problem("an aggregate function is not possible here", node, code="TM206", hint="use HAVING, or a view on a view")
+        if not (allowed(node) or (shallow and (aggregate_name(node) or isinstance(node, (exp.Filter, exp.Where))))):
+            what = node.name if isinstance(node, exp.Anonymous) else type(node).__name__.lower()
+            raise problem(f'"{what}" is not part of the language', node, code="TM207",
+                          hint="the language reference lists all functions")
+        shifted = self._shift_time(node)
+        if shifted is not None:
+            return shifted
+        for key, value in list(node.args.items()):
+            if isinstance(value, exp.Expression):
+                node.set(key, self._translate(value, shallow))
+            elif isinstance(value, list):
+                node.set(key, [self._translate(v, shallow) if isinstance(v, exp.Expression) else v for v in value])
+        return node
+
+    def _replacement(self, node: exp.Expression) -> exp.Expression | None:
+        try:
+            text = self.key(node)
+        except Exception:  # not a whole group expression: its parts may be
+            return None
+        name = self.replaced.get(text)
+        return _column(name) if name else None
+
+    def _column(self, node: exp.Column) -> exp.Expression:
+        if isinstance(node.this, exp.Star):
+            raise problem("* is not possible here", node, hint="name the columns")
+        found = self.scope.resolve(node)
+        if isinstance(found, Field):
+            return _column(found.column)
+        return stamp_expression(_column(str(found.ts)), self.scope)
+
+    # ---- time ---------------------------------------------------------------------------------
+
+    def time_us(self, node: exp.Expression) -> str | None:
+        """Microseconds of TS or TS ± a duration; None for anything else."""
+        if isinstance(node, exp.Paren):
+            return self.time_us(node.this)
+        if isinstance(node, exp.Column) and node.name.lower() == "ts":
+            found = self.scope.resolve(node)
+            return None if isinstance(found, Field) else quoted(str(found.ts))
+        if isinstance(node, (exp.Add, exp.Sub)):
+            base, length = self.time_us(node.this), duration_us(node.expression, self.scope.unit_us)
+            if base is not None and length is not None:
+                return f"({base} {'+' if isinstance(node, exp.Add) else '-'} {length})"
+        return None
+
+    def _compare_times(self, node: exp.Expression) -> exp.Expression:
+        """Two times are compared in microseconds, whatever the user calls them."""
+        left, right = self.time_us(node.this), self.time_us(node.expression)
+        if left is not None and right is not None:
+            return type(node)(this=_raw(left), expression=_raw(right))
+        return node
+
+    def _shift_time(self, node: exp.Expression) -> exp.Expression | None:
+        if isinstance(node, (exp.Add, exp.Sub)):
+            shifted = self.time_us(node)
+            if shifted is not None:
+                return stamp_expression(_raw(shifted), self.scope)
+        return None
+
+
+def stamp_expression(us: exp.Expression, scope: Scope) -> exp.Expression:
+    """Microseconds as users see time: clock units, or a TIMESTAMP."""
+    text = us.sql(dialect="duckdb")
+    return _raw(stamp_sql(text, scope.domain, scope.unit_us))
+
+
+def stamp_sql(us: str, domain: str | None, unit_us: int) -> str:
+    """SQL of a time in the domain of its sources."""
+    return f"make_timestamp({us})" if domain == "timestamp" else f"({us} // {unit_us})"
+
+
+def duration_us(node: exp.Expression, unit_us: int) -> int | None:
+    """Microseconds of an integer literal (clock units), an INTERVAL, or None."""
+    if isinstance(node, exp.Paren):
+        return duration_us(node.this, unit_us)
+    if isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit():
+        return int(node.name) * unit_us
+    if isinstance(node, exp.Interval) and node.this is not None:
+        unit = node.text("unit") or (node.args["unit"].sql() if node.args.get("unit") else "")
+        amount = node.this.name if isinstance(node.this, exp.Literal) else node.this.sql()
+        try:
+            return in_us(duration_from_text(f"{amount} {unit}".strip()), unit_us)
+        except ValueError:
+            return None
+    return None
+
+
+def in_us(duration: Duration, unit_us: int) -> int:
+    """A parsed duration in microseconds."""
+    return duration.us if duration.us is not None else int(duration.units or 0) * unit_us
+
+
+def column_list(names: list[tuple[str, str]]) -> Schema:
+    """Columns from (name, type) pairs."""
+    return tuple(Column(n, t) for n, t in names)
+
+
+
+def _raw(sql: str) -> exp.Expression:
+    return parse_one(sql, dialect="duckdb")
+
+
+def _column(name: str) -> exp.Column:
+    return exp.Column(this=exp.Identifier(this=name, quoted=True))

@@ -1,0 +1,113 @@
+"""What the names of a query mean: the inputs of FROM with their columns, time and key."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from sqlglot import exp
+
+from tidemill.errors import PlanProblem
+from tidemill.plan import relations as r
+from tidemill.sql.lexical import position
+
+Domain = Literal["units", "timestamp"] | None
+
+
+@dataclass(frozen=True)
+class Rhythm:
+    """When an input refreshes: every `period`, at the points of a relation, or at every change."""
+
+    period: tuple[int, int] | None = None
+    points: r.Relation | None = None
+
+
+EVERY_CHANGE = Rhythm()
+
+
+@dataclass(frozen=True)
+class Field:
+    """A column as the user names it, and the column of the plan node that holds it."""
+
+    name: str
+    column: str
+    type: str
+
+
+@dataclass(frozen=True)
+class Input:
+    """One item of FROM. `ts` is the column with its TS in microseconds, `keys` what identifies a row."""
+
+    alias: str
+    node: r.Relation
+    fields: tuple[Field, ...]
+    ts: str | None
+    keys: tuple[str, ...] | None
+    domain: Domain
+    rhythm: Rhythm = EVERY_CHANGE
+    needs: frozenset[str] = frozenset()
+
+    def field(self, name: str) -> Field | None:
+        return next((f for f in self.fields if f.name.lower() == name.lower()), None)
+
+    def stamped(self) -> Input:
+        """The same input with a TS column; a derived relation gets one from the times of its changes."""
+        if self.ts is not None:
+            return self
+        return replace(self, node=r.Stamp(self.node), ts=r.TS)
+
+
+@dataclass
+class Scope:
+    """The inputs of one SELECT. After a join all of them are columns of `node`."""
+
+    inputs: list[Input]
+    node: r.Relation
+    unit_us: int
+    needs: set[str] = field(default_factory=set)
+
+    @property
+    def domain(self) -> Domain:
+        return merge_domains(i.domain for i in self.inputs)
+
+    def resolve(self, column: exp.Column) -> Field | Input:
+        """A field, or the input whose TS is meant."""
+        name, table = column.name, column.table
+        inputs = [i for i in self.inputs if not table or i.alias.lower() == table.lower()]
+        if not inputs:
+            raise problem(f'there is no input named "{table}" in FROM', column, hint=self._hint(table, [i.alias for i in self.inputs]))
+        found = [f for i in inputs if (f := i.field(name))]
+        if len(found) > 1:
+            owners = ", ".join(i.alias for i in inputs if i.field(name))
+            raise problem(f'column "{name}" is ambiguous', column, detail=f"it is in {owners}", hint=f"write {inputs[0].alias}.{name}")
+        if found:
+            return found[0]
+        if name.lower() == "ts":
+            stamped = [i for i in inputs if i.ts]
+            if len(stamped) == 1:
+                return stamped[0]
+            if len(stamped) > 1:
+                raise problem("TS is ambiguous", column, hint=f"write {stamped[0].alias}.TS")
+        names = [f.name for i in inputs for f in i.fields]
+        raise problem(f'there is no column "{name}"', column, hint=self._hint(name, names))
+
+    def _hint(self, name: str, known: list[str]) -> str:
+        near = difflib.get_close_matches(name.lower(), [k.lower() for k in known], 1)
+        if near:
+            return f"did you mean {next(k for k in known if k.lower() == near[0])}?"
+        return f"text is written in single quotes: '{name}'; columns here: {', '.join(known[:12])}"
+
+
+def merge_domains(domains: object) -> Domain:
+    """Clock units only when every input counts in them; clockStr fits either."""
+    found = {d for d in domains if d}  # type: ignore[attr-defined]
+    return "timestamp" if "timestamp" in found else ("units" if found else None)
+
+
+def problem(message: str, node: exp.Expression | None, *, code: str = "TM201", hint: str | None = None,
+            detail: str | None = None) -> PlanProblem:
+    """A planning error that points at `node` where its place is known."""
+    place = position(node) if node is not None else None
+    line, column = place if place else (None, None)
+    return PlanProblem(code, message, detail=detail, hint=hint, line=line, column=column)

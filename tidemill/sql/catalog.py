@@ -1,0 +1,110 @@
+"""What has been registered and created: plain data that survives as JSON. Names are case-insensitive."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from tidemill.errors import CatalogProblem
+from tidemill.plan.sources import SourceSpec
+
+CLOCK = "clockstr"
+Kind = Literal["source", "table", "stream", "view", "query", "sink"]
+
+
+@dataclass
+class Entry:
+    """A named thing. `needs` are the names it reads; `text` is the statement that made it."""
+
+    kind: Kind
+    name: str
+    text: str
+    needs: tuple[str, ...] = ()
+    spec: SourceSpec | None = None  # sources and tables
+    key: tuple[str, ...] = ()  # streams
+    birth: int = 0  # plan version in which it began to read
+    id: str = ""  # never used again, names tables and folders
+    output: str = "complete"  # views
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "spec": self.spec.to_dict() if self.spec else None}
+
+    @staticmethod
+    def from_dict(data: dict[str, Any]) -> Entry:
+        spec = SourceSpec.from_dict(data["spec"]) if data["spec"] else None
+        return Entry(**{**data, "spec": spec, "needs": tuple(data["needs"]), "key": tuple(data["key"])})
+
+
+@dataclass
+class Catalog:
+    """All entries in the order of their creation, and the settings of the database."""
+
+    entries: dict[str, Entry] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)
+    counter: int = 0
+    version: int = 0  # of the plan
+
+    def find(self, name: str, *kinds: Kind, line: int | None = None, column: int | None = None) -> Entry:
+        """The entry of that name, of one of the kinds; a clear error otherwise."""
+        entry = self.entries.get(name.lower())
+        if entry is None or (kinds and entry.kind not in kinds):
+            wanted = " or ".join(kinds) if kinds else "stream, view or table"
+            raise CatalogProblem(
+                "TM301", f'there is no {wanted} named "{name}"',
+                detail=f'"{name}" is a {entry.kind}' if entry else None,
+                hint=self._suggestion(name, kinds), line=line, column=column,
+            )
+        return entry
+
+    def add(self, entry: Entry) -> None:
+        """A new entry; the name must be free."""
+        self.check_free(entry.name)
+        self.entries[entry.name.lower()] = entry
+
+    def check_free(self, name: str) -> None:
+        taken = self.entries.get(name.lower())
+        if taken or name.lower() == CLOCK or name.lower() == "dead_letters":
+            what = taken.kind if taken else "built-in relation"
+            raise CatalogProblem("TM302", f'the name "{name}" is taken by a {what}', hint="choose another name, or DROP it first")
+
+    def dependents(self, name: str) -> list[Entry]:
+        """Everything that reads `name`, directly or through others, in the order of creation."""
+        found = {name.lower()}
+        result = []
+        for key, entry in self.entries.items():
+            if found & {n.lower() for n in entry.needs}:
+                found.add(key)
+                result.append(entry)
+        return result
+
+    def remove(self, name: str) -> Entry:
+        return self.entries.pop(name.lower())
+
+    def of(self, *kinds: Kind) -> Iterator[Entry]:
+        """Entries of these kinds, oldest first."""
+        return (e for e in self.entries.values() if e.kind in kinds)
+
+    def next_id(self, prefix: str) -> str:
+        self.counter += 1
+        return f"{prefix}{self.counter}"
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "entries": [e.to_dict() for e in self.entries.values()], "settings": self.settings,
+            "counter": self.counter, "version": self.version,
+        }
+
+    @staticmethod
+    def from_dict(data: dict[str, Any]) -> Catalog:
+        entries = [Entry.from_dict(e) for e in data["entries"]]
+        return Catalog({e.name.lower(): e for e in entries}, data["settings"], data["counter"], data["version"])
+
+    def _suggestion(self, name: str, kinds: tuple[Kind, ...]) -> str:
+        known = [e.name for e in self.entries.values() if not kinds or e.kind in kinds]
+        near = difflib.get_close_matches(name.lower(), [k.lower() for k in known], 1)
+        if near:
+            return f"did you mean {next(k for k in known if k.lower() == near[0])}?"
+        return "SHOW ALL lists what there is"
