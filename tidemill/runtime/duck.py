@@ -18,12 +18,13 @@ from tidemill.plan.sources import Column
 
 # Arrow has no 128-bit integer: DuckDB hands HUGEINT over as DECIMAL(38,0), so it is cast back on the way in.
 _RETYPED = {"HUGEINT", "UHUGEINT"}
-_local = threading.local()
+_open: dict[int, duckdb.DuckDBPyConnection] = {}
 
 
 def connection() -> duckdb.DuckDBPyConnection:
     """This thread's private in-memory connection, hardened on first use."""
-    found = getattr(_local, "connection", None)
+    thread = threading.get_ident()
+    found = _open.get(thread)
     if found is None:
         found = duckdb.connect(":memory:")
         for setting in (
@@ -32,17 +33,15 @@ def connection() -> duckdb.DuckDBPyConnection:
             "SET lock_configuration = true",
         ):
             found.execute(setting)
-        _local.connection = found
-        # DuckDB's bindings complain on stderr about connections that outlive the interpreter.
-        atexit.register(_forget)
+        _open[thread] = found
     return found
 
 
-def _forget() -> None:
-    found = getattr(_local, "connection", None)
-    if found is not None:
-        found.close()
-        del _local.connection
+@atexit.register
+def close_all() -> None:
+    """DuckDB's bindings complain on stderr about connections that outlive the interpreter."""
+    while _open:
+        _open.popitem()[1].close()
 
 
 def run(sql: str, **tables: pa.Table) -> pa.Table:

@@ -195,7 +195,7 @@ class _Groups:
             type_ = next(i.type for i in self.items.values() if i.name == column)
             return Item(expression.alias_or_name, quoted(column), type_)
         bound = self._above(above, inner)
-        name = expression.alias_or_name or _call_name(inner, index)
+        name = expression.alias if isinstance(expression, exp.Alias) else _call_name(inner, index)
         return Item("TS" if name.lower() == "ts" else name, bound.sql, bound.type)
 
     def _above(self, above: Scalars, node: exp.Expression, predicate: bool = False) -> Bound:
@@ -245,7 +245,6 @@ def _argument(call: exp.Expression, function: str) -> tuple[exp.Expression | Non
 def _call_name(node: exp.Expression, index: int) -> str:
     if isinstance(node, exp.Filter):
         node = node.this
-    if isinstance(node, exp.Count) and isinstance(node.this, exp.Star):
-        return "count"
-    name = aggregate_name(node)
-    return (name or f"col{index}").lower()
+    if isinstance(node, exp.Column):
+        return node.name
+    return aggregate_name(node) or f"col{index}"

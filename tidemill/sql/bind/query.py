@@ -401,13 +401,15 @@ def _star_items(expression: exp.Expression, scope: Scope) -> list[Item] | None:
 def _named(expression: exp.Expression, scalars: Scalars, index: int) -> Item:
     inner = expression.this if isinstance(expression, exp.Alias) else expression
     bound = scalars.bind(inner)
-    name = expression.alias_or_name or _default_name(inner, index)
+    name = expression.alias if isinstance(expression, exp.Alias) else _default_name(inner, index)
     if name.lower() == "ts" and not isinstance(expression, exp.Alias):
         name = "TS"
     return Item(name, bound.sql, "BIGINT" if bound.type in ('"NULL"', "NULL") else bound.type)
 
 
 def _default_name(node: exp.Expression, index: int) -> str:
+    if isinstance(node, exp.Column):
+        return node.name
     if isinstance(node, exp.Func):
         return (node.name if isinstance(node, exp.Anonymous) else node.key).lower()
     return f"col{index}"

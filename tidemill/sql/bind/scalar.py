@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import threading
 from dataclasses import dataclass
 
@@ -15,7 +16,7 @@ from tidemill.sql.bind.scope import Field, Scope, problem
 from tidemill.sql.dialect_nodes import Now
 from tidemill.sql.lexical_duration import Duration, duration_from_text
 
-_local = threading.local()
+_open: dict[int, duckdb.DuckDBPyConnection] = {}
 COMPARISONS = (exp.LT, exp.LTE, exp.GT, exp.GTE, exp.EQ, exp.NEQ)
 
 
@@ -29,14 +30,20 @@ class Bound:
 
 def typer() -> duckdb.DuckDBPyConnection:
     """A private DuckDB that is only ever asked for types."""
-    found = getattr(_local, "connection", None)
-    if found is None:
+    thread = threading.get_ident()
+    if thread not in _open:
         found = duckdb.connect(":memory:")
-        found.execute("SET threads = 1")
-        found.execute("SET TimeZone = 'UTC'")
-        found.execute("SET enable_external_access = false")
-        _local.connection = found
-    return found
+        for setting in ("SET threads = 1", "SET TimeZone = 'UTC'", "SET enable_external_access = false"):
+            found.execute(setting)
+        _open[thread] = found
+    return _open[thread]
+
+
+@atexit.register
+def close_all() -> None:
+    """Connections must not outlive the interpreter."""
+    while _open:
+        _open.popitem()[1].close()
 
 
 def types_of(expressions: list[str], schema: Schema, group: bool = False) -> list[str]:
