@@ -3,15 +3,14 @@
 
 -- Vehicles come in six a second and leave four a second: the lot slowly fills. Same seed and same columns,
 -- so the exits are the entrances once more, in the same order, and nobody leaves before coming in.
-REGISTER SOURCE Entrances (VID INTEGER, VType VARCHAR, VOwner VARCHAR, ts TIMESTAMP)
+-- No column is declared as the event time: a row's time is when it arrives.
+REGISTER SOURCE Entrances (VID INTEGER, VType VARCHAR, VOwner VARCHAR)
 FROM GENERATE (rate = 6, seed = 1, start = 'now', VID = 'sequence',
-               VType = 'choice(car:8,truck:3,bus:2,police:1)', VOwner = 'choice(Ada,Ben,Cleo,Dov,Eve,Finn)')
-WITH (timestamp = 'ts');
+               VType = 'choice(car:8,truck:3,bus:2,police:1)', VOwner = 'choice(Ada,Ben,Cleo,Dov,Eve,Finn)');
 
-REGISTER SOURCE Exits (VID INTEGER, VType VARCHAR, VOwner VARCHAR, ts TIMESTAMP)
+REGISTER SOURCE Exits (VID INTEGER, VType VARCHAR, VOwner VARCHAR)
 FROM GENERATE (rate = 4, seed = 1, start = 'now', VID = 'sequence',
-               VType = 'choice(car:8,truck:3,bus:2,police:1)', VOwner = 'choice(Ada,Ben,Cleo,Dov,Eve,Finn)')
-WITH (timestamp = 'ts');
+               VType = 'choice(car:8,truck:3,bus:2,police:1)', VOwner = 'choice(Ada,Ben,Cleo,Dov,Eve,Finn)');
 
 CREATE TAGGED STREAM S1 OVER Entrances;
 CREATE TAGGED STREAM S2 OVER Exits;
@@ -38,7 +37,7 @@ SELECT R.VID, R.VType FROM R(S1) R WHERE NOW - 5 < R.TS <= NOW;
 CREATE VIEW LastFiveCount AS
 SELECT count(F.VID) AS vehicles FROM R(LastFive) SYNC EVERY 1 SECOND AS F;
 
--- Rooms report again and again; with a KEY each report replaces the one before.
+-- Rooms report again and again, each report with its own time; with a KEY it replaces the one before.
 REGISTER SOURCE TemperatureSource (RoomID INTEGER, Temperature DOUBLE, ts TIMESTAMP)
 FROM GENERATE (rate = 20, seed = 2, start = 'now', RoomID = 'uniform(1,30)', Temperature = 'normal(74,6)')
 WITH (timestamp = 'ts');

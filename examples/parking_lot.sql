@@ -1,18 +1,16 @@
 -- The parking lot of the SyncSQL paper (Ghanem et al. 2010), queries P1 to P7.
 --   tidemill run examples/parking_lot.sql
--- Time is counted in whole seconds from 0, so the changes can be followed with a finger.
+-- Time begins with 1970 and one row comes each second, so the changes can be followed with a finger.
 
 -- Sixteen vehicles come in, one a second. The first ten leave again, six seconds later each: same seed and same
 -- columns, so the exits are the entrances once more, in the same order.
-REGISTER SOURCE Entrances (VID INTEGER, VType VARCHAR, VOwner VARCHAR, at INTEGER)
+REGISTER SOURCE Entrances (VID INTEGER, VType VARCHAR, VOwner VARCHAR)
 FROM GENERATE (rate = 1, rows = 16, seed = 7, VID = 'sequence', VType = 'choice(CAR:5,TRUCK:2,BUS:2,POLICE:2)',
-               VOwner = 'choice(JOE DOE,JANE ROE,ANN LEE)')
-WITH (timestamp = 'at');
+               VOwner = 'choice(JOE DOE,JANE ROE,ANN LEE)');
 
-REGISTER SOURCE Exits (VID INTEGER, VType VARCHAR, VOwner VARCHAR, at INTEGER)
+REGISTER SOURCE Exits (VID INTEGER, VType VARCHAR, VOwner VARCHAR)
 FROM GENERATE (rate = 1, rows = 10, seed = 7, start = 6000000, VID = 'sequence',
-               VType = 'choice(CAR:5,TRUCK:2,BUS:2,POLICE:2)', VOwner = 'choice(JOE DOE,JANE ROE,ANN LEE)')
-WITH (timestamp = 'at');
+               VType = 'choice(CAR:5,TRUCK:2,BUS:2,POLICE:2)', VOwner = 'choice(JOE DOE,JANE ROE,ANN LEE)');
 
 CREATE TAGGED STREAM S1 OVER Entrances;
 CREATE TAGGED STREAM S2 OVER Exits;

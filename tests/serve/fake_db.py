@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pyarrow as pa
 
 from tidemill.errors import CatalogProblem
+from tidemill.sql.lexical import where
 from tidemill.sql.parse import parse
 from tidemill.sql.statements import CreateView, Describe, Explain, Select, Show, Subscribe
 
@@ -16,8 +17,8 @@ CHANGES = pa.table({
 })
 STATUS = {
     "running": True, "batch": 4, "plan": 2, "clock": "1970-01-01 00:00:05.000000",
-    "sources": [{"name": "S", "kind": "generate", "rows": 1200, "late": 1, "bad": 0, "frontier": "1970-01-01 00:00:05.000000",
-                 "lag_seconds": 0.5, "rows_per_second": 40.0, "idle": False}],
+    "sources": [{"name": "S", "kind": "generate", "rows": 1200, "late": 1, "bad": 0,
+                 "frontier": "1970-01-01 00:00:05.000000", "lag_seconds": 0.5, "rows_per_second": 40.0, "idle": False}],
     "views": [{"name": "Lot", "output": "complete", "rows": 3, "frontier": "1970-01-01 00:00:05.000000"}],
     "state": {"rows": 1234, "bytes": 56_789}, "last_batch": {"batch_seconds": 0.45},
 }
@@ -63,13 +64,14 @@ class FakeDatabase:
         result = None
         for statement in parse(text):
             self.log.append(statement.text)
+            if "missing" in statement.text:
+                line, column = where(text, text.index("missing"))
+                raise CatalogProblem("TM301", 'there is no view named "missing"', hint="SHOW VIEWS", line=line,
+                                     column=column)
             result = self._result(statement)
         return result
 
     def _result(self, statement):
-        if "missing" in statement.text:
-            line, column = _place(statement.text, "missing", statement.line)
-            raise CatalogProblem("TM301", 'there is no view named "missing"', hint="SHOW VIEWS", line=line, column=column)
         if isinstance(statement, Subscribe):
             return self.subscribe(statement.name)
         if isinstance(statement, Explain):
@@ -122,7 +124,3 @@ class FakeDatabase:
     def status(self):
         return {**STATUS, "running": self.is_running, "batch": self.batch}
 
-
-def _place(text, word, line):
-    before = text[: text.index(word)]
-    return line + before.count("\n"), len(before) - before.rfind("\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import threading
 import time
@@ -29,8 +30,19 @@ from tidemill.sql.catalog import Catalog, Entry
 from tidemill.sql.lexical_duration import duration_from_text
 from tidemill.sql.parse import parse, parse_one
 from tidemill.sql.statements import (
-    CreateSink, CreateTaggedStream, CreateView, Describe, Drop, Explain, RegisterSource, RegisterTable, Select, Set, Show,
-    Statement, Subscribe,
+    CreateSink,
+    CreateTaggedStream,
+    CreateView,
+    Describe,
+    Drop,
+    Explain,
+    RegisterSource,
+    RegisterTable,
+    Select,
+    Set,
+    Show,
+    Statement,
+    Subscribe,
 )
 
 Progress = Callable[[dict[str, Any]], None]
@@ -62,7 +74,9 @@ class Database:
         self.outlet = Outlet(self.paths.root, self.store)
         self.outlet.listeners.append(self._listen)
         self._dirty = self.catalog.version == 0
+        self._closed = False
         self._show_views()
+        atexit.register(self.close)
 
     # ---- statements ----------------------------------------------------------------------------
 
@@ -167,13 +181,17 @@ class Database:
             self.stop()
 
     def close(self) -> None:
-        """Stop and let the directory go."""
+        """Stop and let the directory go; closing twice does no harm."""
+        if self._closed:
+            return
+        self._closed = True
+        atexit.unregister(self.close)
         self._end()
         for spooler in self._spoolers.values():
             spooler.stop()
         self._spoolers.clear()
         self._write_status()
-        self.outlet.duck.close()
+        self.outlet.close()
         self.store.close()
         self.directory.release()
 

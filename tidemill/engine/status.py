@@ -36,7 +36,7 @@ def status_of(workload: Workload, store: ViewStore, last: dict[str, Any], runnin
         seen = last.get("sources", {}).get(name, {})
         tally = last.get("tallies", {}).get(name, {})
         floor, top = seen.get("floor"), seen.get("top")
-        known = top is not None and BEGINNING < top
+        known = top is not None and top > BEGINNING
         sources.append({
             "name": entry.name, "kind": entry.spec.kind, **total, "frontier": plain_time(floor),
             "lag_seconds": (time.time() - top / 1e6) if known and entry.spec.kind != "files" else None,

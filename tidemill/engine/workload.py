@@ -221,7 +221,8 @@ class Workload:
             keys = entry.key
             names = (*(c.name for c in columns), r.TS)
             scan = r.Tag(scan, entry.key, names, _deleted(spec, entry.key))
-        return Input(entry.name, scan, fields, r.TS, keys, domain, needs=frozenset([entry.name]))  # type: ignore[arg-type]
+        return Input(entry.name, scan, fields, r.TS, keys, domain, needs=frozenset([entry.name]),  # type: ignore[arg-type]
+                     event=spec.timestamp)
 
     def _view(self, entry: Entry, birth: int) -> Input:
         view = self.views[entry.name.lower()]

@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 
 from tidemill.plan.physical import FOREVER, Exchange, Op
-from tidemill.plan.relations import sync_ceiling
 from tidemill.plan.sources import Column
 from tidemill.runtime import duck
 from tidemill.runtime.operators.base import Batch, Operator, hash_sql

@@ -88,6 +88,11 @@ class Outlet:
             raise
         self._publish(changes, summary)
 
+    def close(self) -> None:
+        """Let go of the view store; Spark's callback server may keep this object until the process ends."""
+        self.duck.close()
+        del self.duck
+
     def subscribe(self, view: StoredView) -> tuple[pa.Table, queue.Queue[pa.Table]]:
         """The current contents as insertions, and a queue of every later change batch."""
         with self.lock:

@@ -17,7 +17,8 @@ from tidemill.plan.sources import SourceSpec
 from tidemill.runtime.layout import Paths, load_plan, read_json
 from tidemill.runtime.sources.connector import Connector, Range, open_connector
 
-BATCH_ROWS = 4_000_000
+# A batch is as large as what is there, up to this: partial aggregates travel light, raw rows do not.
+AGGREGATED_ROWS, RAW_ROWS = 16_000_000, 1_000_000
 CLOCK_STEP_US = 500_000
 Offset = dict[str, Any]
 
@@ -67,7 +68,7 @@ class Planner:
             "nudge": control["nudge"], "plan": plan.version, "sources": dict(start["sources"]),
         }
         if not finished:
-            exhausted = [self._advance(spec, end["sources"], live) for spec in plan.sources]
+            exhausted = [self._advance(plan, spec, end["sources"], live) for spec in plan.sources]
             if not live and all(exhausted):
                 end["final"] = control["run"]
         for name in control.get("dropped", []):
@@ -120,12 +121,12 @@ class Planner:
                 return batch
         return taken
 
-    def _advance(self, spec: SourceSpec, sources: dict[str, Any], live: bool) -> bool:
+    def _advance(self, plan: Physical, spec: SourceSpec, sources: dict[str, Any], live: bool) -> bool:
         """Move one source's entry forward; True when there is nothing more at this moment."""
         connector = self._connector(spec)
         entry = sources.get(spec.name)
         start = entry["position"] if entry else connector.initial()
-        progress = connector.latest(start, spec.batch_rows or BATCH_ROWS, live, time.time_ns() // 1000)
+        progress = connector.latest(start, spec.batch_rows or most_rows(plan, spec.name), live, time.time_ns() // 1000)
         now = time.monotonic()
         if entry is None or progress.end != start:
             self.progressed[spec.name] = now
@@ -172,3 +173,11 @@ class Planner:
 def spec_of(plan: Physical, name: str) -> SourceSpec:
     """The specification of a source instance in a plan."""
     return next(s for s in plan.sources if s.name == name)
+
+
+def most_rows(plan: Physical, source: str) -> int:
+    """How many rows of a source one batch may take by default."""
+    kinds = {op.id: op.kind for op in plan.reader}
+    edges = [e for e in plan.exchanges if e.origin == f"source:{source}"]
+    light = all(kinds[e.source_op] in ("partial", "values") for e in edges)
+    return AGGREGATED_ROWS if light else RAW_ROWS

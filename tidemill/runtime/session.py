@@ -96,4 +96,8 @@ SETTINGS = {
     "spark.driver.memory": "1g",
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     "spark.log.level": "ERROR",
+    # The JVM only moves a few binary rows: starting quickly matters more than compiling well.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto",
 }

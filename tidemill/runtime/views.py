@@ -70,7 +70,9 @@ class ViewStore:
         return self.connection.cursor()
 
     def close(self) -> None:
+        """Close for good; nothing may keep the connection alive, or DuckDB reports it as leaked."""
         self.connection.close()
+        del self.connection
 
     def create(self, view: StoredView) -> None:
         """Tables of a new view."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,6 +14,9 @@ from tidemill import __version__
 from tidemill.serve import opening
 from tidemill.serve.problems import reported
 from tidemill.serve.terminal import console, plain_interrupts
+
+if TYPE_CHECKING:
+    from tidemill.serve.shell import Shell
 
 app = typer.Typer(
     name="tidemill", no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode="markdown",
@@ -183,14 +187,24 @@ def demo(
 
 def main() -> None:
     """The entry point. A reader that closes the pipe ends the command quietly."""
+    code: object = 0
     try:
         app()
+    except SystemExit as end:
+        code = end.code
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(141)
+        code = 141
+    if "pyspark" not in sys.modules:
+        sys.exit(code)  # type: ignore[arg-type]
+    # Threads of the bridge to Java keep objects of DuckDB alive, whose bindings print pages about it at the very end.
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code if isinstance(code, int) else 0 if code is None else 1)
 
 
-def _converse(shell, directory: str | None) -> None:
+def _converse(shell: Shell, directory: str | None) -> None:
     from tidemill.serve.shell_input import converse, session
 
     shell.console.print("Tidemill. Statements end with ;  \\help helps, \\q leaves.", style="bold")

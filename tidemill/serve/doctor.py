@@ -108,7 +108,7 @@ def wanted_ranges() -> dict[str, str]:
     except metadata.PackageNotFoundError:
         project = Path(__file__).parents[2] / "pyproject.toml"
         lines = tomllib.loads(project.read_text())["project"]["dependencies"] if project.exists() else []
-    found = {}
+    found: dict[str, str] = {}
     for line in lines:
         name, wanted = re.fullmatch(r"([\w.-]+)([^;]*).*", line, re.DOTALL).groups()  # type: ignore[union-attr]
         found.setdefault(name.lower().replace("-", "_"), wanted.strip())

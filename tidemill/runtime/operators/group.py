@@ -16,7 +16,6 @@ from tidemill.plan.physical import BEGINNING
 from tidemill.plan.relations import quoted
 from tidemill.plan.sources import Column
 from tidemill.runtime import duck
-from tidemill.runtime.kernels.extremes import walk_values
 from tidemill.runtime.operators.base import Batch, Operator, hash_sql, hashes_of, name_list, same_row, take_closed
 from tidemill.runtime.state import Layout, Shelf
 
@@ -134,6 +133,9 @@ class GroupBy(Operator):
 
     def _walk(self, index: int, closed: pa.Table, delta: pa.Table, shelf: Shelf) -> pa.Table:
         """Least, greatest and number of values of each touched key at each time, the state first."""
+        # Imported on first use: most plans never need numba, and loading it costs a second.
+        from tidemill.runtime.kernels.extremes import walk_values
+
         _, layout = self._value_layouts(index)
         state = self.arrangement(shelf, f"values{index}", layout)
         columns = (*self.keys, layout.keys[-1], COUNT)

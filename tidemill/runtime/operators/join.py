@@ -17,7 +17,14 @@ from tidemill.plan.relations import quoted
 from tidemill.plan.sources import Column
 from tidemill.runtime import duck
 from tidemill.runtime.operators.base import (
-    Batch, Operator, change_agenda, contents_layout, hash_sql, hashes_of, name_list, take_closed,
+    Batch,
+    Operator,
+    change_agenda,
+    contents_layout,
+    hash_sql,
+    hashes_of,
+    name_list,
+    take_closed,
 )
 from tidemill.runtime.state import Arrangement, Shelf
 

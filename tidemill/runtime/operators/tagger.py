@@ -16,7 +16,13 @@ from tidemill.plan.relations import quoted
 from tidemill.plan.sources import Column
 from tidemill.runtime import duck
 from tidemill.runtime.operators.base import (
-    Batch, Operator, contents_layout, hash_sql, hashes_of, name_list, take_closed,
+    Batch,
+    Operator,
+    contents_layout,
+    hash_sql,
+    hashes_of,
+    name_list,
+    take_closed,
 )
 from tidemill.runtime.state import Layout, Shelf
 

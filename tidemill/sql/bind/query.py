@@ -10,7 +10,7 @@ from sqlglot import exp
 from tidemill.plan import relations as r
 from tidemill.plan.relations import Item, Relation, quoted
 from tidemill.plan.scalars import conjunction
-from tidemill.plan.sources import Column, Schema
+from tidemill.plan.sources import Schema
 from tidemill.sql.bind.groups import bind_groups, is_grouped
 from tidemill.sql.bind.joins import join, merge_rhythms, renamed
 from tidemill.sql.bind.scalar import Scalars, types_of
@@ -128,8 +128,8 @@ class Binder:
 
     def _difference(self, node: Difference) -> Input:
         """R(S1) - R(S2): multiset difference on the attributes, without TS."""
-        left = self._visible(self._sealed(*self._item(node.this)))
-        right = self._visible(self._sealed(*self._item(node.expression)))
+        left = self._visible(_attributes(self._sealed(*self._item(node.this))))
+        right = self._visible(_attributes(self._sealed(*self._item(node.expression))))
         both = self._aligned(left, right, node)
         result = BoundQuery(
             r.SetCombine("except_all", *both), left.keys if left.keys else None,
@@ -297,6 +297,13 @@ def _recast(node: Relation, names: list[str], types: list[str]) -> Relation:
     return r.Project(node, tuple(items))
 
 
+def _attributes(item: Input) -> Input:
+    """An input without the column that its TS was taken from, unless that is part of its key."""
+    if item.event is None or (item.keys and item.event in item.keys):
+        return item
+    return replace(item, fields=tuple(f for f in item.fields if f.column != item.event))
+
+
 def _together(left: BoundQuery, right: BoundQuery) -> Rhythm:
     return merge_rhythms([left.as_input("l"), right.as_input("r")])
 
@@ -321,9 +328,7 @@ def _owners(node: exp.Expression, inputs: list[Input]) -> set[str]:
     found = set()
     for column in node.find_all(exp.Column):
         for item in inputs:
-            if column.table and column.table.lower() == item.alias.lower():
-                found.add(item.alias)
-            elif not column.table and (item.field(column.name) or (column.name.lower() == "ts" and item.ts)):
+            if (column.table and column.table.lower() == item.alias.lower()) or (not column.table and (item.field(column.name) or (column.name.lower() == "ts" and item.ts))):
                 found.add(item.alias)
     return found
 

@@ -37,7 +37,10 @@ class Field:
 
 @dataclass(frozen=True)
 class Input:
-    """One item of FROM. `ts` is the column with its TS in microseconds, `keys` what identifies a row."""
+    """One item of FROM. `ts` is the column with its TS in microseconds, `keys` what identifies a row.
+
+    `event` is the declared column that TS was taken from: the same time again, so no attribute of its own.
+    """
 
     alias: str
     node: r.Relation
@@ -47,6 +50,7 @@ class Input:
     domain: Domain
     rhythm: Rhythm = EVERY_CHANGE
     needs: frozenset[str] = frozenset()
+    event: str | None = None
 
     def field(self, name: str) -> Field | None:
         return next((f for f in self.fields if f.name.lower() == name.lower()), None)

@@ -1,0 +1,42 @@
+# Two commands do everything on a fresh machine with Python 3.11+:  make demo   and   make test
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+
+.PHONY: help demo test check lint types unit thorough bench golden clean
+
+help:  ## what there is to make
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
+
+$(READY): pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $@
+
+demo: $(READY)  ## a live parking lot and temperatures, in the terminal
+	@$(BIN)/tidemill demo
+
+test: check  ## set everything up and pass all checks
+
+check: $(READY) lint types unit  ## exactly what CI runs
+
+lint: $(READY)
+	@$(BIN)/ruff check tidemill tests benchmarks
+	@$(BIN)/lint-imports --no-cache 2>&1 | tail -n 5
+
+types: $(READY)
+	@$(BIN)/mypy tidemill
+
+unit: $(READY)
+	@$(BIN)/python -m pytest --doctest-modules tidemill tests
+
+thorough: $(READY)  ## the same properties with thousands of cases, and more crashes
+	@TIDEMILL_THOROUGH=1 $(BIN)/python -m pytest tests
+
+bench: $(READY)  ## all benchmarks, results and plots in docs/benchmarks
+	@$(BIN)/pip install --quiet --disable-pip-version-check -e '.[bench]'
+	@$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

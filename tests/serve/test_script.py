@@ -1,0 +1,90 @@
+"""Where statements end, what waits for the data, and where errors point."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tidemill.errors import SyntaxProblem, TidemillError
+from tidemill.serve.problems import WIDEST_EXCERPT, describe, excerpt
+from tidemill.serve.script import placed, semicolons, setup_and_questions, take_complete
+from tidemill.sql.lexical import split
+
+PIECES = ["SHOW ALL", "SELECT ';'", ";", "\n", " -- a ; b\n", "/* ; /* ; */ */", '"a;b"', "'it''s;'", "$$;$$",
+          "$x$;$x$", " ", "x", "1", "(", ")", "--"]
+
+
+@pytest.mark.parametrize("text, complete, rest", [
+    ("", "", ""), ("SHOW ALL", "", "SHOW ALL"), ("SHOW ALL;", "SHOW ALL;", ""), ("a; b", "a;", " b"),
+    ("SELECT 'a;", "", "SELECT 'a;"), ("SELECT 'a;';", "SELECT 'a;';", ""), ("-- a;\n", "", "-- a;\n"),
+    ("/* ; */ a;", "/* ; */ a;", ""), ("/* ;", "", "/* ;"), ("$t$ ; $t$;", "$t$ ; $t$;", ""), ('"x;', "", '"x;'),
+])
+def test_complete_statements(text, complete, rest):
+    assert take_complete(text) == (complete, rest)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.sampled_from(PIECES), max_size=8).map("".join))
+def test_statements_end_where_the_parser_says(text):
+    try:
+        expected = split(text)
+    except TidemillError:
+        return
+    ends = [-1, *semicolons(text), len(text)]
+    parts = [text[a + 1 : b] for a, b in pairwise(ends)]
+    assert sum(len(split(part)) for part in parts) == len(expected)
+    assert all(len(split(part)) <= 1 for part in parts)
+
+
+def test_questions_at_the_end_wait_for_the_data():
+    text = "SELECT 1; CREATE VIEW v AS SELECT a FROM s; SHOW ALL; SELECT 2; SUBSCRIBE v"
+    setup, questions = setup_and_questions(placed(text))
+    assert [part.statement.text for part in setup] == ["SELECT 1", "CREATE VIEW v AS SELECT a FROM s"]
+    assert [part.statement.text for part in questions] == ["SHOW ALL", "SELECT 2", "SUBSCRIBE v"]
+
+
+def test_a_standing_query_does_not_wait():
+    setup, questions = setup_and_questions(placed("SELECT STREAMED a FROM R(s)"))
+    assert len(setup) == 1 and not questions
+
+
+def test_each_statement_keeps_its_place_in_the_file():
+    text = "SHOW ALL; SHOW ALL;\n\r\n  SHOW VIEWS"
+    for part in placed(text):
+        assert text.startswith(part.text.strip(), len(part.text) - len(part.text.strip()))
+        assert len(part.text) <= len(text)
+    last = placed(text)[-1].text
+    assert last.count("\n") == 2 and last.endswith("  SHOW VIEWS")
+
+
+@pytest.mark.parametrize("text, line, column, shown, caret", [
+    ("SELEC 1", 1, 1, "SELEC 1", 0), ("a\nb c", 2, 3, "b c", 2), ("\tx y", 1, 4, " x y", 3), ("a\r\nbc", 2, 2, "bc", 1),
+    ("a", 1, 2, "a", 1), ("日本 x", 1, 4, "日本 x", 5),
+])
+def test_the_caret_stands_under_the_place(text, line, column, shown, caret):
+    assert excerpt(text, line, column) == (shown, " " * caret + "^")
+
+
+def test_no_excerpt_where_there_is_no_such_line():
+    assert excerpt("a", 2, 1) is None and excerpt("a", 0, 1) is None
+
+
+@given(st.text("abc ", min_size=1, max_size=400), st.data())
+def test_long_lines_are_cut_around_the_place(text, data):
+    column = data.draw(st.integers(1, len(text)))
+    shown, caret = excerpt(text, 1, column)
+    assert shown[len(caret) - 1] == text[column - 1] and len(shown) <= WIDEST_EXCERPT + 2
+
+
+def test_an_error_shows_code_place_caret_and_hint():
+    error = SyntaxProblem("TM105", 'no statement begins with "SELEC"', line=2, column=1, hint="did you mean SELECT?")
+    lines = describe(error, "SHOW ALL;\nSELEC 1;", "x.sql").plain.splitlines()
+    assert lines == ['TM105 no statement begins with "SELEC"', "  at x.sql:2:1", "  2 │ SELEC 1;", "    │ ^",
+                     "hint:   did you mean SELECT?"]
+
+
+def test_an_error_without_a_place_is_short():
+    assert describe(TidemillError("TM601", "held", detail="by 7")).plain == "TM601 held\ndetail: by 7"
