@@ -7,8 +7,8 @@ import pytest
 from tests.harness import LocalDatabase
 
 
-@pytest.fixture(params=[1, 2], ids=["one shard", "two shards"])
-def db(tmp_path, request):
-    database = LocalDatabase(str(tmp_path / "db"), shards=request.param)
+@pytest.fixture
+def db(tmp_path):
+    database = LocalDatabase(str(tmp_path / "db"))
     yield database
     database.close()

@@ -58,6 +58,7 @@ class FakeDatabase:
         self.answers = answers
         self.is_running = False
         self.batch = 0
+        self.paths = SimpleNamespace(log="spark.log")
         self.subscriptions: list[FakeSubscription] = []
 
     def execute(self, text):
@@ -77,7 +78,8 @@ class FakeDatabase:
         if isinstance(statement, Explain):
             return Explanation()
         if isinstance(statement, (Show, Describe)):
-            return pa.table({"name": ["S", "Lot"], "kind": ["source", "view"]})
+            return pa.table({"name": ["S", "Lot"], "kind": ["source", "view"],
+                             "definition": ["REGISTER SOURCE S", "CREATE VIEW Lot AS SELECT b FROM s"]})
         if isinstance(statement, Select) and statement.output is None:
             return self.query(statement.text)
         if isinstance(statement, Select):

@@ -51,8 +51,20 @@ def test_version_and_help():
 
 def test_run_answers_questions_after_the_data_is_in(db, script):
     output = invoke("run", script)
-    assert [entry.split(" ")[0] for entry in db.log] == ["CREATE", "SELECT", "<run>", "SELECT", "<close>"]
+    assert [entry.split(" ")[0] for entry in db.log] == ["SHOW", "CREATE", "SELECT", "<run>", "SELECT", "<close>"]
     assert "1,200" in output and "Changes of query_1" in output and "NULL" in output
+
+
+def test_run_leaves_alone_what_stands_already(db, tmp_path):
+    path = tmp_path / "x.sql"
+    path.write_text("CREATE VIEW Lot AS SELECT b FROM s; CREATE VIEW v AS SELECT a FROM s;")
+    assert "Lot stands already" in invoke("run", str(path))
+    assert db.log == ["SHOW ALL", "CREATE VIEW v AS SELECT a FROM s", "<run>", "<close>"]
+
+
+def test_watch_tells_when_the_job_has_ended(db, script, monkeypatch):
+    monkeypatch.setattr(db, "start", lambda: None)
+    assert "TM504" in invoke("run", script, "--watch", code=1)
 
 
 def test_a_temporary_database_is_announced_and_removed(db, script):
@@ -86,7 +98,8 @@ def test_run_refuses_a_file_before_it_executes_anything(db, tmp_path):
 
 def test_watch_follows_streams_until_ctrl_c(db, script):
     output = invoke("run", script, "--watch")
-    assert [entry.split(" ")[0] for entry in db.log] == ["CREATE", "SELECT", "<start>", "<stop>", "SELECT", "<close>"]
+    begins = [entry.split(" ")[0] for entry in db.log]
+    assert begins == ["SHOW", "CREATE", "SELECT", "<start>", "<stop>", "SELECT", "<close>"]
     assert "u 2 query_1 VType=car n=2 (was 1)" in output
     assert len(db.subscriptions) == 1 and db.subscriptions[0].closed
 
@@ -131,7 +144,7 @@ def test_explain_a_query_in_a_database(db, tmp_path):
 
 def test_a_file_explains_itself_without_touching_a_database(db, script):
     invoke("explain", script)
-    assert [entry.split(" ")[0] for entry in db.log] == ["CREATE", "<explain>", "<explain>", "<close>"]
+    assert [entry.split(" ")[0] for entry in db.log] == ["CREATE", "SELECT", "EXPLAIN", "<close>"]
 
 
 def test_a_file_is_explained_in_a_database_without_changing_it(db, script, tmp_path):
@@ -212,8 +225,8 @@ def test_a_demo_without_results_ends_with_an_error(monkeypatch):
     empty = pa.table({"a": pa.array([], pa.int64())})
     fake = FakeDatabase(SELECT=empty)
     monkeypatch.setattr(demo_module, "connect", lambda path: fake)
-    monkeypatch.setattr(demo_module, "PATIENCE", 0.0)
-    monkeypatch.setattr(fake, "start", lambda: None)
+    assert demo_module.first_results.__defaults__ == (demo_module.PATIENCE,)
+    monkeypatch.setattr(demo_module.first_results, "__defaults__", (0.0,))
     assert "TM502" in invoke("demo", "--seconds", "1", code=1) and fake.log[-1] == "<close>"
 
 

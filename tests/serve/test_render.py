@@ -8,8 +8,10 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 from fake_db import CHANGES
+from hypothesis import given
+from hypothesis import strategies as st
 
-from tidemill.serve.render import change_lines, clean, plain, rows_line, size, table_of
+from tidemill.serve.render import change_lines, clean, fitted, plain, rows_line, size, table_of
 from tidemill.serve.results import SCREEN_ROWS, print_result
 
 
@@ -59,6 +61,20 @@ def test_columns_may_have_equal_names(console):
 def test_a_wide_table_fits_the_terminal(console):
     table = pa.table({f"c{i}": ["x" * 50] for i in range(6)})
     assert max(len(line) for line in shown(console, table_of(table)).splitlines()) <= 100
+
+
+def test_a_long_column_leaves_the_short_ones_whole(console):
+    console.print(table_of(pa.table({"name": ["Entrances"], "definition": ["x" * 300]}), width=60))
+    text = console.file.getvalue()
+    assert "Entrances" in text and "…" in text and max(len(line) for line in text.splitlines()) <= 60
+
+
+@given(st.lists(st.integers(1, 200), max_size=12), st.integers(-5, 300))
+def test_fitted_widths(widths, room):
+    found = fitted(widths, room)
+    assert all(1 <= got <= wanted for got, wanted in zip(found, widths, strict=True))
+    assert sum(found) <= max(room, len(widths))
+    assert found == widths or sum(widths) > room
 
 
 def test_nanoseconds_are_shown_in_microseconds(console):

@@ -79,6 +79,23 @@ def test_ctrl_c_in_a_statement_is_survived(shell, monkeypatch):
     assert shell.failed and "interrupted" in printed(shell)
 
 
+def test_a_conversation_outlives_what_nobody_foresaw(shell, monkeypatch):
+    monkeypatch.setattr(shell.db, "execute", lambda text: 1 / 0)
+    shell.feed("SELECT 1;")
+    assert shell.failed and "ZeroDivisionError" in printed(shell)
+
+
+def test_a_job_that_ends_is_reported(shell, monkeypatch):
+    def end(timeout):
+        shell.db.is_running = False
+
+    dying = FakeSubscription()
+    dying.next = end
+    monkeypatch.setattr(shell.db, "subscribe", lambda name: dying)
+    shell.feed("SUBSCRIBE v;")
+    assert shell.failed and dying.closed and "TM504 the job has ended" in printed(shell)
+
+
 def test_following_restores_the_handler_of_others(console):
     before = signal.getsignal(signal.SIGINT)
     subscription = FakeSubscription(CHANGES)

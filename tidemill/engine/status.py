@@ -27,6 +27,7 @@ def plain_time(us: int | None) -> str | None:
 def status_of(workload: Workload, store: ViewStore, last: dict[str, Any], running: bool) -> dict[str, Any]:
     """Sources with lag and counts, views with rows and frontiers, state size, the last micro-batch."""
     totals = json.loads(store.meta("totals") or "{}")
+    counts = json.loads(store.meta("rows") or "{}")
     gates = json.loads(store.meta("gates") or "{}")
     sources = []
     for entry in workload.catalog.of("source"):
@@ -46,8 +47,7 @@ def status_of(workload: Workload, store: ViewStore, last: dict[str, Any], runnin
     duck = store.cursor()
     views = []
     for view in workload.views.values():
-        rows = duck.sql(f"SELECT count(*) FROM ({store.relation_sql(view.stored)})").fetchall()[0][0]
-        views.append({"name": view.entry.name, "output": view.entry.output, "rows": rows,
+        views.append({"name": view.entry.name, "output": view.entry.output, "rows": counts.get(view.entry.id, 0),
                       "frontier": plain_time(gates.get(f"view {view.entry.id}"))})
     dead = duck.sql("SELECT count(*) FROM dead_letters").fetchall()[0][0]
     duck.close()

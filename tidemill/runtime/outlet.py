@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tidemill.plan.physical import BEGINNING, Physical
 from tidemill.plan.sources import Column
@@ -80,7 +81,8 @@ class Outlet:
             self._store_dead_letters(batch, messages)
             gates = {f"view {o.view}": summary["gates"][o.op] for o in plan.outputs}
             for name, value in (("batch", str(batch)), ("gates", json.dumps(gates)), ("seeds", json.dumps(delivered)),
-                                ("loops", json.dumps(summary["loops"])), ("totals", self._totals(summary))):
+                                ("loops", json.dumps(summary["loops"])), ("totals", self._totals(summary)),
+                                ("rows", self._row_counts(nets))):
                 self.store.set_meta(name, value, self.duck)
             self.duck.execute("COMMIT")
         except BaseException:
@@ -181,6 +183,13 @@ class Outlet:
             for key in total:
                 total[key] += tally[key]
         return json.dumps(totals)
+
+    def _row_counts(self, nets: list[tuple[StoredView, pa.Table]]) -> str:
+        """How many rows each view has now, kept up to date so that nobody has to count."""
+        counts = json.loads(self.store.meta("rows", self.duck) or "{}")
+        for view, net in nets:
+            counts[view.id] = counts.get(view.id, 0) + pc.sum(net.column("__diff")).as_py()
+        return json.dumps({k: v for k, v in counts.items() if k in self.views})
 
     def _publish(self, changes: dict[str, pa.Table], summary: dict[str, Any]) -> None:
         for view_id, table in changes.items():

@@ -17,6 +17,7 @@ from tidemill.plan.sources import Column, Schema
 from tidemill.runtime.operators.base import hash_sql, name_list, same_row
 
 DEAD_LETTERS = "dead_letters"
+FOLD_PART, FOLD_BELOW = 4, 20_000  # fold when recent changes are a quarter of the contents, or these are small
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,8 @@ class ViewStore:
         duck = self.cursor()
         columns = ", ".join(f"{quoted(c.name)} {c.type}" for c in view.columns)
         if view.keeps_contents:
-            duck.execute(f"CREATE TABLE IF NOT EXISTS {_contents(view)} (__h UBIGINT, {columns}, __n BIGINT)")
+            for table in (_contents(view), _recent(view)):
+                duck.execute(f"CREATE TABLE IF NOT EXISTS {table} (__h UBIGINT, {columns}, __n BIGINT)")
         if view.output == "streamed":
             old = f"STRUCT({columns})"
             duck.execute(
@@ -90,14 +92,14 @@ class ViewStore:
     def drop(self, view: StoredView) -> None:
         """Forget a view's tables."""
         duck = self.cursor()
-        duck.execute(f"DROP TABLE IF EXISTS {_contents(view)}")
-        duck.execute(f"DROP TABLE IF EXISTS {_changes(view)}")
+        for table in (_contents(view), _recent(view), _changes(view)):
+            duck.execute(f"DROP TABLE IF EXISTS {table}")
 
     def relation_sql(self, view: StoredView) -> str:
         """A SELECT of the view's current rows, one for each copy."""
         names = name_list(view.names)
         if view.keeps_contents:
-            return f"SELECT {names} FROM {_contents(view)} CROSS JOIN LATERAL (SELECT unnest(range(__n))) AS copies"
+            return f"SELECT {names} FROM ({_folded(view)}) CROSS JOIN LATERAL (SELECT unnest(range(__n))) AS copies"
         return f"SELECT {names} FROM {_changes(view)}"
 
     def changes_sql(self, view: StoredView, where: str = "TRUE") -> str:
@@ -112,7 +114,7 @@ class ViewStore:
         """The current rows with their multiplicity as `__diff`."""
         names = name_list(view.names)
         if view.keeps_contents:
-            return duck.sql(f"SELECT {names}, __n AS __diff FROM {_contents(view)}").to_arrow_table()
+            return duck.sql(f"SELECT {names}, __n AS __diff FROM ({_folded(view)})").to_arrow_table()
         return duck.sql(f"SELECT {names}, CAST(1 AS BIGINT) AS __diff FROM {_changes(view)}").to_arrow_table()
 
     def meta(self, name: str, duck: duckdb.DuckDBPyConnection | None = None) -> str | None:
@@ -154,24 +156,48 @@ def tagged(view: StoredView, net: pa.Table, duck: duckdb.DuckDBPyConnection) -> 
 
 
 def apply_contents(view: StoredView, net: pa.Table, duck: duckdb.DuckDBPyConnection) -> None:
-    """Add the changes to the stored contents; rows whose multiplicity becomes zero leave."""
-    names, table = name_list(view.names), _contents(view)
+    """Add the changes to the stored contents, at a cost that follows the changes.
+
+    They go to a small table of recent changes; when that has grown to a part of the contents it is folded in, so
+    each change is moved a bounded number of times however large the view is.
+    """
+    names, recent = name_list(view.names), _recent(view)
     typed = ", ".join(_typed(c) for c in view.columns)
     duck.register("net", net)
     try:
         duck.execute(
-            f"CREATE OR REPLACE TEMP TABLE __delta AS SELECT {hash_sql(view.names)} AS __h, {names},"
-            f" CAST(sum(__diff) AS BIGINT) AS __n FROM (SELECT {typed}, __diff FROM net) GROUP BY {names} HAVING sum(__diff) <> 0"
+            f"INSERT INTO {recent} SELECT {hash_sql(view.names)} AS __h, {names}, CAST(sum(__diff) AS BIGINT) AS __n"
+            f" FROM (SELECT {typed}, __diff FROM net) GROUP BY {names} HAVING sum(__diff) <> 0"
         )
-        duck.execute(
-            f"CREATE OR REPLACE TEMP TABLE __merged AS SELECT __h, {names}, CAST(sum(__n) AS BIGINT) AS __n FROM ("
-            f"SELECT * FROM __delta UNION ALL SELECT * FROM {table} WHERE __h IN (SELECT __h FROM __delta))"
-            f" GROUP BY __h, {names} HAVING sum(__n) <> 0"
-        )
-        duck.execute(f"DELETE FROM {table} WHERE __h IN (SELECT __h FROM __delta)")
-        duck.execute(f"INSERT INTO {table} SELECT * FROM __merged")
     finally:
         duck.unregister("net")
+    (waiting,), (stored,) = (duck.sql(f"SELECT count(*) FROM {t}").fetchall()[0] for t in (recent, _contents(view)))
+    if waiting * FOLD_PART >= stored or stored < FOLD_BELOW:
+        _fold(view, duck)
+
+
+def _fold(view: StoredView, duck: duckdb.DuckDBPyConnection) -> None:
+    """Merge the recent changes into the contents; rows whose multiplicity becomes zero leave."""
+    names, table, recent = name_list(view.names), _contents(view), _recent(view)
+    duck.execute(
+        f"CREATE OR REPLACE TEMP TABLE __merged AS SELECT __h, {names}, CAST(sum(__n) AS BIGINT) AS __n FROM ("
+        f"SELECT * FROM {recent} UNION ALL SELECT * FROM {table} WHERE __h IN (SELECT __h FROM {recent}))"
+        f" GROUP BY __h, {names} HAVING sum(__n) <> 0"
+    )
+    duck.execute(f"DELETE FROM {table} WHERE __h IN (SELECT __h FROM {recent})")
+    duck.execute(f"INSERT INTO {table} SELECT * FROM __merged")
+    duck.execute(f"DELETE FROM {recent}")
+    duck.execute("DROP TABLE __merged")
+
+
+def _folded(view: StoredView) -> str:
+    """A SELECT of the contents with the recent changes folded in: (row, multiplicity)."""
+    names, table, recent = name_list(view.names), _contents(view), _recent(view)
+    return (
+        f"SELECT * FROM {table} WHERE __h NOT IN (SELECT __h FROM {recent}) UNION ALL"
+        f" SELECT __h, {names}, CAST(sum(__n) AS BIGINT) AS __n FROM (SELECT * FROM {recent} UNION ALL"
+        f" SELECT * FROM {table} WHERE __h IN (SELECT __h FROM {recent})) GROUP BY __h, {names} HAVING sum(__n) <> 0"
+    )
 
 
 def append_changes(view: StoredView, changes: pa.Table, batch: int, duck: duckdb.DuckDBPyConnection) -> None:
@@ -191,6 +217,10 @@ def append_changes(view: StoredView, changes: pa.Table, batch: int, duck: duckdb
 
 def _contents(view: StoredView) -> str:
     return quoted(f"contents {view.id}")
+
+
+def _recent(view: StoredView) -> str:
+    return quoted(f"recent {view.id}")
 
 
 def _changes(view: StoredView) -> str:

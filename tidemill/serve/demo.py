@@ -16,6 +16,7 @@ from rich.text import Text
 
 from tidemill.errors import EngineProblem
 from tidemill.serve.demo_screen import STREAM, Picture, print_plain, screen
+from tidemill.serve.follow import check_alive
 from tidemill.serve.opening import connect
 from tidemill.serve.terminal import plain_interrupts
 
@@ -70,6 +71,7 @@ def _run(console: Console, directory: str, text: str, seconds: float | None, pla
                 picture, subscription = first_results(db)
         with plain_interrupts():
             show(console, db, picture, subscription, seconds, plain)
+            check_alive(db)
     finally:
         if db is not None:
             db.close()
@@ -82,7 +84,8 @@ def first_results(db: Database, patience: float = PATIENCE) -> tuple[Picture, ob
         picture.refresh(db, subscription)
         if picture.has_results:
             return picture, subscription
-        if time.monotonic() > end or not db.is_running:
+        check_alive(db)
+        if time.monotonic() > end:
             raise EngineProblem("TM502", "the demo has no results", hint="tidemill doctor finds out what is missing")
         time.sleep(0.1)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.text import Text
 
-from tidemill.serve.script import placed
+from tidemill.serve.script import is_question, placed
 from tidemill.sql.statements import CreateView, Select
 
 if TYPE_CHECKING:
@@ -31,19 +31,18 @@ def read_target(target: str) -> tuple[str, str | None]:
 def plans_of(db: Database, text: str, fresh: bool) -> list[tuple[str, Any]]:
     """The question and the plan of each query in `text`.
 
-    In a `fresh` database everything else is executed first, so that a file explains itself, and
-    its views appear in one plan together. In a database that stays, nothing is created.
+    In a `fresh` database a file explains itself: its declarations are executed, and everything that stands
+    then has one plan together. In a database that stays, nothing is created.
     """
-    plans = []
-    for part in placed(text):
-        asked = isinstance(part.statement, Select)
-        if asked or (isinstance(part.statement, CreateView) and not fresh):
-            plans.append((part.statement.text, db.explain(part.text)))
-        elif fresh:
-            db.execute(part.text)
-    if not plans:
-        plans.append(("everything", db.execute("EXPLAIN")))
-    return plans
+    parts = placed(text)
+    if fresh and not all(isinstance(part.statement, Select) for part in parts):
+        for part in parts:
+            if not is_question(part.statement):
+                db.execute(part.text)
+        return [("everything", db.execute("EXPLAIN"))]
+    asked = [part for part in parts if isinstance(part.statement, (Select, CreateView))]
+    plans = [(part.statement.text, db.explain(part.text)) for part in asked]
+    return plans or [("everything", db.execute("EXPLAIN"))]
 
 
 def print_plans(console: Console, plans: list[tuple[str, Any]], form: str) -> None:

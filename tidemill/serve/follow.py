@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 from rich.console import Console
 
+from tidemill.errors import EngineProblem
 from tidemill.serve.render import change_lines
 from tidemill.serve.terminal import plain_interrupts
+
+if TYPE_CHECKING:
+    from tidemill.engine import Database
 
 WAIT = 0.25
 LINES_AT_ONCE = 40
@@ -42,7 +46,8 @@ def follow(
                 total += _step(console, subscriptions)
                 between()
         except KeyboardInterrupt:
-            pass
+            if console.is_terminal:
+                console.print()  # the terminal has written ^C
         finally:
             for subscription in subscriptions.values():
                 subscription.close()
@@ -58,6 +63,12 @@ def drain(console: Console, name: str, subscription: Changes) -> int:
     finally:
         subscription.close()
     return total
+
+
+def check_alive(db: Database) -> None:
+    """Raise when the job has ended although nobody stopped it."""
+    if not db.is_running:
+        raise EngineProblem("TM504", "the job has ended", hint=f"the log is {db.paths.log}")
 
 
 def print_changes(console: Console, name: str, table: pa.Table) -> int:

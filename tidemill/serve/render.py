@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 from rich import box
+from rich.cells import cell_len
 from rich.table import Table
 from rich.text import Text
 
@@ -85,6 +86,18 @@ def size(number: float) -> str:
     return f"{number:.1f} TB"
 
 
+def length(seconds: float) -> str:
+    """A length of time.
+
+    >>> length(0.84), length(600), length(200_000)
+    ('0.8 s', '10.0 min', '2.3 days')
+    """
+    for unit, many in (("days", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= 2 * many:
+            return f"{seconds / many:,.1f} {unit}"
+    return f"{seconds:,.1f} s"
+
+
 def grid(title: str | None = None, *columns: str) -> Table:
     """An empty table in our look; a column whose name begins with > is aligned to the right."""
     table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
@@ -94,13 +107,35 @@ def grid(title: str | None = None, *columns: str) -> Table:
     return table
 
 
-def table_of(table: pa.Table, limit: int | None = None, title: str | None = None) -> Table:
-    """An Arrow table with numbers to the right, nulls dim, tags in colour; the first `limit` rows."""
+def table_of(table: pa.Table, limit: int | None = None, title: str | None = None, width: int | None = None) -> Table:
+    """An Arrow table with numbers to the right, nulls dim, tags in colour; its first `limit` rows, `width` wide."""
     shown = grid(title, *((">" if _is_number(field.type) else "") + clean(field.name) for field in table.schema))
     head = table if limit is None else table.slice(0, limit)
-    for row in rows_of(head):
-        shown.add_row(*(_cell(name, value) for name, value in zip(table.column_names, row, strict=True)))
+    rows = [[_cell(name, value) for name, value in zip(table.column_names, row, strict=True)] for row in rows_of(head)]
+    for row in rows:
+        shown.add_row(*row)
+    if width is not None:
+        natural = [max([cell_len(str(column.header)), *(row[i].cell_len for row in rows)])
+                   for i, column in enumerate(shown.columns)]
+        for column, wide in zip(shown.columns, fitted(natural, width - 3 * len(natural)), strict=True):
+            column.width = wide
     return shown
+
+
+def fitted(widths: list[int], room: int) -> list[int]:
+    """Widths that fit: the widest columns give way, narrow ones stay whole.
+
+    >>> fitted([3, 40, 90], 63), fitted([3, 4], 63)
+    ([3, 30, 30], [3, 4])
+    """
+    left, cap = room, max(widths, default=0)
+    for place, wide in enumerate(sorted(widths)):
+        share = max(1, left // (len(widths) - place))
+        if wide > share:
+            cap = share
+            break
+        left -= wide
+    return [min(wide, cap) for wide in widths]
 
 
 def rows_line(table: pa.Table, limit: int | None = None) -> str:

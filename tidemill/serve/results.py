@@ -29,5 +29,5 @@ def print_table(console: Console, table: pa.Table, title: str | None = None) -> 
     """All rows where the output goes to a file or a pipe, the first ones on a screen."""
     limit = SCREEN_ROWS if console.is_terminal else None
     if table.num_columns:
-        console.print(table_of(table, limit, title))
+        console.print(table_of(table, limit, title, console.width if console.is_terminal else None))
     console.print(Text(rows_line(table, limit), style="dim"))

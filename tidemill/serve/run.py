@@ -14,18 +14,27 @@ from rich.live import Live
 from rich.spinner import Spinner
 from rich.text import Text
 
-from tidemill.serve.follow import Changes, drain, follow
-from tidemill.serve.render import count, grid, size
+from tidemill.serve.follow import Changes, check_alive, drain, follow
+from tidemill.serve.render import clean, count, grid, size
 from tidemill.serve.results import print_result, print_table
 from tidemill.serve.script import Placed, placed, setup_and_questions
 from tidemill.serve.status import clock_text, views_table
 from tidemill.serve.terminal import plain_interrupts
-from tidemill.sql.statements import CreateView, Select, Subscribe
+from tidemill.sql.statements import (
+    CreateSink,
+    CreateTaggedStream,
+    CreateView,
+    RegisterSource,
+    RegisterTable,
+    Select,
+    Subscribe,
+)
 
 if TYPE_CHECKING:
     from tidemill.engine import Database
 
 LAST_CHANGES = 20
+DECLARATIONS = (RegisterSource, RegisterTable, CreateTaggedStream, CreateView, CreateSink, Select)
 
 
 @dataclass
@@ -45,13 +54,15 @@ class ProgressLine:
     """One line that always shows the latest micro-batch; batches are reported by another thread."""
 
     def __init__(self) -> None:
-        self.spinner = Spinner("dots", text=Text("starting Spark …"))
+        self.spinner = Spinner("dots")
         self.began = time.monotonic()
+        self.text = "starting Spark and the first micro-batch"
 
     def __call__(self, report: dict[str, Any]) -> None:
-        self.spinner.update(text=Text(progress_text(report)))
+        self.text = progress_text(report)
 
     def __rich__(self) -> Spinner:
+        self.spinner.update(text=Text(f"{self.text} · {time.monotonic() - self.began:.0f} s"))
         return self.spinner
 
 
@@ -83,20 +94,39 @@ def run_script(console: Console, db: Database, text: str, watch: bool) -> None:
 
 
 def execute_setup(console: Console, db: Database, setup: list[Placed]) -> Standing:
-    """Execute everything before the run, and note what was created."""
-    standing = Standing()
+    """Execute everything before the run, and note what stands then.
+
+    What stands already, word for word, is left as it is: the same file goes on where it was stopped.
+    """
+    standing, known = Standing(), definitions(db)
     for part in setup:
-        result = db.execute(part.text)
-        if isinstance(part.statement, Subscribe):
-            drain(console, part.statement.name, result)
-            continue
-        print_result(console, result)
+        name = known.get(part.statement.text) if isinstance(part.statement, DECLARATIONS) else None
+        if name is not None:
+            console.print(Text(f"{clean(name)} stands already", style="dim"))
+        else:
+            name = _execute(console, db, part)
         if isinstance(part.statement, CreateView):
             streamed = part.statement.output == "streamed"
             (standing.streamed if streamed else standing.others).append(part.statement.name)
-        elif isinstance(part.statement, Select) and part.statement.output is not None:
-            standing.queries.append(result.name)
+        elif isinstance(part.statement, Select) and part.statement.output is not None and name is not None:
+            standing.queries.append(name)
     return standing
+
+
+def definitions(db: Database) -> dict[str, str]:
+    """The name of each thing in the catalog by the text that made it."""
+    table = db.execute("SHOW ALL")
+    return dict(zip(table.column("definition").to_pylist(), table.column("name").to_pylist(), strict=True))
+
+
+def _execute(console: Console, db: Database, part: Placed) -> str | None:
+    """Execute and print; the name of what was created."""
+    result = db.execute(part.text)
+    if isinstance(part.statement, Subscribe):
+        drain(console, part.statement.name, result)
+        return None
+    print_result(console, result)
+    return getattr(result, "name", None)
 
 
 def answer(console: Console, db: Database, question: Placed) -> None:
@@ -148,8 +178,9 @@ def watch_changes(console: Console, db: Database, standing: Standing) -> None:
         subscriptions: dict[str, Changes] = {name: db.subscribe(name) for name in standing.followed()}
         try:
             follow(console, subscriptions, lambda: db.is_running, between=lambda: line(_report(db.status())))
+            check_alive(db)
         finally:
-            line.spinner.update(text=Text("stopping …"))
+            line.text = "stopping"
             db.stop()
 
 

@@ -12,8 +12,9 @@ from rich.console import Console
 from rich.text import Text
 
 from tidemill.errors import TidemillError
-from tidemill.serve.follow import follow
+from tidemill.serve.follow import check_alive, drain, follow
 from tidemill.serve.problems import describe
+from tidemill.serve.render import clean
 from tidemill.serve.results import print_result
 from tidemill.serve.run import print_summary, run_to_end
 from tidemill.serve.script import Placed, placed, take_complete
@@ -105,6 +106,12 @@ class Shell:
         except KeyboardInterrupt:
             self.failed = True
             self.console.print(Text("interrupted", style="yellow"))
+        except (Leave, BrokenPipeError):
+            raise
+        except Exception as error:
+            # A conversation outlives what nobody foresaw, a lost connection to Java for example.
+            self.failed = True
+            self.console.print(Text(f"{type(error).__name__}: {clean(str(error))[:2000]}", style="bold red"))
 
     def statement(self, part: Placed) -> None:
         """Execute one statement and show what comes back; a subscription is shown until ctrl-C."""
@@ -138,7 +145,8 @@ class Shell:
             before = self.db.status().get("batch")
             self.db.start()
             tell("first micro-batch …")
-            wait_for_batch(self.db, before)
+            with plain_interrupts():
+                wait_for_batch(self.db, before)
         self.stale = False
 
     def run(self) -> None:
@@ -164,9 +172,11 @@ class Shell:
         """Changes until ctrl-C; without a running job, those that are there already."""
         if self.console.is_terminal:
             self.console.print(Text(f"changes of {name}; ctrl-C ends the subscription", style="dim"))
-        seconds = None if self.db.is_running else 0.5
-        total = follow(self.console, {name: subscription}, seconds=seconds,
-                       alive=lambda: self.db.is_running or seconds is not None)
+        if not self.db.is_running:
+            total = drain(self.console, name, subscription)
+        else:
+            total = follow(self.console, {name: subscription}, alive=lambda: self.db.is_running)
+            check_alive(self.db)
         self.console.print(Text(f"{total:,} changes", style="dim"))
 
     def meta(self, name: str, argument: str) -> None:

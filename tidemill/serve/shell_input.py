@@ -123,7 +123,7 @@ def _keys() -> KeyBindings:
         if at_end and is_complete(buffer.text):
             buffer.validate_and_handle()
         else:
-            buffer.newline()
+            buffer.newline(copy_margin=False)
 
     return keys
 

@@ -12,7 +12,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from tidemill.serve.render import clean, count, grid, moment, plain, size
+from tidemill.serve.render import clean, count, grid, length, moment, plain, size
 from tidemill.serve.terminal import plain_interrupts
 
 REFRESH = 1.0
@@ -59,7 +59,7 @@ def sources_table(status: dict[str, Any]) -> Any:
         lag = source.get("lag_seconds")
         table.add_row(
             clean(source["name"]), plain(source.get("kind")), count(source.get("rows") or 0),
-            count(source.get("rows_per_second") or 0), "–" if lag is None else f"{lag:,.1f} s",
+            count(source.get("rows_per_second") or 0), "–" if lag is None else length(lag),
             clock_text(source.get("frontier")), _warning(source.get("late")), _warning(source.get("bad")),
             "idle" if source.get("idle") else "",
         )

@@ -140,6 +140,18 @@ class TidemillParser(DuckDBParser):
     def _parse_lateral(self) -> None:
         return None
 
+    def _parse_group(self, skip_group_by_token: bool = False) -> exp.Group | None:
+        """GROUP BY time/5 AS tb: a key may have a name, which SELECT can use."""
+        group = super()._parse_group(skip_group_by_token)
+        while group is not None and group.expressions and self._match(TokenType.ALIAS, advance=False):
+            *others, last = group.expressions
+            keys = [*others, self._parse_alias(last, explicit=True)]
+            if self._match(TokenType.COMMA):
+                more = super()._parse_group(skip_group_by_token=True)
+                keys += more.expressions if more is not None else []
+            group.set("expressions", keys)
+        return group
+
     # -- expressions
 
     def _parse_comparison(self, this: exp.Expr | None = None) -> exp.Expr | None:

@@ -71,7 +71,7 @@ class RowsWindow(Operator):
     def _moments(self, rows: pa.Table, count: int, total: int, n: int, slide: int) -> pa.Table:
         """Row k enters at the first multiple of slide >= k and leaves at the first one >= k + n."""
         names = name_list(self.names)
-        enter, leave = f"(((__k + {slide} - 1) // {slide}) * {slide})", f"(((__k + {n} + {slide} - 1) // {slide}) * {slide})"
+        enter, leave = f"(((r.__k + {slide} - 1) // {slide}) * {slide})", f"(((r.__k + {n} + {slide} - 1) // {slide}) * {slide})"
         moves = " UNION ALL ".join(
             f"SELECT {names}, m.__time, CAST({d} AS BIGINT) AS __diff FROM r JOIN moments m ON m.__k = {when}"
             f" WHERE {enter} < {leave}"

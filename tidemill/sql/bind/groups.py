@@ -120,8 +120,11 @@ class _Groups:
         return Bound(sql, top.type)
 
     def _time_column(self, node: exp.Expression) -> str | None:
-        """Microseconds of the event time when `node` is TS of an append-only input in clock units."""
+        """Microseconds of the event time when `node` is TS, or the column it was taken from, in clock units."""
         time = self.scalars.time_us(node)
+        if time is None and isinstance(node, exp.Column):
+            time = next((quoted(i.ts) for i in self.scope.inputs
+                         if i.ts and i.event and self.scope.resolve(node) == i.field(i.event)), None)
         if time is not None and self.scope.domain == "units":
             return time
         return None

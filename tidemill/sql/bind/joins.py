@@ -56,7 +56,14 @@ def join(left: Scope, right: Input, kind: str, conditions: list[exp.Expression])
         node = _outer(inner, kind)
     if node.names != (*left.node.names, *right.node.names):
         node = _narrow(node, (*left.node.schema, *right.node.schema))
-    return Scope(both.inputs, node, left.unit_us, both.needs)
+    same = [*left.same, *_equated(lkeys, rkeys, kind)]
+    return Scope(both.inputs, node, left.unit_us, both.needs, same)
+
+
+def _equated(left: list[str], right: list[str], kind: str) -> list[tuple[str, str]]:
+    """Columns of one side that the other side's column stands for, as far as an outer join leaves them equal."""
+    found = list(zip(right, left, strict=True)) if kind in ("inner", "left") else []
+    return found + (list(zip(left, right, strict=True)) if kind in ("inner", "right") else [])
 
 
 def _both(left: r.Relation, right: r.Relation) -> r.Relation:

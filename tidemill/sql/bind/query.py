@@ -435,10 +435,13 @@ def _unique(items: list[Item], select: exp.Select) -> list[Item]:
 
 
 def _surviving_keys(scope: Scope, items: list[Item]) -> tuple[str, ...] | None:
-    """The key of the result: all keys of all inputs, if every one is among its columns."""
-    names = {}
+    """The key of the result: all keys of all inputs, if every one is among its columns or equal to one that is."""
+    names: dict[str, str] = {}
     for item in items:
         names.setdefault(item.sql, item.name)
+    for column, other in scope.same * len(scope.inputs):
+        if quoted(other) in names:
+            names.setdefault(quoted(column), names[quoted(other)])
     result: list[str] = []
     for source in scope.inputs:
         if source.keys is None:

@@ -97,7 +97,9 @@ class Scalars:
             if found is not None:
                 return found
         if not shallow and isinstance(node, COMPARISONS):
-            node = self._compare_times(node)
+            compared = self._compare_times(node)
+            if compared is not None:
+                return compared
         if isinstance(node, exp.Column):
             return self._column(node)
         if isinstance(node, Now):
@@ -149,12 +151,12 @@ class Scalars:
                 return f"({base} {'+' if isinstance(node, exp.Add) else '-'} {length})"
         return None
 
-    def _compare_times(self, node: exp.Expression) -> exp.Expression:
+    def _compare_times(self, node: exp.Expression) -> exp.Expression | None:
         """Two times are compared in microseconds, whatever the user calls them."""
         left, right = self.time_us(node.this), self.time_us(node.expression)
         if left is not None and right is not None:
             return type(node)(this=_raw(left), expression=_raw(right))
-        return node
+        return None
 
     def _shift_time(self, node: exp.Expression) -> exp.Expression | None:
         if isinstance(node, (exp.Add, exp.Sub)):

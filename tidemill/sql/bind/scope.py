@@ -64,12 +64,16 @@ class Input:
 
 @dataclass
 class Scope:
-    """The inputs of one SELECT. After a join all of them are columns of `node`."""
+    """The inputs of one SELECT. After a join all of them are columns of `node`.
+
+    `same` has a pair (a, b) where the join says that column a is b in every row that has an a.
+    """
 
     inputs: list[Input]
     node: r.Relation
     unit_us: int
     needs: set[str] = field(default_factory=set)
+    same: list[tuple[str, str]] = field(default_factory=list)
 
     @property
     def domain(self) -> Domain:

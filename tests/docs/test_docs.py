@@ -1,0 +1,245 @@
+"""What the documentation prints is executed, and what it says comes out does come out.
+
+The word behind ``` says what a block is; the words behind that are for this test:
+
+    sql                     a fresh database, after the page's `setup` block; run as `tidemill run` would
+    sql setup               what every later block of the page begins with
+    sql then                goes on in the database of the block before
+    sql refused TM204       every statement is refused with this code
+    sql fragment            a piece of syntax, not executed (python fragment as well)
+    csv data/rooms.csv      a file that the blocks read
+    text                    what the last question of the block before answers
+    text changes Hot        the changes of a view, in the notation Tag<attributes>TS
+    python                  executed with tidemill.open; `python then` keeps the names of the block before
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import tidemill
+from tests.harness import LocalDatabase
+from tidemill.errors import TidemillError
+from tidemill.serve.script import placed, setup_and_questions
+
+ROOT = Path(__file__).parents[2]
+PAGES = ("README.md", "docs/language.md")
+FENCE = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"(?<!!)\[[^\]]+\]\(([^)#\s]+)[^)]*\)|!\[[^\]]*\]\(([^)\s]+)\)")
+
+
+@dataclass(frozen=True)
+class Block:
+    """One fenced block: its kind, the words behind it, its text, and where it stands."""
+
+    page: str
+    line: int
+    kind: str
+    words: tuple[str, ...]
+    text: str
+
+
+def blocks(page: str) -> list[Block]:
+    """All fenced blocks of a page, in order."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    return [
+        Block(page, text.count("\n", 0, found.start()) + 1, found[1], tuple(found[2].split()), found[3])
+        for found in FENCE.finditer(text)
+    ]
+
+
+def examples(page: str) -> list[list[Block]]:
+    """Blocks that belong together: one that begins something, and what follows from it."""
+    groups: list[list[Block]] = []
+    for block in blocks(page):
+        if block.kind not in ("sql", "python", "text") or {"fragment", "setup"} & set(block.words):
+            continue
+        if block.kind == "text" and not (groups and (block.words[:1] == ("changes",) or not block.words)):
+            continue
+        if block.kind == "text" or block.words[:1] == ("then",):
+            groups[-1].append(block)
+        else:
+            groups.append([block])
+    return groups
+
+
+class LiveDatabase(LocalDatabase):
+    """A LocalDatabase whose micro-batches go on by themselves between start() and stop()."""
+
+    pump: threading.Thread | None = None
+
+    def start(self) -> None:
+        super().start()
+        self.pump = threading.Thread(target=self._go, daemon=True)
+        self.pump.start()
+
+    def _go(self) -> None:
+        while self.is_running:
+            if not self.step():
+                time.sleep(0.01)
+
+    def _await(self, reached: Any) -> None:
+        if self.pump is None:
+            super()._await(reached)
+        while not reached():
+            time.sleep(0.01)
+
+    def _end(self) -> None:
+        if self._query is not None:
+            self._query.stop()
+        if self.pump is not None:
+            self.pump.join()
+            self.pump = None
+        super()._end()
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """A working directory with the files of all pages; tidemill.open gives databases without Spark."""
+    monkeypatch.chdir(tmp_path)
+    for page in PAGES:
+        for block in blocks(page):
+            if block.kind in ("csv", "json") and block.words:
+                path = tmp_path / block.words[0]
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(block.text, encoding="utf-8")
+    opened: list[LocalDatabase] = []
+
+    def open_(path: str, **options: Any) -> LocalDatabase:
+        opened.append(LiveDatabase(path, **{"shards": 2, **options}))
+        return opened[-1]
+
+    monkeypatch.setattr(tidemill, "open", open_)
+    yield tmp_path
+    for db in opened:
+        db.close()
+
+
+def run(db: LocalDatabase, text: str) -> Any:
+    """As `tidemill run`: declarations, then the data, then the questions at the end."""
+    declared, questions = setup_and_questions(placed(text))
+    result = None
+    for part in declared:
+        result = db.execute(part.text)
+    db.run()
+    for part in questions:
+        result = db.execute(part.text)
+    return result
+
+
+def shown(table: pa.Table) -> str:
+    """A table as the pages print it.
+
+    >>> print(shown(pa.table({"a": [1, 20], "b": ["x", None]})))
+    a  b
+    1  x
+    20 NULL
+    """
+    cells = [table.column_names, *([_cell(v) for v in row.values()] for row in table.to_pylist())]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(cells[0]))]
+    lines = (" ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells)
+    return "\n".join(lines)
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "NULL"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def changes(db: LocalDatabase, name: str) -> str:
+    """The changes of a view, those of one time on one line."""
+    lines: dict[Any, list[str]] = {}
+    for row in db.changes(name).to_pylist():
+        values = [v for k, v in row.items() if k not in ("TAG", "TS", "OLD")] or [row["TS"]]
+        lines.setdefault(row["TS"], []).append(f"{row['TAG']}<{','.join(_cell(v) for v in values)}>{row['TS']}")
+    return "\n".join("  ".join(line) for line in lines.values())
+
+
+def setup_of(page: str) -> str:
+    return "\n".join(b.text for b in blocks(page) if b.kind == "sql" and b.words[:1] == ("setup",))
+
+
+def refused(db: LocalDatabase, block: Block) -> None:
+    for part in placed(block.text):
+        with pytest.raises(TidemillError) as caught:
+            db.execute(part.text)
+            db.run()
+        assert caught.value.code == block.words[1], part.statement.text
+        assert caught.value.hint, f"{caught.value.code} has no hint"
+
+
+ALL = [group for page in PAGES for group in examples(page)]
+
+
+@pytest.mark.parametrize("group", ALL, ids=[f"{g[0].page}:{g[0].line}" for g in ALL])
+def test_examples_do_what_they_say(group, place):
+    db, result, names = None, None, {}
+    for block in group:
+        here = f"{block.page}:{block.line}"
+        if block.kind == "python":
+            exec(compile(block.text, here, "exec"), names)
+            continue
+        if block.kind == "text":
+            assert db is not None, f"{here} follows no SQL"
+            found = changes(db, block.words[1]) if block.words else shown(result)
+            assert found == block.text.rstrip("\n"), here
+            continue
+        if db is None:
+            db = tidemill.open("db")
+            db.execute(setup_of(block.page))
+        if block.words[:1] == ("refused",):
+            refused(db, block)
+        else:
+            result = run(db, block.text)
+
+
+def test_every_page_has_examples():
+    assert {group[0].page for group in ALL} == set(PAGES)
+    assert len(ALL) > 30
+
+
+def documents() -> list[Path]:
+    top = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md")
+    return [*(ROOT / name for name in top), *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def test_links_lead_somewhere():
+    broken = [
+        f"{page.relative_to(ROOT)}: {target}"
+        for page in documents()
+        for found in LINK.finditer(page.read_text(encoding="utf-8"))
+        if not (target := found[1] or found[2]).startswith(("http://", "https://", "mailto:"))
+        and not (page.parent / target).exists() and not target.endswith("benchmarks/README.md")
+    ]
+    assert not broken
+
+
+def test_the_reference_knows_every_error_code():
+    used = {code for path in (ROOT / "tidemill").rglob("*.py") for code in re.findall(r'"(TM\d{3})"', path.read_text())}
+    listed = set(re.findall(r"^\| (TM\d{3}) \|", (ROOT / "docs/language.md").read_text(encoding="utf-8"), re.MULTILINE))
+    assert used == listed
+
+
+def test_the_reference_knows_every_option():
+    from tidemill.sql.parse_options import KNOWN
+
+    text = (ROOT / "docs/language.md").read_text(encoding="utf-8")
+    assert not [option for known in KNOWN.values() for option in known if f"| `{option}` |" not in text]
+
+
+def test_the_reference_knows_every_function():
+    from tidemill.sql.bind.functions import ALLOWED
+
+    text = (ROOT / "docs/language.md").read_text(encoding="utf-8")
+    section = text.partition("## Functions")[2].partition("\n## ")[0]
+    inside = {"anonymous", "case", "cast", "try_cast", "is_nan", "is_inf", "int_div", "safe_divide"}
+    assert not sorted(f for f in ALLOWED - inside if not re.search(rf"\b{f}\b", section))

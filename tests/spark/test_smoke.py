@@ -1,0 +1,89 @@
+"""The engine on Spark answers as it does in one process, where other tests look closely."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import tidemill
+from tests.harness import LocalDatabase
+from tests.spark import scenario
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("data")
+    scenario.write_input(folder, files=8, rows=20)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def wanted(data, tmp_path_factory):
+    """Everything the workload answers, computed in this process."""
+    folder = tmp_path_factory.mktemp("wanted")
+    with LocalDatabase(str(folder / "db")) as db:
+        scenario.create(db, data, folder / "out")
+        db.run()
+        found = scenario.everything(db, folder / "out")
+    assert all(found.values()), "a view without rows would compare nothing"
+    return found
+
+
+def test_files_to_a_filtered_view_to_an_ad_hoc_select(spark, data, tmp_path):
+    with tidemill.open(str(tmp_path / "db"), spark=spark) as db:
+        db.execute(scenario.SOURCES.format(data=data, options=""))
+        db.execute("CREATE VIEW Sold AS SELECT B.shop, B.amount FROM R(Bills) B WHERE B.amount >= 50")
+        summary = db.run()
+        assert (summary.rows + summary.late, summary.bad) == (160, 3)
+        found = db.query("SELECT shop, count(*) AS n FROM Sold GROUP BY shop HAVING min(amount) >= 50 ORDER BY shop")
+        assert found.column("shop").to_pylist() == sorted(scenario.SHOPS)
+        assert 0 < sum(found.column("n").to_pylist()) < 160
+
+
+def test_every_view_sink_and_dead_letter_is_as_in_one_process(spark, data, wanted, tmp_path):
+    with tidemill.open(str(tmp_path / "db"), spark=spark) as db:
+        scenario.create(db, data, tmp_path / "out")
+        db.run()
+        assert scenario.differences(scenario.everything(db, tmp_path / "out"), wanted) == ""
+
+
+def test_three_shards_and_small_batches_answer_the_same(spark, data, wanted, tmp_path):
+    with tidemill.open(str(tmp_path / "db"), spark=spark, shards=3) as db:
+        scenario.create(db, data, tmp_path / "out", batch_rows=60)
+        assert db.run().batches >= 4
+        assert scenario.differences(scenario.everything(db, tmp_path / "out"), wanted) == ""
+
+
+def test_runs_one_after_the_other_go_on_where_the_last_one_ended(spark, data, wanted, tmp_path):
+    """New files between two runs, a database opened again: as if all files had been there at once."""
+    inbox = tmp_path / "inbox"
+    names = sorted(p.relative_to(data) for p in data.glob("*/*.json"))
+    for late in (False, True):
+        for name in names:
+            if (name.stem >= "0004") == late:
+                (inbox / name.parent).mkdir(parents=True, exist_ok=True)
+                (inbox / name).write_bytes((data / name).read_bytes())
+        with tidemill.open(str(tmp_path / "db"), spark=spark) as db:
+            if not late:
+                scenario.create(db, inbox, views=("Hot", "Levels", "Sizes"))
+            db.run()
+            found = {name: scenario.answer(db, name) for name in ("Hot", "Levels", "Sizes")}
+    assert scenario.differences(found, {name: wanted[name] for name in found}) == ""
+
+
+def test_what_is_created_between_two_openings_is_in_the_next_run(spark, data, wanted, tmp_path):
+    """A statement is durable when it returns, also when nothing ran before the database was closed."""
+    with tidemill.open(str(tmp_path / "db"), spark=spark) as db:
+        scenario.create(db, tmp_path / "nothing", views=("Hot",))
+        db.run()
+    with tidemill.open(str(tmp_path / "db"), spark=spark) as db:
+        db.execute(f"REGISTER SOURCE More (room INTEGER, level INTEGER, temp INTEGER, at BIGINT)"
+                   f" FROM FILES '{data}/readings/*.json' WITH (timestamp = 'at')")
+        db.execute("CREATE TAGGED STREAM MoreRooms OVER More KEY room")
+        db.execute("CREATE STREAMED VIEW AlsoHot AS SELECT R.room, R.temp FROM R(MoreRooms) R WHERE R.temp > 80")
+    with tidemill.open(str(tmp_path / "db"), spark=spark) as db:
+        db.run()
+        assert db.changes("AlsoHot").to_pylist() == wanted["Hot"]
