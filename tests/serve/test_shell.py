@@ -12,7 +12,7 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 from pygments.token import Keyword
 
-from tidemill.serve.follow import follow
+from tidemill.serve.follow import follow, last_error
 from tidemill.serve.shell import META, Leave, Shell, as_meta, feed_lines
 from tidemill.serve.shell_input import TidemillLexer, Words, catalog_names, converse, history_path, is_complete, session
 from tidemill.serve.terminal import plain_interrupts
@@ -94,6 +94,13 @@ def test_a_job_that_ends_is_reported(shell, monkeypatch):
     monkeypatch.setattr(shell.db, "subscribe", lambda name: dying)
     shell.feed("SUBSCRIBE v;")
     assert shell.failed and dying.closed and "TM504 the job has ended" in printed(shell)
+
+
+def test_the_log_tells_why_a_job_ended(tmp_path):
+    log = tmp_path / "spark.log"
+    assert last_error(str(log)) is None
+    log.write_bytes(b"\xff INFO: Error\nValueError: first\n  at x\nCaused by: y\na.b.KeyError: 'k'\n\tat z\n")
+    assert last_error(str(log)) == "a.b.KeyError: 'k'"
 
 
 def test_following_restores_the_handler_of_others(console):

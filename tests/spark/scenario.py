@@ -48,7 +48,10 @@ SINK = "CREATE SINK LevelLog FROM Levels TO FILES '{out}';"
 
 
 def write_input(data: Path, *, files: int, rows: int, seed: int = 7) -> None:
-    """`files` files of `rows` rows for each source, in event-time order but for the late and bad sales."""
+    """`files` files of `rows` rows for each source, in event-time order but for the late and bad sales.
+
+    No two files share a time: a finite run closes the last time it saw.
+    """
     chance = random.Random(seed)
     guests: set[int] = set()
     for source in ("readings", "guests", "sales"):
@@ -56,6 +59,7 @@ def write_input(data: Path, *, files: int, rows: int, seed: int = 7) -> None:
     at = 0
     for number in range(files):
         readings, stays, sales = [], [], []
+        at += 1
         for _ in range(rows):
             at += chance.choice((0, 0, 1))
             room = chance.randrange(ROOMS)

@@ -228,7 +228,7 @@ class Workload:
         view = self.views[entry.name.lower()]
         node: Relation = r.View(entry.name, view.node)
         if entry.birth < birth:
-            node = r.Union((node, r.Seed(entry.id, view.node.schema, birth)))
+            node = r.Union((r.View(entry.name, view.node, late=True), r.Seed(entry.id, view.node.schema, birth)))
         fields = tuple(Field(c.name, c.name, c.type) for c in view.node.schema)
         return Input(entry.name, node, fields, None, view.stored.keys, view.query.domain, view.query.rhythm,
                      frozenset([entry.name]))

@@ -159,7 +159,12 @@ class _Lowering:
     # ---- linear ------------------------------------------------------------------------------
 
     def _view(self, node: r.View) -> Handle:
-        return self.build(node.input)
+        below = self.build(node.input)
+        if not node.late:
+            return below
+        # A running view holds changes whose time has not come. They are in no stored contents, and only its gate has them.
+        where = below.where if below.place == "stage" and below.where.how != "all" else ANY
+        return Handle("stage", self.output(node.input), node.schema, where)
 
     def _filter(self, node: r.Filter) -> Handle:
         below = self.build(node.input)
@@ -218,19 +223,17 @@ class _Lowering:
         need = _hash(node.keys) if node.keys else ONE
         partial = self.extend(below, "partial", f"partial.{node.fingerprint}", partial_schema, params)
         inputs = [self.deliver(partial, need)]
-        kept = list(dict.fromkeys(
-            (a.argument, a.argument_type) for a in node.aggregates if a.needs_values(insert_only)
-        ))
-        for i, (column, type_) in enumerate(kept):
-            schema = (*keys, Column("__v", str(type_)), Column("__n", "BIGINT"))
+        kept = _kept_values(node, insert_only)
+        for i, value in enumerate(kept):
+            schema = (*keys, Column("__v", value["type"]), Column("__n", "BIGINT"))
             values = self.extend(below, "values", f"values{i}.{node.fingerprint}", schema,
-                                 {"keys": list(node.keys), "value": column})
+                                 {"keys": list(node.keys), "value": value["column"]})
             inputs.append(self.deliver(values, need))
-        positions = {column: i for i, (column, _) in enumerate(kept)}
+        positions: dict[str | None, int] = {value["column"]: i for i, value in enumerate(kept)}
         name = self.add_stage("group", _name(node), tuple(inputs), node.schema, {
             "keys": [[c.name, c.type] for c in keys],
             "parts": [[p.name, p.type, p.combine] for p in needed.values()],
-            "values": [[c, t] for c, t in kept],
+            "values": kept,
             "answers": [[a.name, _answer(a, insert_only, positions)] for a in node.aggregates],
         })
         return Handle("stage", name, node.schema, need)
@@ -388,9 +391,22 @@ def _side(node: Relation, keys: list[str], stamp: str | None, keep_us: int | Non
     }
 
 
+def _kept_values(node: r.GroupBy, insert_only: bool) -> list[dict[str, Any]]:
+    """Columns whose values are kept, and what for: the part that counts them once, the least, the greatest."""
+    kept: dict[str, dict[str, Any]] = {}
+    for a in node.aggregates:
+        if a.keeps_values(insert_only):
+            value = kept.setdefault(str(a.argument), {
+                "column": a.argument, "type": a.argument_type, "once": None, "low": False, "high": False})
+            if a.distinct:
+                value["once"] = parts(a, insert_only)[0].name
+            value["low"] |= a.function == "min"
+            value["high"] |= a.function == "max"
+    return list(kept.values())
+
+
 def _answer(aggregate: Aggregate, insert_only: bool, positions: dict[str | None, int]) -> str:
-    if not aggregate.needs_values(insert_only):
+    if not aggregate.is_extreme(insert_only):
         return f"CAST({finish(aggregate)} AS {aggregate.type})"
-    i = positions[aggregate.argument]
-    column = {"min": "__least", "max": "__most", "count": "__kinds"}[aggregate.function]
-    return f"CAST({column}{i} AS {aggregate.type})"
+    column = {"min": "__least", "max": "__most"}[aggregate.function]
+    return f"CAST({column}{positions[aggregate.argument]} AS {aggregate.type})"

@@ -48,16 +48,13 @@ class Aggregate:
         """Prefix of this aggregate's part columns; equal arguments share their parts."""
         return "" if self.argument is None else f"{self.argument}"
 
-    @property
-    def ignores_duplicates(self) -> bool:
-        """MIN(DISTINCT x) is MIN(x)."""
-        return self.function in ("min", "max")
+    def keeps_values(self, insert_only: bool) -> bool:
+        """True when the values themselves must be kept: the least one may go, or each counts only once."""
+        return self.distinct or self.is_extreme(insert_only)
 
-    def needs_values(self, insert_only: bool) -> bool:
-        """True when added-up parts cannot give the answer: the values themselves must be kept."""
-        if self.function in ("min", "max"):
-            return not insert_only
-        return self.distinct
+    def is_extreme(self, insert_only: bool) -> bool:
+        """True for MIN and MAX where rows may be taken back: parts cannot tell the next one."""
+        return self.function in ("min", "max") and not insert_only
 
 
 def _quote(name: str) -> str:
@@ -76,8 +73,11 @@ def decimal_shape(type_name: str) -> tuple[int, int] | None:
 
 def parts(aggregate: Aggregate, insert_only: bool) -> tuple[Part, ...]:
     """The additive columns this aggregate needs besides the row count `__n`."""
-    if aggregate.argument is None or aggregate.needs_values(insert_only):
+    if aggregate.argument is None or aggregate.is_extreme(insert_only):
         return ()
+    if aggregate.distinct:
+        # Filled in by the stage, which sees a value appear for the first time and leave for good.
+        return (Part(f"{aggregate.slug}__k", "CAST(0 AS BIGINT)", "BIGINT"),)
     column, slug = _quote(aggregate.argument), aggregate.slug
     count = Part(f"{slug}__c", f"CAST(sum(CASE WHEN {column} IS NOT NULL THEN __diff ELSE 0 END) AS BIGINT)", "BIGINT")
     kind = aggregate.function
@@ -132,6 +132,8 @@ def finish(aggregate: Aggregate) -> str:
     slug, kind = aggregate.slug, aggregate.function
     if aggregate.argument is None:
         return "__n"
+    if aggregate.distinct:
+        return _quote(f"{slug}__k")
     count = _quote(f"{slug}__c")
     if kind == "count":
         return count

@@ -101,10 +101,14 @@ class Seed(Relation):
 
 @dataclass(frozen=True, eq=False)
 class View(Relation):
-    """A created view as an input of another query. Rules do not look below it: it runs anyway."""
+    """A created view as an input of another query. Rules do not look below it: it runs anyway.
+
+    `late` when the view ran before its reader began: the reader then takes what the view lets out from that moment on.
+    """
 
     name: str
     input: Relation
+    late: bool = False
 
     @property
     def schema(self) -> Schema:

@@ -66,8 +66,13 @@ def read_json(path: str) -> Any:
         return None
 
 
-@lru_cache(maxsize=16)
 def load_plan(path: str) -> Physical:
     """A plan version; plans never change once written."""
+    return _parsed(path, os.stat(path).st_mtime_ns)
+
+
+@lru_cache(maxsize=16)
+def _parsed(path: str, written: int) -> Physical:
+    # `written` tells the plan of a directory that was removed and made again in the life of this process.
     with open(path, encoding="utf-8") as source:
         return Physical.from_json(source.read())

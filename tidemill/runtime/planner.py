@@ -52,6 +52,7 @@ class Planner:
         self.cores = max(1, cores)
         self.connectors: dict[str, Connector] = {}
         self.progressed: dict[str, float] = {}
+        self.fresh = True
 
     def initial(self) -> Offset:
         """Before anything was read."""
@@ -88,7 +89,9 @@ class Planner:
                 lanes[lane].append(work)
         taken = [b for b in range(start["feedback"] + 1, end["feedback"] + 1)
                  if os.path.exists(self.paths.feedback_notes(b))]
-        notes = {"final": end["final"] if end["final"] != start["final"] else 0, "sources": {
+        # The first batch after a start looks for what attempts that never committed left behind.
+        sweep, self.fresh = self.fresh, False
+        notes = {"sweep": sweep, "final": end["final"] if end["final"] != start["final"] else 0, "sources": {
             name: {k: entry[k] for k in ("done", "idle", "clock")} for name, entry in end["sources"].items()
         }}
         busy = [lane for lane in lanes if lane] or [[]]

@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from tidemill.errors import EngineProblem
 
 LEAST_JAVA = 17
+TASK_ATTEMPTS = 4  # a Python worker that dies costs a task attempt, not the job
 
 
 def java_home() -> str | None:
@@ -57,7 +58,7 @@ def local_session(cores: int | None = None, log: str | None = None) -> SparkSess
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     count = cores or len(os.sched_getaffinity(0))
-    builder = SparkSession.builder.master(f"local[{count}]").appName("tidemill")
+    builder = SparkSession.builder.master(f"local[{count},{TASK_ATTEMPTS}]").appName("tidemill")
     for name, value in SETTINGS.items():
         builder = builder.config(name, value)
     with _quiet(log):

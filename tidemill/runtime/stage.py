@@ -34,6 +34,8 @@ class Stage:
         """The shard's new state and what it sends to the outlet."""
         ticks, arrived = self._sorted(messages)
         plan = load_plan(self.paths.plan(max(t["plan"] for t in ticks)))
+        if ticks[0]["sweep"]:
+            self.shelf.sweep()
         self.shelf.keep(op.id for op in plan.stage)
         self._begin_clock(ticks)
         sources = advance(self.shelf.value("@sources"), plan, ticks)

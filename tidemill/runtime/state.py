@@ -38,13 +38,14 @@ class Layout:
 
     Rows that agree on `keys` are one row whose `adds` columns are combined; a row whose sums are all zero
     is gone. `alive` names the column that alone decides this when every segment takes part.
-    Without `adds`, rows never combine.
+    Without `adds`, rows never combine. `then` is a second sort column, for `ends`.
     """
 
     order: Literal["__h", "__time"]
     keys: tuple[Column, ...]
     adds: tuple[tuple[Column, str], ...] = ()
     alive: str | None = None
+    then: str | None = None
 
     def columns(self) -> tuple[Column, ...]:
         """Every stored column, the sort column first."""
@@ -85,6 +86,23 @@ class Arrangement:
         """All rows whose `__h` is among `hashes` (sorted, unique). O(hits + hashes · log rows)."""
         found = [self._probe_one(s, hashes) for s in self.segments]
         return self._concat([f for f in found if f is not None])
+
+    def ends(self, hashes: np.ndarray, need: np.ndarray, low: bool, high: bool) -> pa.Table:
+        """Enough rows of each hash to see its `need` least (low) and greatest (high) live values of `then`.
+
+        Looks only at the ends of each segment's run, deeper where values have been taken back, so the cost follows the
+        answer and not the size of the group.
+        """
+        picks: list[list[np.ndarray]] = [[] for _ in self.segments]
+        for front in [True] * low + [False] * high:
+            for i, rows in enumerate(_EndSearch(self, hashes, need, front).run()):
+                picks[i].append(rows)
+        found = []
+        for segment, parts in zip(self.segments, picks, strict=True):
+            rows = np.unique(np.concatenate(parts))
+            if len(rows):
+                found.append(self.shelf.read(segment).take(pa.array(rows)))
+        return self._concat(found)
 
     def pop(self, before: int) -> pa.Table:
         """Take out the rows with `__time` < before; their segments shrink from the front."""
@@ -137,16 +155,15 @@ class Arrangement:
         if not hit.any():
             return None
         left, counts = left[hit], counts[hit]
-        # Row numbers of all hits: each range's start, repeated, plus the position inside its range.
-        inside = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-        return table.take(pa.array(np.repeat(left, counts) + inside))
+        return table.take(pa.array(_expand(left, counts)))
 
     def _combine(self, tables: list[pa.Table], everything: bool) -> pa.Table:
         table = self._concat(tables)
         order, layout = self.layout.order, self.layout
+        sorting = f"{order}, {quoted(layout.then)}" if layout.then else order
         inner = duck.source("rows", layout.columns())
         if not layout.adds:
-            return _one_chunk(duck.run(f"SELECT * FROM {inner} ORDER BY {order}", rows=table))
+            return _one_chunk(duck.run(f"SELECT * FROM {inner} ORDER BY {sorting}", rows=table))
         keys = ", ".join([order, *(quoted(c.name) for c in layout.keys)])
         adds = ", ".join(
             f"CAST({how}({quoted(c.name)}) AS {c.type}) AS {quoted(c.name)}" for c, how in layout.adds
@@ -154,7 +171,7 @@ class Arrangement:
         nonzero = " OR ".join(f"sum({quoted(c.name)}) <> 0" for c, how in layout.adds if how == "sum")
         if everything and layout.alive:
             nonzero = f"sum({quoted(layout.alive)}) <> 0"
-        sql = f"SELECT {keys}, {adds} FROM {inner} GROUP BY {keys} HAVING {nonzero} ORDER BY {order}"
+        sql = f"SELECT {keys}, {adds} FROM {inner} GROUP BY {keys} HAVING {nonzero} ORDER BY {sorting}"
         return _one_chunk(duck.run(sql, rows=table))
 
     def _concat(self, tables: list[pa.Table]) -> pa.Table:
@@ -163,6 +180,73 @@ class Arrangement:
         names = [c.name for c in self.layout.columns()]
         tables = [t.select(names) for t in tables]
         return pa.concat_tables([t.cast(tables[0].schema) for t in tables]) if len(tables) > 1 else tables[0]
+
+
+class _EndSearch:
+    """Finds how deep into each segment's run of a hash one must look for enough live values at one end."""
+
+    def __init__(self, arrangement: Arrangement, hashes: np.ndarray, need: np.ndarray, front: bool) -> None:
+        self.arrangement, self.front = arrangement, front
+        self.hashes, self.need = hashes, need
+        self.tables = [arrangement.shelf.read(s) for s in arrangement.segments]
+        columns = [t.column("__h").to_numpy() for t in self.tables]
+        self.left = [np.searchsorted(c, hashes, side="left") for c in columns]
+        self.size = [np.searchsorted(c, hashes, side="right") - l for c, l in zip(columns, self.left, strict=True)]
+        self.depth = need.copy()
+
+    def run(self) -> list[np.ndarray]:
+        """Row numbers to take from each segment."""
+        todo = np.arange(len(self.hashes))
+        while len(todo):
+            short = self._short(todo)
+            todo = todo[short]
+            self.depth[todo] *= 2
+        return [self._rows(i, np.arange(len(self.hashes))) for i in range(len(self.tables))]
+
+    def _rows(self, segment: int, which: np.ndarray) -> np.ndarray:
+        count = np.minimum(self.depth[which], self.size[segment][which])
+        start = self.left[segment][which]
+        if not self.front:
+            start = start + self.size[segment][which] - count
+        return _expand(start, count)
+
+    def _short(self, todo: np.ndarray) -> np.ndarray:
+        """Which of `todo` have too few live values inside what every segment has shown so far."""
+        pieces = []
+        for i, table in enumerate(self.tables):
+            count = np.minimum(self.depth[todo], self.size[i][todo])
+            rows = table.take(pa.array(self._rows(i, todo)))
+            edge = np.zeros(len(rows), bool)
+            ends = np.cumsum(count) - (1 if self.front else count)
+            open_runs = (count < self.size[i][todo]) & (count > 0)
+            edge[ends[open_runs]] = True
+            pieces.append(rows.append_column("__edge", pa.array(edge)))
+        if not pieces:
+            return np.zeros(len(todo), bool)
+        value, bound, inside = quoted(str(self.arrangement.layout.then)), *(("min", "<=") if self.front else ("max", ">="))
+        rows = pa.concat_tables(pieces)
+        enough = duck.run(
+            f"""WITH bounds AS (SELECT __h, {bound}({value}) FILTER (WHERE __edge) AS __bound, bool_or(__edge) AS __open
+                  FROM rows GROUP BY __h),
+                live AS (SELECT __h, {value} FROM rows GROUP BY __h, {value} HAVING sum(__n) > 0),
+                shown AS (SELECT b.__h, b.__open, count(l.__h) AS __live FROM bounds b LEFT JOIN live l ON l.__h = b.__h
+                  AND (NOT b.__open OR l.{value} {inside} b.__bound) GROUP BY ALL)
+                SELECT __h, __live, __open FROM shown""",
+            rows=rows,
+        )
+        shown = dict(zip(enough.column("__h").to_pylist(), zip(enough.column("__live").to_pylist(),
+                     enough.column("__open").to_pylist(), strict=True), strict=True))
+        short = np.zeros(len(todo), bool)
+        for i, j in enumerate(todo):
+            live, open_ = shown.get(int(self.hashes[j]), (0, False))
+            short[i] = open_ and live < self.need[j]
+        return short
+
+
+def _expand(start: np.ndarray, count: np.ndarray) -> np.ndarray:
+    """All row numbers of the ranges [start, start + count)."""
+    inside = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
+    return np.repeat(start, count) + inside
 
 
 @dataclass

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
 WAIT = 0.25
 LINES_AT_ONCE = 40
+LOG_TAIL = 200_000
 
 
 class Changes(Protocol):
@@ -68,7 +71,20 @@ def drain(console: Console, name: str, subscription: Changes) -> int:
 def check_alive(db: Database) -> None:
     """Raise when the job has ended although nobody stopped it."""
     if not db.is_running:
-        raise EngineProblem("TM504", "the job has ended", hint=f"the log is {db.paths.log}")
+        raise EngineProblem("TM504", "the job has ended", detail=last_error(db.paths.log),
+                            hint=f"the log is {db.paths.log}")
+
+
+def last_error(log: str) -> str | None:
+    """The last line of a log that names an exception."""
+    try:
+        with open(log, "rb") as file:
+            file.seek(max(0, os.path.getsize(log) - LOG_TAIL))
+            text = file.read().decode("utf-8", "replace")
+    except OSError:
+        return None
+    found = re.findall(r"^(?:[\w.]*(?:Error|Problem|Exception): |TM\d{3} ).+$", text, re.MULTILINE)
+    return found[-1] if found else None
 
 
 def print_changes(console: Console, name: str, table: pa.Table) -> int:

@@ -1,4 +1,4 @@
-"""Least, greatest and number of distinct values of each key as values come and go."""
+"""Least and greatest value of each key as values come and go."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tidemill.runtime import duck
 
 
 @njit(cache=True, nogil=True)
-def slide_extremes(key, slot, change, first, last, count, least, most, kinds):
-    """After each move i: least/most live slot of key[i] (-1 if none) and how many are live.
+def slide_extremes(key, slot, change, first, last, count, least, most):
+    """After each move i: least/most live slot of key[i], -1 if none is live.
 
     Slots of a key are the contiguous range [first[key], last[key]], ordered by value; moves are sorted by
     key, then time. O(moves + slots passed).
@@ -41,11 +41,10 @@ def slide_extremes(key, slot, change, first, last, count, least, most, kinds):
                 high -= 1
         least[i] = low if live > 0 else -1
         most[i] = high if live > 0 else -1
-        kinds[i] = live
 
 
 def walk_values(keys: tuple[Column, ...], value: Column, stored: pa.Table, fresh: pa.Table) -> pa.Table:
-    """Rows (keys, __time, __least, __most, __kinds): one for each key and time, stored values at BEGINNING."""
+    """Rows (keys, __time, __least, __most): one for each key and time, stored values at BEGINNING."""
     names = "".join(f"{quoted(c.name)}, " for c in keys)
     columns = (*keys, value, Column("__n", "BIGINT"))
     by_key = f"ORDER BY {names.rstrip(', ')}" if keys else ""
@@ -61,7 +60,7 @@ def walk_values(keys: tuple[Column, ...], value: Column, stored: pa.Table, fresh
         stored=stored, fresh=fresh,
     )
     if moves.num_rows == 0:
-        return duck.run("SELECT *, __v AS __least, __v AS __most, CAST(0 AS BIGINT) AS __kinds FROM moves", moves=moves)
+        return duck.run("SELECT *, __v AS __least, __v AS __most FROM moves", moves=moves)
     return _results(moves)
 
 
@@ -75,8 +74,8 @@ def _results(moves: pa.Table) -> pa.Table:
     last = np.full(int(key.max()) + 1, -1, np.int64)
     np.minimum.at(first, key, slot)
     np.maximum.at(last, key, slot)
-    least, most, kinds = (np.empty(len(key), np.int64) for _ in range(3))
-    slide_extremes(key, slot, change, first, last, np.zeros(slots, np.int64), least, most, kinds)
+    least, most = (np.empty(len(key), np.int64) for _ in range(2))
+    slide_extremes(key, slot, change, first, last, np.zeros(slots, np.int64), least, most)
     # The state after the last move of a (key, time) is the answer at that time.
     ends = np.append((key[1:] != key[:-1]) | (time[1:] != time[:-1]), True)
     value_row = np.zeros(slots, np.int64)
@@ -91,5 +90,4 @@ def _results(moves: pa.Table) -> pa.Table:
     return (
         kept.append_column("__least", pick(least[ends]))
         .append_column("__most", pick(most[ends]))
-        .append_column("__kinds", pa.array(kinds[ends]))
     )
