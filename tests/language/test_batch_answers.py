@@ -10,7 +10,7 @@ from tests.language.tables import batch, fill, rows
 QUERIES = """
 SELECT * FROM S
 SELECT id, grp FROM S
-SELECT S.id, X.grp FROM S JOIN T X0 ON S.grp = X0.key JOIN T AS X1 ON X1.key = S.grp, T AS X2, (SELECT 1 AS one, grp FROM S) X WHERE X.grp = S.grp AND X2.key = X.grp
+SELECT K.id, X.grp FROM K JOIN T X0 ON K.grp = X0.key JOIN T AS X1 ON X1.key = K.grp, T AS X2, (SELECT 1 AS one, grp FROM K) X WHERE X.grp = K.grp AND X2.key = X.grp
 SELECT id AS a, v + 1 AS b, -v AS c, v * 2 - 3 AS d, v / 2 AS e, v % 3 AS g, v // 2 AS h FROM S
 SELECT d + 1 AS a, d * 2 AS b, d / 4 AS c, -d AS e, d * d AS g FROM S WHERE id < 8
 SELECT f + 1 AS a, f * 2 AS b, f / 0 AS c, -f AS e FROM S

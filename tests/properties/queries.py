@@ -102,9 +102,11 @@ class Query:
     def direct(self, now: int) -> str | None:
         """The same question about the rows of one moment."""
         found = self.template
+        if not self.plain:
+            return None
         for i, item in enumerate(self.items):
             inner = item.direct(now)
-            if inner is None or not self.plain:
+            if inner is None:
                 return None
             found = found.replace(f"⟨{i}⟩", inner)
         return found.replace("NOW", f"({self.items[0].moment(now)})")
@@ -381,7 +383,7 @@ def difference(draw: st.DrawFn, sources: list[Source]) -> Query:
     """The paper's R(S1) R1 - R(S2) R2 over two streams of the same columns."""
     pairs = [(a, b) for a in sources for b in sources if a.stream and b.stream and a.stream.columns == b.stream.columns and a.stamped]
     a, b = draw(st.sampled_from(pairs))
-    names = list(a.columns)
+    names = [n for n in a.columns if n != "tm"]  # the attributes, without the time
     sub = f"(SELECT {', '.join(names)} FROM ⟨{{}}⟩ EXCEPT ALL SELECT {', '.join(names)} FROM ⟨{{}}⟩)"
     chosen = draw(st.lists(st.sampled_from(names), min_size=1, max_size=3, unique=True))
     listed = ", ".join(f"R1.{n} AS o{i}" for i, n in enumerate(chosen))

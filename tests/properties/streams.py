@@ -20,7 +20,7 @@ from tidemill.runtime.sources.columns import arrow_schema
 
 UNIT = 1_000_000
 PLAIN = (Column("k", "INTEGER"), Column("v", "INTEGER"), Column("x", "DOUBLE"), Column("d", "DECIMAL(8,2)"),
-         Column("s", "VARCHAR"), Column("at", "INTEGER"))
+         Column("s", "VARCHAR"), Column("tm", "INTEGER"))
 KEYED = (*PLAIN[:5], Column("op", "VARCHAR"), PLAIN[5])
 TABLE = (Column("k", "INTEGER"), Column("label", "VARCHAR"), Column("w", "INTEGER"))
 Record = dict[str, Any]
@@ -50,7 +50,7 @@ class Stream:
         glob = folder / self.name / f"*.{self.format}"
         if self.static:
             return f"REGISTER TABLE {self.name} ({columns}) FROM FILES '{glob}';"
-        options = ["timestamp = 'at'"]
+        options = ["timestamp = 'tm'"]
         options += [f"lateness = {self.lateness}"] if self.lateness else []
         options += [f"batch_rows = {self.batch_rows}"] if self.batch_rows else []
         options += ["operation = 'op'"] if any(c.name == "op" for c in self.columns) else []
@@ -74,8 +74,8 @@ class Stream:
         """(rows that count, late rows): late is more than the lateness behind a row that came before."""
         good, late, top = [], [], -math.inf
         for seq, row in enumerate(self.rows):
-            (late if row["at"] < top - self.lateness else good).append({**row, "__seq": seq})
-            top = max(top, row["at"])
+            (late if row["tm"] < top - self.lateness else good).append({**row, "__seq": seq})
+            top = max(top, row["tm"])
         return tuple(good), tuple(late)
 
     def table(self, first: int = 0) -> pa.Table:
@@ -84,7 +84,7 @@ class Stream:
         rows = [r for r in rows if r["__seq"] >= first]
         schema = arrow_schema(self.columns)
         data = {c.name: pa.array([r[c.name] for r in rows], schema.field(c.name).type) for c in self.columns}
-        times = [0 if self.static else r["at"] * UNIT for r in rows]
+        times = [0 if self.static else r["tm"] * UNIT for r in rows]
         return pa.table({**data, "__ts": pa.array(times, pa.int64()), "__seq": pa.array([r["__seq"] for r in rows], pa.int64())})
 
     def recut(self, sizes: tuple[int, ...], batch_rows: int | None) -> Stream:
@@ -175,7 +175,7 @@ def append_only(draw: st.DrawFn, name: str, *, most: int = 14, odd: bool = True,
     """Rows that only come."""
     lateness = draw(st.sampled_from([0, 0, 2, 4]))
     moments = draw(times(draw(st.integers(0, most)), lateness, late=late, start=start))
-    rows = tuple(draw(_values(odd)) | {"at": t} for t in moments)
+    rows = tuple(draw(_values(odd)) | {"tm": t} for t in moments)
     sizes, batch = draw(cuts(len(rows)))
     return Stream(name, PLAIN, rows, (), lateness, draw(formats), sizes, batch)
 
@@ -186,7 +186,7 @@ def keyed(draw: st.DrawFn, name: str, *, most: int = 14, odd: bool = True, late:
     lateness = draw(st.sampled_from([0, 0, 2, 4]))
     moments = draw(times(draw(st.integers(0, most)), lateness, late=late, start=start))
     operations = st.sampled_from(["insert", "update", "update", "upsert", "delete", "DELETE", None])
-    rows = tuple(draw(_values(odd, keys=True)) | {"op": draw(operations), "at": t} for t in moments)
+    rows = tuple(draw(_values(odd, keys=True)) | {"op": draw(operations), "tm": t} for t in moments)
     sizes, batch = draw(cuts(len(rows)))
     key = draw(st.sampled_from([("k",), ("k",), ("k", "s")]))
     return Stream(name, KEYED, rows, key, lateness, draw(formats), sizes, batch)

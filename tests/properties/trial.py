@@ -89,10 +89,10 @@ def span(streams: Iterable[Stream]) -> tuple[list[int], int | None]:
     """(all moments at which something can change, the time at which the clock begins)."""
     moving = [s for s in streams if not s.static]
     rows = [r for s in moving for r in s.punctual()[0]]
-    firsts = [s.punctual()[0][0]["at"] for s in moving if s.punctual()[0]]
+    firsts = [s.punctual()[0][0]["tm"] for s in moving if s.punctual()[0]]
     if not rows:
         return [0], None
-    low, high = min(0, *(r["at"] for r in rows)), max(r["at"] for r in rows)
+    low, high = min(0, *(r["tm"] for r in rows)), max(r["tm"] for r in rows)
     return [t * UNIT for t in range(low, high + 1)], min(firsts) * UNIT
 
 

@@ -228,14 +228,14 @@ class Oracle:
         numbered = f"k{len(self.known)}_{node.fingerprint}"
         # The input only grows, so the i-th copy of a row is first there at the least moment with i copies.
         self.duck.execute(
-            f"CREATE TEMP TABLE {numbered} AS SELECT *, row_number() OVER (ORDER BY __at, {names}) AS k FROM ("
-            f"SELECT {names}, i, min(__at) AS __at FROM (SELECT *, row_number() OVER (PARTITION BY {names}, __at) AS i FROM {histories})"
-            f" GROUP BY {names}, i)"
+            f"CREATE TEMP TABLE {numbered} AS SELECT *, row_number() OVER (ORDER BY __at, {names}) AS __k FROM ("
+            f"SELECT {names}, __i, min(__at) AS __at FROM (SELECT *, row_number() OVER (PARTITION BY {names}, __at) AS __i FROM {histories})"
+            f" GROUP BY {names}, __i)"
         )
         last = f"((SELECT count(*) FROM {numbered} AS c WHERE c.__at <= m.__at) // {node.slide} * {node.slide})"
         return (
-            f"SELECT n.* EXCLUDE (k, i, __at), e.__at FROM {numbered} AS n JOIN (SELECT m.__at, {last} AS last FROM"
-            f" {self._moments(moments)}) AS e ON n.k > e.last - {node.rows} AND n.k <= e.last"
+            f"SELECT n.* EXCLUDE (__k, __i, __at), e.__at FROM {numbered} AS n JOIN (SELECT m.__at, {last} AS __last FROM"
+            f" {self._moments(moments)}) AS e ON n.__k > e.__last - {node.rows} AND n.__k <= e.__last"
         )
 
     def _stamp(self, node: r.Stamp, moments: Moments) -> str:

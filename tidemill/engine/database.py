@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import atexit
 import os
+import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
 from typing import Any
 
 import pyarrow as pa
@@ -15,17 +14,17 @@ from sqlglot import exp
 
 from tidemill.engine.adhoc import answer
 from tidemill.engine.directory import Directory
-from tidemill.engine.results import Created, RunSummary, Subscription
+from tidemill.engine.results import Created, Subscription
+from tidemill.engine.runner import Runner
 from tidemill.engine.status import status_of
 from tidemill.engine.tables import catalog_table, columns_table
 from tidemill.engine.workload import BoundView, Workload
 from tidemill.errors import CatalogProblem, EngineProblem, PlanProblem, TidemillError
 from tidemill.plan.show import Explanation
-from tidemill.runtime.layout import read_json, write_bytes, write_json
+from tidemill.runtime.layout import read_json
 from tidemill.runtime.outlet import Outlet
 from tidemill.runtime.shards import shard_labels
-from tidemill.runtime.sources.spool import Spooler
-from tidemill.runtime.views import ViewStore
+from tidemill.runtime.views import StoredView, ViewStore
 from tidemill.sql.catalog import Catalog, Entry
 from tidemill.sql.lexical_duration import duration_from_text
 from tidemill.sql.parse import parse, parse_one
@@ -45,35 +44,30 @@ from tidemill.sql.statements import (
     Subscribe,
 )
 
-Progress = Callable[[dict[str, Any]], None]
-_PATIENCE = 120.0
 
-
-class Database:
+class Database(Runner):
     """Continuous SQL in one directory. Statements may come while it runs; answers are read at any time."""
 
     def __init__(self, path: str, *, spark: Any = None, shards: int | None = None, clock: str | None = None,
                  trigger: str | None = None, without: tuple[str, ...] = ()) -> None:
         self.directory = Directory(path)
         self.paths = self.directory.paths
-        self._spark, self._trigger = spark, trigger
-        self._query: Any = None
+        super().__init__(spark, trigger)
         self._lock = threading.RLock()
-        self._heard = threading.Condition()
-        self._last: dict[str, Any] = {}
-        self._spoolers: dict[str, Spooler] = {}
+        self._leaving: list[StoredView] = []
         try:
             data = read_json(self.paths.catalog)
             self.catalog = Catalog.from_dict(data) if data else Catalog()
             self._settle(shards, clock)
             self.store = ViewStore(self.paths.views)
             self.workload = Workload(self.catalog, self.catalog.settings["unit_us"], tuple(without))
+            self.store.sweep(v.stored for v in self.workload.views.values())
         except BaseException:
             self.directory.release()
             raise
         self.outlet = Outlet(self.paths.root, self.store)
         self.outlet.listeners.append(self._listen)
-        self._dirty = self.catalog.version == 0
+        self._dirty = self._unpublished()
         self._closed = False
         self._show_views()
         atexit.register(self.close)
@@ -124,61 +118,7 @@ class Database:
         """Sources, lag, frontier, rows/s, state size, late and bad records."""
         return status_of(self.workload, self.store, self._last, self.is_running)
 
-    # ---- running -------------------------------------------------------------------------------
-
-    @property
-    def is_running(self) -> bool:
-        return self._query is not None and bool(self._query.isActive)
-
-    def run(self, progress: Progress | None = None) -> RunSummary:
-        """Take in everything there is, finish, return a summary."""
-        if self.is_running:
-            raise EngineProblem("TM502", "the database is running live", hint="stop() it before run()")
-        began = time.time()
-        self._publish()
-        number = int((read_json(self.paths.control) or {}).get("run", 0)) + 1
-        self._control(mode="finite", run=number)
-        if not self.workload.views:
-            return RunSummary(0, 0, 0.0, 0, 0)
-        seen: list[dict[str, Any]] = []
-        done = threading.Event()
-
-        def follow(summary: dict[str, Any]) -> None:
-            seen.append(summary)
-            if any(s["final"] == number for s in seen) and not summary["content"]:
-                done.set()
-            if progress is not None:
-                progress(_progress(seen, began))
-
-        self.outlet.listeners.append(follow)
-        try:
-            self._begin()
-            self._await(done.is_set)
-        finally:
-            self.outlet.listeners.remove(follow)
-            self._end()
-        return _summary(seen, began)
-
-    def start(self) -> None:
-        """Run live, until stop()."""
-        if self.is_running:
-            return
-        self._publish()
-        self._control(mode="live")
-        self._begin()
-
-    def stop(self) -> None:
-        """Stop running; everything taken in is kept, the next start goes on from here."""
-        self._end()
-
-    @contextmanager
-    def running(self) -> Iterator[Database]:
-        """Live inside the block."""
-        self.start()
-        try:
-            yield self
-        finally:
-            self.stop()
+    # ---- life ----------------------------------------------------------------------------------
 
     def close(self) -> None:
         """Stop and let the directory go; closing twice does no harm."""
@@ -288,7 +228,7 @@ class Database:
         if view is not None:
             with self.outlet.lock:
                 self.outlet.views.pop(view.stored.id, None)
-                self.store.drop(view.stored)
+            self._leaving.append(view.stored)
         spooler = self._spoolers.pop(entry.name.lower(), None)
         if spooler is not None:
             spooler.stop()
@@ -297,7 +237,10 @@ class Database:
 
     def _ad_hoc(self, query: exp.Expression) -> pa.Table:
         folder = os.path.join(self.paths.root, "adhoc", f"{os.getpid()}-{time.time_ns()}")
-        return answer(query, self.workload, self.store, self._last.get("clock"), folder)
+        try:
+            return answer(query, self.workload, self.store, self._last.get("clock"), folder)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
 
     def _explain(self, target: Any) -> Explanation:
         shards = shard_labels(self.catalog.settings.get("shards") or 2)
@@ -334,17 +277,6 @@ class Database:
         finally:
             duck.close()
 
-    # ---- the job -------------------------------------------------------------------------------
-
-    @property
-    def spark(self) -> Any:
-        """The user's session, or one of our own on this machine."""
-        if self._spark is None:
-            from tidemill.runtime.session import local_session
-
-            self._spark = local_session(log=self.paths.log)
-        return self._spark
-
     def _settle(self, shards: int | None, clock: str | None) -> None:
         settings = self.catalog.settings
         if clock is not None:
@@ -357,116 +289,3 @@ class Database:
         if shards is not None and settings.setdefault("shards", shards) != shards:
             raise EngineProblem("TM605", "the number of shards of a database cannot change",
                                 detail=f"it is {settings['shards']}", hint="open it without shards=")
-
-    def _changed(self) -> None:
-        """The set of standing queries is another one: at the next micro-batch, or at the next start."""
-        self._dirty = True
-        self._show_views()
-        if self.is_running:
-            self._publish()
-            version = self.catalog.version
-            self._await(lambda: self._last.get("plan", 0) >= version)
-        else:
-            self._save()
-
-    def _publish(self) -> None:
-        """Write the next plan version and point the planner at it."""
-        if not self._dirty:
-            return
-        shards = self.catalog.settings.setdefault("shards", self._cores())
-        version = self.workload.pending
-        plan = self.workload.physical(version, shard_labels(shards))
-        write_bytes(self.paths.plan(version), plan.to_json().encode())
-        self.catalog.version = version
-        self._save()
-        self._control(plan=version, dropped=self.catalog.settings.get("dropped", []))
-        self._dirty = False
-
-    def _control(self, **values: Any) -> None:
-        known = read_json(self.paths.control) or {"plan": 0, "mode": "finite", "run": 0, "nudge": 0, "dropped": []}
-        write_json(self.paths.control, {**known, **values})
-
-    def _save(self) -> None:
-        write_json(self.paths.catalog, self.catalog.to_dict())
-
-    def _show_views(self) -> None:
-        with self.outlet.lock:
-            self.outlet.views = {v.stored.id: v.stored for v in self.workload.views.values()}
-
-    def _cores(self) -> int:
-        return int(self.spark.sparkContext.defaultParallelism) if self._spark is not None else len(os.sched_getaffinity(0))
-
-    def _begin(self) -> None:
-        from tidemill.runtime import job
-
-        for entry in self.catalog.of("source"):
-            self._listen_on(entry)
-        cores = int(self.spark.sparkContext.defaultParallelism)
-        self._query = job.start(self.spark, self.paths.root, self.outlet, cores=cores,
-                                shards=self.catalog.settings["shards"], interval=self._trigger)
-
-    def _end(self) -> None:
-        query, self._query = self._query, None
-        if query is not None:
-            with suppress(Exception):
-                query.stop()
-            self._write_status()
-
-    def _listen_on(self, entry: Entry) -> None:
-        """Open the port of a source; what arrives is spooled from now on."""
-        if entry.spec is None or entry.spec.kind != "port" or entry.name.lower() in self._spoolers:
-            return
-        spooler = Spooler(entry.spec, self.paths.source(entry.spec.name))
-        spooler.start()
-        self._spoolers[entry.name.lower()] = spooler
-
-    def _listen(self, summary: dict[str, Any]) -> None:
-        now = time.time()
-        summary["batch_seconds"] = now - self._last.get("at", now) if self._last else summary["stage_seconds"]
-        with self._heard:
-            self._last = summary
-            self._heard.notify_all()
-        if now - getattr(self, "_written", 0.0) > 1.0:
-            self._written = now
-            self._write_status()
-
-    def _write_status(self) -> None:
-        with suppress(Exception):
-            write_json(self.paths.status, self.status())
-
-    def _await(self, reached: Callable[[], bool]) -> None:
-        """Wait for the job to reach something; its failure is raised here."""
-        quiet_since, last = time.monotonic(), -1
-        while not reached():
-            query = self._query
-            if query is None or not query.isActive:
-                self._raise(query)
-            with self._heard:
-                self._heard.wait(0.05)
-                batch = self._last.get("batch", -1)
-            if batch != last:
-                quiet_since, last = time.monotonic(), batch
-            if time.monotonic() - quiet_since > _PATIENCE * 10:
-                raise EngineProblem("TM503", "the job makes no progress", hint=f"see {self.paths.log}")
-
-    def _raise(self, query: Any) -> None:
-        error = query.exception() if query is not None else None
-        text = str(error) if error else "the job was stopped"
-        reason = next((line.strip() for line in reversed(text.splitlines()) if "Error" in line or "Problem" in line or line.startswith("TM")), text[:300])
-        raise EngineProblem("TM504", f"the job failed: {reason}", detail=text[:2000], hint=f"the log is {self.paths.log}")
-
-
-def _progress(seen: list[dict[str, Any]], began: float) -> dict[str, Any]:
-    last = seen[-1]
-    total = sum(t["rows"] for s in seen for t in s["tallies"].values())
-    seconds = max(time.time() - began, 1e-6)
-    return {**last, "rows": sum(t["rows"] for t in last["tallies"].values()), "total_rows": total,
-            "rows_per_second": total / seconds}
-
-
-def _summary(seen: list[dict[str, Any]], began: float) -> RunSummary:
-    def total(what: str) -> int:
-        return sum(t[what] for s in seen for t in s["tallies"].values())
-
-    return RunSummary(len(seen), total("rows"), time.time() - began, total("late"), total("bad"))
-

@@ -38,6 +38,8 @@ def source_spec(statement: RegisterSource | RegisterTable, unit_us: int) -> Sour
     if on_error not in ON_ERROR:
         raise SourceProblem("TM407", f'on_error: "{on_error}" is not possible', hint=f"one of {', '.join(ON_ERROR)}")
     origin = _origin(kind, dict(statement.origin))
+    if kind == "port" and "host" in options:
+        origin.setdefault("host", str(options.pop("host")))
     batch_rows = options.pop("batch_rows", None)
     if batch_rows is not None and (not isinstance(batch_rows, int) or batch_rows < 1):
         raise SourceProblem("TM407", "batch_rows must be a positive number")

@@ -23,7 +23,7 @@ def catalog_table(what: str, catalog: Catalog, workload: Workload, store: ViewSt
         finally:
             duck.close()
     if what == "settings":
-        shown = {k: v for k, v in catalog.settings.items() if k not in ("used", "dropped")}
+        shown = {k: v for k, v in catalog.settings.items() if k not in ("used", "dropped", "unpublished")}
         return pa.table({"name": list(shown), "value": [str(v) for v in shown.values()]})
     entries = list(catalog.of(*_KINDS[what]))  # type: ignore[arg-type]
     return pa.table({

@@ -135,7 +135,7 @@ class Workload:
         """Bind, check and optimize."""
         bound = self.bind(query, birth)
         if not options.get("unbounded_state"):
-            check_bounded(bound.node)
+            check_bounded(bound.node, self._streams(bound.needs))
         done = optimize(bound.node, self.without)
         node = done.node
         if output == "rstream":
@@ -143,6 +143,15 @@ class Workload:
             node = r.Rstream(node, bound.rhythm.period, bound.rhythm.points, stamp, _stamp_type(bound))
         trace = tuple((rule, f"{type(a).__name__} → {type(b).__name__}") for rule, a, b in done.trace)
         return bound, node, trace
+
+    def _streams(self, needs: frozenset[str]) -> dict[str, str]:
+        """For each source the stream over it that a query reads, or else the oldest one."""
+        found: dict[str, str] = {}
+        for entry in sorted(self.catalog.of("stream"), key=lambda e: e.name not in needs):
+            spec = self.catalog.find(entry.needs[0], "source").spec
+            if spec is not None:
+                found.setdefault(spec.name, entry.name)
+        return found
 
     def _install(self, entry: Entry, query: exp.Expression) -> BoundView:
         view = self._bound(entry, query)

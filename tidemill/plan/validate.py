@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from tidemill.errors import PlanProblem
 from tidemill.plan import relations as r
 from tidemill.plan.node import walk
 from tidemill.plan.relations import Relation
 
 
-def check_bounded(root: Relation) -> None:
+def check_bounded(root: Relation, streams: Mapping[str, str]) -> None:
     """Raise when a join would have to remember every row of an input that never stops growing.
 
-    Difference, distinct, grouping and keyed streams are allowed: their state follows the keys.
+    Difference, distinct, grouping and keyed streams are allowed: their state follows the keys. `streams` maps
+    each source to the stream by which users know it.
     """
     for node in walk(root):
         if isinstance(node, r.Join):
-            _check_join(node)
+            _check_join(node, streams)
 
 
 def grows(node: Relation) -> bool:
@@ -33,14 +36,14 @@ def grows(node: Relation) -> bool:
     return any(grows(c) for c in node.children if isinstance(c, Relation))
 
 
-def _check_join(node: r.Join) -> None:
+def _check_join(node: r.Join, streams: Mapping[str, str]) -> None:
     for side, other, kept in ((node.left, node.right, node.keep_left_us), (node.right, node.left, node.keep_right_us)):
         if kept is None and grows(side) and not _static(other):
-            left, right = _names(node.left), _names(node.right)
+            left, right = _names(node.left, streams), _names(node.right, streams)
             raise PlanProblem(
                 "TM204", f"join of {left} and {right} would keep state for ever",
-                detail=f"{_names(side)} has neither a window nor a key, so every row may still find a partner",
-                hint=f"add a window, for example  {_first(side)} [WINDOW 10 MINUTES],  or say WITH (unbounded_state = true)",
+                detail=f"{_names(side, streams)} has neither a window nor a key, so every row may still find a partner",
+                hint=f"add a window, for example  {_first(side, streams)} [WINDOW 10 MINUTES],  or say WITH (unbounded_state = true)",
             )
 
 
@@ -49,10 +52,10 @@ def _static(node: Relation) -> bool:
     return bool(scans) and all(isinstance(n, r.Scan) and n.static for n in scans)
 
 
-def _first(node: Relation) -> str:
-    return next((n.source.split("#")[0] for n in walk(node) if isinstance(n, r.Scan)), "clockStr")
+def _first(node: Relation, streams: Mapping[str, str]) -> str:
+    return next((streams.get(n.source, n.source) for n in walk(node) if isinstance(n, r.Scan) and not n.static), "clockStr")
 
 
-def _names(node: Relation) -> str:
-    found = dict.fromkeys(n.source.split("#")[0] for n in walk(node) if isinstance(n, r.Scan))
+def _names(node: Relation, streams: Mapping[str, str]) -> str:
+    found = dict.fromkeys(streams.get(n.source, n.source) for n in walk(node) if isinstance(n, r.Scan) and not n.static)
     return " and ".join(f'stream "{n}"' for n in found) or "clockStr"

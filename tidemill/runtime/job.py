@@ -57,7 +57,7 @@ def start(spark: SparkSession, root: str, outlet: Outlet, *, cores: int, shards:
         outlet.apply(batch_id, [(r[0], r[1], bytes(r[2])) for r in rows])
 
     writer = stage.writeStream.outputMode("append").option("checkpointLocation", paths.checkpoint)
-    writer = writer.queryName("tidemill").foreachBatch(take)
+    writer = writer.queryName(f"tidemill {paths.root}").foreachBatch(take)
     if interval:
         writer = writer.trigger(processingTime=interval)
     with _settings(spark, shards):
@@ -75,7 +75,7 @@ class _settings:
                 "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
             "spark.sql.adaptive.enabled": "false",
             "spark.sql.streaming.noDataProgressEventInterval": "1000",
-            "spark.sql.streaming.pollingDelay": "20ms",
+            "spark.sql.streaming.pollingDelay": "50ms",
         }
         self.before: dict[str, str | None] = {}
 

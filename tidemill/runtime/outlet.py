@@ -92,8 +92,9 @@ class Outlet:
 
     def close(self) -> None:
         """Let go of the view store; Spark's callback server may keep this object until the process ends."""
-        self.duck.close()
-        del self.duck
+        with self.lock:
+            self.duck.close()
+            del self.duck
 
     def subscribe(self, view: StoredView) -> tuple[pa.Table, queue.Queue[pa.Table]]:
         """The current contents as insertions, and a queue of every later change batch."""

@@ -6,6 +6,7 @@ in the same transaction as the rows, so a batch that Spark replays changes nothi
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
@@ -95,6 +96,13 @@ class ViewStore:
         for table in (_contents(view), _recent(view), _changes(view)):
             duck.execute(f"DROP TABLE IF EXISTS {table}")
 
+    def sweep(self, views: Iterable[StoredView]) -> None:
+        """Drop the tables of all other views: a crash came between the catalog and the tables."""
+        duck, known = self.cursor(), {v.id for v in views}
+        for (name,) in duck.sql("SELECT table_name FROM duckdb_tables() WHERE table_name LIKE '% %'").fetchall():
+            if name.partition(" ")[2] not in known:
+                duck.execute(f"DROP TABLE {quoted(name)}")
+
     def relation_sql(self, view: StoredView) -> str:
         """A SELECT of the view's current rows, one for each copy."""
         names = name_list(view.names)
@@ -141,16 +149,20 @@ def tagged(view: StoredView, net: pa.Table, duck: duckdb.DuckDBPyConnection) -> 
             f" ORDER BY __time, \"TAG\" DESC, {names}"
         )
         return _select(duck, sql, net)
+    # A key of NULLs may stand for two rows (both sides of a full join): the first leaves for the first that comes.
+    group = ", ".join(["__time", *(quoted(k) for k in view.keys)])
+    number = f"row_number() OVER (PARTITION BY {group} ORDER BY {names}) AS __i"
     sql = f"""
-        WITH rows AS ({single}),
-          came AS (SELECT *, {row} AS __row FROM rows WHERE __diff > 0),
-          went AS (SELECT *, {row} AS __row FROM rows WHERE __diff < 0)
+        WITH rows AS (SELECT * FROM ({single}) CROSS JOIN LATERAL (SELECT unnest(range(abs(__diff)))) AS copies),
+          came AS (SELECT *, {row} AS __row, {number} FROM rows WHERE __diff > 0),
+          went AS (SELECT *, {row} AS __row, {number} FROM rows WHERE __diff < 0)
         SELECT coalesce(came.__time, went.__time) AS __time,
           CASE WHEN came.__row IS NULL THEN '-' WHEN went.__row IS NULL THEN '+' ELSE 'u' END AS "TAG",
           {', '.join(f'CASE WHEN came.__row IS NULL THEN went.{quoted(n)} ELSE came.{quoted(n)} END AS {quoted(n)}'
                      for n in view.names)},
           CASE WHEN came.__row IS NOT NULL THEN went.__row END AS "OLD"
-        FROM came FULL JOIN went ON came.__time = went.__time AND {same_row(view.keys, 'came', 'went')}
+        FROM came FULL JOIN went ON came.__time = went.__time AND came.__i = went.__i
+          AND {same_row(view.keys, 'came', 'went')}
         ORDER BY 1, 2 DESC, {', '.join(str(3 + i) for i in range(len(view.names)))}"""
     return _select(duck, sql, net)
 

@@ -94,7 +94,10 @@ def show(console: Console, db: Database, picture: Picture, subscription: object,
          plain: bool) -> None:
     """Refresh the picture until the time is over or the job ends."""
     began = time.monotonic()
-    left = lambda: db.is_running and (seconds is None or time.monotonic() - began < seconds)  # noqa: E731
+
+    def left() -> bool:
+        return db.is_running and (seconds is None or time.monotonic() - began < seconds)
+
     if plain:
         while left():
             print_plain(console, picture)
@@ -103,11 +106,11 @@ def show(console: Console, db: Database, picture: Picture, subscription: object,
         print_plain(console, picture)
         return
     footer = f"{SCRIPT} · ctrl-C ends the demo"
-    with Live(screen(picture, footer), console=console, auto_refresh=False, vertical_overflow="crop") as live:
+    with Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:
         while left():
+            live.update(screen(picture, footer, console.width), refresh=True)
             time.sleep(FRAME)
             picture.refresh(db, subscription)
-            live.update(screen(picture, footer), refresh=True)
 
 
 @contextmanager

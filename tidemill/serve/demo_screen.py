@@ -19,7 +19,7 @@ from tidemill.serve.status import clock_text
 if TYPE_CHECKING:
     from tidemill.engine import Database
 
-BAR = 24
+LONGEST_BAR = 24
 HOT_SHOWN = 5
 CHANGES_SHOWN = 8
 STREAM = "ParkLot"
@@ -54,19 +54,20 @@ class Picture:
         return any(self.answers.get(name) for name in ("lot", "hot"))
 
 
-def screen(picture: Picture, footer: str) -> Group:
-    """All panels."""
+def screen(picture: Picture, footer: str, width: int = 100) -> Group:
+    """All panels; bars are as long as a terminal of that width has room for."""
     upper = Table.grid(expand=True)
     upper.add_column(ratio=1)
     upper.add_column(ratio=1)
-    upper.add_row(_panel("Parking lot by type, every 2 s", lot_bars(picture)),
+    bar = max(4, min(LONGEST_BAR, width // 2 - 27))
+    upper.add_row(_panel("Parking lot by type, every 2 s", lot_bars(picture, bar)),
                   _panel("Hot rooms, every 2 s", hot_rooms(picture)))
     changes = Group(*picture.changes) if picture.changes else Text("…", style="dim")
     title = f"Changes of {STREAM} ({count(picture.total_changes)} so far)"
     return Group(upper, _panel(title, changes), engine_text(picture.status), Text(footer, style="dim"))
 
 
-def lot_bars(picture: Picture) -> RenderableType:
+def lot_bars(picture: Picture, longest: int) -> RenderableType:
     """A bar for each type of vehicle; beside it the count when the last police car came in."""
     lot, police = picture.answers.get("lot", []), dict(picture.answers.get("police", []))
     if not lot:
@@ -75,7 +76,7 @@ def lot_bars(picture: Picture) -> RenderableType:
     table = grid(None, "type", ">now", "", ">police")
     table.box, table.header_style = None, "dim"
     for kind, vehicles in lot:
-        bar = "█" * max(1, round(BAR * vehicles / most))
+        bar = "█" * max(1, round(longest * vehicles / most))
         table.add_row(clean(str(kind)), count(vehicles), Text(bar, style="cyan"), count(police.get(kind, 0)))
     recent = picture.answers.get("recent") or [(0,)]
     total = sum(vehicles for _, vehicles in lot)
@@ -102,9 +103,10 @@ def engine_text(status: dict[str, Any]) -> Text:
     seconds = batch.get("batch_seconds")
     took = f" ({seconds:.2f} s)" if isinstance(seconds, (int, float)) else ""
     return Text(
-        f"engine  {count(float(rate))} rows/s · clock {clock_text(status.get('clock'))}"
+        f"engine  {count(float(rate))} rows/s · clock {clock_text(status.get('clock'))[:19]}"
         f" · micro-batch {status.get('batch')}{took}"
-        f" · state {count(state.get('rows') or 0)} rows, {size(state.get('bytes') or 0)}", style="bold",
+        f" · state {count(state.get('rows') or 0)} rows, {size(state.get('bytes') or 0)}",
+        style="bold", no_wrap=True, overflow="ellipsis",
     )
 
 

@@ -13,10 +13,6 @@ from tidemill.plan.relations import quoted, sync_ceiling
 from tidemill.runtime.operators.base import name_list
 
 
-def _visible(op: Op) -> str:
-    return name_list([c.name for c in op.schema])
-
-
 def _filter(op: Op, source: str) -> str:
     return f"SELECT * FROM {source} WHERE {op.params['predicate']}"
 
@@ -38,9 +34,10 @@ def _temporal(op: Op, source: str) -> str:
     inside = f"{lower} IS NOT NULL" if lower else "TRUE"
     if upper is None:
         return f"SELECT * REPLACE ({enter} AS __time) FROM {source} WHERE {inside}"
+    # A reader may feed fewer columns than the schema lists: whatever comes in goes out.
     return (
-        f"SELECT {_visible(op)}, CASE WHEN __out THEN __leave ELSE __enter END AS __time,"
-        f" CASE WHEN __out THEN -__diff ELSE __diff END AS __diff"
+        f"SELECT * EXCLUDE (__enter, __leave, __out) REPLACE (CASE WHEN __out THEN __leave ELSE __enter END AS __time,"
+        f" CASE WHEN __out THEN -__diff ELSE __diff END AS __diff)"
         f" FROM (SELECT *, {enter} AS __enter, {upper} AS __leave FROM {source} WHERE {inside})"
         f" CROSS JOIN (VALUES (FALSE), (TRUE)) AS __e(__out) WHERE __leave > __enter"
     )

@@ -70,7 +70,7 @@ def refuse(spec: SourceSpec, reason: str, where: str) -> SourceProblem:
     """The error of a source with on_error='fail'."""
     return SourceProblem("TM400", f'source "{spec.name}" has a record that cannot be read',
                          detail=f"{where}: {reason}",
-                         hint="ON ERROR DEAD_LETTER keeps such records in a table and goes on")
+                         hint="WITH (on_error = 'dead_letter') keeps such records in a table and goes on")
 
 
 def gather(chunks: Iterable[Chunk], limit: int = CHUNK_ROWS) -> Iterator[Chunk]:

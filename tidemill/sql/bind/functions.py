@@ -21,6 +21,7 @@ strftime strptime try_strptime age to_days to_hours to_minutes to_seconds to_mil
 time_to_str str_to_time ts_or_ds_to_date timestamp_trunc day_of_week day_of_month day_of_year week_of_year
 str_position starts_with string_to_array anonymous unix_to_time time_to_unix str_to_date safe_divide int_div
 array_contains list_contains json_extract json_extract_string json_extract_scalar is_nan is_inf
+pad split sha2 date_from_parts time_from_parts timestamp_from_parts
 """.split())
 
 AGGREGATES: dict[type[exp.Expression], str] = {
@@ -34,7 +35,7 @@ AGGREGATE_NAMES = {"stddev": "stddev_samp", "mean": "avg", "var_samp": "var_samp
 _OPERATORS = (
     exp.Binary, exp.Unary, exp.Between, exp.In, exp.Case, exp.If, exp.Cast, exp.TryCast, exp.Literal, exp.Column,
     exp.Identifier, exp.Paren, exp.Null, exp.Boolean, exp.DataType, exp.DataTypeParam, exp.Interval, exp.Var,
-    exp.Tuple, exp.Distinct, exp.Star, exp.Alias, exp.Dot, exp.Bracket, exp.Extract, Now,
+    exp.Tuple, exp.Distinct, exp.Star, exp.Alias, exp.Dot, exp.Bracket, exp.Extract, exp.JSONPath, exp.JSONPathPart, Now,
 )
 
 

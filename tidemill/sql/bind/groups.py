@@ -91,7 +91,8 @@ class _Groups:
         if isinstance(expression, exp.Literal) and not expression.is_string:
             index = int(expression.name) - 1
             if not 0 <= index < len(items):
-                raise problem(f"GROUP BY {expression.name}: there are {len(items)} columns", self.select)
+                raise problem(f"GROUP BY {expression.name}: there are {len(items)} columns", self.select,
+                              hint="count from 1, or name the column")
             found = items[index]
             return found.this if isinstance(found, exp.Alias) else found
         if isinstance(expression, exp.Column) and not expression.table and not self._known(expression.name):
@@ -210,7 +211,8 @@ class _Groups:
                               hint="add it to GROUP BY, or use MIN(…) or MAX(…)") from None
             raise
         if predicate and bound.type != "BOOLEAN":
-            raise problem(f"HAVING must be true or false, this is {bound.type}", node, code="TM203")
+            raise problem(f"HAVING must be true or false, this is {bound.type}", node, code="TM203",
+                          hint="compare it with something")
         return bound
 
 

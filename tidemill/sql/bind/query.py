@@ -99,7 +99,7 @@ class Binder:
                           hint="files are read through REGISTER SOURCE … FROM FILES")
         for clause in ("pivots", "sample"):
             if node.args.get(clause):
-                raise problem(f"{clause} in FROM is not possible", node, code="TM202")
+                raise problem(f"{clause} in FROM is not possible", node, code="TM202", hint="leave it out")
         window = node.args.get("window")
         if window is not None:
             item = apply_window(item, window, self.unit_us)
@@ -231,7 +231,8 @@ class Binder:
             scope.node = r.Filter(scope.node, predicate)
         for clause in ("windows", "qualify", "laterals", "connect", "match", "distribute", "cluster", "sort"):
             if select.args.get(clause):
-                raise problem(f"{clause} is not possible in a standing query", select, code="TM202")
+                raise problem(f"{clause} is not possible in a standing query", select, code="TM202",
+                              hint="use it when you read the answer, with an ad hoc SELECT")
         rhythm = merge_rhythms(scope.inputs)
         if is_grouped(select):
             grouped = bind_groups(select, scope)
@@ -276,7 +277,7 @@ class Binder:
     def _aligned(self, left: BoundQuery, right: BoundQuery, node: exp.Expression) -> tuple[Relation, Relation]:
         """Both sides with the names of the left and the common types."""
         if len(left.schema) != len(right.schema):
-            raise problem(f"the two sides have {len(left.schema)} and {len(right.schema)} columns", node, code="TM204",
+            raise problem(f"the two sides have {len(left.schema)} and {len(right.schema)} columns", node, code="TM218",
                           hint="select the same number of columns on both sides")
         pairs = list(zip(left.schema, right.schema, strict=True))
         common = [
@@ -358,7 +359,7 @@ def _using(clause: exp.Join, scope: Scope, side: Input) -> list[exp.Expression]:
     for name in clause.args.get("using") or []:
         owner = next((i for i in scope.inputs if i.field(name.name)), None)
         if owner is None:
-            raise problem(f'there is no column "{name.name}" on the left of USING', clause)
+            raise problem(f'there is no column "{name.name}" on the left of USING', clause, hint="write ON a = b")
         conditions.append(exp.EQ(this=exp.column(name.name, owner.alias), expression=exp.column(name.name, side.alias)))
     return conditions
 

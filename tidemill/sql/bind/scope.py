@@ -84,7 +84,9 @@ class Scope:
         name, table = column.name, column.table
         inputs = [i for i in self.inputs if not table or i.alias.lower() == table.lower()]
         if not inputs:
-            raise problem(f'there is no input named "{table}" in FROM', column, hint=self._hint(table, [i.alias for i in self.inputs]))
+            known = [i.alias for i in self.inputs]
+            raise problem(f'there is no input named "{table}" in FROM', column,
+                          hint=_near(table, known) or f"the inputs here are {', '.join(known)}")
         found = [f for i in inputs if (f := i.field(name))]
         if len(found) > 1:
             owners = ", ".join(i.alias for i in inputs if i.field(name))
@@ -101,10 +103,12 @@ class Scope:
         raise problem(f'there is no column "{name}"', column, hint=self._hint(name, names))
 
     def _hint(self, name: str, known: list[str]) -> str:
-        near = difflib.get_close_matches(name.lower(), [k.lower() for k in known], 1)
-        if near:
-            return f"did you mean {next(k for k in known if k.lower() == near[0])}?"
-        return f"text is written in single quotes: '{name}'; columns here: {', '.join(known[:12])}"
+        return _near(name, known) or f"text is written in single quotes: '{name}'; columns here: {', '.join(known[:12])}"
+
+
+def _near(name: str, known: list[str]) -> str | None:
+    near = difflib.get_close_matches(name.lower(), [k.lower() for k in known], 1)
+    return f"did you mean {next(k for k in known if k.lower() == near[0])}?" if near else None
 
 
 def merge_domains(domains: object) -> Domain:
