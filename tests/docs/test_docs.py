@@ -7,7 +7,7 @@ The word behind ``` says what a block is; the words behind that are for this tes
     sql then                goes on in the database of the block before
     sql refused TM204       every statement is refused with this code
     sql fragment            a piece of syntax, not executed (python fragment as well)
-    csv data/rooms.csv      a file that the blocks read
+    csv data/rooms.csv      a file that the blocks read; with `later` it appears where it stands
     text                    what the last question of the block before answers
     text changes Hot        the changes of a view, in the notation Tag<attributes>TS
     python                  executed with tidemill.open; `python then` keeps the names of the block before
@@ -60,15 +60,17 @@ def examples(page: str) -> list[list[Block]]:
     """Blocks that belong together: one that begins something, and what follows from it."""
     groups: list[list[Block]] = []
     for block in blocks(page):
-        if block.kind not in ("sql", "python", "text") or {"fragment", "setup"} & set(block.words):
-            continue
-        if block.kind == "text" and not (groups and (block.words[:1] == ("changes",) or not block.words)):
-            continue
-        if block.kind == "text" or block.words[:1] == ("then",):
+        if "later" in block.words or block.kind == "text" or block.words[:1] == ("then",):
             groups[-1].append(block)
-        else:
+        elif block.kind in ("sql", "python") and not {"fragment", "setup"} & set(block.words):
             groups.append([block])
     return groups
+
+
+def write_file(block: Block) -> None:
+    path = Path(block.words[0])
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(block.text, encoding="utf-8")
 
 
 class LiveDatabase(LocalDatabase):
@@ -107,10 +109,8 @@ def place(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for page in PAGES:
         for block in blocks(page):
-            if block.kind in ("csv", "json") and block.words:
-                path = tmp_path / block.words[0]
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text(block.text, encoding="utf-8")
+            if block.kind in ("csv", "json") and "later" not in block.words:
+                write_file(block)
     opened: list[LocalDatabase] = []
 
     def open_(path: str, **options: Any) -> LocalDatabase:
@@ -185,6 +185,9 @@ def test_examples_do_what_they_say(group, place):
     db, result, names = None, None, {}
     for block in group:
         here = f"{block.page}:{block.line}"
+        if block.kind in ("csv", "json"):
+            write_file(block)
+            continue
         if block.kind == "python":
             exec(compile(block.text, here, "exec"), names)
             continue

@@ -91,15 +91,14 @@ def batch(folder: Path) -> duckdb.DuckDBPyConnection:
 
 
 def rows(table: pa.Table) -> list[tuple[Any, ...]]:
-    """Rows in a fixed order; NaN equals NaN, 0.0 is told from -0.0."""
-    return sorted((tuple(_plain(v) for v in row.values()) for row in table.to_pylist()), key=repr)
+    """Rows in a fixed order; NaN equals NaN, and -0.0 is 0.0 as it is in SQL."""
+    columns = [[_plain(v) for v in column.to_pylist()] for column in table.columns]
+    return sorted(zip(*columns, strict=True), key=repr)
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, float):
         if math.isnan(value):
             return "NaN"
-        if value == 0:
-            return "-0.0" if math.copysign(1, value) < 0 else "0.0"
-        return float(f"{value:.9e}")
+        return value + 0.0 if value == 0 else float(f"{value:.9e}")
     return value

@@ -47,8 +47,10 @@ SELECT coalesce(v, 0) AS a, nullif(v, 5) AS b, ifnull(grp, '-') AS c, if(b, 1, 0
 SELECT year(moment) AS a, month(moment) AS b, day(moment) AS c, hour(moment) AS e, date_trunc('day', moment) AS g, extract(minute FROM moment) AS h FROM S
 SELECT date_diff('hour', TIMESTAMP '2024-01-01', moment) AS a, dayname(day) AS b, epoch_us(moment) AS c, date_part('week', day) AS e FROM S
 SELECT moment + INTERVAL '1' HOUR AS a, day + INTERVAL 1 DAY AS b, moment - INTERVAL '90 minutes' AS c FROM S
+SELECT string_split('a-b', '-') AS a, md5(grp) AS b, sha256(grp) AS c, json_extract_string('{"x": 1}', '$.x') AS e FROM S
+SELECT grp::BLOB AS raw FROM S WHERE id < 8
 SELECT strftime(moment, '%Y/%m') AS a, make_date(2024, 1, id) AS b FROM S
-SELECT NULL AS nothing, 1 AS one, 'x' AS text, TRUE AS yes, 1.5 AS dec, 1e3 AS float FROM S
+SELECT 1 AS one, 'x' AS text, TRUE AS yes, 1.5 AS dec, 1e3 AS float FROM S
 SELECT count(*) AS n FROM S
 SELECT count(v) AS n, sum(v) AS s, avg(v) AS a, min(v) AS lo, max(v) AS hi FROM S
 SELECT grp, count(*) AS n, count(v) AS m, sum(v) AS s, avg(v) AS a, min(v) AS lo, max(v) AS hi FROM S GROUP BY grp
@@ -67,8 +69,6 @@ SELECT min(grp) AS a, max(grp) AS b, min(day) AS c, max(moment) AS e, min(b) AS 
 SELECT grp, count(*) AS n FROM S GROUP BY grp HAVING count(*) > 1
 SELECT grp FROM S GROUP BY grp HAVING sum(v) > 5 AND grp IS NOT NULL
 SELECT count(*) AS n FROM S HAVING count(*) > 100
-SELECT count(*) AS n FROM S WHERE id > 100
-SELECT sum(v) AS n, max(v) AS m FROM S WHERE id > 100
 SELECT v % 2 AS odd, count(*) AS n FROM S GROUP BY v % 2
 SELECT v % 2 AS odd, count(*) AS n FROM S GROUP BY odd
 SELECT v % 2 AS odd, count(*) AS n FROM S GROUP BY 1
@@ -111,6 +111,13 @@ SELECT A.grp, B.grp AS other FROM K A JOIN K B ON A.v = B.v
 SELECT A.grp, B.grp AS other FROM K A, K B WHERE A.v < B.v
 SELECT key, X.label, Y.n FROM L X JOIN L Y USING (key)
 SELECT X.label, T.label AS other FROM L X LEFT JOIN T USING (key)
+SELECT * FROM L X JOIN L Y USING (key)
+SELECT * FROM L X FULL JOIN T USING (key)
+SELECT key, X.n, T.n AS m FROM L X RIGHT JOIN T USING (key)
+SELECT key, count(*) AS n FROM L X FULL JOIN T USING (key) WHERE key <> 'a' GROUP BY key
+SELECT X.*, Y.label FROM L X JOIN L Y USING (key, label) JOIN T USING (key)
+SELECT A.grp, T.label FROM K A JOIN L B ON A.grp = B.key FULL JOIN T ON T.key = A.grp WHERE A.v > B.n
+SELECT A.grp, T.label FROM K A LEFT JOIN L B ON A.grp = B.key JOIN T ON T.key = A.grp WHERE B.n IS NULL OR B.n > 1
 SELECT K.grp, sum(T.n) AS s FROM K JOIN T ON K.grp = T.key GROUP BY K.grp
 SELECT x.g, x.n FROM (SELECT grp AS g, count(*) AS n FROM S GROUP BY grp) x WHERE x.n > 1
 SELECT n, count(*) AS groups FROM (SELECT grp, count(*) AS n FROM S GROUP BY grp) GROUP BY n

@@ -414,10 +414,9 @@ def views(draw: st.DrawFn, streams: list[Stream], *, odd: bool, most: int = 5, p
     known = known or []
     sources = [stream_source(s) for s in streams] + [v.as_source() for v in known if v.output != "RSTREAM" or v.query.columns]
     points = [v.name for v in known if v.name.startswith("sync")]
+    clocks = [] if known else draw(point_views(streams))
+    points += [v.name for v in clocks]
     found: list[View] = []
-    if not known:
-        found = draw(point_views(streams))
-        points = [v.name for v in found]
     for i in range(draw(st.integers(1, most))):
         deep = [s for s in sources if s.query is not None]
         pool = deep if deep and draw(st.booleans()) else sources
@@ -429,7 +428,9 @@ def views(draw: st.DrawFn, streams: list[Stream], *, odd: bool, most: int = 5, p
         view = View(f"{prefix}{i}", output, query)
         found.append(view)
         sources.append(view.as_source())
-    return found
+    text = " ".join(v.query.text for v in found)
+    used = [v for v in clocks if f"SYNC ON {v.name}" in text or (v.name == "syncEvent" and "SYNC ON syncBoth" in text)]
+    return [*used, *found]
 
 
 @st.composite

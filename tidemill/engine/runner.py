@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
+
+from py4j.protocol import Py4JError
 
 from tidemill.engine.results import RunSummary
 from tidemill.engine.workload import Workload
@@ -47,7 +50,18 @@ class Runner:
 
     @property
     def is_running(self) -> bool:
-        return self._query is not None and bool(self._query.isActive)
+        """True while the job is up; a JVM that is gone runs nothing."""
+        try:
+            return self._query is not None and bool(self._query.isActive)
+        except (OSError, Py4JError):
+            return False
+
+    @property
+    def failure(self) -> EngineProblem | None:
+        """Why the job that was started is not running any more; None while it runs or after a stop."""
+        if self._query is None or self.is_running:
+            return None
+        return self._problem(self._query)
 
     def run(self, progress: Progress | None = None) -> RunSummary:
         """Take in everything there is, finish, return a summary."""
@@ -201,8 +215,8 @@ class Runner:
         quiet_since, last = time.monotonic(), -1
         while not reached():
             query = self._query
-            if query is None or not query.isActive:
-                self._raise(query)
+            if not self.is_running:
+                raise self._problem(query)
             with self._heard:
                 self._heard.wait(0.05)
                 batch = self._last.get("batch", -1)
@@ -211,11 +225,17 @@ class Runner:
             if time.monotonic() - quiet_since > _PATIENCE:
                 raise EngineProblem("TM503", "the job makes no progress", hint=f"see {self.paths.log}")
 
-    def _raise(self, query: Any) -> None:
-        error = query.exception() if query is not None else None
-        text = str(error) if error else "the job was stopped"
-        reason = next((line.strip() for line in reversed(text.splitlines()) if "Error" in line or "Problem" in line or line.startswith("TM")), text[:300])
-        raise EngineProblem("TM504", f"the job failed: {reason}", detail=text[:2000], hint=f"the log is {self.paths.log}")
+    def _problem(self, query: Any) -> EngineProblem:
+        try:
+            error = query.exception() if query is not None else None
+        except (OSError, Py4JError):
+            return EngineProblem("TM505", "the JVM is gone", hint=f"start again; the log is {self.paths.log}")
+        if error is None:
+            return EngineProblem("TM506", "the job was stopped", hint="start() or run() goes on from here")
+        text = str(error)
+        telling = [x.strip() for x in text.splitlines() if re.match(r"\s*(\S*(Error|Problem|Exception)\b|TM\d{3} )", x)]
+        reason = telling[-1] if telling else text[:300]
+        return EngineProblem("TM504", f"the job failed: {reason}", detail=text[:2000], hint=f"the log is {self.paths.log}")
 
 
 def _progress(seen: list[dict[str, Any]], began: float) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from typing import Any
 
@@ -59,9 +60,25 @@ def _origin(kind: str, origin: dict[str, Any]) -> dict[str, Any]:
         origin["glob"] = os.path.abspath(str(origin["glob"]))
     if kind == "generate":
         origin["began"] = now
-        if str(origin.get("start", "")).lower() == "now":
-            origin["start"] = now
+        if "start" in origin:
+            origin["start"] = _start(origin["start"], now)
     return origin
+
+
+def _start(value: Any, now: int) -> int:
+    """Event time of the first generated row: microseconds, 'now', or 'now + 30 seconds'."""
+    if not isinstance(value, str):
+        return int(value)
+    found = re.fullmatch(r"\s*now\s*(?:([+-])\s*(.+))?", value, re.IGNORECASE)
+    if found is None:
+        raise SourceProblem("TM407", f'start: "{value}" is not a time', hint="start = 'now', 'now + 30 seconds' or microseconds")
+    if not found[1]:
+        return now
+    try:
+        length = duration_from_text(found[2]).us or 0
+    except ValueError as error:
+        raise SourceProblem("TM407", f"start: {error}", hint="for example start = 'now + 30 seconds'") from None
+    return now + length if found[1] == "+" else now - length
 
 
 def _format(kind: str, given: Any, origin: dict[str, Any]) -> str | None:

@@ -14,6 +14,9 @@ from tidemill.runtime.layout import Paths, read_json
 from tidemill.runtime.views import ViewStore
 
 
+_LONG_AGO = 946_684_800_000_000  # the year 2000: smaller event times count something else than wall time
+
+
 def plain_time(us: int | None) -> str | None:
     """A frontier for people: ISO time, None before the first row, 'end' when nothing can come any more."""
     if us is None or us <= BEGINNING:
@@ -40,7 +43,7 @@ def status_of(workload: Workload, store: ViewStore, last: dict[str, Any], runnin
         known = top is not None and top > BEGINNING
         sources.append({
             "name": entry.name, "kind": entry.spec.kind, **total, "frontier": plain_time(floor),
-            "lag_seconds": (time.time() - top / 1e6) if known and entry.spec.kind != "files" else None,
+            "lag_seconds": (time.time() - top / 1e6) if known and top > _LONG_AGO and entry.spec.kind != "files" else None,
             "rows_per_second": round(tally.get("rows", 0) / last["batch_seconds"], 1) if last.get("batch_seconds") else 0.0,
             "idle": bool(last) and not tally.get("rows"),
         })

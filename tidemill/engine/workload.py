@@ -98,7 +98,9 @@ class Workload:
 
     def create_query(self, statement: Select) -> BoundView:
         """A standing SELECT STREAMED or SELECT RSTREAM; the engine names it."""
-        name = self.catalog.next_id("query_")
+        number = int(self.catalog.settings.get("queries", 0)) + 1
+        self.catalog.settings["queries"] = number
+        name = f"query_{number}"
         entry = Entry("query", name, statement.text, birth=self.pending, id=self.catalog.next_id("v"),
                       output=str(statement.output), options=dict(statement.options))
         return self._install(entry, statement.query)

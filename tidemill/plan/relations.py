@@ -16,7 +16,7 @@ from tidemill.plan.sources import Column, Schema
 
 TS = "__ts"
 SEQ = "__seq"
-STATIC_TIME = 0
+STATIC_TIME = -62_135_596_800_000_000  # rows of a table were always there: since the year 1
 
 SetKind = Literal["distinct", "except_all", "except", "intersect_all", "intersect", "anti"]
 

@@ -43,7 +43,8 @@ def _check_join(node: r.Join, streams: Mapping[str, str]) -> None:
             raise PlanProblem(
                 "TM204", f"join of {left} and {right} would keep state for ever",
                 detail=f"{_names(side, streams)} has neither a window nor a key, so every row may still find a partner",
-                hint=f"add a window, for example  {_first(side, streams)} [WINDOW 10 MINUTES],  or say WITH (unbounded_state = true)",
+                hint=f"add a window, for example  {_first(side, streams)} [WINDOW 10 MINUTES],"
+                     "  or say WITH (unbounded_state = true)",
             )
 
 
@@ -53,9 +54,13 @@ def _static(node: Relation) -> bool:
 
 
 def _first(node: Relation, streams: Mapping[str, str]) -> str:
-    return next((streams.get(n.source, n.source) for n in walk(node) if isinstance(n, r.Scan) and not n.static), "clockStr")
+    return next(iter(_sources(node, streams)), "clockStr")
 
 
 def _names(node: Relation, streams: Mapping[str, str]) -> str:
-    found = dict.fromkeys(streams.get(n.source, n.source) for n in walk(node) if isinstance(n, r.Scan) and not n.static)
-    return " and ".join(f'stream "{n}"' for n in found) or "clockStr"
+    return " and ".join(f'stream "{n}"' for n in _sources(node, streams)) or "clockStr"
+
+
+def _sources(node: Relation, streams: Mapping[str, str]) -> list[str]:
+    scans = [n for n in walk(node) if isinstance(n, r.Scan) and not n.static]
+    return list(dict.fromkeys(streams.get(n.source, n.source) for n in scans))

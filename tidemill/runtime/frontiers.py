@@ -21,6 +21,9 @@ def advance(known: dict[str, Any], plan: Physical, ticks: list[dict[str, Any]]) 
             tally = tick["tallies"].get(spec.name)
             if tally:
                 entry["top"] = max(entry["top"], tally["top"])
+                if entry.get("first") is None and tally["first"] is not None:
+                    # Rows may still come from before the first one, as far back as the lateness allows.
+                    entry["first"] = tally["first"] - spec.lateness_us
         entry["floor"] = max(entry["floor"], _promise(spec, entry["top"], ticks[0]["sources"].get(spec.name)))
     _wake(known, plan, ticks[0])
     if ticks[0]["final"]:
@@ -34,6 +37,14 @@ def clock_of(plan: Physical, sources: dict[str, Any]) -> int:
     """The database clock: the least floor of all sources that move."""
     floors = [sources[s.name]["floor"] for s in plan.sources if not s.static]
     return min(floors, default=BEGINNING)
+
+
+def clock_begin(plan: Physical, sources: dict[str, Any]) -> int | None:
+    """The time at which clockStr begins to tick: before the earliest row that any source may still deliver."""
+    if clock_of(plan, sources) <= BEGINNING:
+        return None
+    firsts = [sources[s.name].get("first") for s in plan.sources if not s.static]
+    return min((f for f in firsts if f is not None), default=None)
 
 
 def _promise(spec: SourceSpec, top: int, note: dict[str, Any] | None) -> int:

@@ -18,7 +18,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidemill.plan.physical import BEGINNING, Physical
+from tidemill.plan.physical import BEGINNING, FOREVER, Physical
+from tidemill.plan.relations import STATIC_TIME
 from tidemill.plan.sources import Column
 from tidemill.runtime import duck as worker_duck
 from tidemill.runtime import sinks
@@ -100,8 +101,9 @@ class Outlet:
         """The current contents as insertions, and a queue of every later change batch."""
         with self.lock:
             contents = self.store.contents(view, self.duck)
-            stamp = int(json.loads(self.store.meta("gates", self.duck) or "{}").get(f"view {view.id}", 0)) - 1
-            net = contents.append_column("__time", pa.array([max(stamp, 0)] * contents.num_rows, pa.int64()))
+            gates = json.loads(self.store.meta("gates", self.duck) or "{}")
+            moment = _last_closed(gates.get(f"view {view.id}", BEGINNING))
+            net = contents.append_column("__time", pa.array([moment] * contents.num_rows, pa.int64()))
             inbox: queue.Queue[pa.Table] = queue.Queue()
             self.subscribers.setdefault(view.id, []).append(inbox)
             return tagged(view, net, self.duck), inbox
@@ -138,7 +140,7 @@ class Outlet:
             payload = b""
             if view is not None:
                 contents = self.store.contents(view, self.duck)
-                moment = max(frontiers.get(f"view {view.id}", 0) - 1, 0)
+                moment = _last_closed(frontiers.get(f"view {view.id}", BEGINNING))
                 times = pa.array([moment] * contents.num_rows, pa.int64())
                 payload = ipc_bytes(contents.append_column("__time", times))
             seeds.append((op, payload))
@@ -198,6 +200,11 @@ class Outlet:
                 inbox.put(table)
         for listener in list(self.listeners):
             listener(summary)
+
+
+def _last_closed(frontier: int) -> int:
+    """The time as of which a view's contents stand; contents that never change stand since always."""
+    return frontier - 1 if BEGINNING < frontier < FOREVER else STATIC_TIME
 
 
 def summarize(batch: int, notes: list[dict[str, Any]]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from tidemill.plan.physical import BEGINNING, FOREVER, Op, Physical
 from tidemill.runtime.evaluate import Evaluation, route
-from tidemill.runtime.frontiers import advance, clock_of
+from tidemill.runtime.frontiers import advance, clock_begin, clock_of
 from tidemill.runtime.layout import Paths, load_plan
 from tidemill.runtime.operators.base import Batch
 from tidemill.runtime.reader import DEAD, TICK, Message, dead_letters
@@ -37,8 +37,10 @@ class Stage:
         if ticks[0]["sweep"]:
             self.shelf.sweep()
         self.shelf.keep(op.id for op in plan.stage)
-        self._begin_clock(ticks)
         sources = advance(self.shelf.value("@sources"), plan, ticks)
+        clock = self.shelf.value("@clock")
+        if clock.get("begin") is None:
+            clock["begin"] = clock_begin(plan, sources)
         evaluation = Evaluation(
             {op.id: op for op in plan.stage}, self._feeds(plan, ticks, arrived, sources), self.shelf,
             (plan.shards.index(self.shard), len(plan.shards)), self._complain,
@@ -61,12 +63,6 @@ class Stage:
             else:
                 arrived.setdefault(port, []).append(from_ipc(payload))
         return sorted(ticks, key=lambda t: t["index"]), arrived
-
-    def _begin_clock(self, ticks: list[dict[str, Any]]) -> None:
-        clock = self.shelf.value("@clock")
-        firsts = [t["first"] for tick in ticks for t in tick["tallies"].values() if t["first"] is not None]
-        if clock.get("begin") is None and firsts:
-            clock["begin"] = min(firsts)
 
     def _feeds(
         self, plan: Physical, ticks: list[dict[str, Any]], arrived: dict[str, list[pa.Table]], sources: dict[str, Any],

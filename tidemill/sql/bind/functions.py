@@ -35,7 +35,8 @@ AGGREGATE_NAMES = {"stddev": "stddev_samp", "mean": "avg", "var_samp": "var_samp
 _OPERATORS = (
     exp.Binary, exp.Unary, exp.Between, exp.In, exp.Case, exp.If, exp.Cast, exp.TryCast, exp.Literal, exp.Column,
     exp.Identifier, exp.Paren, exp.Null, exp.Boolean, exp.DataType, exp.DataTypeParam, exp.Interval, exp.Var,
-    exp.Tuple, exp.Distinct, exp.Star, exp.Alias, exp.Dot, exp.Bracket, exp.Extract, exp.JSONPath, exp.JSONPathPart, Now,
+    exp.Tuple, exp.Distinct, exp.Star, exp.Alias, exp.Dot, exp.Bracket, exp.Extract,
+    exp.JSONPath, exp.JSONPathPart, Now,
 )
 
 

@@ -7,14 +7,16 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
+from tidemill.errors import CatalogProblem, PlanProblem
 from tidemill.plan import relations as r
 from tidemill.plan.relations import Item, Relation, quoted
 from tidemill.plan.scalars import conjunction
-from tidemill.plan.sources import Schema
+from tidemill.plan.sources import Column, Schema
 from tidemill.sql.bind.groups import bind_groups, is_grouped
 from tidemill.sql.bind.joins import join, merge_rhythms, renamed
 from tidemill.sql.bind.scalar import Scalars, types_of
 from tidemill.sql.bind.scope import Domain, Field, Input, Rhythm, Scope, merge_domains, problem
+from tidemill.sql.bind.using import merge_using
 from tidemill.sql.bind.windows import apply_now, apply_sync, apply_window, conjuncts, mentions_now
 from tidemill.sql.dialect_nodes import Difference, Sync
 
@@ -122,9 +124,17 @@ class Binder:
     def _sealed(self, item: Input, sync: Sync | None) -> Input:
         if sync is None:
             return item
-        points = self.lookup(sync.on, None) if sync.on is not None else None
+        points = self._points(sync) if sync.on is not None else None
         sealed = apply_sync(item, sync, points, self.unit_us)
         return replace(sealed, needs=sealed.needs | points.needs) if points is not None else sealed
+
+    def _points(self, sync: Sync) -> Input:
+        try:
+            return self.lookup(str(sync.on), None)
+        except CatalogProblem as error:
+            line, column = sync.place or (None, None)
+            raise CatalogProblem(error.code, error.message, detail=error.detail, hint=error.hint,
+                                 line=line, column=column) from None
 
     def _difference(self, node: Difference) -> Input:
         """R(S1) - R(S2): multiset difference on the attributes, without TS."""
@@ -153,13 +163,16 @@ class Binder:
         joins = [*(source.args.get("joins") or []), *(select.args.get("joins") or [])]
         pairs = [self._item(source), *(self._item(j.this) for j in joins)]
         _check_aliases([p[0] for p in pairs], select)
+        merged, using = merge_using(select, joins, [p[0] for p in pairs])
         conditions = list(conjuncts(select.args.get("where")))
         nullable = _nullable(joins, [p[0].alias for p in pairs])
         pairs, conditions = self._time_conditions(pairs, conditions, nullable, select)
         if len(pairs) == 1:
             item = self._sealed(*pairs[0])
             return Scope([item], item.node, self.unit_us, set(item.needs)), conditions
-        return self._joined(pairs, joins, conditions, nullable, select)
+        scope, rest = self._joined(pairs, list(zip(joins, using, strict=True)), conditions, nullable, select)
+        scope.merged = merged
+        return scope, rest
 
     def _time_conditions(
         self, pairs: list[tuple[Input, Sync | None]], conditions: list[exp.Expression], nullable: set[str],
@@ -189,19 +202,20 @@ class Binder:
         return done, rest
 
     def _joined(
-        self, pairs: list[tuple[Input, Sync | None]], joins: list[exp.Join], conditions: list[exp.Expression],
-        nullable: set[str], select: exp.Select,
+        self, pairs: list[tuple[Input, Sync | None]], joins: list[tuple[exp.Join, list[exp.Expression]]],
+        conditions: list[exp.Expression], nullable: set[str], select: exp.Select,
     ) -> tuple[Scope, list[exp.Expression]]:
         sealed = [self._sealed(*p) for p in pairs]
         wanted = _wanted(select, sealed)
         sides = [renamed(i, wanted[i.alias]) for i in sealed]
         sides, conditions = self._pushed(sides, conditions, nullable)
         scope = Scope([sides[0]], sides[0].node, self.unit_us, set(sides[0].needs))
-        for clause, side in zip(joins, sides[1:], strict=True):
+        for (clause, using), side in zip(joins, sides[1:], strict=True):
             kind = _join_kind(clause)
-            given = [*conjuncts(clause.args.get("on")), *_using(clause, scope, side)]
+            given = [*conjuncts(clause.args.get("on")), *using]
             if kind == "inner":
-                known = {i.alias for i in scope.inputs} | {side.alias}
+                # A condition on an optional input waits: a later outer join may still bring its NULLs.
+                known = ({i.alias for i in scope.inputs} | {side.alias}) - nullable
                 ready = [c for c in conditions if _owners(c, sides) <= known]
                 given += ready
                 conditions = [c for c in conditions if c not in ready]
@@ -225,6 +239,8 @@ class Binder:
     # ---- SELECT --------------------------------------------------------------------------------
 
     def _select(self, select: exp.Select) -> BoundQuery:
+        _refuse_subqueries(select)
+        select = select.copy()
         scope, conditions = self._scope(select)
         predicate = conjunction(*(Scalars(scope).predicate(c) for c in conditions))
         if predicate:
@@ -282,10 +298,18 @@ class Binder:
         pairs = list(zip(left.schema, right.schema, strict=True))
         common = [
             a.type if a.type == b.type else
-            types_of([f"CASE WHEN TRUE THEN CAST(NULL AS {a.type}) ELSE CAST(NULL AS {b.type}) END"], ())[0] for a, b in pairs
+            _common_type(a, b, node) for a, b in pairs
         ]
         names = [c.name for c in left.schema]
         return _recast(left.node, names, common), _recast(right.node, names, common)
+
+
+def _common_type(a: Column, b: Column, node: exp.Expression) -> str:
+    try:
+        return types_of([f"CASE WHEN TRUE THEN CAST(NULL AS {a.type}) ELSE CAST(NULL AS {b.type}) END"], ())[0]
+    except PlanProblem:
+        raise problem(f'columns "{a.name}" and "{b.name}" have no common type', node, code="TM203",
+                      detail=f"{a.type} and {b.type}", hint="cast one of them") from None
 
 
 def _recast(node: Relation, names: list[str], types: list[str]) -> Relation:
@@ -314,6 +338,19 @@ def _refuse_ordering(node: exp.Expression) -> None:
         if node.args.get(clause):
             raise problem(f"{clause.upper()} has no meaning in a standing query: its answer is a set that changes", node,
                           code="TM208", hint="order and limit the answer when you read it, with an ad hoc SELECT")
+
+
+def _refuse_subqueries(select: exp.Select) -> None:
+    """Expressions read the row at hand; other relations stand in FROM."""
+    clauses = [*select.expressions, *(select.args.get(c) for c in ("where", "group", "having"))]
+    clauses += [j.args.get("on") for j in select.args.get("joins") or []]
+    for node in (n for c in clauses if c is not None for n in c.walk()):
+        if isinstance(node, (exp.Query, exp.Exists)):
+            raise problem("a subquery is not possible inside an expression", node, code="TM202",
+                          hint="put it into FROM and join with it")
+        if isinstance(node, exp.Window):
+            raise problem("window functions are not possible in a standing query", node, code="TM202",
+                          hint="use GROUP BY, or an ad hoc SELECT over the view")
 
 
 def _check_aliases(inputs: list[Input], select: exp.Select) -> None:
@@ -354,16 +391,6 @@ def _join_kind(clause: exp.Join) -> str:
     return side or "inner"
 
 
-def _using(clause: exp.Join, scope: Scope, side: Input) -> list[exp.Expression]:
-    conditions: list[exp.Expression] = []
-    for name in clause.args.get("using") or []:
-        owner = next((i for i in scope.inputs if i.field(name.name)), None)
-        if owner is None:
-            raise problem(f'there is no column "{name.name}" on the left of USING', clause, hint="write ON a = b")
-        conditions.append(exp.EQ(this=exp.column(name.name, owner.alias), expression=exp.column(name.name, side.alias)))
-    return conditions
-
-
 def _wanted(select: exp.Select, inputs: list[Input]) -> dict[str, set[str] | None]:
     """The columns of each input that this SELECT reads; None means all."""
     wanted: dict[str, set[str] | None] = {i.alias: set() for i in inputs}
@@ -401,7 +428,15 @@ def _star_items(expression: exp.Expression, scope: Scope) -> list[Item] | None:
     for option in ("except_", "replace", "rename", "except"):
         if inner.args.get(option):
             raise problem("* EXCEPT, REPLACE and RENAME are not possible", expression, code="TM202", hint="name the columns")
-    return [Item(f.name, quoted(f.column), f.type) for i in inputs for f in i.fields]
+    items: list[Item] = []
+    for field in (f for i in inputs for f in i.fields):
+        meant = scope.merged.get(field.name.lower()) if star else None
+        if meant is None:
+            items.append(Item(field.name, quoted(field.column), field.type))
+        elif all(i.name.lower() != field.name.lower() for i in items):
+            bound = Scalars(scope).bind(meant)
+            items.append(Item(field.name, bound.sql, bound.type))
+    return items
 
 
 def _named(expression: exp.Expression, scalars: Scalars, index: int) -> Item:

@@ -74,6 +74,7 @@ class Scope:
     unit_us: int
     needs: set[str] = field(default_factory=set)
     same: list[tuple[str, str]] = field(default_factory=list)
+    merged: dict[str, exp.Expression] = field(default_factory=dict)  # columns of USING
 
     @property
     def domain(self) -> Domain:
@@ -103,7 +104,8 @@ class Scope:
         raise problem(f'there is no column "{name}"', column, hint=self._hint(name, names))
 
     def _hint(self, name: str, known: list[str]) -> str:
-        return _near(name, known) or f"text is written in single quotes: '{name}'; columns here: {', '.join(known[:12])}"
+        here = ", ".join(known[:12])
+        return _near(name, known) or f"text is written in single quotes: '{name}'; columns here: {here}"
 
 
 def _near(name: str, known: list[str]) -> str | None:

@@ -1,0 +1,62 @@
+"""A view created later: over a view it begins with what is stored at that moment, over a stream with the rows to come."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.properties import queries, streams
+from tests.properties.effort import effort
+from tests.properties.test_answers import places
+from tests.properties.trial import check_view, create, database, oracle, used_sources
+
+
+@st.composite
+def growing_workloads(draw):
+    """Streams, the number of rows of each that come in the first run, early and late views."""
+    found = [draw(streams.append_only("A", most=16)), draw(streams.keyed("K", most=16))]
+    cut = draw(st.integers(0, 12))
+    halves = {}
+    for stream in found:
+        # Rows of the second run come after everything that the first run closed.
+        halves[stream.name] = next((i for i, row in enumerate(stream.rows) if row["tm"] > cut), len(stream.rows))
+    early = draw(queries.views(found, odd=True, most=3))
+    late = draw(queries.views(found, odd=True, most=3, prefix="w", known=early))
+    return found, halves, early, late
+
+
+def settled(sources, halves):
+    """Sources whose second half lies behind everything of the first halves."""
+    end = max((r["tm"] for s in sources for r in s.rows[: halves[s.name]]), default=-1)
+    return [
+        streams.Stream(s.name, s.columns, (*s.rows[: halves[s.name]], *(r for r in s.rows[halves[s.name]:] if r["tm"] > end)),
+                       s.key, s.lateness, s.format, s.sizes, s.batch_rows)
+        for s in sources
+    ], end
+
+
+@effort(35)
+@given(workload=growing_workloads(), place=places)
+def test_later_views_see_stored_contents_and_later_rows(workload, place):
+    sources, halves, early, late = workload
+    sources, end = settled(sources, halves)
+    with database(sources, write=False, **place) as db:
+        folder = Path(db.paths.root).parent
+        made = create(db, early)
+        # Both sources move the clock from the beginning on.
+        db.execute("CREATE VIEW countA AS SELECT COUNT(*) AS n FROM A; CREATE VIEW countK AS SELECT COUNT(*) AS n FROM K;")
+        files = {s.name: s.write(folder, 0, halves[s.name]) for s in sources}
+        db.run()
+        added = create(db, [v for v in late if {i.source.name for i in v.query.items} <= {s.name for s in sources} | {x.name for x in made} | {x.name for x in late}])
+        for stream in sources:
+            stream.write(folder, halves[stream.name], None, files[stream.name])
+        db.run()
+        version = db.workload.views[added[0].name.lower()].entry.birth if added else -1
+        begun = {s.source: halves[s.name] for s in sources}
+        births = {v.entry.birth: max(end, 0) * streams.UNIT for v in db.workload.views.values()}
+        with oracle(db, sources, firsts={version: begun} if end >= 0 else {version: begun}, births=births) as truth:
+            assert used_sources(db, sources)
+            for view in [*made, *added]:
+                check_view(db, view, truth)
