@@ -34,7 +34,7 @@ QUERIES = [
     # names
     ("SELECT idd FROM S", "TM201", 'there is no column "idd"', "did you mean id?"),
     ("SELECT S.nothing FROM S", "TM201", 'there is no column "nothing"', "columns here: id, grp"),
-    ("SELECT 'a' AS x FROM S WHERE grp = a", "TM201", 'there is no column "a"', "single quotes: 'a'"),
+    ("SELECT id FROM S WHERE grp = JOE", "TM201", 'there is no column "JOE"', "single quotes: 'JOE'"),
     ("SELECT X.id FROM S", "TM201", 'there is no input named "X"', "the inputs here are S"),
     ("SELECT Sx.id FROM S", "TM201", 'there is no input named "Sx"', "did you mean S?"),
     ("SELECT id FROM Sx", "TM301", 'named "Sx"', "did you mean S?"),
@@ -163,7 +163,7 @@ STATEMENTS = [
     ("REGISTER SOURCE q (a INTEGER) FROM FILES '/tmp/q.csv' WITH (on_error = 'x')", "TM407", "on_error", "dead_letter, skip, fail"),
     ("REGISTER SOURCE q (a INTEGER) FROM FILES '/tmp/q.csv' WITH (lateness = 'x')", "TM407", "lateness", "5 seconds"),
     ("REGISTER SOURCE q (a INTEGER) FROM FILES '/tmp/q.csv' WITH (format = 'xml')", "TM407", "xml", "parquet, csv, json"),
-    ("REGISTER SOURCE q (a INTEGER) FROM FILES '/tmp/q.csv' WITH (batch_rows = 0)", "TM407", "batch_rows", "positive"),
+    ("REGISTER SOURCE q (a INTEGER) FROM FILES '/tmp/q.csv' WITH (batch_rows = 0)", "TM407", "batch_rows", "100000"),
     ("REGISTER SOURCE S (a INTEGER) FROM FILES '/tmp/q.csv'", "TM302", '"S" is taken', ""),
 ]
 

@@ -1,21 +1,18 @@
-"""Opens a database, says how far it is, and runs until all input is taken in or until it is killed.
+"""A process that runs a database until all input is taken in, or until it is killed.
 
-    python -m tests.spark.crash_child DATABASE DATA OUT
+    python -m tests.spark.crash_child DATABASE           takes in every file
+    python -m tests.spark.crash_child DATABASE ROWS      runs live until the view Totals has counted so many rows
 """
 
 from __future__ import annotations
 
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
 import tidemill
-from tests.spark import scenario
 from tidemill.errors import EngineProblem
 
-VIEWS = ("Levels", "Sizes", "SizesNow", "Occupied", "OccupiedNow")
-BATCH_ROWS = 24
 _PATIENCE = 30.0
 
 
@@ -24,18 +21,22 @@ def opened(path: str) -> Any:
     end = time.monotonic() + _PATIENCE
     while True:
         try:
-            return tidemill.open(path, shards=2)
+            return tidemill.open(path)
         except EngineProblem as problem:
             if problem.code != "TM601" or time.monotonic() > end:
                 raise
             time.sleep(0.1)
 
 
-def main(path: str, data: str, out: str) -> None:
+def main(path: str, rows: str | None = None) -> None:
     with opened(path) as db:
-        if not db.execute("SHOW VIEWS").num_rows:
-            scenario.create(db, Path(data), Path(out), batch_rows=BATCH_ROWS, views=VIEWS)
-        db.run()
+        if rows is None:
+            db.run()
+            return
+        with db.running():
+            while (db.query("SELECT sum(n) AS n FROM Totals").column("n")[0].as_py() or 0) < int(rows):
+                assert db.is_running
+                time.sleep(0.05)
 
 
 if __name__ == "__main__":

@@ -47,7 +47,7 @@ SINK = "CREATE SINK LevelLog FROM Levels TO FILES '{out}';"
 
 
 
-def write_input(data: Path, *, files: int, rows: int, seed: int = 7) -> None:
+def write_input(data: Path, *, files: int, rows: int, rooms: int = ROOMS, seed: int = 7) -> None:
     """`files` files of `rows` rows for each source, in event-time order but for the late and bad sales.
 
     No two files share a time: a finite run closes the last time it saw.
@@ -62,9 +62,9 @@ def write_input(data: Path, *, files: int, rows: int, seed: int = 7) -> None:
         at += 1
         for _ in range(rows):
             at += chance.choice((0, 0, 1))
-            room = chance.randrange(ROOMS)
+            room = chance.randrange(rooms)
             readings.append({"room": room, "level": chance.randrange(FLOORS), "temp": chance.randrange(50, 100), "at": at})
-            room = chance.randrange(ROOMS)
+            room = chance.randrange(rooms)
             leaves = room in guests and chance.random() < 0.5
             guests = guests - {room} if leaves else guests | {room}
             stays.append({"room": room, "guest": f"guest {chance.randrange(99)}", "op": "delete" if leaves else "upsert",

@@ -19,6 +19,7 @@ from tidemill.runtime.layout import Paths, read_json, write_bytes, write_json
 from tidemill.runtime.outlet import Outlet
 from tidemill.runtime.shards import shard_labels
 from tidemill.runtime.sources.spool import Spooler
+from tidemill.runtime.views import StoredView, ViewStore
 from tidemill.sql.catalog import Catalog, Entry
 
 Progress = Callable[[dict[str, Any]], None]
@@ -32,7 +33,9 @@ class Runner:
     catalog: Catalog
     workload: Workload
     outlet: Outlet
+    store: ViewStore
     _dirty: bool
+    _leaving: list[StoredView]
 
     def __init__(self, spark: Any, trigger: str | None) -> None:
         self._spark, self._trigger = spark, trigger

@@ -43,7 +43,7 @@ def source_spec(statement: RegisterSource | RegisterTable, unit_us: int) -> Sour
         origin.setdefault("host", str(options.pop("host")))
     batch_rows = options.pop("batch_rows", None)
     if batch_rows is not None and (not isinstance(batch_rows, int) or batch_rows < 1):
-        raise SourceProblem("TM407", "batch_rows must be a positive number")
+        raise SourceProblem("TM407", "batch_rows must be a positive number", hint="for example batch_rows = 100000")
     return SourceSpec(
         name=statement.name, kind=kind, columns=statement.columns, origin=origin,
         format=_format(kind, options.pop("format", None), origin),

@@ -45,8 +45,7 @@ class Stage:
             {op.id: op for op in plan.stage}, self._feeds(plan, ticks, arrived, sources), self.shelf,
             (plan.shards.index(self.shard), len(plan.shards)), self._complain,
         )
-        for edge in (*plan.loops, *plan.outputs):
-            evaluation.readers[getattr(edge, "source_op", None) or edge.op] += 1  # type: ignore[union-attr]
+        evaluation.readers.update([e.source_op for e in plan.loops] + [o.op for o in plan.outputs])
         evaluation.run()
         self._send_loops(plan, evaluation)
         self._send_views(plan, evaluation)

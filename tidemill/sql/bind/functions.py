@@ -40,7 +40,7 @@ _OPERATORS = (
 )
 
 
-def aggregate_name(node: exp.Expression) -> str | None:
+def aggregate_name(node: exp.Expr) -> str | None:
     """The aggregate function a node calls, or None."""
     for kind, name in AGGREGATES.items():
         if type(node) is kind:
@@ -50,7 +50,7 @@ def aggregate_name(node: exp.Expression) -> str | None:
     return None
 
 
-def allowed(node: exp.Expression) -> bool:
+def allowed(node: exp.Expr) -> bool:
     """True when this node, taken alone, may stand in an expression."""
     if isinstance(node, exp.AggFunc) or isinstance(node, exp.Subquery | exp.Select | exp.Window):
         return False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from sqlglot import exp
 
@@ -152,7 +153,7 @@ class _Band:
         elif small[0] == right.ts and large[0] != right.ts:
             self.columns, self.high = (large[0], right.ts), min(-gap, self.high) if self.high is not None else -gap
 
-    def limits(self, left: Scope, right: Input) -> dict[str, object]:
+    def limits(self, left: Scope, right: Input) -> dict[str, Any]:
         """How long a row of each side can still find a partner, when both directions are bounded."""
         if self.low is None or self.high is None or self.columns is None:
             return {}

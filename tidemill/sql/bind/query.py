@@ -420,10 +420,10 @@ def _star_items(expression: exp.Expression, scope: Scope) -> list[Item] | None:
     qualified = isinstance(expression, exp.Column) and isinstance(expression.this, exp.Star)
     if not star and not qualified:
         return None
-    table = expression.table.lower() if qualified else None
+    table = expression.text("table").lower() if qualified else None
     inputs = [i for i in scope.inputs if table is None or i.alias.lower() == table]
     if not inputs:
-        raise problem(f'there is no input named "{expression.table}" in FROM', expression)
+        raise problem(f'there is no input named "{table}" in FROM', expression)
     inner = expression.this if qualified else expression
     for option in ("except_", "replace", "rename", "except"):
         if inner.args.get(option):

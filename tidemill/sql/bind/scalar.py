@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import threading
 from dataclasses import dataclass
+from typing import cast
 
 import duckdb
 from sqlglot import exp, parse_one
@@ -205,7 +206,7 @@ def column_list(names: list[tuple[str, str]]) -> Schema:
 
 
 def _raw(sql: str) -> exp.Expression:
-    return parse_one(sql, dialect="duckdb")
+    return cast(exp.Expression, parse_one(sql, dialect="duckdb"))
 
 
 def _column(name: str) -> exp.Column:

@@ -119,7 +119,7 @@ def merge_domains(domains: object) -> Domain:
     return "timestamp" if "timestamp" in found else ("units" if found else None)
 
 
-def problem(message: str, node: exp.Expression | None, *, code: str = "TM201", hint: str | None = None,
+def problem(message: str, node: exp.Expr | None, *, code: str = "TM201", hint: str | None = None,
             detail: str | None = None) -> PlanProblem:
     """A planning error that points at `node` where its place is known."""
     place = position(node) if node is not None else None

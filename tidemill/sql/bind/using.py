@@ -42,7 +42,7 @@ def _left(name: exp.Expression, clause: exp.Join, inputs: list[Input], merged: M
 
 
 def _replace(select: exp.Select, merged: Merged) -> None:
-    def inner(node: exp.Expression) -> bool:
+    def inner(node: exp.Expr) -> bool:
         return node is not select and isinstance(node, exp.Query)
 
     for node in list(select.walk(prune=inner)):

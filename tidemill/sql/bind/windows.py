@@ -17,7 +17,7 @@ from tidemill.sql.bind.scalar import Scalars, duration_us, in_us
 from tidemill.sql.bind.scope import Input, Rhythm, Scope, problem
 from tidemill.sql.dialect_nodes import Now, Sync, WindowSpec
 
-MIRROR = {exp.LT: exp.GT, exp.LTE: exp.GTE, exp.GT: exp.LT, exp.GTE: exp.LTE, exp.EQ: exp.EQ}
+MIRROR: dict[type[exp.Expr], type[exp.Expr]] = {exp.LT: exp.GT, exp.LTE: exp.GTE, exp.GT: exp.LT, exp.GTE: exp.LTE, exp.EQ: exp.EQ}
 
 
 def conjuncts(node: exp.Expression | None) -> Iterator[exp.Expression]:
@@ -123,9 +123,9 @@ def _as_us(sql: str, type_name: str, unit_us: int) -> str | None:
     return None
 
 
-def _now_bound(condition: exp.Expression, scope: Scope) -> tuple[type[exp.Expression], str]:
+def _now_bound(condition: exp.Expression, scope: Scope) -> tuple[type[exp.Expr], str]:
     """NOW cmp expression, with everything but NOW on the right, in microseconds."""
-    kind = type(condition)
+    kind: type[exp.Expr] = type(condition)
     if kind not in MIRROR:
         raise problem("NOW must be compared with <, <=, >, >= or =", condition, code="TM205",
                       hint="for example  WHERE NOW - 5 < TS AND TS <= NOW")
