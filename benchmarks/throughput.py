@@ -87,7 +87,7 @@ class SparkSide:
         from pyspark.sql import functions as f
 
         self.spark.conf.set("spark.sql.streaming.stateStore.providerClass", STORES[store])
-        source = self.spark.readStream.schema("k INT, proto INT, len INT, ts TIMESTAMP_NTZ")
+        source = self.spark.readStream.schema("k INT, proto INT, len INT, ts TIMESTAMP")
         if files:
             source = source.option("maxFilesPerTrigger", str(files))
         rows = source.parquet(folder).where(KEPT)

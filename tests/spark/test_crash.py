@@ -20,7 +20,7 @@ from tests.spark.processes import Child, _kill, until
 THOROUGH = bool(os.environ.get("TIDEMILL_THOROUGH"))
 ROUNDS = 24 if THOROUGH else 3
 KINDS = ("worker", "group", "driver")
-ROWS, ROOMS = 300, 1500  # enough that large segments are files
+ROWS, ROOMS = 1000, 4000  # enough that large segments are files
 VIEWS = ("Levels", "Sizes", "SizesNow", "Occupied", "OccupiedNow")
 START = 120.0
 

@@ -72,18 +72,3 @@ def test_runs_one_after_the_other_go_on_where_the_last_one_ended(spark, data, wa
             db.run()
             found = {name: scenario.answer(db, name) for name in ("Hot", "Levels", "Sizes")}
     assert scenario.differences(found, {name: wanted[name] for name in found}) == ""
-
-
-def test_what_is_created_between_two_openings_is_in_the_next_run(spark, data, wanted, tmp_path):
-    """A statement is durable when it returns, also when nothing ran before the database was closed."""
-    with tidemill.open(str(tmp_path / "db"), spark=spark) as db:
-        scenario.create(db, tmp_path / "nothing", views=("Hot",))
-        db.run()
-    with tidemill.open(str(tmp_path / "db"), spark=spark) as db:
-        db.execute(f"REGISTER SOURCE More (room INTEGER, level INTEGER, temp INTEGER, at BIGINT)"
-                   f" FROM FILES '{data}/readings/*.json' WITH (timestamp = 'at')")
-        db.execute("CREATE TAGGED STREAM MoreRooms OVER More KEY room")
-        db.execute("CREATE STREAMED VIEW AlsoHot AS SELECT R.room, R.temp FROM R(MoreRooms) R WHERE R.temp > 80")
-    with tidemill.open(str(tmp_path / "db"), spark=spark) as db:
-        db.run()
-        assert db.changes("AlsoHot").to_pylist() == wanted["Hot"]

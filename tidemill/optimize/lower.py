@@ -162,7 +162,7 @@ class _Lowering:
         below = self.build(node.input)
         if not node.late:
             return below
-        # A running view holds changes whose time has not come. They are in no stored contents, and only its gate has them.
+        # A running view holds changes whose time has not come: they are not stored yet, only its gate has them.
         where = below.where if below.place == "stage" and below.where.how != "all" else ANY
         return Handle("stage", self.output(node.input), node.schema, where)
 

@@ -28,11 +28,10 @@ def renamed(item: Input, wanted: set[str] | None) -> Input:
     if item.ts and (wanted is None or "ts" in wanted):
         ts = f"{item.alias}.{r.TS}"
         items.append(Item(ts, quoted(item.ts), "BIGINT"))
-    keys = None
-    if item.keys is not None:
-        names = {f.column: f"{item.alias}.{f.name}" for f in item.fields}
-        keys = tuple(names[k] for k in item.keys)
-    return replace(item, node=r.Project(item.node, tuple(items)), fields=tuple(fields), ts=ts, keys=keys)
+    names = {f.column: f"{item.alias}.{f.name}" for f in item.fields}
+    keys = tuple(names[k] for k in item.keys) if item.keys is not None else None
+    return replace(item, node=r.Project(item.node, tuple(items)), fields=tuple(fields), ts=ts, keys=keys,
+                   event=names.get(item.event or ""))
 
 
 def join(left: Scope, right: Input, kind: str, conditions: list[exp.Expression]) -> Scope:
@@ -169,9 +168,9 @@ def _stamp_and_shift(node: exp.Expression, scope: Scope) -> tuple[str, int] | No
     """(TS column, shift in microseconds) of TS ± durations."""
     if isinstance(node, exp.Paren):
         return _stamp_and_shift(node.this, scope)
-    if isinstance(node, exp.Column) and node.name.lower() == "ts":
-        found = scope.resolve(node)
-        return None if isinstance(found, Field) or not found.ts else (found.ts, 0)
+    if isinstance(node, exp.Column):
+        stamp = scope.stamp(node)
+        return (stamp, 0) if stamp else None
     if isinstance(node, (exp.Add, exp.Sub)):
         base, length = _stamp_and_shift(node.this, scope), duration_us(node.expression, scope.unit_us)
         if base is not None and length is not None:

@@ -143,9 +143,9 @@ class Scalars:
         """Microseconds of TS or TS ± a duration; None for anything else."""
         if isinstance(node, exp.Paren):
             return self.time_us(node.this)
-        if isinstance(node, exp.Column) and node.name.lower() == "ts":
-            found = self.scope.resolve(node)
-            return None if isinstance(found, Field) else quoted(str(found.ts))
+        if isinstance(node, exp.Column):
+            stamp = self.scope.stamp(node)
+            return quoted(stamp) if stamp else None
         if isinstance(node, (exp.Add, exp.Sub)):
             base, length = self.time_us(node.this), duration_us(node.expression, self.scope.unit_us)
             if base is not None and length is not None:

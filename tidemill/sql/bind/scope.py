@@ -103,6 +103,15 @@ class Scope:
         names = [f.name for i in inputs for f in i.fields]
         raise problem(f'there is no column "{name}"', column, hint=self._hint(name, names))
 
+    def stamp(self, column: exp.Column) -> str | None:
+        """The column with the microseconds of TS when `column` is TS, or an event time that its source calls so."""
+        if column.name.lower() != "ts":
+            return None
+        found = self.resolve(column)
+        if isinstance(found, Input):
+            return found.ts
+        return next((i.ts for i in self.inputs if i.event == found.column), None)
+
     def _hint(self, name: str, known: list[str]) -> str:
         here = ", ".join(known[:12])
         return _near(name, known) or f"text is written in single quotes: '{name}'; columns here: {here}"
