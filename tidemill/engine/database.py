@@ -24,7 +24,7 @@ from tidemill.plan.show import Explanation
 from tidemill.runtime.layout import read_json
 from tidemill.runtime.outlet import Outlet
 from tidemill.runtime.shards import shard_labels
-from tidemill.runtime.views import StoredView, ViewStore
+from tidemill.runtime.views import StoredView, ViewStore, present
 from tidemill.sql.catalog import Catalog, Entry
 from tidemill.sql.lexical_duration import duration_from_text
 from tidemill.sql.parse import parse, parse_one
@@ -94,11 +94,7 @@ class Database(Runner):
         if view.stored.output != "streamed":
             raise CatalogProblem("TM305", f'"{view.entry.name}" is a {view.stored.output.upper()} view and keeps no changes',
                                  hint="create it as a STREAMED view, or subscribe to it")
-        duck = self.store.cursor()
-        try:
-            return duck.sql(self.store.changes_sql(view.stored)).to_arrow_table()
-        finally:
-            duck.close()
+        return self.store.changes(view.stored)
 
     def subscribe(self, name: str) -> Subscription:
         """A live iterator of changes, from a snapshot on."""
@@ -266,14 +262,9 @@ class Database(Runner):
 
     def _shaped(self, view: BoundView, table: pa.Table) -> pa.Table:
         """Changes as users see them."""
-        if "TAG" not in table.column_names:
-            return table
         duck = self.store.cursor()
-        stamp = "" if "TS" in view.stored.names else f"{view.stored.stamp} AS \"TS\", "
-        names = ", ".join(f'"{n}"' for n in view.stored.names)
         try:
-            duck.register("changed", table)
-            return duck.sql(f'SELECT "TAG", {stamp}{names}, "OLD" FROM changed').to_arrow_table()
+            return present(view.stored, table, duck)
         finally:
             duck.close()
 

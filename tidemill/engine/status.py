@@ -13,7 +13,6 @@ from tidemill.plan.physical import BEGINNING, FOREVER
 from tidemill.runtime.layout import Paths, read_json
 from tidemill.runtime.views import ViewStore
 
-
 _LONG_AGO = 946_684_800_000_000  # the year 2000: smaller event times count something else than wall time
 
 

@@ -140,6 +140,7 @@ class Workload:
             check_bounded(bound.node, self._streams(bound.needs))
         done = optimize(bound.node, self.without)
         node = done.node
+        _check_names(node, output)
         if output == "rstream":
             stamp = stamp_sql("CAST(__time AS BIGINT)", bound.domain, self.unit_us)
             node = r.Rstream(node, bound.rhythm.period, bound.rhythm.points, stamp, _stamp_type(bound))
@@ -262,6 +263,13 @@ def _deleted(spec: Any, key: tuple[str, ...]) -> str | None:
         rest = [c.name for c in spec.columns if c.name not in key and c.name not in (spec.timestamp, spec.operation)]
         tests.append(str(conjunction(*(f"{quoted(n)} IS NULL" for n in rest))) if rest else "FALSE")
     return " OR ".join(f"({t})" for t in tests) or None
+
+
+def _check_names(node: Relation, output: str) -> None:
+    """TAG and OLD stand beside the columns of changes, TS beside those of RSTREAM."""
+    for name in node.names:
+        if name in ("TAG", "OLD") or (output == "rstream" and name.lower() == "ts"):
+            raise PlanProblem("TM218", f'a column of this view cannot be named "{name}"', hint=f"give it another name: {name} AS …")
 
 
 def _stamp_type(bound: BoundQuery) -> str:

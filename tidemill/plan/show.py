@@ -81,7 +81,7 @@ def detail(node: Relation) -> str:
     shown = []
     for f in fields(node):
         value = getattr(node, f.name)
-        if f.name in _HIDDEN or value is None or value == f.default or isinstance(value, Relation):
+        if (f.name in _HIDDEN and not isinstance(node, r.Tag)) or value is None or value == f.default or isinstance(value, Relation):
             continue
         if isinstance(value, tuple) and value and isinstance(value[0], Relation):
             continue

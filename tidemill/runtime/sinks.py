@@ -15,16 +15,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tidemill.runtime import duck
-from tidemill.runtime.operators.base import name_list
-from tidemill.runtime.views import StoredView
+from tidemill.runtime.views import StoredView, present
 
 printer: Callable[[str], None] = print
 
 
 def write(view: StoredView, changes: pa.Table, batch: int) -> None:
     """Send one batch of tagged changes to every sink of the view."""
-    stamp = "" if "TS" in view.names else f"{view.stamp} AS \"TS\", "
-    log = duck.run(f"SELECT \"TAG\", {stamp}{name_list(view.names)}, \"OLD\" FROM changes", changes=changes)
+    log = present(view, changes, duck.connection())
     for sink in view.sinks:
         _WRITERS[sink["target"]](sink, log, batch)
 

@@ -87,7 +87,7 @@ class ViewStore:
             old = f"STRUCT({columns})"
             duck.execute(
                 f"CREATE TABLE IF NOT EXISTS {_changes(view)}"
-                f" (__time BIGINT, __batch BIGINT, \"TAG\" VARCHAR, {columns}, \"OLD\" {old})"
+                f" (__time BIGINT, __batch BIGINT, __tag VARCHAR, {columns}, __old {old})"
             )
 
     def drop(self, view: StoredView) -> None:
@@ -110,13 +110,14 @@ class ViewStore:
             return f"SELECT {names} FROM ({_folded(view)}) CROSS JOIN LATERAL (SELECT unnest(range(__n))) AS copies"
         return f"SELECT {names} FROM {_changes(view)}"
 
-    def changes_sql(self, view: StoredView, where: str = "TRUE") -> str:
-        """A SELECT of the tagged changes as users see them: TAG, TS, columns, OLD."""
-        stamp = f"{view.stamp} AS \"TS\", " if "TS" not in view.names else ""
-        return (
-            f"SELECT \"TAG\", {stamp}{name_list(view.names)}, \"OLD\" FROM {_changes(view)}"
-            f" WHERE {where} ORDER BY __time, __batch, rowid"
-        )
+    def changes(self, view: StoredView) -> pa.Table:
+        """All tagged changes that are kept, as users see them."""
+        duck = self.cursor()
+        try:
+            sql = f"SELECT * EXCLUDE (__batch) FROM {_changes(view)} ORDER BY __time, __batch, rowid"
+            return present(view, duck.sql(sql).to_arrow_table(), duck)
+        finally:
+            duck.close()
 
     def contents(self, view: StoredView, duck: duckdb.DuckDBPyConnection) -> pa.Table:
         """The current rows with their multiplicity as `__diff`."""
@@ -144,9 +145,9 @@ def tagged(view: StoredView, net: pa.Table, duck: duckdb.DuckDBPyConnection) -> 
     single = f"SELECT __time, __diff, {', '.join(_typed(c) for c in view.columns)} FROM net"
     if view.keys is None:
         sql = (
-            f"SELECT __time, CASE WHEN __diff > 0 THEN '+' ELSE '-' END AS \"TAG\", {names}, {null_old} AS \"OLD\""
+            f"SELECT __time, CASE WHEN __diff > 0 THEN '+' ELSE '-' END AS __tag, {names}, {null_old} AS __old"
             f" FROM ({single}) CROSS JOIN LATERAL (SELECT unnest(range(abs(__diff)))) AS copies"
-            f" ORDER BY __time, \"TAG\" DESC, {names}"
+            f" ORDER BY __time, __tag DESC, {names}"
         )
         return _select(duck, sql, net)
     # A key of NULLs may stand for two rows (both sides of a full join): the first leaves for the first that comes.
@@ -157,14 +158,27 @@ def tagged(view: StoredView, net: pa.Table, duck: duckdb.DuckDBPyConnection) -> 
           came AS (SELECT *, {row} AS __row, {number} FROM rows WHERE __diff > 0),
           went AS (SELECT *, {row} AS __row, {number} FROM rows WHERE __diff < 0)
         SELECT coalesce(came.__time, went.__time) AS __time,
-          CASE WHEN came.__row IS NULL THEN '-' WHEN went.__row IS NULL THEN '+' ELSE 'u' END AS "TAG",
+          CASE WHEN came.__row IS NULL THEN '-' WHEN went.__row IS NULL THEN '+' ELSE 'u' END AS __tag,
           {', '.join(f'CASE WHEN came.__row IS NULL THEN went.{quoted(n)} ELSE came.{quoted(n)} END AS {quoted(n)}'
                      for n in view.names)},
-          CASE WHEN came.__row IS NOT NULL THEN went.__row END AS "OLD"
+          CASE WHEN came.__row IS NOT NULL THEN went.__row END AS __old
         FROM came FULL JOIN went ON came.__time = went.__time AND came.__i = went.__i
           AND {same_row(view.keys, 'came', 'went')}
         ORDER BY 1, 2 DESC, {', '.join(str(3 + i) for i in range(len(view.names)))}"""
     return _select(duck, sql, net)
+
+
+def present(view: StoredView, changes: pa.Table, duck: duckdb.DuckDBPyConnection) -> pa.Table:
+    """Changes as users see them: TAG, TS, the view's columns, OLD. A view that has a column TS shows that one."""
+    duck.register("changes", changes)
+    try:
+        stamps = duck.sql(f"SELECT {view.stamp} AS stamp FROM changes").to_arrow_table().column("stamp")
+    finally:
+        duck.unregister("changes")
+    # Put together here and not in SQL, where TS and a user's column ts would be the same name.
+    columns = {"TAG": changes.column("__tag"), **({} if "TS" in view.names else {"TS": stamps})}
+    columns |= {name: changes.column(name) for name in view.names}
+    return pa.table({**columns, "OLD": changes.column("__old")})
 
 
 def apply_contents(view: StoredView, net: pa.Table, duck: duckdb.DuckDBPyConnection) -> None:
@@ -217,7 +231,7 @@ def append_changes(view: StoredView, changes: pa.Table, batch: int, duck: duckdb
     duck.register("fresh", changes)
     try:
         duck.execute(
-            f"INSERT INTO {_changes(view)} SELECT __time, {batch}, \"TAG\", {name_list(view.names)}, \"OLD\" FROM fresh"
+            f"INSERT INTO {_changes(view)} SELECT __time, {batch}, __tag, {name_list(view.names)}, __old FROM fresh"
         )
     finally:
         duck.unregister("fresh")

@@ -12,7 +12,7 @@ from tidemill.plan.relations import Item, Relation, quoted, sync_ceiling
 from tidemill.plan.sources import Column
 from tidemill.sql.bind.functions import aggregate_name
 from tidemill.sql.bind.scalar import Bound, Scalars, duration_us, types_of
-from tidemill.sql.bind.scope import Rhythm, Scope, problem
+from tidemill.sql.bind.scope import Field, Rhythm, Scope, column_name, problem
 
 _INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT")
 
@@ -124,8 +124,9 @@ class _Groups:
         """Microseconds of the event time when `node` is TS, or the column it was taken from, in clock units."""
         time = self.scalars.time_us(node)
         if time is None and isinstance(node, exp.Column):
+            found = self.scope.resolve(node)
             time = next((quoted(i.ts) for i in self.scope.inputs
-                         if i.ts and i.event and self.scope.resolve(node) == i.field(i.event)), None)
+                         if i.ts and isinstance(found, Field) and i.event == found.column), None)
         if time is not None and self.scope.domain == "units":
             return time
         return None
@@ -199,8 +200,8 @@ class _Groups:
             type_ = next(i.type for i in self.items.values() if i.name == column)
             return Item(expression.alias_or_name, quoted(column), type_)
         bound = self._above(above, inner)
-        name = expression.alias if isinstance(expression, exp.Alias) else _call_name(inner, index)
-        return Item("TS" if name.lower() == "ts" else name, bound.sql, bound.type)
+        name = expression.alias if isinstance(expression, exp.Alias) else _call_name(inner, index, self.scope)
+        return Item(name, bound.sql, bound.type)
 
     def _above(self, above: Scalars, node: exp.Expression, predicate: bool = False) -> Bound:
         try:
@@ -247,9 +248,9 @@ def _argument(call: exp.Expression, function: str) -> tuple[exp.Expression | Non
     return inner, distinct
 
 
-def _call_name(node: exp.Expression, index: int) -> str:
+def _call_name(node: exp.Expression, index: int, scope: Scope) -> str:
     if isinstance(node, exp.Filter):
         node = node.this
     if isinstance(node, exp.Column):
-        return node.name
+        return column_name(node, scope)
     return aggregate_name(node) or f"col{index}"

@@ -15,7 +15,7 @@ from tidemill.plan.sources import Column, Schema
 from tidemill.sql.bind.groups import bind_groups, is_grouped
 from tidemill.sql.bind.joins import join, merge_rhythms, renamed
 from tidemill.sql.bind.scalar import Scalars, types_of
-from tidemill.sql.bind.scope import Domain, Field, Input, Rhythm, Scope, merge_domains, problem
+from tidemill.sql.bind.scope import Domain, Field, Input, Rhythm, Scope, column_name, merge_domains, problem
 from tidemill.sql.bind.using import merge_using
 from tidemill.sql.bind.windows import apply_now, apply_sync, apply_window, conjuncts, mentions_now
 from tidemill.sql.dialect_nodes import Difference, Sync
@@ -442,15 +442,13 @@ def _star_items(expression: exp.Expression, scope: Scope) -> list[Item] | None:
 def _named(expression: exp.Expression, scalars: Scalars, index: int) -> Item:
     inner = expression.this if isinstance(expression, exp.Alias) else expression
     bound = scalars.bind(inner)
-    name = expression.alias if isinstance(expression, exp.Alias) else _default_name(inner, index)
-    if name.lower() == "ts" and not isinstance(expression, exp.Alias):
-        name = "TS"
+    name = expression.alias if isinstance(expression, exp.Alias) else _default_name(inner, index, scalars.scope)
     return Item(name, bound.sql, "BIGINT" if bound.type in ('"NULL"', "NULL") else bound.type)
 
 
-def _default_name(node: exp.Expression, index: int) -> str:
+def _default_name(node: exp.Expression, index: int, scope: Scope) -> str:
     if isinstance(node, exp.Column):
-        return node.name
+        return column_name(node, scope)
     if isinstance(node, exp.Func):
         return (node.name if isinstance(node, exp.Anonymous) else node.key).lower()
     return f"col{index}"

@@ -122,6 +122,11 @@ def _near(name: str, known: list[str]) -> str | None:
     return f"did you mean {next(k for k in known if k.lower() == near[0])}?" if near else None
 
 
+def column_name(node: exp.Column, scope: Scope) -> str:
+    """What a selected column is called: as it was written, and TS where the pseudo-column is meant."""
+    return node.name if isinstance(scope.resolve(node), Field) else "TS"
+
+
 def merge_domains(domains: object) -> Domain:
     """Clock units only when every input counts in them; clockStr fits either."""
     found = {d for d in domains if d}  # type: ignore[attr-defined]
