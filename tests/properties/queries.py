@@ -6,7 +6,8 @@ synchronization, the direct text with a subquery that says in plain SQL which ro
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Any
 
 from hypothesis import strategies as st
 
@@ -16,6 +17,8 @@ from tests.properties.streams import UNIT, Stream
 # decided by their value.
 CLASSES = {"INTEGER": "int", "BIGINT": "int", "DOUBLE": "dbl", "DECIMAL(8,2)": "dec", "VARCHAR": "str"}
 Columns = dict[str, str]
+# Short names as people and generated SQL like them: neither may get in the way of the other.
+NAMES = (("o0", "o1", "o2", "o3", "o4", "o5", "o6"), ("k", "i", "n", "d", "l", "r", "m"), ("k", "s", "x", "came", "rows", "t", "running"))
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,7 @@ class Source:
         assert self.stream is not None
         rows = f'"rows {self.name}"'
         if self.stream.static:
-            return f"(SELECT * FROM {rows} WHERE {moment} >= 0)"
+            return f"(SELECT * FROM {rows})"
         there = f"SELECT *, __ts // {UNIT} AS \"TS\" FROM {rows} WHERE __ts <= {moment * UNIT}"
         if not self.stream.key:
             return f"({there})"
@@ -119,7 +122,9 @@ class View:
     name: str
     output: str
     query: Query
-    later: bool = field(default=False)
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(self.statement)
 
     @property
     def statement(self) -> str:
@@ -293,8 +298,9 @@ def selection(draw: st.DrawFn, sources: list[Source], points: list[str], odd: bo
 
 def _select(chosen: list[tuple[str, str]], rest: str, items: tuple[Item, ...], distinct: bool = False, plain: bool = True,
             keyless: bool = False) -> Query:
-    outputs = {f"o{i}": kind for i, (_, kind) in enumerate(chosen)}
-    listed = ", ".join(f"{sql} AS o{i}" for i, (sql, _) in enumerate(chosen))
+    names = NAMES[sum(map(len, (sql for sql, _ in chosen))) % 3]
+    outputs = {names[i]: kind for i, (_, kind) in enumerate(chosen)}
+    listed = ", ".join(f"{sql} AS {names[i]}" for i, (sql, _) in enumerate(chosen))
     return Query(f"SELECT {'DISTINCT ' if distinct else ''}{listed} FROM {rest}", items, outputs, plain, keyless)
 
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from hypothesis import strategies as st
 
+from tidemill.plan.relations import STATIC_TIME
 from tidemill.plan.sources import Column
 from tidemill.runtime.sources.columns import arrow_schema
 
@@ -39,6 +40,10 @@ class Stream:
     sizes: tuple[int, ...] = ()  # rows of each file; the last file has the rest
     batch_rows: int | None = None
     static: bool = False
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        cut = f"{self.format}, files of {self.sizes}, batches of {self.batch_rows}, lateness {self.lateness}"
+        printer.text(f"{self.name} KEY {self.key} ({cut}):" + "".join(f"\n  {tuple(row.values())}" for row in self.rows))
 
     @property
     def source(self) -> str:
@@ -84,7 +89,7 @@ class Stream:
         rows = [r for r in rows if r["__seq"] >= first]
         schema = arrow_schema(self.columns)
         data = {c.name: pa.array([r[c.name] for r in rows], schema.field(c.name).type) for c in self.columns}
-        times = [0 if self.static else r["tm"] * UNIT for r in rows]
+        times = [STATIC_TIME if self.static else r["tm"] * UNIT for r in rows]
         return pa.table({**data, "__ts": pa.array(times, pa.int64()), "__seq": pa.array([r["__seq"] for r in rows], pa.int64())})
 
     def recut(self, sizes: tuple[int, ...], batch_rows: int | None) -> Stream:

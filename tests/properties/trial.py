@@ -58,10 +58,13 @@ def create(db: LocalDatabase, views: Iterable[View]) -> list[View]:
 def log_of(db: LocalDatabase, name: str) -> list[Change]:
     """The change log of a STREAMED view with its exact times."""
     stored = db.workload.views[name.lower()].stored
-    names = ", ".join(f'"{n}"' for n in stored.names)
     with db.store.cursor() as duck:
-        rows = duck.sql(f'SELECT __time, "TAG", "OLD", {names} FROM "changes {stored.id}" ORDER BY __time, __batch, rowid').fetchall()
-    return [Change(t, tag, canonical_row(row), canonical_row(old.values()) if old is not None else None) for t, tag, old, *row in rows]
+        # __time, __batch, tag, the view's columns, the old row
+        rows = duck.sql(f'SELECT * FROM "changes {stored.id}" ORDER BY __time, __batch, rowid').fetchall()
+    return [
+        Change(time, tag, canonical_row(row), canonical_row(old.values()) if old is not None else None)
+        for time, _, tag, *row, old in rows
+    ]
 
 
 def contents_of(db: LocalDatabase, name: str) -> Counter[Row]:
@@ -87,13 +90,16 @@ def plan_of(db: LocalDatabase, name: str) -> Relation:
 
 def span(streams: Iterable[Stream]) -> tuple[list[int], int | None]:
     """(all moments at which something can change, the time at which the clock begins)."""
-    moving = [s for s in streams if not s.static]
-    rows = [r for s in moving for r in s.punctual()[0]]
-    firsts = [s.punctual()[0][0]["tm"] for s in moving if s.punctual()[0]]
+    listed = list(streams)
+    moving = [s for s in listed if not s.static]
+    rows = [row for s in moving for row in s.punctual()[0]]
+    # Rows of tables were always there; a window may move their first days a little.
+    always = [r.STATIC_TIME + t * UNIT for t in range(60)] if any(s.static for s in listed) else []
     if not rows:
-        return [0], None
-    low, high = min(0, *(r["tm"] for r in rows)), max(r["tm"] for r in rows)
-    return [t * UNIT for t in range(low, high + 1)], min(firsts) * UNIT
+        return always or [0], None
+    begin = min(s.punctual()[0][0]["tm"] - s.lateness for s in moving if s.rows)
+    low, high = min(row["tm"] for row in rows), max(row["tm"] for row in rows)
+    return [*always, *(t * UNIT for t in range(min(low, begin), high + 1))], begin * UNIT
 
 
 def used_sources(db: LocalDatabase, streams: Iterable[Stream]) -> list[Stream]:

@@ -17,6 +17,7 @@ import duckdb
 import pyarrow as pa
 
 from tidemill.plan import relations as r
+from tidemill.plan.node import walk
 from tidemill.plan.relations import Relation, quoted
 
 Moments = tuple[int, ...]
@@ -265,17 +266,25 @@ class Oracle:
     def _report_points(self, node: r.Rstream) -> list[int]:
         if node.points is not None:
             return [p for p in self._points(node.points) if p <= self.universe[-1]]
-        if node.period is not None:
-            every, offset = node.period
-            first = self.universe[0] + (offset - self.universe[0]) % every
-            return list(range(first, self.universe[-1] + 1, every))
         points, before = [], Counter[tuple[Any, ...]]()
         for moment, rows in sorted(self.history(node.input).items()):
             now = Counter(map(_hashable, rows))
             if now != before:
                 points.append(moment)
             before = now
-        return points
+        if node.period is None or not points:
+            return points
+        every, offset = node.period
+        if _still(node.input):  # tables alone: reported until the last change
+            start, end = points[0], points[-1] + every
+        else:
+            start, end = max(points[0], points[0] if self.begin is None else self.begin), self.universe[-1] + 1
+        return list(range(start + (offset - start) % every, end, every))
+
+
+def _still(node: Relation) -> bool:
+    leaves = [n for n in walk(node) if isinstance(n, (r.Scan, r.Clock))]
+    return all(isinstance(n, r.Scan) and n.static for n in leaves)
 
 
 def last_of(points: list[int], moments: Iterable[int]) -> dict[int, int | None]:

@@ -21,14 +21,19 @@ def until(reached: Callable[[], bool], seconds: float, what: str) -> None:
         time.sleep(0.01)
 
 
-class Child:
-    """A Python module as a process, with everything that it starts; its output goes to a file."""
+def module(name: str, *arguments: str) -> list[str]:
+    """The command that runs a Python module with the interpreter of the tests."""
+    return [sys.executable, "-m", name, *arguments]
 
-    def __init__(self, module: str, *arguments: str, log: Path, env: dict[str, str] | None = None) -> None:
+
+class Child:
+    """A process with everything that it starts; its output goes to a file."""
+
+    def __init__(self, command: list[str], *, log: Path, env: dict[str, str] | None = None) -> None:
         self.log = log
         with open(log, "ab") as out:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", module, *arguments], cwd=ROOT, stdout=out, stderr=out, stdin=subprocess.DEVNULL,
+                command, cwd=ROOT, stdout=out, stderr=out, stdin=subprocess.DEVNULL,
                 env={**os.environ, "PYTHONPATH": str(ROOT), **(env or {})}, start_new_session=True,
             )
 
@@ -54,7 +59,7 @@ class Child:
     def end(self) -> None:
         """Nothing of the child is left behind."""
         for pid in session_members(self.process.pid):
-            _kill(pid)
+            kill(pid)
         self.process.wait()
 
     def tail(self) -> str:
@@ -80,7 +85,8 @@ def _command(pid: int) -> bytes:
         return b""
 
 
-def _kill(pid: int) -> None:
+def kill(pid: int) -> None:
+    """kill -9, unless it has ended by itself."""
     try:
         os.kill(pid, signal.SIGKILL)
     except ProcessLookupError:

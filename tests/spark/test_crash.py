@@ -15,7 +15,7 @@ import pytest
 import tidemill
 from tests.harness import LocalDatabase
 from tests.spark import scenario
-from tests.spark.processes import Child, _kill, until
+from tests.spark.processes import Child, kill, module, until
 
 THOROUGH = bool(os.environ.get("TIDEMILL_THOROUGH"))
 ROUNDS = 24 if THOROUGH else 3
@@ -40,7 +40,7 @@ class Lives:
         if self.child is None or not self.child.is_alive:
             self.bury()
             self.seen = self.numbers("offsets")
-            self.child = Child("tests.spark.crash_child", str(self.path), *self.arguments, log=self.log)
+            self.child = Child(module("tests.spark.crash_child", str(self.path), *self.arguments), log=self.log)
         return self.child
 
     def bury(self) -> None:
@@ -81,7 +81,7 @@ def disturb(lives: Lives, kind: str, chance: random.Random) -> bool:
         workers = child.workers()
         landed = bool(workers) and lives.in_progress()
         if workers:
-            _kill(chance.choice(workers))
+            kill(chance.choice(workers))
         return landed
     child.kill_group() if kind == "group" else child.kill_driver()
     return lives.in_progress()

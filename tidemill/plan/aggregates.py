@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 FIX = "1099511627776.0"  # 2^40
-BIG = "77371252455336267181195264.0"  # 2^86: beyond it x * 2^40 leaves the range of HUGEINT
+BIG = "4611686018427387904.0"  # 2^62: x * 2^40 leaves room for millions of such values in a HUGEINT
 
 Combine = Literal["sum", "min", "max"]
 INTEGERS = {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "HUGEINT"}
@@ -100,10 +100,18 @@ def _sum_parts(column: str, slug: str, type_name: str) -> tuple[Part, ...]:
     if type_name in INTEGERS or type_name == "BOOLEAN":
         exact = f"CAST({column} AS HUGEINT)"
     elif shape:
-        exact = f"CAST({column} * CAST({10 ** shape[1]} AS DECIMAL({shape[1] + 1},0)) AS HUGEINT)"
+        exact = _unscaled(column, *shape)
     else:
         return _double_parts(f"CAST({column} AS DOUBLE)", f"{slug}__d")
     return (Part(f"{slug}__s", f"CAST(coalesce(sum({exact} * __diff), 0) AS HUGEINT)", "HUGEINT"),)
+
+
+def _unscaled(column: str, precision: int, scale: int) -> str:
+    """SQL for a decimal times 10^scale as a HUGEINT; where 38 digits cannot hold the product, by its digits."""
+    if precision + scale <= 38:
+        wide = f"CAST({column} AS DECIMAL(38,{scale}))"
+        return f"CAST({wide} * CAST({10 ** scale} AS DECIMAL({scale + 1},0)) AS HUGEINT)"
+    return f"CAST(replace(CAST({column} AS VARCHAR), '.', '') AS HUGEINT)"
 
 
 def _double_parts(value: str, slug: str) -> tuple[Part, ...]:
@@ -155,7 +163,8 @@ def _finish_sum(aggregate: Aggregate, count: str) -> str:
         if aggregate.function == "avg":
             return f"CAST({total} AS DOUBLE) / {10 ** scale}.0 / {count}"
         ulp = "1" if scale == 0 else "0." + "0" * (scale - 1) + "1"
-        return f"CAST({total} AS DECIMAL({37 - scale},0)) * CAST({ulp} AS DECIMAL({scale + 1},{scale}))"
+        rest = f"CAST({total} % {10 ** scale} AS DECIMAL({scale + 1},0)) * CAST({ulp} AS DECIMAL({scale + 1},{scale}))"
+        return f"CAST({total} // {10 ** scale} AS DECIMAL(38,{scale})) + CAST({rest} AS DECIMAL(38,{scale}))"
     total = _finish_double(f"{slug}__d")
     return total if aggregate.function == "sum" else f"({total}) / {count}"
 

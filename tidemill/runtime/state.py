@@ -18,6 +18,7 @@ import uuid
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
@@ -130,8 +131,7 @@ class Arrangement:
 
     def empty(self) -> pa.Table:
         """No rows, right columns."""
-        names = ", ".join(f"CAST(NULL AS {c.type}) AS {quoted(c.name)}" for c in self.layout.columns())
-        return duck.run(f"SELECT {names} LIMIT 0")
+        return _empty(self.layout)
 
     def compact(self) -> None:
         """Merge from the newest back while the older neighbour is less than twice as large."""
@@ -241,6 +241,12 @@ class _EndSearch:
             live, open_ = shown.get(int(self.hashes[j]), (0, False))
             short[i] = open_ and live < self.need[j]
         return short
+
+
+@lru_cache(maxsize=4096)
+def _empty(layout: Layout) -> pa.Table:
+    names = ", ".join(f"CAST(NULL AS {c.type}) AS {quoted(c.name)}" for c in layout.columns())
+    return duck.run(f"SELECT {names} LIMIT 0")
 
 
 def _expand(start: np.ndarray, count: np.ndarray) -> np.ndarray:

@@ -7,6 +7,7 @@ slices, oldest first, so that rows which never met in time are not paired.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,9 @@ from tidemill.plan.relations import quoted
 from tidemill.plan.sources import Column
 from tidemill.runtime import duck
 from tidemill.runtime.operators.base import (
+    DIFF,
+    HASH,
+    TIME,
     Batch,
     Operator,
     change_agenda,
@@ -46,6 +50,8 @@ class Side:
         """Closed changes of this side with their key hash; rows with a NULL key never match."""
         agenda = shelf.arrangement(node, f"{self.name}_agenda", change_agenda(self.columns))
         rows = take_closed(agenda, batch.rows, frontier)
+        if rows.num_rows == 0:
+            return _nothing(self.columns)
         alive = " AND ".join(f"{quoted(k)} IS NOT NULL" for k in self.keys) or "TRUE"
         source = duck.source("rows", self.columns, "__time", "__diff")
         sql = f"SELECT {hash_sql(self.keys)} AS __h, * FROM {source} WHERE {alive}"
@@ -119,6 +125,13 @@ class Join(Operator):
             held.segments.clear()
             held.append(kept)
             seen[side.name] = max(500, kept.num_rows)
+
+
+@lru_cache(maxsize=1024)
+def _nothing(columns: tuple[Column, ...]) -> pa.Table:
+    """No changes of these columns."""
+    names = ", ".join(f"CAST(NULL AS {c.type}) AS {quoted(c.name)}" for c in (HASH, *columns, TIME, DIFF))
+    return duck.run(f"SELECT {names} LIMIT 0")
 
 
 def _slices(left: pa.Table, right: pa.Table) -> list[tuple[pa.Table, pa.Table]]:

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidemill.plan.physical import BEGINNING, FOREVER
 from tidemill.plan.relations import quoted
 from tidemill.plan.sources import Column
 from tidemill.runtime import duck
@@ -153,19 +154,18 @@ class Rstream(Operator):
         frontier = min(b.frontier for b in inputs)
         agenda = self.arrangement(shelf, "agenda", change_agenda(self.columns))
         closed = take_closed(agenda, inputs[0].rows, frontier)
-        points = self._points(closed, inputs, frontier, shelf)
+        points = np.array(self._points(closed, inputs, frontier, shelf), np.int64)
+        if not len(points):
+            agenda.append(closed)
+            return Batch(None, frontier)
         state = self.arrangement(shelf, "rows", self.contents)
-        out = []
-        for point in points:
-            due = pc.less_equal(closed.column("__time"), point)
-            self._apply(closed.filter(due), state)
-            closed = closed.filter(pc.invert(due))
-            answer = state.scan()
-            if answer.num_rows:
-                out.append(self._stamped(answer, point))
-        agenda.append(closed)
+        due = pc.less_equal(closed.column("__time"), int(points[-1]))
+        agenda.append(closed.filter(pc.invert(due)))
+        changes = closed.filter(due)
+        out = self._answers(state.scan(), changes, points)
+        self._apply(changes, state)
         state.compact()
-        return Batch(pa.concat_tables(out) if out else None, frontier)
+        return Batch(out if out.num_rows else None, frontier)
 
     def _points(self, closed: pa.Table, inputs: list[Batch], frontier: int, shelf: Shelf) -> list[int]:
         value = shelf.value(self.id)
@@ -182,13 +182,17 @@ class Rstream(Operator):
         if self.params["period"] is None:
             return [int(t) for t in np.unique(times)]
         every, offset = self.params["period"]
+        if frontier >= FOREVER:
+            # A relation of tables alone: it is reported until its last change, then there is nothing new.
+            return [] if not len(times) else list(_points_between(int(times.min()), int(times.max()) + every, every, offset))
         start = value.get("next")
         if start is None:
             if not len(times):
                 return []
-            first = int(times.min())
-            start = first + (offset - first) % every
-        points = list(range(start, frontier, every)) if frontier < 1 << 61 else [start]
+            # Rows of tables were there before time began; nobody asks for the answer of those days.
+            firsts = [s["first"] for s in shelf.value("@sources").values() if s.get("first") is not None]
+            start = max(int(times.min()), min(firsts, default=BEGINNING))
+        points = list(_points_between(start, frontier, every, offset))
         value["next"] = points[-1] + every if points else start
         return points
 
@@ -197,14 +201,23 @@ class Rstream(Operator):
             source = duck.source("changes", self.columns, "__diff AS __n")
             state.append(duck.run(f"SELECT {hash_sql(self.names)} AS __h, * FROM {source}", changes=changes))
 
-    def _stamped(self, answer: pa.Table, point: int) -> pa.Table:
-        stamp = self.params["stamp"].replace("__time", str(point))
-        names = name_list(self.names)
-        chosen = f"{names}, " if names else ""
+    def _answers(self, base: pa.Table, changes: pa.Table, points: np.ndarray) -> pa.Table:
+        """The rows of the answer at every point: a row that is there from one of its changes to the next is in all between."""
+        place = np.searchsorted(points, changes.column("__time").to_numpy(), side="left")
+        placed = changes.append_column("__p", pa.array(place.astype(np.int64)))
+        names = "".join(f"{quoted(n)}, " for n in self.names)
+        partition = f"PARTITION BY {name_list(self.names)}" if self.names else ""
         return duck.run(
-            f"SELECT {stamp} AS \"TS\", {chosen}CAST({point} AS BIGINT) AS __time, __n AS __diff"
-            f" FROM {duck.source('answer', self.columns, '__n')} WHERE __n > 0",
-            answer=answer,
+            f"""WITH moves AS (
+                  SELECT {names}__p, sum(n) AS n FROM (
+                    SELECT {names}__p, __diff AS n FROM {duck.source('placed', self.columns, '__p', '__diff')}
+                    UNION ALL SELECT {names}0, __n FROM {duck.source('base', self.columns, '__n')}) GROUP BY {names}__p),
+                runs AS (SELECT {names}__p, CAST(sum(n) OVER w AS BIGINT) AS n, lead(__p, 1, {len(points)}) OVER w AS __q
+                  FROM moves WINDOW w AS ({partition} ORDER BY __p)),
+                shown AS (SELECT {names}unnest(range(__p, __q)) AS i, n FROM runs WHERE n > 0)
+                SELECT {self.params['stamp']} AS "TS", {names}__time, n AS __diff
+                FROM shown JOIN moments ON moments.i = shown.i""",
+            base=base, placed=placed, moments=pa.table({"i": np.arange(len(points)), "__time": points}),
         )
 
 
@@ -225,3 +238,8 @@ class Gate(Operator):
             closed=closed,
         )
         return Batch(out if out.num_rows else None, batch.frontier)
+
+
+def _points_between(start: int, end: int, every: int, offset: int) -> range:
+    """Synchronization points p with start <= p < end."""
+    return range(start + (offset - start) % every, end, every)
