@@ -88,7 +88,9 @@ def test_a_statement_after_reopening_continues_the_numbering(tmp_path):
 
 @pytest.mark.parametrize("options", [{"shards": 3}, {"clock": "1 hour"}], ids=["shards", "clock"])
 def test_what_cannot_change_is_refused(tmp_path, options):
-    LocalDatabase(str(tmp_path / "db"), clock="1 minute").close()
+    db = LocalDatabase(str(tmp_path / "db"), clock="1 minute")
+    Feed(db, tmp_path, "Raw", "k VARCHAR")
+    db.close()
     with pytest.raises(TidemillError) as caught:
         LocalDatabase(str(tmp_path / "db"), **options)
     assert caught.value.code == "TM605"

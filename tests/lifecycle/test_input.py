@@ -133,7 +133,6 @@ def test_a_silent_source_holds_the_clock_until_its_idle_timeout(db, tmp_path, ti
     db.execute("CREATE STREAMED VIEW V AS SELECT x FROM Q UNION ALL SELECT x FROM B")
     db.start()
     settle(db)
-    assert tagged(db, "V") == []
     if not timeout:
         time.sleep(0.15)
         settle(db)

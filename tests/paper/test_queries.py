@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.harness import LocalDatabase
 from tests.paper.notation import Feed, answers, rows_of, tagged
 
 ENTERED = "<1,car,JOE DOE>1 <2,truck,ANN LEE>2 <3,car,JANE ROE>3 <4,POLICE,CITY>5 <5,bus,LINE 9>6 <6,POLICE,CITY>8"
@@ -219,3 +220,32 @@ def test_window_join_of_section_4_4(db, tmp_path):
     db.run()
     assert tagged(db, "Near") == ["+<a,p>2", "+<a,q>5", "+<b,p>6", "+<b,q>6", "+<c,q>7", "+<c,s>11"]
     assert answers(db, "Same")[6] == [("a", "p"), ("a", "q"), ("b", "p"), ("b", "q")]
+
+
+# ---- all of them together ----------------------------------------------------------------------
+
+@pytest.mark.parametrize(("shards", "rows"), [(1, 1), (3, 2), (3, 1000)])
+def test_shards_and_batches_do_not_show(tmp_path, shards, rows):
+    """P1, P2, P4, P5, P6 and P7 in one database, whatever it is cut into."""
+    db = LocalDatabase(str(tmp_path / "db"), shards=shards)
+    schema, options = "VID INTEGER, VType VARCHAR, VOwner VARCHAR", f"batch_rows = {rows}"
+    Feed(db, tmp_path, "Entrance", schema, options=options).send(ENTERED)
+    Feed(db, tmp_path, "Exit", schema, options=options).send(LEFT)
+    db.execute("CREATE TAGGED STREAM S1 OVER Entrance; CREATE TAGGED STREAM S2 OVER Exit")
+    db.execute(PARK_LOT)
+    db.execute(POLICE_SYNC)
+    for i in (2, 4):
+        db.execute(SYNC_I.format(i))
+    db.execute("CREATE STREAMED VIEW P2 AS SELECT P.VType, Count(P.VID) FROM R(ParkLot) P GROUP BY P.VType")
+    db.execute("CREATE STREAMED VIEW P4 AS SELECT R1.VID, R1.VType FROM R(S1, Sync2) R1 - R(S2, Sync2) R2")
+    db.execute("CREATE STREAMED VIEW P5 AS SELECT P.VType, Count(P.VID) FROM R(P4, Sync4) P GROUP BY P.VType")
+    db.execute("CREATE STREAMED VIEW P6 AS SELECT P.VType, Count(P.VID) FROM R(ParkLot, PoliceSync) P GROUP BY P.VType")
+    db.execute("CREATE STREAMED VIEW P7 AS SELECT R.VID FROM R(S1) R WHERE Now - 5 < R.TS <= Now")
+    db.run()
+    assert tagged(db, "ParkLot") == IN_AND_OUT
+    assert tagged(db, "P2") == BY_TYPE
+    assert tagged(db, "P4") == PARK_LOT_2
+    assert tagged(db, "P5") == ["+<car,1>4", "+<truck,1>4", "-<truck,1>8", "+<POLICE,1>8", "+<bus,1>8"]
+    assert tagged(db, "P6") == ["+<POLICE,1>5", "+<car,1>5", "+<truck,1>5", "-<truck,1>8", "+<bus,1>8"]
+    assert tagged(db, "P7") == ["+<1>1", "+<2>2", "+<3>3", "+<4>5", "-<1>6", "+<5>6", "-<2>7", "-<3>8", "+<6>8"]
+    db.close()

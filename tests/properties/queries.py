@@ -285,10 +285,10 @@ def selection(draw: st.DrawFn, sources: list[Source], points: list[str], odd: bo
     distinct = draw(st.integers(0, 4)) == 0
     count = draw(st.integers(1, 4))
     chosen = [draw(scalar(columns, exact=exact or distinct)) for _ in range(count)]
-    if "a.k" in columns and draw(st.booleans()):
-        chosen.insert(0, ("a.k", "int"))
-    if "a.s" in columns and draw(st.integers(0, 2)) == 0:
-        chosen.append(("a.s", "str"))
+    if columns.get("a.k", "noise") != "noise" and draw(st.booleans()):
+        chosen.insert(0, ("a.k", columns["a.k"]))
+    if columns.get("a.s", "noise") != "noise" and draw(st.integers(0, 2)) == 0:
+        chosen.append(("a.s", columns["a.s"]))
     conditions = [draw(predicate(columns))] if draw(st.booleans()) else []
     if not found.window and found.source.stamped and draw(st.integers(0, 3)) == 0:
         conditions.append(draw(now_window("a")))

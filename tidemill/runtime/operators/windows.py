@@ -21,6 +21,7 @@ from tidemill.runtime.operators.base import (
     hash_sql,
     hashes_of,
     name_list,
+    same_row,
     take_closed,
 )
 from tidemill.runtime.state import Layout, Shelf
@@ -120,19 +121,20 @@ class Stamp(Operator):
         partition = f"PARTITION BY {names}"
         return duck.run(
             f"""WITH came AS (
-                  SELECT {names}, __ts, NULL AS __time, unnest(range(CAST(n AS BIGINT))) AS i FROM (
-                    SELECT {names}, __ts, sum(__n) AS n FROM {duck.source('base', self.schema, '__n')} GROUP BY ALL HAVING sum(__n) > 0)
+                  SELECT {names}, __ts, NULL AS __time, unnest(range(CAST(__n AS BIGINT))) AS __i FROM (
+                    SELECT {names}, __ts, sum(__n) AS __n FROM {duck.source('base', self.schema, '__n')}
+                      GROUP BY {names}, __ts HAVING sum(__n) > 0)
                   UNION ALL SELECT {names}, __time, __time, unnest(range(__diff))
                     FROM {duck.source('delta', self.columns, '__time', '__diff')} WHERE __diff > 0),
-                numbered AS (SELECT *, row_number() OVER ({partition} ORDER BY __ts, i) AS k FROM came),
-                went AS (SELECT {names}, __time, unnest(range(-__diff)) AS i
+                numbered AS (SELECT *, row_number() OVER ({partition} ORDER BY __ts, __i) AS __k FROM came),
+                went AS (SELECT {names}, __time, unnest(range(-__diff)) AS __i
                   FROM {duck.source('delta', self.columns, '__time', '__diff')} WHERE __diff < 0),
-                leaving AS (SELECT *, row_number() OVER ({partition} ORDER BY __time, i) AS k FROM went)
-                SELECT {names}, __ts, __time, CAST(sum(d) AS BIGINT) AS __diff FROM (
-                  SELECT {names}, __ts, __time, 1 AS d FROM numbered WHERE __time IS NOT NULL
-                  UNION ALL SELECT {', '.join('n.' + quoted(x) for x in self.names)}, n.__ts, l.__time, -1 FROM leaving l JOIN numbered n
-                    ON {' AND '.join(f'n.{quoted(x)} IS NOT DISTINCT FROM l.{quoted(x)}' for x in self.names)} AND n.k = l.k)
-                GROUP BY ALL HAVING sum(d) <> 0""",
+                leaving AS (SELECT *, row_number() OVER ({partition} ORDER BY __time, __i) AS __k FROM went)
+                SELECT {names}, __ts, __time, CAST(sum(__d) AS BIGINT) AS __diff FROM (
+                  SELECT {names}, __ts, __time, 1 AS __d FROM numbered WHERE __time IS NOT NULL
+                  UNION ALL SELECT {', '.join('n.' + quoted(x) for x in self.names)}, n.__ts, l.__time, -1
+                    FROM leaving l JOIN numbered n ON {same_row(self.names, 'n', 'l')} AND n.__k = l.__k)
+                GROUP BY {names}, __ts, __time HAVING sum(__d) <> 0""",
             delta=delta, base=base,
         )
 
