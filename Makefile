@@ -38,5 +38,8 @@ bench: $(READY)  ## all benchmarks, results and plots in docs/benchmarks
 	@$(BIN)/pip install --quiet --disable-pip-version-check -e '.[bench]'
 	@$(BIN)/python -m benchmarks
 
+golden: $(READY)  ## write the expected plans of the rules anew; read the diff
+	@TIDEMILL_GOLDEN=1 $(BIN)/python -m pytest tests/rules || true
+
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from statistics import median
 from typing import Any
 
@@ -64,6 +66,21 @@ def _serve(pipe: Any, make: Callable[..., Any], args: tuple[Any, ...]) -> None:
             pipe.send((True, getattr(thing, method)(*given)))
         except BaseException:
             pipe.send((False, traceback.format_exc()))
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Nothing that Spark or the JVM prints disturbs the progress bar."""
+    kept, hole = [os.dup(1), os.dup(2)], os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(hole, 1)
+        os.dup2(hole, 2)
+        yield
+    finally:
+        for number, copy in zip((1, 2), kept, strict=True):
+            os.dup2(copy, number)
+            os.close(copy)
+        os.close(hole)
 
 
 def alternate(sides: dict[str, Callable[[], Any]], rounds: int, done: Callable[[], None] = lambda: None) -> dict[str, list[Any]]:

@@ -9,8 +9,6 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
@@ -18,7 +16,7 @@ import pyarrow.compute as pc
 
 from benchmarks import data, plots
 from benchmarks.report import Check, Result, Table
-from benchmarks.sides import Side, alternate, medians
+from benchmarks.sides import Side, alternate, medians, quiet
 
 FILES, FILES_A_BATCH = 16, 4
 ROUNDS, TARGET = 3, 3.0
@@ -34,7 +32,6 @@ STORES = {
 }
 NAMES = {"count": "running count", "windows": "tumbling windows of 10 s"}
 BATCHES = {"same": "same batches", "default": "default batches"}
-Answer = dict[str, Any]
 
 
 class TidemillSide:
@@ -44,7 +41,7 @@ class TidemillSide:
         import tidemill
 
         limit = f", batch_rows = {batch_rows}" if batch_rows else ""
-        with data.scratch("throughput") as place, _quiet(), tidemill.open(os.path.join(place, "db")) as db:
+        with data.scratch("throughput") as place, quiet(), tidemill.open(os.path.join(place, "db")) as db:
             db.execute(f"""REGISTER SOURCE P (k INT, proto INT, len INT, ts TIMESTAMP) FROM FILES '{folder}/*.parquet'
                            WITH (timestamp = 'ts'{limit}); CREATE TAGGED STREAM S OVER P; {VIEWS[work]}""")
             _ = db.spark  # the session is there before the clock starts
@@ -79,7 +76,7 @@ class SparkSide:
         builder = SparkSession.builder.master(f"local[{cores}]").appName("spark side")
         for name, value in settings.items():
             builder = builder.config(name, value)
-        with _quiet():
+        with quiet():
             self.spark = builder.getOrCreate()
 
     def measure(self, folder: str, work: str, files: int | None, store: str, closing: bool) -> dict[str, Any]:
@@ -98,7 +95,7 @@ class SparkSide:
             counted = rows.groupBy(f.window("ts", "10 seconds"), "k").count()
             answer = counted.select(f.col("window.end").alias("TS"), "k", "count")
         seen: list[pa.Table] = []
-        with data.scratch("throughput") as place, _quiet():
+        with data.scratch("throughput") as place, quiet():
             writer = answer.writeStream.outputMode("append" if closing else "update").trigger(availableNow=True)
             writer = writer.option("checkpointLocation", place).foreachBatch(lambda batch, _: seen.append(batch.toArrow()))
             began = time.perf_counter()
@@ -126,21 +123,6 @@ def _sorted(table: pa.Table) -> pa.Table:
     types = {"TS": pa.timestamp("us"), "k": pa.int64(), "n": pa.int64()}
     plain = pa.table({n: c.cast(types[n]) for n, c in columns.items()})
     return plain.sort_by([(n, "ascending") for n in plain.column_names]).combine_chunks()
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Nothing that Spark or the JVM prints disturbs the progress bar."""
-    kept, hole = [os.dup(1), os.dup(2)], os.open(os.devnull, os.O_WRONLY)
-    try:
-        os.dup2(hole, 1)
-        os.dup2(hole, 2)
-        yield
-    finally:
-        for number, copy in zip((1, 2), kept, strict=True):
-            os.dup2(copy, number)
-            os.close(copy)
-        os.close(hole)
 
 
 def check_equal(work: str, ours: pa.Table, theirs: pa.Table, end: Any) -> None:

@@ -15,7 +15,8 @@ import pyarrow.parquet as pq
 from tests.harness import LocalDatabase
 
 COLUMNS = {
-    "id": "INTEGER", "grp": "VARCHAR", "v": "INTEGER", "w": "BIGINT", "d": "DECIMAL(10,2)", "f": "DOUBLE", "b": "BOOLEAN",
+    "id": "INTEGER", "grp": "VARCHAR", "v": "INTEGER", "w": "BIGINT", "d": "DECIMAL(10,2)", "f": "DOUBLE",
+    "b": "BOOLEAN",
     "day": "DATE", "moment": "TIMESTAMP", "at": "BIGINT",
 }
 DAY = dt.date(2024, 2, 28)

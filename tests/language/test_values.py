@@ -23,7 +23,8 @@ def keyed(db, tmp_path):
 
 
 def test_an_emptied_group_leaves_the_answer(db, keyed):
-    db.execute("CREATE STREAMED VIEW G AS SELECT g, count(*) AS n, sum(v) AS s, min(v) AS lo, max(v) AS hi FROM K GROUP BY g")
+    db.execute("CREATE STREAMED VIEW G AS SELECT g, count(*) AS n, sum(v) AS s, min(v) AS lo, max(v) AS hi FROM K "
+               "GROUP BY g")
     db.run()
     assert tagged(db, "G") == [
         "+<a,1,5,5,5>1", "u<a,2,12,5,7>2", "+<b,1,1,1,1>3", "u<a,2,16,7,9>4", "u<a,1,9,9,9>5", "u<b,2,10,1,9>6",
@@ -41,7 +42,8 @@ def test_a_global_aggregate_has_one_row_from_the_first_row_on(db, keyed):
 
 
 def test_distinct_counts_and_deviations_under_deletion(db, keyed):
-    db.execute("CREATE STREAMED VIEW D AS SELECT count(DISTINCT g) AS g, count(DISTINCT v) AS v, stddev_pop(v) AS d FROM K")
+    db.execute("CREATE STREAMED VIEW D AS SELECT count(DISTINCT g) AS g, count(DISTINCT v) AS v, stddev_pop(v) AS d "
+               "FROM K")
     db.run()
     history = answers(db, "D")
     assert [history[t][0][:2] for t in (1, 2, 3, 4, 5)] == [(1, 1), (1, 2), (2, 3), (2, 3), (2, 2)]
@@ -65,7 +67,8 @@ def test_outer_joins_under_deletion(db, keyed, tmp_path):
     db.execute("CREATE STREAMED VIEW J AS SELECT K.k, L.label FROM K LEFT JOIN L ON K.g = L.g")
     db.execute("CREATE STREAMED VIEW F AS SELECT K.k, L.label FROM K FULL JOIN L ON K.g = L.g")
     db.run()
-    assert tagged(db, "J") == ["+<1,Alpha>1", "+<2,Alpha>2", "+<3,>3", "-<2,Alpha>5", "-<3,>5", "+<3,Beta>5", "-<1,Alpha>6",
+    assert tagged(db, "J") == ["+<1,Alpha>1", "+<2,Alpha>2", "+<3,>3", "-<2,Alpha>5", "-<3,>5", "+<3,Beta>5",
+                               "-<1,Alpha>6",
                                "+<1,Beta>6", "-<1,Beta>7", "-<3,Beta>8", "+<4,Alpha>9"]
     assert answers(db, "F")[8] == [(None, "Alpha"), (None, "Beta")]
     assert answers(db, "F")[9] == [(4, "Alpha"), (None, "Beta"), (None, "Omega")]
@@ -82,7 +85,8 @@ def test_an_aggregate_over_an_aggregate(db, keyed):
     db.execute("CREATE STREAMED VIEW H AS SELECT n, count(*) AS groups FROM G GROUP BY n")
     db.execute("CREATE STREAMED VIEW M AS SELECT max(n) AS m FROM G")
     db.run()
-    assert answers(db, "H") == {1: [(1, 1)], 2: [(2, 1)], 3: [(1, 1), (2, 1)], 5: [(1, 2)], 6: [(2, 1)], 7: [(1, 1)], 8: [], 9: [(1, 1)]}
+    assert answers(db, "H") == {1: [(1, 1)], 2: [(2, 1)], 3: [(1, 1), (2, 1)], 5: [(1, 2)], 6: [(2, 1)], 7: [(1, 1)],
+                                8: [], 9: [(1, 1)]}
     assert [history[0][0] for history in answers(db, "M").values()] == [1, 2, 1, 2, 1, None, 1]
 
 
@@ -91,14 +95,16 @@ def test_views_seven_deep(db, keyed):
     for i in range(1, 8):
         db.execute(f"CREATE STREAMED VIEW V{i} AS SELECT k, v + 1 AS v FROM V{i - 1}")
     db.run()
-    assert tagged(db, "V7") == [t.replace(f",{v}>", f",{v + 7}>") for t in tagged(db, "V0") for v in [int(t.split(",")[1].split(">")[0])]]
+    moved = [(t, int(t.split(",")[1].split(">")[0])) for t in tagged(db, "V0")]
+    assert tagged(db, "V7") == [t.replace(f",{v}>", f",{v + 7}>") for t, v in moved]
 
 
 # ---- values that fail --------------------------------------------------------------------------
 
 def test_overflow_puts_exactly_the_bad_rows_aside(db, tmp_path):
     big = 2**31 - 1
-    Feed(db, tmp_path, "Raw", "id INTEGER, v INTEGER").send([(1, 1, 1), (2, big, 2), (3, 3, 3), (4, big, 4), (5, None, 5)])
+    Feed(db, tmp_path, "Raw", "id INTEGER, v INTEGER").send(
+        [(1, 1, 1), (2, big, 2), (3, 3, 3), (4, big, 4), (5, None, 5)])
     db.execute("CREATE TAGGED STREAM S OVER Raw")
     db.execute("CREATE STREAMED VIEW V AS SELECT id, v + 1 AS w FROM S")
     db.execute("CREATE STREAMED VIEW Fine AS SELECT id, sum(v) AS s FROM S GROUP BY id")
@@ -156,10 +162,12 @@ def test_division_by_zero_is_what_duckdb_says(db, tmp_path):
 @pytest.fixture
 def floats(db, tmp_path):
     columns = {"k": "INTEGER", "f": "DOUBLE", "d": "DECIMAL(18,4)", "op": "VARCHAR", "at": "BIGINT"}
-    rows = [(1, -0.0, "0.1", "+"), (2, 0.0, "0.2", "+"), (3, math.nan, "-0.3", "+"), (4, math.nan, None, "+"), (5, 1e308, "0.0001", "+"),
-            (6, 1e30, "99999999999999.9999", "+"), (7, -math.inf, "0", "+"), (7, -math.inf, "0", "-"), (3, math.nan, None, "-"),
+    rows = [(1, -0.0, "0.1", "+"), (2, 0.0, "0.2", "+"), (3, math.nan, "-0.3", "+"), (4, math.nan, None, "+"),
+            (5, 1e308, "0.0001", "+"), (6, 1e30, "99999999999999.9999", "+"), (7, -math.inf, "0", "+"),
+            (7, -math.inf, "0", "-"), (3, math.nan, None, "-"),
             (4, math.nan, None, "-"), (6, 1e30, None, "-"), (5, 0.1, "0.0001", "+")]
-    parquet(tmp_path / "f.parquet", columns, [(k, f, d and Decimal(d), op, i) for i, (k, f, d, op) in enumerate(rows, 1)])
+    parquet(tmp_path / "f.parquet", columns,
+            [(k, f, d and Decimal(d), op, i) for i, (k, f, d, op) in enumerate(rows, 1)])
     db.execute(f"REGISTER SOURCE Raw ({declared(columns)}) FROM FILES '{tmp_path}/f.parquet'"
                " WITH (timestamp = 'at', operation = 'op')")
     db.execute("CREATE TAGGED STREAM K OVER Raw KEY k")
@@ -216,18 +224,22 @@ def test_decimals_are_exact(db, floats):
 # ---- types -------------------------------------------------------------------------------------
 
 def test_every_type_comes_out_as_itself(db, tmp_path):
-    columns = {"a": "TINYINT", "b": "SMALLINT", "c": "INTEGER", "d": "BIGINT", "e": "UBIGINT", "f": "FLOAT", "g": "DOUBLE",
-               "h": "DECIMAL(12,3)", "i": "VARCHAR", "j": "BOOLEAN", "k": "DATE", "l": "TIMESTAMP", "m": "TIME", "n": "BLOB",
+    columns = {"a": "TINYINT", "b": "SMALLINT", "c": "INTEGER", "d": "BIGINT", "e": "UBIGINT", "f": "FLOAT",
+               "g": "DOUBLE", "h": "DECIMAL(12,3)", "i": "VARCHAR", "j": "BOOLEAN", "k": "DATE", "l": "TIMESTAMP",
+               "m": "TIME", "n": "BLOB",
                "at": "BIGINT"}
-    row = (1, 2, 3, 4, 5, 1.5, 2.5, Decimal("3.125"), "ü", True, dt.date(2024, 2, 29), dt.datetime(2024, 2, 29, 1, 2, 3, 4),
+    row = (1, 2, 3, 4, 5, 1.5, 2.5, Decimal("3.125"), "ü", True, dt.date(2024, 2, 29),
+           dt.datetime(2024, 2, 29, 1, 2, 3, 4),
            dt.time(1, 2, 3), b"\x00\xff", 1)
     nothing = (*(None for _ in row[1:]), 2)
     parquet(tmp_path / "t.parquet", columns, [row, nothing])
     db.execute(f"REGISTER SOURCE Raw ({declared(columns)}) FROM FILES '{tmp_path}/t.parquet' WITH (timestamp = 'at')")
-    db.execute("CREATE TAGGED STREAM S OVER Raw; CREATE VIEW V AS SELECT * FROM S; CREATE STREAMED VIEW W AS SELECT * FROM S")
+    db.execute("CREATE TAGGED STREAM S OVER Raw; CREATE VIEW V AS SELECT * FROM S;"
+               "CREATE STREAMED VIEW W AS SELECT * FROM S")
     db.execute("CREATE VIEW M AS SELECT " + ", ".join(f"max({c}) AS {c}" for c in "abcdefghijklmn") + " FROM S")
     db.run()
-    types = [pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint64(), pa.float32(), pa.float64(), pa.decimal128(12, 3),
+    types = [pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint64(), pa.float32(), pa.float64(),
+             pa.decimal128(12, 3),
              pa.string(), pa.bool_(), pa.date32(), pa.timestamp("us"), pa.time64("us"), pa.binary(), pa.int64()]
     for table in (db.query("SELECT * FROM V"), db.changes("W").select(list(columns))):
         assert table.schema.types == types

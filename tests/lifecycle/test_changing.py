@@ -155,13 +155,15 @@ def test_over_every_kind_of_stored_view(db, living):
     settle(db)
     db.stop()
     db.run()
-    assert rows_of(db, "SELECT * FROM C ORDER BY ALL") == rows_of(db, "SELECT * FROM Comp ORDER BY ALL") == [("a", 1), ("b", 2), ("c", 2)]
-    assert rows_of(db, "SELECT * FROM W ORDER BY ALL") == rows_of(db, "SELECT id, count(*) FROM Whole GROUP BY id ORDER BY ALL") != []
+    groups, points = "SELECT * FROM Comp ORDER BY ALL", "SELECT id, count(*) FROM Whole GROUP BY id ORDER BY ALL"
+    assert rows_of(db, "SELECT * FROM C ORDER BY ALL") == rows_of(db, groups) == [("a", 1), ("b", 2), ("c", 2)]
+    assert rows_of(db, "SELECT * FROM W ORDER BY ALL") == rows_of(db, points) != []
     assert rows_of(db, "SELECT * FROM G ORDER BY ALL") == [(1,), (1,), (2,), (3,), (4,), (5,)]
 
 
 def test_a_later_view_on_a_later_view(db, living):
-    db.execute("CREATE STREAMED VIEW A AS SELECT id, v FROM Early; CREATE STREAMED VIEW B AS SELECT count(*) AS n, sum(v) AS s FROM A")
+    db.execute("CREATE STREAMED VIEW A AS SELECT id, v FROM Early; "
+               "CREATE STREAMED VIEW B AS SELECT count(*) AS n, sum(v) AS s FROM A")
     settle(db)
     db.execute("CREATE STREAMED VIEW C AS SELECT n, s FROM B")
     living.send(CHUNKS[1])

@@ -44,7 +44,8 @@ def test_the_same_rows_are_late_for_any_cut(tmp_path, batch_rows):
     db.close()
 
 
-BAD = ['{"id": 1, "v": 5, "at": 1}', "not json", '{"id": "x", "v": 5, "at": 2}', '{"id": 2, "at": 3}', '{"id": 3, "v": 1}',
+BAD = ['{"id": 1, "v": 5, "at": 1}', "not json", '{"id": "x", "v": 5, "at": 2}', '{"id": 2, "at": 3}',
+       '{"id": 3, "v": 1}',
        '{"id": 4, "v": 99999999999, "at": 4}', '{"id": 5, "v": 7, "at": 5}']
 
 
@@ -158,10 +159,12 @@ def free_port() -> int:
 @pytest.mark.parametrize("form", ["csv", "json"])
 def test_a_port_from_end_to_end(db, form):
     port = free_port()
-    db.execute(f"REGISTER SOURCE P (k VARCHAR, v INTEGER, at BIGINT) FROM PORT {port} WITH (timestamp = 'at', format = '{form}')")
+    db.execute(f"REGISTER SOURCE P (k VARCHAR, v INTEGER, at BIGINT) FROM PORT {port} "
+               f"WITH (timestamp = 'at', format = '{form}')")
     db.execute("CREATE TAGGED STREAM K OVER P KEY k; CREATE STREAMED VIEW V AS SELECT k, v FROM K")
     rows = [("a", 1, 1), ("b", 2, 2), ("a", 3, 3), ("bad", "x", 4), ("c", 4, 5), ("late", 1, 1)]
-    lines = [",".join(map(str, r)) if form == "csv" else json.dumps(dict(zip(("k", "v", "at"), r, strict=True))) for r in rows]
+    records = [dict(zip(("k", "v", "at"), row, strict=True)) for row in rows]
+    lines = [",".join(map(str, r.values())) if form == "csv" else json.dumps(r) for r in records]
     with socket.create_connection(("127.0.0.1", port)) as sender:
         sender.sendall(("\n".join(lines) + "\n").encode())
     db.start()
@@ -200,7 +203,8 @@ def test_a_dropped_port_is_free_again(db):
 
 def test_run_again_takes_in_what_is_new(db, tmp_path):
     feed = Feed(db, tmp_path, "Raw", "x VARCHAR").send("<a>1 <b>2")
-    db.execute("CREATE TAGGED STREAM S OVER Raw; CREATE STREAMED VIEW V AS SELECT x FROM S; CREATE VIEW N AS SELECT count(*) AS n FROM S")
+    db.execute("CREATE TAGGED STREAM S OVER Raw; CREATE STREAMED VIEW V AS SELECT x FROM S; "
+               "CREATE VIEW N AS SELECT count(*) AS n FROM S")
     assert db.run().rows == 2
     assert db.run().rows == 0
     feed.send("<c>3").send("<d>4")
@@ -224,7 +228,8 @@ def test_static_tables_join_streams(db, tmp_path):
     write(tmp_path / "t.json", ["k", "label"], [("a", "Alpha"), ("b", "Beta"), ("b", "Bis")])
     feed = Feed(db, tmp_path, "Raw", "k VARCHAR").send("<a>1 <b>2")
     db.execute(f"REGISTER TABLE T (k VARCHAR, label VARCHAR) FROM FILES '{tmp_path}/t.json'")
-    db.execute("CREATE TAGGED STREAM S OVER Raw; CREATE STREAMED VIEW J AS SELECT S.k, T.label FROM S JOIN T ON S.k = T.k")
+    db.execute("CREATE TAGGED STREAM S OVER Raw; "
+               "CREATE STREAMED VIEW J AS SELECT S.k, T.label FROM S JOIN T ON S.k = T.k")
     db.run()
     feed.send("<c>3 <b>4")
     db.run()

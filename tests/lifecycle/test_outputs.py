@@ -78,7 +78,8 @@ def files_of(folder) -> list[str]:
 
 def test_parquet_and_json_sinks_have_one_file_for_each_batch_that_changed_something(db, feed, tmp_path):
     db.execute("CREATE STREAMED VIEW V AS SELECT k, v FROM K; CREATE VIEW N AS SELECT k, v FROM K WHERE v > 100")
-    db.execute(f"CREATE SINK P FROM V TO FILES '{tmp_path}/p'; CREATE SINK J FROM V TO FILES '{tmp_path}/j' WITH (format = 'json')")
+    db.execute(f"CREATE SINK P FROM V TO FILES '{tmp_path}/p'; "
+               f"CREATE SINK J FROM V TO FILES '{tmp_path}/j' WITH (format = 'json')")
     db.execute(f"CREATE SINK Never FROM N TO FILES '{tmp_path}/n'")
     db.start()
     for chunk in ("<a,1>1 <b,2>2", "<a,3>3", "<b,4>4 <c,5>5"):
@@ -89,7 +90,8 @@ def test_parquet_and_json_sinks_have_one_file_for_each_batch_that_changed_someth
     log = db.changes("V").to_pylist()
     assert [c["TAG"] for c in log] == ["+", "+", "u", "u", "+"]
     parquet = [row for f in files_of(tmp_path / "p") for row in pq.read_table(tmp_path / "p" / f).to_pylist()]
-    lines = [json.loads(line) for f in files_of(tmp_path / "j") for line in (tmp_path / "j" / f).read_text().splitlines()]
+    texts = [(tmp_path / "j" / f).read_text() for f in files_of(tmp_path / "j")]
+    lines = [json.loads(line) for text in texts for line in text.splitlines()]
     assert parquet == log == lines
     assert len(files_of(tmp_path / "p")) >= 3 and all(f.endswith(".parquet") for f in files_of(tmp_path / "p"))
     assert not (tmp_path / "n").exists()

@@ -25,7 +25,8 @@ def test_the_order_of_the_readings_decides_how_many_tuples_come_out(tmp_path, re
     Feed(db, tmp_path, "TemperatureSource", "RoomID INTEGER, Temperature INTEGER").send(
         [(1, t, i) for i, t in enumerate(readings, 1)])
     db.execute("CREATE TAGGED STREAM RoomTempStr OVER TemperatureSource KEY RoomID")
-    db.execute("CREATE STREAMED VIEW HotRooms1 AS SELECT RoomID, Temperature FROM R(RoomTempStr) R WHERE R.Temperature > 80")
+    db.execute("CREATE STREAMED VIEW HotRooms1 AS SELECT RoomID, Temperature "
+               "FROM R(RoomTempStr) R WHERE R.Temperature > 80")
     db.run()
     assert tagged(db, "HotRooms1") == expected
     db.close()
@@ -40,7 +41,7 @@ def buildings(tmp_path, without=()) -> LocalDatabase:
 
 
 def test_hot_rooms_of_each_building(tmp_path):
-    """Section 10.5: an update whenever a room enters or leaves the range; at most one for each building in the query."""
+    """Section 10.5: an update whenever a room enters or leaves the range; one for each building and point."""
     db = buildings(tmp_path)
     db.execute(f"CREATE STREAMED VIEW BuildHotRooms AS {HOT}")
     name = db.execute("SELECT STREAMED V.Building, V.cntRooms FROM R(BuildHotRooms, Sync2) V").name
@@ -77,5 +78,6 @@ def test_building_groups_and_temperature_groups(tmp_path):
                   FROM RoomTempStr SYNC EVERY 4 WHERE Temperature > 80 GROUP BY Temperature""")
     db.run()
     assert tagged(db, "BuildingGroups") == ["+<7,2>0", "u<7,1>2", "+<8,1>2", "u<7,2>4"]
-    assert tagged(db, "TemperatureGroups") == ["+<86,1>0", "+<90,1>0", "-<86,1>4", "-<90,1>4", "+<89,1>4", "+<95,1>4", "+<99,1>4"]
+    assert tagged(db, "TemperatureGroups") == ["+<86,1>0", "+<90,1>0", "-<86,1>4", "-<90,1>4", "+<89,1>4", "+<95,1>4",
+                                               "+<99,1>4"]
     db.close()

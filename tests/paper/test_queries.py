@@ -186,7 +186,8 @@ def test_example_11_t4_over_the_view_of_t3(db, rooms):
     for i in (2, 4):
         db.execute(SYNC_I.format(i))
     db.execute(HOT_ROOMS_2)
-    assert standing(db, "SELECT STREAMED V.RoomID, V.Temperature FROM R(HotRooms2, Sync4) V WHERE V.Temperature > 100") == T4
+    query = "SELECT STREAMED V.RoomID, V.Temperature FROM R(HotRooms2, Sync4) V WHERE V.Temperature > 100"
+    assert standing(db, query) == T4
 
 
 def test_t5_refreshed_when_a_room_reports_more_than_120(db, rooms):

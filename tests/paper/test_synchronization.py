@@ -88,8 +88,8 @@ def test_every_n_rows(db, tmp_path):
 def test_what_comes_and_goes_between_two_points_is_never_seen(db, tmp_path):
     """Section 8: the synchronizer digests both the insert and the delete."""
     Feed(db, tmp_path, "Raw", "k VARCHAR, v INTEGER, op VARCHAR", options="operation = 'op'").send(
-        "<a,1,insert>1 <b,1,insert>1 <a,1,delete>2 <b,2,update>3 <b,3,update>4 <c,9,insert>5 <c,9,delete>6 <b,3,delete>7"
-        " <d,1,insert>8")
+        "<a,1,insert>1 <b,1,insert>1 <a,1,delete>2 <b,2,update>3 <b,3,update>4 <c,9,insert>5 "
+        "<c,9,delete>6 <b,3,delete>7 <d,1,insert>8")
     db.execute("CREATE TAGGED STREAM S OVER Raw KEY k")
     db.execute("CREATE STREAMED VIEW V AS SELECT k, v FROM S SYNC EVERY 4")
     db.run()
@@ -167,7 +167,8 @@ def test_example_10_a_selection_over_a_join_peeled(db, noise):
     """σ(R_Sync(A) ⋈ R_Sync(B)) with one synchronization has full points only: it is the synchronized σ(A ⋈ B)."""
     db.execute("""CREATE STREAMED VIEW Q AS SELECT X.k, X.v AS a, Y.v AS b FROM R(A, Sync4) X, R(B, Sync4) Y
                   WHERE X.k = Y.k AND X.v > Y.v""")
-    db.execute("CREATE STREAMED VIEW D AS SELECT X.k, X.v AS a, Y.v AS b FROM R(A) X, R(B) Y WHERE X.k = Y.k AND X.v > Y.v")
+    db.execute("CREATE STREAMED VIEW D AS SELECT X.k, X.v AS a, Y.v AS b FROM R(A) X, R(B) Y "
+               "WHERE X.k = Y.k AND X.v > Y.v")
     db.execute("CREATE STREAMED VIEW Peeled AS SELECT * FROM R(D, Sync4)")
     db.run()
     assert tagged(db, "Q") == tagged(db, "Peeled") != []

@@ -12,10 +12,13 @@ from pyspark.sql import SparkSession
 
 import tidemill
 from tests.spark import scenario
+from tidemill.runtime import session
 
+VIEWS = ("Levels", "Sizes", "Occupied", "Report")
 SETTINGS = {
-    "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1", "spark.ui.enabled": "false",
-    "spark.executor.memory": "512m", "spark.executor.cores": "1", "spark.cores.max": "2",
+    **session.SETTINGS,
+    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC", "spark.executor.memory": "512m",
+    "spark.executor.cores": "1", "spark.cores.max": "2", "spark.log.level": "WARN",
     # Without this the first tasks would all run on the worker that registers first.
     "spark.scheduler.minRegisteredResourcesRatio": "1.0", "spark.scheduler.maxRegisteredResourcesWaitingTime": "60s",
 }
@@ -27,7 +30,7 @@ def main(master: str, path: str, data: str, out: str) -> None:
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     with tidemill.open(path, spark=spark) as db:
-        scenario.create(db, Path(data), Path(out), batch_rows=60)
+        scenario.create(db, Path(data), Path(out), batch_rows=40, views=VIEWS)
         print(db.run())
     print("executors", len(spark.sparkContext._jsc.sc().statusTracker().getExecutorInfos()) - 1)
     spark.stop()

@@ -53,8 +53,8 @@ class Child:
 
     def workers(self) -> list[int]:
         """Python workers of Spark: tasks and, in processes of their own, planning of the source."""
-        return [pid for pid in session_members(self.process.pid) if pid != self.process.pid and b"pyspark" in _command(pid)
-                and b"java" not in _command(pid).split(b"\0")[0]]
+        others = {pid: _command(pid) for pid in session_members(self.process.pid) if pid != self.process.pid}
+        return [pid for pid, line in others.items() if b"pyspark" in line and b"java" not in line.split(b"\0")[0]]
 
     def end(self) -> None:
         """Nothing of the child is left behind."""

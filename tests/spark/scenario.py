@@ -28,7 +28,8 @@ CREATE TAGGED STREAM Bills OVER Sales;
 # an outer join; two windows; a synchronized answer; the whole answer again and again.
 VIEWS = {
     "Hot": "CREATE STREAMED VIEW Hot AS SELECT R.room, R.temp FROM R(Rooms) R WHERE R.temp > 80",
-    "Levels": """CREATE STREAMED VIEW Levels AS SELECT R.level, count(*) AS rooms, sum(R.temp) AS heat, max(R.temp) AS hottest
+    "Levels": """CREATE STREAMED VIEW Levels AS
+                 SELECT R.level, count(*) AS rooms, sum(R.temp) AS heat, max(R.temp) AS hottest
                  FROM R(Rooms) R GROUP BY R.level""",
     "Sizes": "CREATE STREAMED VIEW Sizes AS SELECT L.rooms, count(*) AS levels FROM R(Levels) L GROUP BY L.rooms",
     "SizesNow": "CREATE COMPLETE VIEW SizesNow AS SELECT S.levels, count(*) AS n FROM R(Sizes) S GROUP BY S.levels",
@@ -63,13 +64,15 @@ def write_input(data: Path, *, files: int, rows: int, rooms: int = ROOMS, seed: 
         for _ in range(rows):
             at += chance.choice((0, 0, 1))
             room = chance.randrange(rooms)
-            readings.append({"room": room, "level": chance.randrange(FLOORS), "temp": chance.randrange(50, 100), "at": at})
+            level, temp = chance.randrange(FLOORS), chance.randrange(50, 100)
+            readings.append({"room": room, "level": level, "temp": temp, "at": at})
             room = chance.randrange(rooms)
             leaves = room in guests and chance.random() < 0.5
             guests = guests - {room} if leaves else guests | {room}
-            stays.append({"room": room, "guest": f"guest {chance.randrange(99)}", "op": "delete" if leaves else "upsert",
-                          "at": at})
-            sales.append({"shop": chance.choice(SHOPS), "amount": chance.randrange(100), "at": at - chance.choice((0, 0, 1, 4))})
+            guest, op = f"guest {chance.randrange(99)}", "delete" if leaves else "upsert"
+            stays.append({"room": room, "guest": guest, "op": op, "at": at})
+            shop, amount, delay = chance.choice(SHOPS), chance.randrange(100), chance.choice((0, 0, 1, 4))
+            sales.append({"shop": shop, "amount": amount, "at": at - delay})
         for source, found in (("readings", readings), ("guests", stays), ("sales", sales)):
             lines = [json.dumps(row) for row in found]
             if source == "sales" and number % 3 == 0:
@@ -123,7 +126,9 @@ def differences(found: dict[str, list[Any]], wanted: dict[str, list[Any]]) -> st
     for name in sorted(set(found) | set(wanted)):
         ours, theirs = found.get(name, []), wanted.get(name, [])
         if ours != theirs:
-            place = next((i for i, (a, b) in enumerate(zip(ours, theirs, strict=False)) if a != b), min(len(ours), len(theirs)))
+            pairs = enumerate(zip(ours, theirs, strict=False))
+            place = next((i for i, (a, b) in pairs if a != b), min(len(ours), len(theirs)))
             lines.append(f"{name}: {len(ours)} rows, {len(theirs)} wanted; the first difference is at {place}:")
-            lines += [f"  found  {row}" for row in ours[place:place + 3]] + [f"  wanted {row}" for row in theirs[place:place + 3]]
+            lines += [f"  found  {row}" for row in ours[place:place + 3]]
+            lines += [f"  wanted {row}" for row in theirs[place:place + 3]]
     return "\n".join(lines)

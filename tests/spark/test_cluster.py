@@ -15,6 +15,7 @@ import pytest
 import tidemill
 from tests.harness import LocalDatabase
 from tests.spark import scenario
+from tests.spark.cluster_driver import VIEWS
 from tests.spark.processes import Child, module, until
 from tidemill.runtime.session import java_home
 
@@ -31,8 +32,11 @@ def free_port() -> int:
 @pytest.fixture
 def environment() -> dict[str, str]:
     """What master, workers and driver need to find Java, Spark and the interpreter of the tests."""
-    found = {"SPARK_HOME": os.path.dirname(pyspark.__file__), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_NO_DAEMONIZE": "1",
-             "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+    found = {
+        "SPARK_HOME": os.path.dirname(pyspark.__file__), "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_DAEMON_MEMORY": "256m", "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable,
+    }
     home = java_home()
     return {**found, "JAVA_HOME": home} if home else found
 
@@ -44,14 +48,14 @@ def master(tmp_path, environment) -> Iterator[str]:
     start = os.path.join(environment["SPARK_HOME"], "bin", "spark-class")
     deploy = "org.apache.spark.deploy"
     log = tmp_path / "master.log"
-    children = [Child([start, f"{deploy}.master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"],
-                      log=log, env=environment)]
+    here = ["--host", "127.0.0.1", "--webui-port", "0"]
+    children = [Child([start, f"{deploy}.master.Master", *here, "--port", str(port)], log=log, env=environment)]
     try:
         until(lambda: "Starting Spark master" in log.read_text(), 60, "the master")
         for number in range(WORKERS):
             children.append(Child(
-                [start, f"{deploy}.worker.Worker", "--cores", "1", "--memory", "1g", "--host", "127.0.0.1",
-                 "--webui-port", "0", "--work-dir", str(tmp_path / f"worker{number}"), address],
+                [start, f"{deploy}.worker.Worker", *here, "--cores", "1", "--memory", "1g",
+                 "--work-dir", str(tmp_path / f"worker{number}"), address],
                 log=tmp_path / f"worker{number}.log", env=environment))
         until(lambda: log.read_text().count("Registering worker") == WORKERS, 60, "the workers")
         yield address
@@ -62,9 +66,9 @@ def master(tmp_path, environment) -> Iterator[str]:
 
 def test_a_cluster_answers_as_one_process_does(master, environment, tmp_path):
     data, out = tmp_path / "data", tmp_path / "out"
-    scenario.write_input(data, files=6, rows=20)
+    scenario.write_input(data, files=4, rows=20)
     with LocalDatabase(str(tmp_path / "wanted")) as db:
-        scenario.create(db, data, tmp_path / "wanted out")
+        scenario.create(db, data, tmp_path / "wanted out", views=VIEWS)
         db.run()
         wanted = scenario.everything(db, tmp_path / "wanted out")
     driver = Child(module("tests.spark.cluster_driver", master, str(tmp_path / "db"), str(data), str(out)),

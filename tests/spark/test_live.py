@@ -120,6 +120,34 @@ def test_a_subscription_is_the_contents_and_then_every_change(spark, inbox, tmp_
     assert +rebuilt == Counter((row["level"], row["rooms"]) for row in now)
 
 
+def test_stopped_at_any_moment_it_goes_on_exactly(spark, data, tmp_path):
+    """stop() comes where it comes: in the planning, in a task, in the outlet."""
+    with LocalDatabase(str(tmp_path / "wanted")) as db:
+        scenario.create(db, data, tmp_path / "wanted out", views=STANDING)
+        db.run()
+        wanted = scenario.everything(db, tmp_path / "wanted out")
+    with tidemill.open(str(tmp_path / "db"), spark=spark) as db:
+        scenario.create(db, data, tmp_path / "out", batch_rows=20, views=STANDING)
+        for seconds in (0.3, 2.5, 3.3):
+            with db.running():
+                time.sleep(seconds)
+        db.run()
+        assert scenario.differences(scenario.everything(db, tmp_path / "out"), wanted) == ""
+
+
+def test_two_databases_share_a_session(spark, inbox, tmp_path):
+    folder = inbox([0])
+    paths = [str(tmp_path / name) for name in ("one", "two")]
+    with tidemill.open(paths[0], spark=spark) as one, tidemill.open(paths[1], spark=spark, shards=1) as two:
+        for db in (one, two):
+            scenario.create(db, folder, views=("Hot",))
+        with one.running(), two.running():
+            for db in (one, two):
+                until(lambda db=db: rows_seen(db, "Readings") == 20)
+            assert len(running(spark)) == 2
+        assert one.changes("Hot").to_pylist() == two.changes("Hot").to_pylist() != []
+
+
 def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -146,7 +174,8 @@ def test_a_port_is_read_live_and_goes_on_after_stop_and_reopening(spark, tmp_pat
     with tidemill.open(str(tmp_path / "db"), spark=spark) as db:
         db.execute(f"REGISTER SOURCE Wire (n INTEGER, even BOOLEAN) FROM PORT {port} WITH (format = 'json')")
         db.execute("CREATE TAGGED STREAM WireStr OVER Wire")
-        db.execute("CREATE VIEW Totals AS SELECT W.even, count(*) AS n, sum(W.n) AS s FROM R(WireStr) W GROUP BY W.even")
+        db.execute("""CREATE VIEW Totals AS SELECT W.even, count(*) AS n, sum(W.n) AS s
+                      FROM R(WireStr) W GROUP BY W.even""")
         with db.running():
             send(port, range(100))
             until(lambda: total(db) == wanted(100))

@@ -1,4 +1,4 @@
-"""A process that dies between two of the files a statement writes: the statement happened or it did not. No Spark here."""
+"""A process that dies between two of the files that a statement writes: it happened or it did not. No Spark here."""
 
 from __future__ import annotations
 

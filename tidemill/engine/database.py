@@ -20,6 +20,8 @@ from tidemill.engine.status import status_of
 from tidemill.engine.tables import catalog_table, columns_table
 from tidemill.engine.workload import BoundView, Workload
 from tidemill.errors import CatalogProblem, EngineProblem, PlanProblem, TidemillError
+from tidemill.optimize.optimizer import RULES
+from tidemill.plan.relations import Relation
 from tidemill.plan.show import Explanation
 from tidemill.runtime.layout import read_json
 from tidemill.runtime.outlet import Outlet
@@ -175,7 +177,7 @@ class Database(Runner):
     def _check(self, statement: Any) -> None:
         """A replacement must be good before the old one goes."""
         if isinstance(statement, CreateView):
-            self.workload.plan_query(statement.query, statement.output, statement.options, self.workload.pending)
+            self.workload.plan_query(statement.query, statement.output, statement.options)
 
     def _created(self, statement: Any) -> Entry:
         if isinstance(statement, (RegisterSource, RegisterTable)):
@@ -238,23 +240,40 @@ class Database(Runner):
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
-    def _explain(self, target: Any) -> Explanation:
+    def _explanation(self, name: str, node: Relation, trace: tuple[tuple[str, str], ...]) -> Explanation:
         shards = shard_labels(self.catalog.settings.get("shards") or 2)
+        return Explanation({name: node}, self.workload.physical(self.workload.pending, shards, {name: node}), trace)
+
+    def _explain(self, target: Any) -> Explanation:
         if target is None:
+            shards = shard_labels(self.catalog.settings.get("shards") or 2)
             roots = {v.entry.name: v.node for v in self.workload.views.values()}
             return Explanation(roots, self.workload.physical(self.workload.pending, shards))
         if isinstance(target, exp.Table):
             view = self._view(target.name)
-            return Explanation({view.entry.name: view.node}, None, view.trace)
+            return self._explanation(view.entry.name, view.node, view.trace)
         if isinstance(target, (Select, CreateView)):
             name = target.name if isinstance(target, CreateView) else "query"
-            _, node, trace = self.workload.plan_query(target.query, str(target.output), target.options, self.workload.pending)
-            return Explanation({name: node}, None, trace)
+            _, node, trace = self.workload.plan_query(target.query, str(target.output), target.options)
+            return self._explanation(name, node, trace)
         raise PlanProblem("TM216", "only queries and views can be explained", hint="EXPLAIN SELECT …, EXPLAIN VIEW v or EXPLAIN")
 
     def _set(self, statement: Set) -> Created:
-        raise PlanProblem("TM217", f'there is no setting "{statement.name}" to change',
-                          hint="shards, clock and trigger are given to tidemill.open")
+        """optimizer_off: rules that queries created from now on do without; trigger: least time between batches."""
+        name, value = statement.name.lower(), str(statement.value).strip()
+        if name == "optimizer_off":
+            rules = tuple(r for r in value.replace(",", " ").split() if r)
+            unknown = [r for r in rules if r not in {rule.__name__ for rule in RULES}]
+            if unknown:
+                raise PlanProblem("TM217", f'there is no rule "{unknown[0]}"',
+                                  hint=f"the rules are {', '.join(rule.__name__ for rule in RULES)}")
+            self.workload.without = rules
+        elif name == "trigger":
+            self._trigger = value or None
+        else:
+            raise PlanProblem("TM217", f'there is no setting "{statement.name}" to change',
+                              hint="optimizer_off and trigger can be set; shards and clock are given to tidemill.open")
+        return Created("setting", name, f"{name} is {value or 'empty'}")
 
     def _view(self, name: str) -> BoundView:
         entry = self.catalog.find(name, "view", "query")

@@ -29,6 +29,9 @@ from tidemill.sql.statements import CreateSink, CreateTaggedStream, CreateView, 
 DELETES = ("delete", "d", "-", "remove")
 
 
+Planned = tuple[BoundQuery, Relation, tuple[tuple[str, str], ...]]  # bound, optimized, what the rules did
+
+
 @dataclass(frozen=True)
 class BoundView:
     """A standing query: its relation after optimization, and what is stored of it."""
@@ -93,7 +96,7 @@ class Workload:
         """A standing view."""
         self.catalog.check_free(statement.name)
         entry = Entry("view", statement.name, statement.text, birth=self.pending, id=self.catalog.next_id("v"),
-                      output=statement.output, options=dict(statement.options))
+                      output=statement.output, options=self._options(statement.options))
         return self._install(entry, statement.query)
 
     def create_query(self, statement: Select) -> BoundView:
@@ -102,7 +105,7 @@ class Workload:
         self.catalog.settings["queries"] = number
         name = f"query_{number}"
         entry = Entry("query", name, statement.text, birth=self.pending, id=self.catalog.next_id("v"),
-                      output=str(statement.output), options=dict(statement.options))
+                      output=str(statement.output), options=self._options(statement.options))
         return self._install(entry, statement.query)
 
     def create_sink(self, statement: CreateSink) -> Entry:
@@ -133,12 +136,16 @@ class Workload:
         """A query over the catalog, as it would begin in plan version `birth`."""
         return Binder(lambda name, node: self._lookup(name, node, birth), self.unit_us).query(query)
 
-    def plan_query(self, query: exp.Expression, output: str, options: dict[str, Any], birth: int) -> tuple[BoundQuery, Relation, tuple[tuple[str, str], ...]]:
+    def plan_query(self, query: exp.Expression, output: str, options: dict[str, Any]) -> Planned:
+        """What a query would become if it were created now."""
+        return self._planned(query, output, self._options(options), self.pending)
+
+    def _planned(self, query: exp.Expression, output: str, options: dict[str, Any], birth: int) -> Planned:
         """Bind, check and optimize."""
         bound = self.bind(query, birth)
         if not options.get("unbounded_state"):
             check_bounded(bound.node, self._streams(bound.needs))
-        done = optimize(bound.node, self.without)
+        done = optimize(bound.node, options.get("without", ()))
         node = done.node
         _check_names(node, output)
         if output == "rstream":
@@ -156,6 +163,10 @@ class Workload:
                 found.setdefault(spec.name, entry.name)
         return found
 
+    def _options(self, given: dict[str, Any]) -> dict[str, Any]:
+        """Options of a view; rules that were off when it was planned stay off for it, or its state would not fit."""
+        return {**given, "without": list(self.without)} if self.without else dict(given)
+
     def _install(self, entry: Entry, query: exp.Expression) -> BoundView:
         view = self._bound(entry, query)
         entry.needs = tuple(sorted(view.query.needs))
@@ -169,7 +180,7 @@ class Workload:
         self.views[entry.name.lower()] = self._bound(entry, statement.query)
 
     def _bound(self, entry: Entry, query: exp.Expression) -> BoundView:
-        bound, node, trace = self.plan_query(query, entry.output, entry.options, entry.birth)
+        bound, node, trace = self._planned(query, entry.output, entry.options, entry.birth)
         retain = entry.options.get("retain")
         keys = None if entry.output == "rstream" else bound.keys
         stored = StoredView(
@@ -247,10 +258,10 @@ class Workload:
 
     # ---- the plan ------------------------------------------------------------------------------
 
-    def physical(self, version: int, shards: tuple[int, ...]) -> Physical:
-        """One plan for everything that stands."""
+    def physical(self, version: int, shards: tuple[int, ...], roots: dict[str, Relation] | None = None) -> Physical:
+        """One plan for everything that stands, or for some relations alone."""
         specs = {e.spec.name: e.spec for e in self.catalog.of("source", "table") if e.spec}
-        roots = {v.entry.id: v.node for v in self.views.values()}
+        roots = {v.entry.id: v.node for v in self.views.values()} if roots is None else roots
         return lower(roots, specs, version=version, unit_us=self.unit_us, shards=shards)
 
 
@@ -269,7 +280,7 @@ def _check_names(node: Relation, output: str) -> None:
     """TAG and OLD stand beside the columns of changes, TS beside those of RSTREAM."""
     for name in node.names:
         if name in ("TAG", "OLD") or (output == "rstream" and name.lower() == "ts"):
-            raise PlanProblem("TM218", f'a column of this view cannot be named "{name}"', hint=f"give it another name: {name} AS …")
+            raise PlanProblem("TM219", f'a column of this view cannot be named "{name}"', hint=f"give it another name: {name} AS …")
 
 
 def _stamp_type(bound: BoundQuery) -> str:

@@ -170,6 +170,9 @@ class Outlet:
         table = pa.concat_tables(tables)
         raws = [r.decode("utf-8", "replace") for r in table.column("raw").to_pylist()]
         table = table.set_column(2, "raw", pa.array(raws, pa.string()))
+        names = {f"view:{v.id}": v.name for v in self.views.values()}
+        owners = [names.get(s, s) for s in table.column("source").to_pylist()]
+        table = table.set_column(0, "source", pa.array(owners, pa.string()))
         self.duck.register("dead", table)
         try:
             self.duck.execute(

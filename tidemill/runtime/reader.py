@@ -48,6 +48,7 @@ class Reader:
     plan: Physical = field(init=False)
     tallies: dict[str, Tally] = field(default_factory=dict)
     turn: int = 0
+    feeding: str = ""
 
     def __post_init__(self) -> None:
         self.paths = Paths(self.root)
@@ -155,6 +156,7 @@ class Reader:
 
     def _exchanged(self, feed: str, rows: pa.Table) -> Iterator[Message]:
         """Every exchange that this feed reaches, evaluated and split."""
+        self.feeding = feed.partition(".")[2]
         evaluation = Evaluation(self.ops, {feed: Batch(rows, FOREVER)}, complain=self._complain)
         for edge in self.plan.exchanges:
             evaluation.readers[edge.source_op] += 1
@@ -172,7 +174,8 @@ class Reader:
             yield self.plan.shards[index], edge.port, ipc_bytes(piece)
 
     def _complain(self, op: Op, rows: pa.Table, reason: str) -> None:
-        self.dead.append(dead_letters(op.id, reason, [json.dumps(rows.to_pylist()[0], default=str).encode()], [""]))
+        """An expression failed on a row: it is kept with the source it came from."""
+        self.dead.append(dead_letters(self.feeding, reason, row_texts(rows), _places(rows)))
 
     def _bury(self, spec: SourceSpec, bad: pa.Table) -> None:
         if spec.on_error == "dead_letter":
@@ -185,8 +188,7 @@ class Reader:
 
     def _bury_rows(self, spec: SourceSpec, rows: pa.Table, reason: str) -> None:
         visible = [c.name for c in spec.columns if c.name in rows.column_names]
-        raws = [json.dumps(r, default=str).encode() for r in rows.select(visible).to_pylist()]
-        places = [str(s) for s in rows.column("__seq").to_pylist()]
+        raws, places = row_texts(rows.select(visible)), _places(rows)
         # A late row is good data: it is kept whatever on_error says of records that cannot be read.
         self.dead.append(dead_letters(spec.name, reason, raws, places))
 
@@ -197,6 +199,18 @@ def dead_letters(source: str, reason: str, raws: list[bytes], places: list[str])
         "source": pa.array([source] * len(raws), pa.string()), "reason": pa.array([reason] * len(raws), pa.string()),
         "raw": pa.array(raws, pa.binary()), "position": pa.array(places, pa.string()),
     })
+
+
+def row_texts(rows: pa.Table) -> list[bytes]:
+    """Rows as JSON, without hidden columns."""
+    visible = rows.select([n for n in rows.column_names if not n.startswith("__")])
+    return [json.dumps(r, default=str).encode() for r in visible.to_pylist()]
+
+
+def _places(rows: pa.Table) -> list[str]:
+    if "__seq" not in rows.column_names:
+        return [""] * rows.num_rows
+    return [str(s) for s in rows.column("__seq").to_pylist()]
 
 
 def _stamped(rows: pa.Table, times: np.ndarray) -> pa.Table:

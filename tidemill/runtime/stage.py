@@ -14,7 +14,7 @@ from tidemill.runtime.evaluate import Evaluation, route
 from tidemill.runtime.frontiers import advance, clock_begin, clock_of
 from tidemill.runtime.layout import Paths, load_plan
 from tidemill.runtime.operators.base import Batch
-from tidemill.runtime.reader import DEAD, TICK, Message, dead_letters
+from tidemill.runtime.reader import DEAD, TICK, Message, dead_letters, row_texts
 from tidemill.runtime.state import Shelf, from_ipc, ipc_bytes
 
 VIEW, LOOP = "view:", "loop:"
@@ -33,7 +33,7 @@ class Stage:
     def step(self, messages: Iterable[tuple[str, bytes]]) -> tuple[bytes, list[Message]]:
         """The shard's new state and what it sends to the outlet."""
         ticks, arrived = self._sorted(messages)
-        plan = load_plan(self.paths.plan(max(t["plan"] for t in ticks)))
+        self.plan = plan = load_plan(self.paths.plan(max(t["plan"] for t in ticks)))
         if ticks[0]["sweep"]:
             self.shelf.sweep()
         self.shelf.keep(op.id for op in plan.stage)
@@ -116,9 +116,18 @@ class Stage:
         self.out.append((self.shard, TICK, json.dumps(note).encode()))
 
     def _complain(self, op: Op, rows: pa.Table, reason: str) -> None:
-        raws = [json.dumps(r, default=str).encode() for r in rows.to_pylist()]
-        table = dead_letters(op.id, reason, raws, [""] * len(raws))
+        """An expression failed on a derived row: it is kept with the first view that would have shown it."""
+        raws = row_texts(rows)
+        table = dead_letters(f"view:{self._reader_of(op.id)}", reason, raws, [""] * len(raws))
         self.out.append((self.shard, DEAD, ipc_bytes(table)))
+
+    def _reader_of(self, op: str) -> str:
+        """The id of a view that the operator feeds, directly or through a loop."""
+        reached, ports = {op}, {e.port: e.source_op for e in self.plan.loops}
+        for other in (*self.plan.stage, *self.plan.stage):
+            if any(i in reached or ports.get(i) in reached for i in other.inputs):
+                reached.add(other.id)
+        return next((o.view for o in self.plan.outputs if o.op in reached), op)
 
 
 def _same(tables: list[pa.Table]) -> list[pa.Table]:

@@ -53,7 +53,7 @@ class GroupBy(Operator):
         walked = [v.extremes(rows, hashes_of(delta), shelf) for v, rows in zip(self.values, values, strict=True)]
         born = bool(shelf.value(self.id).get("born"))
         out = self._differences(delta, base, walked, born)
-        if not self.keys:
+        if not self.keys and out.num_rows:
             shelf.value(self.id)["born"] = True
         state.append(delta.drop_columns(["__time"]))
         state.compact()
@@ -95,7 +95,9 @@ class GroupBy(Operator):
         )
         if not self.keys and born and base.num_rows == 0:
             old = f"SELECT {BEGINNING} AS __time, " + ", ".join("0" for _ in parts)
-        live = "__n > 0" if self.keys else "TRUE"
+        # Without keys the answer begins with the first row, not with changes that cancel, and then stays.
+        ever = "max(__n) OVER (ORDER BY __time ROWS UNBOUNDED PRECEDING) > 0"
+        live = "__n > 0" if self.keys else "TRUE" if born else ever
         answers = ", ".join(f"{sql} AS {quoted(name)}" for name, sql in self.answers)
         qualified = ", ".join(f"running.{quoted(k)}" for k in self.key_names)
         extra, joins = self._value_columns(f"PARTITION BY {qualified}" if self.keys else "")

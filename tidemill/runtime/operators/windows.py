@@ -156,6 +156,8 @@ class Rstream(Operator):
         frontier = min(b.frontier for b in inputs)
         agenda = self.arrangement(shelf, "agenda", change_agenda(self.columns))
         closed = take_closed(agenda, inputs[0].rows, frontier)
+        if len(inputs) == 1 and self.params["period"] is None and closed.num_rows:
+            closed = _net(closed, self.columns)  # a time at which all changes cancel is no point
         points = np.array(self._points(closed, inputs, frontier, shelf), np.int64)
         if not len(points):
             agenda.append(closed)
@@ -211,15 +213,15 @@ class Rstream(Operator):
         partition = f"PARTITION BY {name_list(self.names)}" if self.names else ""
         return duck.run(
             f"""WITH moves AS (
-                  SELECT {names}__p, sum(n) AS n FROM (
-                    SELECT {names}__p, __diff AS n FROM {duck.source('placed', self.columns, '__p', '__diff')}
+                  SELECT {names}__p, sum(__m) AS __m FROM (
+                    SELECT {names}__p, __diff AS __m FROM {duck.source('placed', self.columns, '__p', '__diff')}
                     UNION ALL SELECT {names}0, __n FROM {duck.source('base', self.columns, '__n')}) GROUP BY {names}__p),
-                runs AS (SELECT {names}__p, CAST(sum(n) OVER w AS BIGINT) AS n, lead(__p, 1, {len(points)}) OVER w AS __q
+                runs AS (SELECT {names}__p, CAST(sum(__m) OVER w AS BIGINT) AS __m, lead(__p, 1, {len(points)}) OVER w AS __q
                   FROM moves WINDOW w AS ({partition} ORDER BY __p)),
-                shown AS (SELECT {names}unnest(range(__p, __q)) AS i, n FROM runs WHERE n > 0)
-                SELECT {self.params['stamp']} AS "TS", {names}__time, n AS __diff
-                FROM shown JOIN moments ON moments.i = shown.i""",
-            base=base, placed=placed, moments=pa.table({"i": np.arange(len(points)), "__time": points}),
+                shown AS (SELECT {names}unnest(range(__p, __q)) AS __i, __m FROM runs WHERE __m > 0)
+                SELECT {self.params['stamp']} AS "TS", {names}__time, __m AS __diff
+                FROM shown JOIN moments ON moments.__i = shown.__i""",
+            base=base, placed=placed, moments=pa.table({"__i": np.arange(len(points)), "__time": points}),
         )
 
 
@@ -232,14 +234,18 @@ class Gate(Operator):
         closed = take_closed(agenda, batch.rows, batch.frontier)
         if closed.num_rows == 0:
             return Batch(None, batch.frontier)
-        names = name_list([c.name for c in self.schema])
-        group = f"{names}, __time" if names else "__time"
-        out = duck.run(
-            f"SELECT {group}, CAST(sum(__diff) AS BIGINT) AS __diff"
-            f" FROM {duck.source('closed', self.schema, TIME.name, '__diff')} GROUP BY {group} HAVING sum(__diff) <> 0",
-            closed=closed,
-        )
+        out = _net(closed, self.schema)
         return Batch(out if out.num_rows else None, batch.frontier)
+
+
+def _net(closed: pa.Table, columns: tuple[Column, ...]) -> pa.Table:
+    """The changes of each row and time added up; what cancels is gone."""
+    group = ", ".join([*(quoted(c.name) for c in columns), "__time"])
+    return duck.run(
+        f"SELECT {group}, CAST(sum(__diff) AS BIGINT) AS __diff"
+        f" FROM {duck.source('closed', columns, TIME.name, '__diff')} GROUP BY {group} HAVING sum(__diff) <> 0",
+        closed=closed,
+    )
 
 
 def _points_between(start: int, end: int, every: int, offset: int) -> range:

@@ -111,14 +111,14 @@ class _Groups:
         top = self.scalars.bind(node.this)
         if top.type not in _INTEGERS or node.expression.is_string or not node.expression.name.isdigit():
             return None
-        sql = f"({top.sql} // {node.expression.name})"
         length = duration_us(node.expression, self.scope.unit_us)
         stamp = self._time_column(node.this)
-        if stamp is not None and length:
-            lower = sync_ceiling(f"({stamp} + 1)", length, 0)
-            self.scope.node = r.Temporal(self.scope.node, lower, None, (length, 0))
-            self.rhythm = Rhythm(period=(length, 0))
-        return Bound(sql, top.type)
+        if stamp is None or not length:
+            return None  # a division like any other
+        lower = sync_ceiling(f"({stamp} + 1)", length, 0)
+        self.scope.node = r.Temporal(self.scope.node, lower, None, (length, 0))
+        self.rhythm = Rhythm(period=(length, 0))
+        return Bound(f"({top.sql} // {node.expression.name})", top.type)
 
     def _time_column(self, node: exp.Expression) -> str | None:
         """Microseconds of the event time when `node` is TS, or the column it was taken from, in clock units."""

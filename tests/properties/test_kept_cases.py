@@ -1,0 +1,116 @@
+"""Cases that once went wrong, kept by name."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+
+import pytest
+
+from tests.properties.queries import Query, View
+from tests.properties.streams import KEYED, PLAIN, TABLE, Stream
+from tests.properties.trial import check_view, create, database, oracle
+
+
+def rows(columns, *given):
+    """Records with NULL where nothing is said."""
+    return tuple({c.name: None for c in columns} | record for record in given)
+
+
+def holds(streams, *statements, **options):
+    """All views equal the oracle at every moment."""
+    views = []
+    for i, text in enumerate(statements):
+        output, _, query = text.partition(" VIEW ")
+        name, _, query = query.partition(" AS ")
+        views.append(View(name or f"v{i}", output, Query(query, (), {}, plain=False)))
+    with database(streams, **options) as db:
+        made = create(db, views)
+        assert len(made) == len(views)
+        db.run()
+        with oracle(db, streams) as truth:
+            for view in made:
+                check_view(db, view, truth)
+
+
+def append_only(*given, name="A", **options):
+    return Stream(name, PLAIN, rows(PLAIN, *given), **options)
+
+
+def keyed(*given, name="K", **options):
+    return Stream(name, KEYED, rows(KEYED, *given), ("k",), **options)
+
+
+def test_a_window_over_a_narrowed_parquet_source():
+    stream = append_only({"k": 2, "s": "a", "tm": 0}, {"k": 1, "tm": 3}, format="parquet")
+    holds([stream], "STREAMED VIEW v AS SELECT DISTINCT a.k, a.s FROM A AS a WHERE NOW - 1 < a.TS AND a.TS <= NOW")
+
+
+def test_a_full_join_has_two_rows_whose_key_is_null():
+    stream = keyed({"k": None, "s": "c", "tm": 0}, {"k": None, "s": "a", "tm": 2}, {"k": None, "op": "delete", "tm": 3})
+    holds([stream], "STREAMED VIEW v AS SELECT a.k AS k, b.k AS l, a.s FROM K AS a FULL JOIN K AS b ON a.k = b.k")
+    holds([stream], "STREAMED VIEW v AS SELECT a.k AS k, b.k AS l FROM K AS a FULL JOIN K AS b ON a.k = b.k")
+
+
+def test_time_stamps_of_a_view_with_short_column_names():
+    stream = append_only({"k": 1, "s": "a", "tm": 0}, {"k": 1, "s": "b", "tm": 2}, {"k": 2, "tm": 5})
+    holds([stream],
+          "STREAMED VIEW v AS SELECT a.k AS k, MAX(a.s) AS d, MIN(a.s) AS i, COUNT(*) AS n FROM A AS a GROUP BY a.k",
+          "STREAMED VIEW w AS SELECT a.k, a.d, a.i, a.n, a.TS AS t FROM v [WINDOW 2] AS a")
+
+
+def test_rstream_of_a_view_with_short_column_names():
+    stream = append_only({"k": 1, "s": "a", "tm": 0}, {"k": 1, "s": "b", "tm": 2}, {"k": 2, "tm": 5})
+    holds([stream], "RSTREAM VIEW v AS SELECT a.k AS i, MAX(a.s) AS n FROM A SYNC EVERY 2 AS a GROUP BY a.k")
+
+
+def test_grouping_by_a_quotient_is_not_an_epoch():
+    stream = append_only({"v": 7, "tm": 0}, {"v": 6, "tm": 1}, {"v": 7, "tm": 2})
+    holds([stream], "STREAMED VIEW v AS SELECT a.v / 2 AS h, COUNT(*) AS n FROM A AS a GROUP BY a.v / 2")
+    with database([stream]) as db:
+        db.execute("CREATE VIEW v AS SELECT a.v / 2 AS h, COUNT(*) AS n FROM A AS a GROUP BY a.v / 2")
+        db.run()
+        assert sorted(db.query("SELECT h, n FROM v").to_pydict()["h"]) == [3.0, 3.5]
+
+
+@pytest.mark.parametrize("batch", [None, 1])
+def test_rstream_of_a_table_is_reported_once(batch):
+    table = Stream("D", TABLE, rows(TABLE, {"k": 1, "label": "x", "w": 2}), static=True)
+    stream = append_only({"k": 1, "tm": 1}, {"k": 2, "tm": 4}, {"k": 1, "tm": 9}, batch_rows=batch)
+    holds([table, stream],
+          "STREAMED VIEW t AS SELECT D.k, D.w FROM D",
+          "RSTREAM VIEW v AS SELECT t.k, t.w FROM t SYNC EVERY 2",
+          "RSTREAM VIEW w AS SELECT D.k, D.w, a.tm FROM A SYNC EVERY 3 AS a RIGHT JOIN D ON a.k = D.k",
+          "STREAMED VIEW n AS SELECT COUNT(*) AS n FROM A")
+
+
+def test_changes_that_cancel_are_no_answer():
+    """At time 2 the old row of K meets the new row of L, which never were there together."""
+    left = keyed({"k": 1, "v": 1, "tm": 0}, {"k": 1, "v": 2, "tm": 2}, {"k": 1, "v": 1, "tm": 4})
+    right = keyed({"k": 1, "v": 3, "tm": 0}, {"k": 1, "v": 1, "tm": 2}, {"k": 9, "v": 1, "tm": 5}, name="L")
+    joined = "K AS a JOIN L AS b ON a.k = b.k AND a.v = b.v"
+    for batch in (None, 1):
+        holds([left.recut((), batch), right.recut((), batch)],
+              f"STREAMED VIEW n AS SELECT COUNT(*) AS n FROM {joined}",
+              f"RSTREAM VIEW r AS SELECT a.k, a.v FROM {joined}",
+              "STREAMED VIEW p AS SELECT a.k, a.TS AS t FROM K AS a",
+              f"STREAMED VIEW q AS SELECT a.k, a.v, b.tm FROM {joined}")
+
+
+def test_sums_forget_what_has_left():
+    """A great value that has gone leaves no trace in the small ones."""
+    big = [{"k": 0, "x": 1e15, "tm": 0}, {"k": 1, "x": 0.1, "tm": 0}, {"k": 0, "x": 3e-7, "tm": 1}, {"k": 0, "x": math.inf, "tm": 2},
+           {"k": 0, "x": -0.0, "tm": 3}, {"k": 2, "x": math.nan, "tm": 4}, {"k": 2, "op": "delete", "tm": 5}]
+    holds([keyed(*big)], "STREAMED VIEW v AS SELECT SUM(a.x) AS s, AVG(a.x) AS m, MIN(a.x) AS l, COUNT(*) AS n FROM K AS a")
+
+
+def test_variance_of_great_close_values():
+    values = [{"k": i, "x": 1e6 + i / 4, "v": 5, "tm": i} for i in range(6)]
+    holds([keyed(*values)], "STREAMED VIEW v AS SELECT STDDEV(a.x) AS s, VAR_POP(a.x) AS p FROM K AS a")
+
+
+def test_decimals_are_exact():
+    values = [{"k": i % 3, "d": Decimal("123456.78") - i, "tm": i} for i in range(9)]
+    holds([keyed(*values)], "STREAMED VIEW v AS SELECT SUM(a.d) AS s, AVG(a.d) AS m, MIN(a.d) AS l, COUNT(DISTINCT a.d) AS n FROM K AS a")
+
+
