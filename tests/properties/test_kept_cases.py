@@ -97,6 +97,17 @@ def test_changes_that_cancel_are_no_answer():
               f"STREAMED VIEW q AS SELECT a.k, a.v, b.tm FROM {joined}")
 
 
+def test_a_row_that_leaves_a_window_early_is_not_inserted_again():
+    """Key 2 is deleted before its window ends; its early and its late leaving cancel at time 5."""
+    stream = keyed({"k": 2, "tm": 2}, {"k": 3, "tm": 2}, {"k": 2, "op": "delete", "tm": 3}, {"k": 1, "tm": 9}, batch_rows=1)
+    holds([stream],
+          "STREAMED VIEW v AS SELECT a.k FROM K SYNC EVERY 2 AS a",
+          "STREAMED VIEW w AS SELECT a.k FROM v [WINDOW 2] SYNC EVERY 1 ROWS AS a",
+          "STREAMED VIEW p AS SELECT a.TS FROM K AS a WHERE NOW - 4 < a.TS AND a.TS <= NOW",
+          "STREAMED VIEW q AS SELECT a.k FROM K SYNC ON p AS a",
+          "RSTREAM VIEW r AS SELECT a.k FROM K SYNC ON p AS a")
+
+
 def test_sums_forget_what_has_left():
     """A great value that has gone leaves no trace in the small ones."""
     big = [{"k": 0, "x": 1e15, "tm": 0}, {"k": 1, "x": 0.1, "tm": 0}, {"k": 0, "x": 3e-7, "tm": 1}, {"k": 0, "x": math.inf, "tm": 2},

@@ -56,6 +56,12 @@ class Child:
         others = {pid: _command(pid) for pid in session_members(self.process.pid) if pid != self.process.pid}
         return [pid for pid, line in others.items() if b"pyspark" in line and b"java" not in line.split(b"\0")[0]]
 
+    def busy_workers(self) -> list[int]:
+        """Workers that are computing at this moment; a pool also has idle ones, which nobody would miss."""
+        before = {pid: _ticks(pid) for pid in self.workers()}
+        time.sleep(0.03)
+        return [pid for pid, ticks in before.items() if _ticks(pid) > ticks]
+
     def end(self) -> None:
         """Nothing of the child is left behind."""
         for pid in session_members(self.process.pid):
@@ -83,6 +89,15 @@ def _command(pid: int) -> bytes:
         return Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return b""
+
+
+def _ticks(pid: int) -> int:
+    """Processor time used so far; 0 when the process is gone."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0
+    return int(fields[11]) + int(fields[12])
 
 
 def kill(pid: int) -> None:

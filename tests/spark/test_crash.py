@@ -78,13 +78,20 @@ def disturb(lives: Lives, kind: str, chance: random.Random) -> bool:
     if not child.is_alive:
         return False
     if kind == "worker":
-        workers = child.workers()
-        landed = bool(workers) and lives.in_progress()
-        if workers:
-            kill(chance.choice(workers))
-        return landed
+        return kill_worker(lives, child, chance)
     child.kill_group() if kind == "group" else child.kill_driver()
     return lives.in_progress()
+
+
+def kill_worker(lives: Lives, child: Child, chance: random.Random) -> bool:
+    """Kill a worker while it computes; True when there was one and its batch was not committed yet."""
+    end = time.monotonic() + 10
+    while child.is_alive and time.monotonic() < end:
+        busy = child.busy_workers()
+        if busy and lives.in_progress():
+            kill(chance.choice(busy))
+            return True
+    return False
 
 
 def finish(lives: Lives, attempts: int = 3) -> None:

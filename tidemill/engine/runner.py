@@ -153,7 +153,7 @@ class Runner:
         self._dirty = False
 
     def _control(self, **values: Any) -> None:
-        known = read_json(self.paths.control) or {"plan": 0, "mode": "finite", "run": 0, "nudge": 0, "dropped": []}
+        known = read_json(self.paths.control) or {"plan": 0, "mode": "finite", "run": 0, "dropped": []}
         write_json(self.paths.control, {**known, **values})
 
     def _unpublished(self) -> bool:

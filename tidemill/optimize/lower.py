@@ -290,7 +290,8 @@ class _Lowering:
 
     def _rowpoints(self, node: r.RowPoints) -> Handle:
         source = self.deliver(self.build(node.input), ONE)
-        name = self.add_stage("row_points", _name(node), (source,), node.schema, {"rows": node.rows})
+        params = {"rows": node.rows, "columns": [[c.name, c.type] for c in node.input.schema]}
+        name = self.add_stage("row_points", _name(node), (source,), node.schema, params)
         return Handle("stage", name, node.schema, ONE)
 
     def _rowswindow(self, node: r.RowsWindow) -> Handle:

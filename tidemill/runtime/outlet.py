@@ -66,12 +66,21 @@ class Outlet:
         frontiers = json.loads(self.store.meta("gates", self.duck) or "{}")
         seeds, delivered = self._seeds(plan, frontiers)
         nets = self._nets(plan, messages)
-        changes = {view.id: tagged(view, net, self.duck) for view, net in nets if view.output != "complete" or self._wanted(view)}
-        for view, net in nets:
+        changes = {view.id: tagged(view, net, self.duck) for view, net in nets if self._wanted(view)}
+        for view, _ in nets:
             if view.sinks:
-                found = changes.get(view.id)
-                sinks.write(view, found if found is not None else tagged(view, net, self.duck), batch)
+                sinks.write(view, changes[view.id], batch)
         summary["content"] = self._write_feedback(batch, messages, summary, seeds)
+        gates = {f"view {o.view}": summary["gates"][o.op] for o in plan.outputs}
+        self._commit(batch, messages, nets, changes, {
+            "batch": str(batch), "gates": json.dumps(gates), "seeds": json.dumps(delivered),
+            "loops": json.dumps(summary["loops"]), "totals": self._totals(summary), "rows": self._row_counts(nets),
+        })
+        self._publish(changes, summary)
+
+    def _commit(self, batch: int, messages: list[Message], nets: list[tuple[StoredView, pa.Table]],
+                changes: dict[str, pa.Table], meta: dict[str, str]) -> None:
+        """All views, the dead letters and the batch id in one transaction."""
         self.duck.execute("BEGIN TRANSACTION")
         try:
             for view, net in nets:
@@ -80,16 +89,12 @@ class Outlet:
                 if view.output == "streamed":
                     append_changes(view, changes[view.id], batch, self.duck)
             self._store_dead_letters(batch, messages)
-            gates = {f"view {o.view}": summary["gates"][o.op] for o in plan.outputs}
-            for name, value in (("batch", str(batch)), ("gates", json.dumps(gates)), ("seeds", json.dumps(delivered)),
-                                ("loops", json.dumps(summary["loops"])), ("totals", self._totals(summary)),
-                                ("rows", self._row_counts(nets))):
+            for name, value in meta.items():
                 self.store.set_meta(name, value, self.duck)
             self.duck.execute("COMMIT")
         except BaseException:
             self.duck.execute("ROLLBACK")
             raise
-        self._publish(changes, summary)
 
     def close(self) -> None:
         """Let go of the view store; Spark's callback server may keep this object until the process ends."""
@@ -116,7 +121,8 @@ class Outlet:
                 boxes.remove(inbox)
 
     def _wanted(self, view: StoredView) -> bool:
-        return bool(view.sinks) or bool(self.subscribers.get(view.id))
+        """Whether somebody wants the view's changes tagged: its own log, a sink, a subscriber."""
+        return view.output != "complete" or bool(view.sinks) or bool(self.subscribers.get(view.id))
 
     def _nets(self, plan: Physical, messages: list[Message]) -> list[tuple[StoredView, pa.Table]]:
         """Net changes of each view over all shards: what left one shard and entered another cancels."""

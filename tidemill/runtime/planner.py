@@ -56,7 +56,7 @@ class Planner:
 
     def initial(self) -> Offset:
         """Before anything was read."""
-        return {"feedback": -1, "final": 0, "nudge": 0, "plan": 0, "sources": {}}
+        return {"feedback": -1, "final": 0, "plan": 0, "sources": {}}
 
     def latest(self, start: Offset) -> Offset:
         """What is there now; the same offset when nothing is new."""
@@ -66,7 +66,7 @@ class Planner:
         finished = not live and start["final"] == control["run"]
         end: Offset = {
             "feedback": self._feedback(start["feedback"]), "final": start["final"],
-            "nudge": control["nudge"], "plan": plan.version, "sources": dict(start["sources"]),
+            "plan": plan.version, "sources": dict(start["sources"]),
         }
         if not finished:
             exhausted = [self._advance(plan, spec, end["sources"], live) for spec in plan.sources]

@@ -81,6 +81,16 @@ def take_closed(agenda: Arrangement, rows: pa.Table | None, frontier: int) -> pa
     return pa.concat_tables([ready.cast(fresh.schema), fresh]) if ready.num_rows else fresh
 
 
+def net(rows: pa.Table, columns: tuple[Column, ...]) -> pa.Table:
+    """The changes of each row and time added up; what cancels is gone."""
+    group = ", ".join([*(quoted(c.name) for c in columns), "__time"])
+    return duck.run(
+        f"SELECT {group}, CAST(sum(__diff) AS BIGINT) AS __diff"
+        f" FROM {duck.source('rows', columns, '__time', '__diff')} GROUP BY {group} HAVING sum(__diff) <> 0",
+        rows=rows,
+    )
+
+
 def hashes_of(table: pa.Table) -> np.ndarray:
     """The distinct `__h` values, sorted, as `Arrangement.probe` wants them."""
     return np.unique(table.column("__h").to_numpy())

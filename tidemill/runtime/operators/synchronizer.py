@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 
 from tidemill.plan.physical import BEGINNING
 from tidemill.plan.sources import Column
-from tidemill.runtime.operators.base import Batch, Operator, change_agenda, take_closed
-from tidemill.runtime.state import Layout, Shelf
+from tidemill.runtime.operators.base import Batch, Operator, change_agenda, net, take_closed
+from tidemill.runtime.state import Shelf
 
 
 class SynchronizeOn(Operator):
@@ -29,7 +29,7 @@ class SynchronizeOn(Operator):
     def step(self, inputs: list[Batch], shelf: Shelf) -> Batch:
         data, points = inputs
         frontier = min(data.frontier, points.frontier)
-        known = self._known_points(points, shelf)
+        known = known_points(points, shelf.value(self.id))
         closed_points = known[known < points.frontier]
         agenda = self.arrangement(shelf, "agenda", self.agenda)
         covered = int(closed_points[-1]) + 1 if len(closed_points) else None
@@ -41,13 +41,24 @@ class SynchronizeOn(Operator):
         shelf.value(self.id)["points"] = [int(p) for p in known[known >= data.frontier]]
         return Batch(rows, frontier)
 
-    def _known_points(self, points: Batch, shelf: Shelf) -> np.ndarray:
-        known = np.array(shelf.value(self.id).get("points", []), np.int64)
-        if points.empty or points.rows is None:
-            return known
-        fresh = points.rows.filter(pc.greater(points.rows.column("__diff"), 0))
-        stated = fresh.column(0).cast(pa.int64()).to_numpy()
-        return np.unique(np.concatenate([known, np.maximum(stated, fresh.column("__time").to_numpy())]))
+def known_points(batch: Batch, value: dict[str, Any]) -> np.ndarray:
+    """Points kept in value["points"] and those of closed insertions, each not before its insertion; sorted.
+
+    Changes of a time that is still open may yet cancel, so they wait in value["open"] as (point, time, diff).
+    """
+    waiting = np.array(value.get("open", []), np.int64).reshape(-1, 3)
+    if not batch.empty and batch.rows is not None:
+        rows = batch.rows.filter(pc.is_valid(batch.rows.column(0)))
+        columns = [rows.column(0).cast(pa.int64()), rows.column("__time"), rows.column("__diff")]
+        waiting = np.concatenate([waiting, np.stack([c.to_numpy() for c in columns], axis=1)])
+    pairs, inverse = np.unique(waiting[:, :2], axis=0, return_inverse=True)
+    sums = np.zeros(len(pairs), np.int64)
+    np.add.at(sums, inverse.reshape(-1), waiting[:, 2])
+    closed = pairs[:, 1] < batch.frontier
+    still = ~closed & (sums != 0)
+    value["open"] = np.column_stack([pairs, sums])[still].tolist()
+    fresh = pairs[closed & (sums > 0)]
+    return np.unique(np.concatenate([np.array(value.get("points", []), np.int64), fresh.max(axis=1, initial=BEGINNING)]))
 
 
 def _round_up(rows: pa.Table, points: np.ndarray) -> pa.Table | None:
@@ -62,12 +73,13 @@ class RowPoints(Operator):
 
     def step(self, inputs: list[Batch], shelf: Shelf) -> Batch:
         batch = inputs[0]
-        agenda = self.arrangement(shelf, "agenda", Layout("__time", (), ((Column("__diff", "BIGINT"), "sum"),)))
-        rows = None
-        if not batch.empty and batch.rows is not None:
-            inserts = pc.greater(batch.rows.column("__diff"), 0)
-            rows = batch.rows.filter(inserts).select(["__time", "__diff"])
-        closed = take_closed(agenda, rows, batch.frontier)
+        columns = tuple(Column(n, t) for n, t in self.params["columns"])
+        agenda = self.arrangement(shelf, "agenda", change_agenda(columns))
+        closed = take_closed(agenda, batch.rows, batch.frontier)
+        if closed.num_rows:
+            # What comes and goes at the same time was never there.
+            closed = net(closed, columns)
+            closed = closed.filter(pc.greater(closed.column("__diff"), 0))
         if closed.num_rows == 0:
             return Batch(None, batch.frontier)
         times, inverse = np.unique(closed.column("__time").to_numpy(), return_inverse=True)

@@ -13,7 +13,6 @@ from tidemill.plan.relations import quoted
 from tidemill.plan.sources import Column
 from tidemill.runtime import duck
 from tidemill.runtime.operators.base import (
-    TIME,
     Batch,
     Operator,
     change_agenda,
@@ -21,9 +20,11 @@ from tidemill.runtime.operators.base import (
     hash_sql,
     hashes_of,
     name_list,
+    net,
     same_row,
     take_closed,
 )
+from tidemill.runtime.operators.synchronizer import known_points
 from tidemill.runtime.state import Layout, Shelf
 
 
@@ -157,7 +158,7 @@ class Rstream(Operator):
         agenda = self.arrangement(shelf, "agenda", change_agenda(self.columns))
         closed = take_closed(agenda, inputs[0].rows, frontier)
         if len(inputs) == 1 and self.params["period"] is None and closed.num_rows:
-            closed = _net(closed, self.columns)  # a time at which all changes cancel is no point
+            closed = net(closed, self.columns)  # a time at which all changes cancel is no point
         points = np.array(self._points(closed, inputs, frontier, shelf), np.int64)
         if not len(points):
             agenda.append(closed)
@@ -174,14 +175,9 @@ class Rstream(Operator):
     def _points(self, closed: pa.Table, inputs: list[Batch], frontier: int, shelf: Shelf) -> list[int]:
         value = shelf.value(self.id)
         if len(inputs) > 1:
-            known = set(value.get("points", []))
-            rows = inputs[1].rows
-            if rows is not None and rows.num_rows:
-                fresh = rows.filter(pc.greater(rows.column("__diff"), 0))
-                stated = np.maximum(fresh.column(0).cast(pa.int64()).to_numpy(), fresh.column("__time").to_numpy())
-                known |= {int(p) for p in stated}
-            value["points"] = sorted(p for p in known if p >= frontier)
-            return sorted(p for p in known if p < frontier)
+            known = known_points(inputs[1], value).tolist()
+            value["points"] = [p for p in known if p >= frontier]
+            return [p for p in known if p < frontier]
         times = closed.column("__time").to_numpy()
         if self.params["period"] is None:
             return [int(t) for t in np.unique(times)]
@@ -234,18 +230,8 @@ class Gate(Operator):
         closed = take_closed(agenda, batch.rows, batch.frontier)
         if closed.num_rows == 0:
             return Batch(None, batch.frontier)
-        out = _net(closed, self.schema)
+        out = net(closed, self.schema)
         return Batch(out if out.num_rows else None, batch.frontier)
-
-
-def _net(closed: pa.Table, columns: tuple[Column, ...]) -> pa.Table:
-    """The changes of each row and time added up; what cancels is gone."""
-    group = ", ".join([*(quoted(c.name) for c in columns), "__time"])
-    return duck.run(
-        f"SELECT {group}, CAST(sum(__diff) AS BIGINT) AS __diff"
-        f" FROM {duck.source('closed', columns, TIME.name, '__diff')} GROUP BY {group} HAVING sum(__diff) <> 0",
-        closed=closed,
-    )
 
 
 def _points_between(start: int, end: int, every: int, offset: int) -> range:
