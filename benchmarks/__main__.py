@@ -17,7 +17,7 @@ from benchmarks.process import DOCS, perform
 from benchmarks.report import ORDER, render, shown
 
 QUICK = Path(tempfile.gettempdir()) / "tidemill-benchmarks" / "quick"
-console = Console()
+console = Console(soft_wrap=True)
 
 
 def run(

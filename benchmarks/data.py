@@ -15,7 +15,6 @@ import pyarrow.parquet as pq
 HOUR_US = 3_600_000_000
 KEYS, PROTOCOLS = 1_000, 6
 COLDEST, HOTTEST, BUILDINGS = 73, 100, 20
-CALM_ROUNDS = 60  # readings of a room that are put in order, for the calm distribution
 _BASE = os.path.join(tempfile.gettempdir(), "tidemill-benchmarks")
 
 
@@ -48,23 +47,22 @@ def readings(tuples: int, rooms: int, rate: int, calm: bool = False) -> str:
     def write(folder: str) -> None:
         pq.write_table(temperature_source(tuples, rooms, rate, calm), os.path.join(folder, "readings.parquet"))
 
-    return _cached(f"readings-{tuples}-{rooms}-{rate}-{kind}", write)
+    return _cached(f"readings2-{tuples}-{rooms}-{rate}-{kind}", write)
 
 
 def temperature_source(tuples: int, rooms: int, rate: int, calm: bool = False) -> pa.Table:
     """RoomID, Building, Temperature, ts: exponential times between tuples, every room once in each round.
 
-    The calm stream has exactly the readings of the wild one, each room's in another order: put in order in runs of
-    `CALM_ROUNDS`, up and down in turn, so that a room passes a threshold once in a run and not at random.
+    In a run of as many rounds as there are temperatures a room reports each of them once: at random in the wild stream,
+    rising in the calm one, where a room so enters and leaves every range once in a run. Readings do not repeat, because
+    a reading equal to the one before changes nothing and gives no tuple.
     """
     chance = np.random.default_rng(2)
-    rounds = -(-tuples // rooms)
+    rounds, run = -(-tuples // rooms), HOTTEST - COLDEST + 1
     order = np.argsort(chance.random((rounds, rooms)), axis=1)
-    heat = chance.integers(COLDEST, HOTTEST + 1, (rounds, rooms))
-    if calm:
-        for turn, start in enumerate(range(0, rounds, CALM_ROUNDS)):
-            run = np.sort(heat[start : start + CALM_ROUNDS], axis=0)
-            heat[start : start + CALM_ROUNDS] = run[::-1] if turn % 2 else run
+    mixed = np.argsort(chance.random((-(-rounds // run), run, rooms)), axis=1)
+    rising = np.broadcast_to(np.arange(run)[None, :, None], mixed.shape)
+    heat = COLDEST + (rising if calm else mixed).reshape(-1, rooms)[:rounds]
     taken = np.take_along_axis(heat, order, axis=1)
     room = order.ravel()[:tuples]
     times = np.cumsum(chance.exponential(1e6 / rate, tuples)).astype(np.int64)

@@ -196,7 +196,8 @@ class Experiments:
         separate, merged, plain = last.values()
         self.finding("figure 7: the merged select-tagger is at least as fast as tagger and select", f"≤ {NOISE:g} × its time",
                      f"{merged / separate:.2f} ×", merged <= NOISE * separate)
-        self.finding("figure 7: select alone is the fastest", "≤ merged", f"{plain / merged:.2f} ×", plain <= NOISE * merged)
+        self.finding("figure 7: tagging does not double the time of a selection", "merged < 2 × select only",
+                     f"{merged / plain:.2f} ×", merged < 2 * plain)
 
     def figure8(self) -> None:
         """Selectivity of a predicate on the key against time and state."""
@@ -220,6 +221,10 @@ class Experiments:
         total = {n: sum(series["seconds"][n]) for n in PIPELINES}
         separate, merged, _ = total.values()
         self.finding("figure 8: merged is faster than separate over all key selectivities", "< 1 ×", f"{merged / separate:.2f} ×", merged < separate)
+        low = [i for i, part in enumerate(self._selectivities()) if 0 < part <= SPAN // 2]
+        tagged, plain = (sum(series["seconds"][n][i] for i in low) for n in list(PIPELINES)[1:])
+        self.finding("figure 8: up to a selectivity of one half, tagging costs nearly nothing", "merged ≤ 1.2 × select only",
+                     f"{tagged / plain:.2f} ×", tagged <= 1.2 * plain)
         self.finding("figure 8: merged state is proportional to the key selectivity, separate state is all rooms, append-only has none",
                      "exactly", "exactly" if fits else f"{[r[-3:] for r in rows]}", fits)
 
@@ -271,14 +276,15 @@ class Experiments:
                 paper, ours = measure(files, view, ("presynchronize",), answers=True), measure(files, view, answers=True)
                 assert paper["answers"].equals(ours["answers"]), "the synchronizer above and below the tagger differ"
                 series[str(rooms)].append(ours["output"])
-                row += [ours["output"], paper["seconds"], ours["seconds"]]
+                row.append(ours["output"])
                 for _ in range(2):
                     self.steps.done(f"figure 10: every {tenths / 10:g} s, {rooms} rooms")
             rows.append(row)
         self.result.series["10"] = series
-        titles = [f"{rooms} rooms: {what}" for rooms in (ROOMS, MORE_ROOMS) for what in ("output tuples", "s", "s, presynchronized")]
-        self.result.tables.append(Table("Figure 10: tuples out of the synchronizer", ["period s", *titles], rows,
-                                        f"Without a synchronizer {self.tuples:,} tuples come out, but for readings that repeat the one before."))
+        self.result.tables.append(Table(
+            "Figure 10: tuples out of the synchronizer", ["period s", f"{ROOMS} rooms", f"{MORE_ROOMS} rooms"], rows,
+            f"{self.tuples:,} tuples go in. The synchronizer above the tagger, as in the paper, and below it (presynchronized)"
+            " gave the same tuples."))
         falls = all(a > b for rooms in (ROOMS, MORE_ROOMS) for a, b in zip(series[str(rooms)], series[str(rooms)][1:], strict=False))
         self.finding("figure 10: a longer period gives fewer tuples", "falls at every step", "falls" if falls else "does not", falls)
         grows = all(a < b for a, b in zip(series[str(ROOMS)], series[str(MORE_ROOMS)], strict=True))

@@ -5,8 +5,9 @@ and the stage adds up. `finish` turns added-up parts into the answer. Nothing el
 tests the name of an aggregate function.
 
 Exactness. Sums of integers and decimals are HUGEINT sums. A sum of DOUBLE must survive taking a
-value out again, so each value is split into a fixed-point part (multiples of 2^-40, added exactly as
-HUGEINT) and a remainder below 2^-41; NaN and infinities are counted, not added.
+value out again, so values below 2^62 are split into a fixed-point part (multiples of 2^-40, added exactly as
+HUGEINT) and a remainder below 2^-41, values below 2^111 are added exactly as multiples of 2^9, and only larger
+ones as scaled doubles; NaN and infinities are counted, not added.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ from typing import Literal
 
 FIX = "1099511627776.0"  # 2^40
 BIG = "4611686018427387904.0"  # 2^62: x * 2^40 leaves room for millions of such values in a HUGEINT
+COARSE = "512.0"  # 2^9 divides every double of 2^62 and more
+HUGE = "2596148429267413814265248164610048.0"  # 2^111: x / 2^9 leaves the same room
+DOWN, UP = "pow(2.0, -540)", "pow(2.0, 540)"  # the rest is added up where it cannot overflow
 
 Combine = Literal["sum", "min", "max"]
 INTEGERS = {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "HUGEINT"}
@@ -117,7 +121,9 @@ def _unscaled(column: str, precision: int, scale: int) -> str:
 def _double_parts(value: str, slug: str) -> tuple[Part, ...]:
     finite = f"isfinite({value})"
     small = f"({finite} AND abs({value}) < {BIG})"
+    large = f"({finite} AND abs({value}) >= {BIG} AND abs({value}) < {HUGE})"
     fixed = f"CAST(round({value} * {FIX}) AS HUGEINT)"
+    coarse = f"CAST({value} / {COARSE} AS HUGEINT)"
 
     def counted(test: str) -> str:
         return f"CAST(coalesce(sum(CASE WHEN {test} THEN __diff END), 0) AS BIGINT)"
@@ -128,7 +134,8 @@ def _double_parts(value: str, slug: str) -> tuple[Part, ...]:
     return (
         Part(f"{slug}f", added(small, fixed, "HUGEINT"), "HUGEINT"),
         Part(f"{slug}r", added(small, f"({value} - CAST({fixed} AS DOUBLE) / {FIX})", "DOUBLE"), "DOUBLE"),
-        Part(f"{slug}b", added(f"{finite} AND NOT {small}", value, "DOUBLE"), "DOUBLE"),
+        Part(f"{slug}g", added(large, coarse, "HUGEINT"), "HUGEINT"),
+        Part(f"{slug}b", added(f"{finite} AND abs({value}) >= {HUGE}", f"({value} * {DOWN})", "DOUBLE"), "DOUBLE"),
         Part(f"{slug}n", counted(f"isnan({value})"), "BIGINT"),
         Part(f"{slug}p", counted(f"isinf({value}) AND {value} > 0"), "BIGINT"),
         Part(f"{slug}m", counted(f"isinf({value}) AND {value} < 0"), "BIGINT"),
@@ -170,11 +177,11 @@ def _finish_sum(aggregate: Aggregate, count: str) -> str:
 
 
 def _finish_double(slug: str) -> str:
-    f, r, b, n, p, m = (_quote(f"{slug}{c}") for c in "frbnpm")
+    f, r, g, b, n, p, m = (_quote(f"{slug}{c}") for c in "frgbnpm")
     return (
         f"CASE WHEN {n} > 0 OR ({p} > 0 AND {m} > 0) THEN CAST('nan' AS DOUBLE)"
         f" WHEN {p} > 0 THEN CAST('inf' AS DOUBLE) WHEN {m} > 0 THEN CAST('-inf' AS DOUBLE)"
-        f" ELSE CAST({f} AS DOUBLE) / {FIX} + {r} + {b} END"
+        f" ELSE CAST({f} AS DOUBLE) / {FIX} + {r} + CAST({g} AS DOUBLE) * {COARSE} + {b} * {UP} END"
     )
 
 
