@@ -21,7 +21,9 @@ console = Console(soft_wrap=True)
 
 
 def run(
-    names: Annotated[list[str] | None, typer.Argument(help=f"some of {', '.join(ORDER)}; all when none is named")] = None,
+    names: Annotated[
+        list[str] | None, typer.Argument(help=f"some of {', '.join(ORDER)}; all when none is named")
+    ] = None,
     quick: Annotated[bool, typer.Option(help="small sizes, about two minutes; writes to a temporary folder")] = False,
     out: Annotated[Path | None, typer.Option(help="where to write; docs/benchmarks unless --quick")] = None,
 ) -> None:
@@ -33,8 +35,14 @@ def run(
     folder = out or (QUICK if quick else DOCS)
     folder.mkdir(parents=True, exist_ok=True)
     failed = []
-    with Progress(TextColumn("{task.description:<12}"), BarColumn(), TextColumn("{task.completed}/{task.total}"),
-                  TimeElapsedColumn(), TextColumn("{task.fields[what]}"), console=console) as progress:
+    with Progress(
+        TextColumn("{task.description:<12}"),
+        BarColumn(),
+        TextColumn("{task.completed}/{task.total}"),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[what]}"),
+        console=console,
+    ) as progress:
         for name in chosen:
             if not _one(name, quick, folder, progress):
                 failed.append(name)
@@ -66,7 +74,9 @@ def _one(name: str, quick: bool, folder: Path, progress: Progress) -> bool:
             elif kind == "result":
                 results = _stored(folder)
                 results[name] = value
-                (folder / "results.json").write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+                (folder / "results.json").write_text(
+                    json.dumps(results, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
+                )
                 good = True
             else:
                 console.print(value, markup=False, highlight=False)
@@ -89,7 +99,11 @@ def _tell(results: dict[str, Any]) -> None:
             rows = [table["columns"], *([shown(v) for v in row] for row in table["rows"])]
             widths = [max(len(r[i]) for r in rows) for i in range(len(rows[0]))]
             for row in rows:
-                console.print("    " + "  ".join(v.rjust(w) for v, w in zip(row, widths, strict=True)), markup=False, highlight=False)
+                console.print(
+                    "    " + "  ".join(v.rjust(w) for v, w in zip(row, widths, strict=True)),
+                    markup=False,
+                    highlight=False,
+                )
         for check in result["checks"]:
             mark = "[green]met[/green]   " if check["met"] else "[red]missed[/red]"
             console.print(f"  {mark} {check['what']}: {check['measured']} (target {check['target']})", highlight=False)

@@ -7,6 +7,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -19,25 +20,31 @@ _BASE = os.path.join(tempfile.gettempdir(), "tidemill-benchmarks")
 
 
 def packets(rows: int, files: int = 16) -> str:
-    """Folder of Parquet files: k, proto, len, ts over one hour, in event-time order, row groups of 250,000."""
+    """Folder of Parquet files: k, proto, len, ts over one hour, in event-time order, row groups of 250,000.
+
+    The last row is at the full hour, so that the last refresh shows every row.
+    """
 
     def write(folder: str) -> None:
         chance = np.random.default_rng(1)
         edges = np.linspace(0, rows, files + 1, dtype=np.int64)
-        for number, (low, high) in enumerate(zip(edges[:-1], edges[1:], strict=True)):
+        for number, (low, high) in enumerate(pairwise(edges)):
             count = int(high - low)
             times = np.sort(chance.integers(low * HOUR_US // rows, high * HOUR_US // rows, count))
-            table = pa.table({
-                "k": chance.integers(0, KEYS, count, dtype=np.int32),
-                "proto": chance.integers(0, PROTOCOLS, count, dtype=np.int32),
-                "len": chance.integers(40, 1500, count, dtype=np.int32),
-                "ts": pa.array(times).cast(pa.timestamp("us")),
-            })
+            times[-1] = HOUR_US if high == rows else times[-1]
+            table = pa.table(
+                {
+                    "k": chance.integers(0, KEYS, count, dtype=np.int32),
+                    "proto": chance.integers(0, PROTOCOLS, count, dtype=np.int32),
+                    "len": chance.integers(40, 1500, count, dtype=np.int32),
+                    "ts": pa.array(times).cast(pa.timestamp("us")),
+                }
+            )
             path = os.path.join(folder, f"{number:03d}.parquet")
             pq.write_table(table, path, row_group_size=250_000)
             os.utime(path, (1_700_000_000 + number,) * 2)  # Spark takes files in order of their age
 
-    return _cached(f"packets-{rows}-{files}", write)
+    return _cached(f"packets2-{rows}-{files}", write)
 
 
 def readings(tuples: int, rooms: int, rate: int, calm: bool = False) -> str:
@@ -66,10 +73,14 @@ def temperature_source(tuples: int, rooms: int, rate: int, calm: bool = False) -
     taken = np.take_along_axis(heat, order, axis=1)
     room = order.ravel()[:tuples]
     times = np.cumsum(chance.exponential(1e6 / rate, tuples)).astype(np.int64)
-    return pa.table({
-        "RoomID": room.astype(np.int32), "Building": (room % BUILDINGS).astype(np.int32),
-        "Temperature": taken.ravel()[:tuples].astype(np.int32), "ts": pa.array(times).cast(pa.timestamp("us")),
-    })
+    return pa.table(
+        {
+            "RoomID": room.astype(np.int32),
+            "Building": (room % BUILDINGS).astype(np.int32),
+            "Temperature": taken.ravel()[:tuples].astype(np.int32),
+            "ts": pa.array(times).cast(pa.timestamp("us")),
+        }
+    )
 
 
 def groups(count: int) -> str:

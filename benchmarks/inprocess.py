@@ -1,7 +1,7 @@
-"""The whole engine in one process, without Spark, so that Spark's fixed cost of a micro-batch does not hide the operators.
+"""The whole engine in one process, so that Spark's fixed cost of a micro-batch does not hide the operators.
 
-Planner, reader, stage and outlet are the ones that run under Spark; one reader and one shard, so that times are those of
-one pipeline.
+Planner, reader, stage and outlet are the ones that run under Spark; with one reader and one shard, times are those
+of one pipeline.
 """
 
 from __future__ import annotations

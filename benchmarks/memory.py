@@ -47,7 +47,14 @@ class Sampler:
 
     def sample(self) -> None:
         """One sample; a process that ends while it is looked at counts nothing."""
-        found = {"at": time.perf_counter() - self.began, "driver": 0.0, "workers": 0.0, "rss": 0.0, "jvm": 0.0, "processes": 0.0}
+        found = {
+            "at": time.perf_counter() - self.began,
+            "driver": 0.0,
+            "workers": 0.0,
+            "rss": 0.0,
+            "jvm": 0.0,
+            "processes": 0.0,
+        }
         for process in [self.root, *self.root.children(recursive=True)]:
             try:
                 if "python" in process.name().lower():
@@ -68,8 +75,9 @@ def run(quick: bool, steps: Any) -> Result:
     steps.expect(len(WORKS))
     result = Result(
         "Memory",
-        f"A finite run over {rows:,} packet rows with Tidemill's own settings, from opening the database to the last answer:"
-        f" the memory of all Python processes (the user's process, Spark's planner and workers), sampled every {EVERY:g} s."
+        f"A finite run over {rows:,} packet rows with Tidemill's own settings, from opening the database to the last"
+        " answer: the memory of all Python processes (the user's process, Spark's planner and workers), sampled every"
+        f" {EVERY:g} s."
         " Shared pages are counted once (proportional set size); the JVM is not included, its resident size is listed.",
     )
     lines = []
@@ -83,15 +91,48 @@ def run(quick: bool, steps: Any) -> Result:
         assert done["rows"] == rows, done
         peak = max(sampler.samples, key=lambda s: s["driver"] + s["workers"])
         top = (peak["driver"] + peak["workers"]) / 2**30
-        lines.append([NAMES[work], done["rows"], done["kept"], done["batches"], done["seconds"], top, peak["driver"] / 2**30,
-                      peak["workers"] / 2**30, int(peak["processes"]), max(s["rss"] for s in sampler.samples) / 2**30,
-                      max(s["jvm"] for s in sampler.samples) / 2**30])
-        result.checks.append(Check(f"peak of the Python side, {NAMES[work]}", f"< {TARGET_GB:g} GB", f"{top:.2f} GB", top < TARGET_GB))
-        result.series[work] = {key: [round(s[key] / (1 if key == "at" else 2**30), 4) for s in sampler.samples]
-                               for key in ("at", "driver", "workers", "jvm")}
+        lines.append(
+            [
+                NAMES[work],
+                done["rows"],
+                done["kept"],
+                done["batches"],
+                done["seconds"],
+                top,
+                peak["driver"] / 2**30,
+                peak["workers"] / 2**30,
+                int(peak["processes"]),
+                max(s["rss"] for s in sampler.samples) / 2**30,
+                max(s["jvm"] for s in sampler.samples) / 2**30,
+            ]
+        )
+        result.checks.append(
+            Check(f"peak of the Python side, {NAMES[work]}", f"< {TARGET_GB:g} GB", f"{top:.2f} GB", top < TARGET_GB)
+        )
+        result.series[work] = {
+            key: [round(s[key] / (1 if key == "at" else 2**30), 4) for s in sampler.samples]
+            for key in ("at", "driver", "workers", "jvm")
+        }
         steps.done(NAMES[work])
-    result.tables.append(Table("Peaks, GB", ["query", "rows", "rows of the view", "batches", "run s", "Python in all", "user's process",
-                                             "planner and workers", "Python processes", "sum of RSS", "JVM"], lines))
+    result.tables.append(
+        Table(
+            "Peaks, GB",
+            [
+                "query",
+                "rows",
+                "rows of the view",
+                "batches",
+                "run s",
+                "Python in all",
+                "user's process",
+                "planner and workers",
+                "Python processes",
+                "sum of RSS",
+                "JVM",
+            ],
+            lines,
+        )
+    )
     return result
 
 
@@ -99,10 +140,18 @@ def draw(series: dict[str, Any], folder: str) -> list[dict[str, str]]:
     figure, axes = plots.panels(len(series))
     for place, (work, found) in zip(axes, series.items(), strict=True):
         whole = [a + b for a, b in zip(found["driver"], found["workers"], strict=True)]
-        plots.lines(place, NAMES[work], "seconds", "GB", [
-            ("all Python processes", found["at"], whole), ("user's process", found["at"], found["driver"]),
-            ("planner and workers", found["at"], found["workers"]),
-        ], marks=False)
+        plots.lines(
+            place,
+            NAMES[work],
+            "seconds",
+            "GB",
+            [
+                ("all Python processes", found["at"], whole),
+                ("user's process", found["at"], found["driver"]),
+                ("planner and workers", found["at"], found["workers"]),
+            ],
+            marks=False,
+        )
         place.axhline(TARGET_GB, color="grey", linestyle=":")
         place.set_ylim(0, TARGET_GB * 1.1)
     return [plots.save(figure, folder, "memory", "memory of the Python side over a finite run")]

@@ -10,10 +10,18 @@ from typing import Any
 import matplotlib
 
 matplotlib.use("svg")
-matplotlib.rcParams.update({
-    "svg.hashsalt": "tidemill", "font.size": 9, "axes.grid": True, "grid.alpha": 0.3, "axes.spines.top": False,
-    "axes.spines.right": False, "figure.constrained_layout.use": True, "legend.frameon": False,
-})
+matplotlib.rcParams.update(
+    {
+        "svg.hashsalt": "tidemill",
+        "font.size": 9,
+        "axes.grid": True,
+        "grid.alpha": 0.3,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "figure.constrained_layout.use": True,
+        "legend.frameon": False,
+    }
+)
 
 from matplotlib import pyplot  # noqa: E402
 

@@ -36,8 +36,18 @@ def perform(pipe: Any, name: str, quick: bool, folder: str) -> None:
     try:
         module = importlib.import_module(f"benchmarks.{name}")
         result = json.loads(json.dumps(module.run(quick, Steps(pipe)).to_dict()))
-        pipe.send(("result", {**result, "plots": module.draw(result["series"], folder), "machine": facts, "quick": quick,
-                              "seconds": time.time() - began}))
+        pipe.send(
+            (
+                "result",
+                {
+                    **result,
+                    "plots": module.draw(result["series"], folder),
+                    "machine": facts,
+                    "quick": quick,
+                    "seconds": time.time() - began,
+                },
+            )
+        )
     except BaseException:
         pipe.send(("failed", traceback.format_exc()))
     pipe.close()

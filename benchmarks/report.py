@@ -54,10 +54,15 @@ def machine() -> dict[str, Any]:
     import psutil
 
     return {
-        "processor": _processor(), "cores": len(os.sched_getaffinity(0)),
-        "memory_gb": round(psutil.virtual_memory().total / 2**30, 1), "system": f"{platform.system()} {platform.release()}",
-        "python": platform.python_version(), "java": _java(), **{name: version(name) for name in LIBRARIES},
-        "load_before": round(os.getloadavg()[0], 2), "taken": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
+        "processor": _processor(),
+        "cores": len(os.sched_getaffinity(0)),
+        "memory_gb": round(psutil.virtual_memory().total / 2**30, 1),
+        "system": f"{platform.system()} {platform.release()}",
+        "python": platform.python_version(),
+        "java": _java(),
+        **{name: version(name) for name in LIBRARIES},
+        "load_before": round(os.getloadavg()[0], 2),
+        "taken": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
     }
 
 
@@ -65,17 +70,23 @@ def render(results: dict[str, Any]) -> str:
     """The page: all promises first, then each benchmark with its tables and plots."""
     known = [n for n in ORDER if n in results] + sorted(set(results) - set(ORDER))
     lines = [
-        "# Benchmarks", "",
-        "Written by `make bench`; one benchmark alone: `python -m benchmarks NAME`. Every comparison is one run in which the"
-        " sides take turns, at least three times; numbers are medians, and the answers of both sides are checked to be equal"
-        " before a number counts.", "",
-        "| benchmark | promise | target | measured | |", "|---|---|---|---|---|",
+        "# Benchmarks",
+        "",
+        "Written by `make bench`; one benchmark alone: `python -m benchmarks NAME`. Every comparison of times is one run"
+        " in which the sides take turns, at least three times; numbers are medians, and the answers of both sides are"
+        " checked to be equal before a number counts. Single runs are: the points of figure 6 at given arrival rates,"
+        " memory, and the choice of a setting for Spark.",
+        "",
+        "| benchmark | promise | target | measured | |",
+        "|---|---|---|---|---|",
     ]
     for name in known:
         for check in results[name]["checks"]:
             mark = "met" if check["met"] else "**missed**"
-            lines.append(f"| [{name}](#{_anchor(results[name]['title'])}) | {check['what']} | {check['target']}"
-                         f" | {check['measured']} | {mark} |")
+            lines.append(
+                f"| [{name}](#{_anchor(results[name]['title'])}) | {check['what']} | {check['target']}"
+                f" | {check['measured']} | {mark} |"
+            )
     lines += ["", *_machines(results, known)]
     for name in known:
         lines += _section(results[name])
@@ -87,12 +98,13 @@ def _machines(results: dict[str, Any], known: Iterable[str]) -> list[str]:
     for name in known:
         facts = results[name]["machine"]
         shown = (
-            f"{facts['processor']}, {facts['cores']} cores, {facts['memory_gb']} GB, {facts['system']}; Python {facts['python']},"
-            f" Java {facts['java']}, " + ", ".join(f"{n} {facts[n]}" for n in LIBRARIES)
+            f"{facts['processor']}, {facts['cores']} cores, {facts['memory_gb']} GB, {facts['system']}; Python"
+            f" {facts['python']}, Java {facts['java']}, " + ", ".join(f"{n} {facts[n]}" for n in LIBRARIES)
         )
         size = "quick sizes" if results[name]["quick"] else "full sizes"
         rows.setdefault(shown, []).append(
-            f"{name}: {facts['taken']}, {size}, {results[name]['seconds']:.0f} s, load before {facts['load_before']}")
+            f"{name}: {facts['taken']}, {size}, {results[name]['seconds']:.0f} s, load before {facts['load_before']}"
+        )
     lines = ["## Machine", ""]
     for shown, runs in rows.items():
         lines += [shown + ".", "", *(f"- {run}" for run in runs), ""]

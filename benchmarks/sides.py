@@ -83,7 +83,9 @@ def quiet() -> Iterator[None]:
         os.close(hole)
 
 
-def alternate(sides: dict[str, Callable[[], Any]], rounds: int, done: Callable[[], None] = lambda: None) -> dict[str, list[Any]]:
+def alternate(
+    sides: dict[str, Callable[[], Any]], rounds: int, done: Callable[[], None] = lambda: None
+) -> dict[str, list[Any]]:
     """The results of each side over `rounds` rounds; every other round goes through the sides backwards."""
     found: dict[str, list[Any]] = {name: [] for name in sides}
     for number in range(rounds):

@@ -43,7 +43,8 @@ class Stream:
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         cut = f"{self.format}, files of {self.sizes}, batches of {self.batch_rows}, lateness {self.lateness}"
-        printer.text(f"{self.name} KEY {self.key} ({cut}):" + "".join(f"\n  {tuple(row.values())}" for row in self.rows))
+        listed = "".join(f"\n  {tuple(row.values())}" for row in self.rows)
+        printer.text(f"{self.name} KEY {self.key} ({cut}):{listed}")
 
     @property
     def source(self) -> str:
@@ -90,7 +91,8 @@ class Stream:
         schema = arrow_schema(self.columns)
         data = {c.name: pa.array([r[c.name] for r in rows], schema.field(c.name).type) for c in self.columns}
         times = [STATIC_TIME if self.static else r["tm"] * UNIT for r in rows]
-        return pa.table({**data, "__ts": pa.array(times, pa.int64()), "__seq": pa.array([r["__seq"] for r in rows], pa.int64())})
+        order = [r["__seq"] for r in rows]
+        return pa.table({**data, "__ts": pa.array(times, pa.int64()), "__seq": pa.array(order, pa.int64())})
 
     def recut(self, sizes: tuple[int, ...], batch_rows: int | None) -> Stream:
         """The same rows in other files and batches."""
@@ -163,16 +165,16 @@ def cuts(draw: st.DrawFn, rows: int) -> tuple[tuple[int, ...], int | None]:
 
 
 @st.composite
-def times(draw: st.DrawFn, count: int, lateness: int, *, late: bool, start: int = 0) -> list[int]:
+def times(draw: st.DrawFn, count: int, lateness: int, *, late: bool) -> list[int]:
     """Event times in arrival order: ties, gaps, disorder within the lateness, and beyond it if `late`."""
-    now, found = start, []
+    now, found = 0, []
     for _ in range(count):
         now += draw(st.sampled_from([0, 0, 1, 1, 1, 2, 3]))
         back = draw(st.integers(0, lateness + (3 if late else 0))) if lateness or late else 0
-        found.append(max(now - back, start))
+        found.append(max(now - back, 0))
     if not late:
         # A row may be `lateness` behind the greatest time before it, which is what was drawn.
-        top, kept = start, []
+        top, kept = 0, []
         for t in found:
             kept.append(max(t, top - lateness))
             top = max(top, kept[-1])
@@ -181,20 +183,20 @@ def times(draw: st.DrawFn, count: int, lateness: int, *, late: bool, start: int 
 
 
 @st.composite
-def append_only(draw: st.DrawFn, name: str, *, most: int = 14, odd: bool = True, late: bool = False, start: int = 0) -> Stream:
+def append_only(draw: st.DrawFn, name: str, *, most: int = 14, odd: bool = True, late: bool = False) -> Stream:
     """Rows that only come."""
     lateness = draw(st.sampled_from([0, 0, 2, 4]))
-    moments = draw(times(draw(counts(most)), lateness, late=late, start=start))
+    moments = draw(times(draw(counts(most)), lateness, late=late))
     rows = tuple(draw(_values(odd)) | {"tm": t} for t in moments)
     sizes, batch = draw(cuts(len(rows)))
     return Stream(name, PLAIN, rows, (), lateness, draw(formats), sizes, batch)
 
 
 @st.composite
-def keyed(draw: st.DrawFn, name: str, *, most: int = 14, odd: bool = True, late: bool = False, start: int = 0) -> Stream:
+def keyed(draw: st.DrawFn, name: str, *, most: int = 14, odd: bool = True, late: bool = False) -> Stream:
     """Records that insert, replace or delete their key."""
     lateness = draw(st.sampled_from([0, 0, 2, 4]))
-    moments = draw(times(draw(counts(most)), lateness, late=late, start=start))
+    moments = draw(times(draw(counts(most)), lateness, late=late))
     operations = st.sampled_from(["insert", "update", "update", "upsert", "delete", "DELETE", None])
     rows = tuple(draw(_values(odd, keys=True)) | {"op": draw(operations), "tm": t} for t in moments)
     sizes, batch = draw(cuts(len(rows)))

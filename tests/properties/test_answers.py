@@ -39,4 +39,4 @@ def test_views_replay_to_the_answer_of_every_moment(workload, place):
                 check_view(db, view, truth)
         with plain_sql(sources) as duck:
             for view in made:
-                check_directly(db, view, duck, list(truth.universe[::5]) + [truth.universe[-1]])
+                check_directly(db, view, duck, [*truth.universe[::5], truth.universe[-1]])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import ClassVar
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -64,6 +65,10 @@ def test_cuts_shards_and_rules_leave_every_log_as_it_is(workload, first, second,
     assert rounded(run(others, views, without=off, **second)) == expected
 
 
+def reads(view, name):
+    return f"SYNC ON {name}" in view.query.text or f"FROM {name}" in view.query.text
+
+
 @effort(15)
 @given(workload=workloads(), place=places, data=st.data())
 def test_a_view_alone_has_the_log_it_has_among_others(workload, place, data):
@@ -74,7 +79,7 @@ def test_a_view_alone_has_the_log_it_has_among_others(workload, place, data):
         return
     needed, todo = [], {chosen.name}
     for view in reversed(views):
-        if view.name in todo or any(f"SYNC ON {view.name}" in n.query.text or f"FROM {view.name}" in n.query.text for n in needed):
+        if view.name in todo or any(reads(other, view.name) for other in needed):
             needed.append(view)
             todo |= {i.source.name for i in view.query.items}
     alone, _ = rounded(run(sources, needed[::-1], **place))
@@ -88,8 +93,8 @@ def test_a_view_alone_has_the_log_it_has_among_others(workload, place, data):
 class Crashing(LocalDatabase):
     """Between any two steps of a micro-batch everything in memory may be lost."""
 
-    faults: list[str] = []
-    landed = 0
+    faults: ClassVar[list[str]] = []
+    landed: ClassVar[int] = 0
 
     def finish(self, end):
         fault = self.faults.pop(0) if self.faults else ""

@@ -99,7 +99,8 @@ def test_changes_that_cancel_are_no_answer():
 
 def test_a_row_that_leaves_a_window_early_is_not_inserted_again():
     """Key 2 is deleted before its window ends; its early and its late leaving cancel at time 5."""
-    stream = keyed({"k": 2, "tm": 2}, {"k": 3, "tm": 2}, {"k": 2, "op": "delete", "tm": 3}, {"k": 1, "tm": 9}, batch_rows=1)
+    gone = {"k": 2, "op": "delete", "tm": 3}
+    stream = keyed({"k": 2, "tm": 2}, {"k": 3, "tm": 2}, gone, {"k": 1, "tm": 9}, batch_rows=1)
     holds([stream],
           "STREAMED VIEW v AS SELECT a.k FROM K SYNC EVERY 2 AS a",
           "STREAMED VIEW w AS SELECT a.k FROM v [WINDOW 2] SYNC EVERY 1 ROWS AS a",
@@ -108,11 +109,60 @@ def test_a_row_that_leaves_a_window_early_is_not_inserted_again():
           "RSTREAM VIEW r AS SELECT a.k FROM K SYNC ON p AS a")
 
 
+SPREAD = [{"k": i % 4, "s": "abcd"[i % 3], "v": i, "tm": i} for i in range(12)]
+
+
+@pytest.mark.parametrize("shards", [1, 3])
+def test_both_sides_of_a_union_meet_in_the_shard_of_their_group(shards):
+    """One side lies in the shards by k, the other comes from a reader and goes by k and s."""
+    holds([append_only(*SPREAD), keyed(*SPREAD)],
+          "STREAMED VIEW u AS SELECT q.k, q.s, COUNT(*) AS n FROM"
+          " (SELECT a.k, a.s FROM K AS a UNION ALL SELECT b.k, b.s FROM A AS b) AS q GROUP BY q.k, q.s",
+          "RSTREAM VIEW r AS SELECT a.k, a.s FROM K SYNC EVERY 2 AS a"
+          " UNION ALL SELECT b.k, b.s FROM A SYNC EVERY 2 AS b",
+          shards=shards)
+
+
+@pytest.mark.parametrize("shards", [1, 3])
+def test_groups_lie_where_their_input_lies(shards):
+    """Groups of (k, s) over rows that lie by k stay there; a join on (k, s) must know it."""
+    holds([append_only(*SPREAD), keyed(*SPREAD)],
+          "STREAMED VIEW g AS SELECT a.k, a.s, COUNT(*) AS n FROM K AS a GROUP BY a.k, a.s",
+          "STREAMED VIEW j AS SELECT g.k, g.s, g.n, b.v FROM g JOIN A AS b ON g.k = b.k AND g.s = b.s",
+          "STREAMED VIEW e AS SELECT g.k, g.s FROM g EXCEPT ALL SELECT b.k, b.s FROM A AS b",
+          shards=shards)
+
+
+@pytest.mark.parametrize("shards", [1, 3])
+def test_the_clock_may_be_synchronized_itself(shards):
+    holds([append_only(*SPREAD)],
+          "STREAMED VIEW p AS SELECT a.TS FROM A AS a WHERE a.v % 3 = 0",
+          "STREAMED VIEW c AS SELECT C.TimePoint AS t FROM clockStr SYNC ON p AS C",
+          "STREAMED VIEW n AS SELECT C.t % 4 AS m, COUNT(*) AS n FROM c AS C GROUP BY C.t % 4",
+          "STREAMED VIEW w AS SELECT c.t, c.TS AS seen FROM c",
+          shards=shards)
+
+
+def test_the_count_of_nothing_waits_for_its_synchronizer():
+    """Time begins at 1; the count is looked at from 2 on, wherever the synchronizer stands."""
+    stream = append_only({"k": 1, "v": 1, "tm": 1}, {"k": 2, "v": 5, "tm": 4}, {"k": 2, "v": 5, "tm": 7})
+    holds([stream], "STREAMED VIEW n AS SELECT q.n FROM (SELECT COUNT(*) AS n FROM A AS a WHERE a.v > 3) SYNC EVERY 3 AS q")
+
+
+@pytest.mark.parametrize("batch", [None, 1])
+def test_the_count_of_nothing_does_not_depend_on_an_empty_neighbour(batch):
+    """K has no rows, so nobody knows when the clock of the database begins until the run ends."""
+    stream = append_only({"k": 1, "tm": 3}, {"k": 2, "tm": 2}, {"k": 2, "tm": 7}, lateness=2, batch_rows=batch)
+    holds([stream, keyed()], "STREAMED VIEW n AS SELECT COUNT(*) AS n FROM A AS a", "COMPLETE VIEW m AS SELECT K.k FROM K")
+
+
 def test_sums_forget_what_has_left():
     """A great value that has gone leaves no trace in the small ones."""
-    big = [{"k": 0, "x": 1e15, "tm": 0}, {"k": 1, "x": 0.1, "tm": 0}, {"k": 0, "x": 3e-7, "tm": 1}, {"k": 0, "x": math.inf, "tm": 2},
-           {"k": 0, "x": -0.0, "tm": 3}, {"k": 2, "x": math.nan, "tm": 4}, {"k": 2, "op": "delete", "tm": 5}]
-    holds([keyed(*big)], "STREAMED VIEW v AS SELECT SUM(a.x) AS s, AVG(a.x) AS m, MIN(a.x) AS l, COUNT(*) AS n FROM K AS a")
+    big = [{"k": 0, "x": 1e15, "tm": 0}, {"k": 1, "x": 0.1, "tm": 0}, {"k": 0, "x": 3e-7, "tm": 1},
+           {"k": 0, "x": math.inf, "tm": 2}, {"k": 0, "x": -0.0, "tm": 3}, {"k": 2, "x": math.nan, "tm": 4},
+           {"k": 2, "op": "delete", "tm": 5}]
+    holds([keyed(*big)],
+          "STREAMED VIEW v AS SELECT SUM(a.x) AS s, AVG(a.x) AS m, MIN(a.x) AS l, COUNT(*) AS n FROM K AS a")
 
 
 def test_variance_of_great_close_values():
@@ -122,6 +172,7 @@ def test_variance_of_great_close_values():
 
 def test_decimals_are_exact():
     values = [{"k": i % 3, "d": Decimal("123456.78") - i, "tm": i} for i in range(9)]
-    holds([keyed(*values)], "STREAMED VIEW v AS SELECT SUM(a.d) AS s, AVG(a.d) AS m, MIN(a.d) AS l, COUNT(DISTINCT a.d) AS n FROM K AS a")
+    calls = "SUM(a.d) AS s, AVG(a.d) AS m, MIN(a.d) AS l, COUNT(DISTINCT a.d) AS n"
+    holds([keyed(*values)], f"STREAMED VIEW v AS SELECT {calls} FROM K AS a")
 
 

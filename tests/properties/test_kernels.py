@@ -25,7 +25,8 @@ def extremes_twin(moves):
 @st.composite
 def moves(draw):
     """Moves sorted by key; the slots of key k are the range [5k, 5k + 4]."""
-    drawn = draw(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 4), st.sampled_from([-2, -1, 1, 1, 2])), max_size=60))
+    move = st.tuples(st.integers(0, 3), st.integers(0, 4), st.sampled_from([-2, -1, 1, 1, 2]))
+    drawn = draw(st.lists(move, max_size=60))
     return [(key, 5 * key + slot, change) for key, slot, change in sorted(drawn, key=lambda m: m[0])]
 
 

@@ -27,7 +27,7 @@ def test_late_rows_are_dead_letters_and_the_rest_is_answered(workload, place):
     with database(sources, **place) as db:
         made = create(db, views)
         # Both sources are read, whatever the views read.
-        db.execute("CREATE VIEW countA AS SELECT COUNT(*) AS n FROM A; CREATE VIEW countK AS SELECT COUNT(*) AS n FROM K;")
+        db.execute("".join(f"CREATE VIEW count{s} AS SELECT COUNT(*) AS n FROM {s};" for s in "AK"))
         db.run()
         found = db.query("SELECT source, reason, raw FROM dead_letters").to_pylist()
         assert all(row["reason"].startswith("late") for row in found)

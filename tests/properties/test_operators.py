@@ -57,7 +57,8 @@ def table(port, rows):
         # A record: key, value, event time, arrival order, whether it deletes its key.
         names = {"a": [v % 2 for v, *_ in rows], "b": [v for v, *_ in rows]}
         columns = {n: pa.array(c, pa.int32()) for n, c in names.items()}
-        hidden = {"__at": [t for _, t, *_ in rows], "__seq": [s for *_, s in rows], "__gone": [v == 3 for v, *_ in rows]}
+        hidden = {"__at": [t for _, t, *_ in rows], "__seq": [s for *_, s in rows]}
+        hidden["__gone"] = [v == 3 for v, *_ in rows]
         types = {"__at": pa.int64(), "__seq": pa.int64(), "__gone": pa.bool_()}
         columns |= {n: pa.array(c, types[n]) for n, c in hidden.items()}
     else:

@@ -37,10 +37,10 @@ def database(streams: Iterable[Stream], *, write: bool = True, kind: type[LocalD
             yield db
 
 
-def create(db: LocalDatabase, views: Iterable[View]) -> list[View]:
+def create(db: LocalDatabase, views: Iterable[View], missing: Iterable[str] = ()) -> list[View]:
     """Create the views; those that the language refuses for a good reason, and what builds on them, are left out."""
     made: list[View] = []
-    gone: set[str] = set()
+    gone = set(missing)
     for view in views:
         if gone & {i.source.name for i in view.query.items}:
             gone.add(view.name)

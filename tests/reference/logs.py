@@ -81,7 +81,8 @@ def check_minimal(log: Iterable[Change], keys: list[int] | None) -> None:
         if keys is not None:
             key = (change.time, tuple(change.row[k] for k in keys))
             # In a full join a row of NULLs alone may stand for one of each side.
-            assert key not in seen or set(key[1]) == {None}, f"two changes of one key at one time: {seen[key]} and {change}"
+            alone = key not in seen or set(key[1]) == {None}
+            assert alone, f"two changes of one key at one time: {seen[key]} and {change}"
             seen[key] = change
             assert change.old is None or tuple(change.old[k] for k in keys) == key[1], f"{change} mixes two keys"
     both = came & went

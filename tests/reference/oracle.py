@@ -17,6 +17,7 @@ import duckdb
 import pyarrow as pa
 
 from tidemill.plan import relations as r
+from tidemill.plan.aggregates import Aggregate
 from tidemill.plan.node import walk
 from tidemill.plan.relations import Relation, quoted
 
@@ -114,7 +115,8 @@ class Oracle:
             return "SELECT CAST(0 AS BIGINT) AS \"TimePoint\", CAST(0 AS BIGINT) AS __at WHERE FALSE"
         first, last = -(-self.begin // node.unit_us), max(moments) // node.unit_us
         ticks = f"(SELECT unnest(range({first}, {last + 1})) AS \"TimePoint\") AS i"
-        return f"SELECT \"TimePoint\", m.__at FROM {ticks} JOIN {self._moments(moments)} ON \"TimePoint\" * {node.unit_us} <= m.__at"
+        known = f'"TimePoint" * {node.unit_us} <= m.__at'
+        return f'SELECT "TimePoint", m.__at FROM {ticks} JOIN {self._moments(moments)} ON {known}'
 
     def _seed(self, node: r.Seed, moments: Moments) -> str:
         raise AssertionError("a seed stands beside its view only")
@@ -150,10 +152,9 @@ class Oracle:
     def _tag(self, node: r.Tag, moments: Moments) -> str:
         keys = ", ".join(quoted(k) for k in node.keys)
         gone = f"coalesce({node.deleted}, FALSE)" if node.deleted else "FALSE"
-        return (
-            f"SELECT {_names(node)}, __at FROM (SELECT *, {gone} AS __gone FROM {self._table(node.input, moments)}"
-            f" QUALIFY row_number() OVER (PARTITION BY {keys}, __at ORDER BY __ts DESC, __seq DESC) = 1) WHERE NOT __gone"
-        )
+        order = f"row_number() OVER (PARTITION BY {keys}, __at ORDER BY __ts DESC, __seq DESC)"
+        last = f"SELECT *, {gone} AS __gone FROM {self._table(node.input, moments)} QUALIFY {order} = 1"
+        return f"SELECT {_names(node)}, __at FROM ({last}) WHERE NOT __gone"
 
     def _join(self, node: r.Join, moments: Moments) -> str:
         left, right = self._table(node.left, moments), self._table(node.right, moments)
@@ -168,7 +169,8 @@ class Oracle:
         if node.right is not None:
             sides.append(f"SELECT {_positions(node.right)}, __at, 0, 1 FROM {self._table(node.right, moments)}")
         renamed = ", ".join(f"c{i} AS {quoted(n)}" for i, n in enumerate(node.names))
-        counted = f"SELECT {columns}, __at, sum(l) AS l, sum(r) AS r FROM ({' UNION ALL '.join(sides)}) GROUP BY {columns}, __at"
+        both = " UNION ALL ".join(sides)
+        counted = f"SELECT {columns}, __at, sum(l) AS l, sum(r) AS r FROM ({both}) GROUP BY {columns}, __at"
         return (
             f"SELECT {renamed}, __at FROM (SELECT *, {SET_SQL[node.kind]} AS n FROM ({counted}))"
             f" CROSS JOIN LATERAL (SELECT unnest(range(CAST(n AS BIGINT)))) AS copies"
@@ -177,20 +179,20 @@ class Oracle:
     def _groupby(self, node: r.GroupBy, moments: Moments) -> str:
         table = self._table(node.input, moments)
         keys = "".join(f"{quoted(k)}, " for k in node.keys)
-        calls = "".join(
-            f"{a.function}({'DISTINCT ' if a.distinct else ''}{quoted(a.argument) if a.argument else '*'}) AS {quoted(a.name)}, "
-            for a in node.aggregates
-        )
+        calls = "".join(f"{_call(a)} AS {quoted(a.name)}, " for a in node.aggregates)
         grouped = f"SELECT {keys}{calls}__at FROM {table} GROUP BY {keys}__at"
         if node.keys:
             return grouped
-        # Without keys there is one row, from the first input row on, even when nothing is left.
+        # Without keys there is one row as long as the clock runs, even when there is nothing to count.
         born = self.duck.sql(f"SELECT min(__at) FROM {self._table(node.input, self.universe)}").fetchall()[0][0]
+        begin = r.STATIC_TIME if _still(node.input) else self.begin
+        born = min((b for b in (born, begin) if b is not None), default=None)
         if born is None:
             return grouped
         empty = f"SELECT {calls.rstrip(', ') or 'NULL AS __none'} FROM {table} WHERE FALSE"
         later = self._moments(m for m in moments if m >= born)
-        return f"{grouped} UNION ALL SELECT e.*, __at FROM ({empty}) AS e, {later} WHERE __at NOT IN (SELECT __at FROM {table})"
+        without = f"__at NOT IN (SELECT __at FROM {table})"
+        return f"{grouped} UNION ALL SELECT e.*, __at FROM ({empty}) AS e, {later} WHERE {without}"
 
     # ---- what depends on time itself ---------------------------------------------------------------
 
@@ -230,13 +232,14 @@ class Oracle:
         # The input only grows, so the i-th copy of a row is first there at the least moment with i copies.
         self.duck.execute(
             f"CREATE TEMP TABLE {numbered} AS SELECT *, row_number() OVER (ORDER BY __at, {names}) AS __k FROM ("
-            f"SELECT {names}, __i, min(__at) AS __at FROM (SELECT *, row_number() OVER (PARTITION BY {names}, __at) AS __i FROM {histories})"
-            f" GROUP BY {names}, __i)"
+            f"SELECT {names}, __i, min(__at) AS __at FROM ("
+            f"SELECT *, row_number() OVER (PARTITION BY {names}, __at) AS __i FROM {histories}) GROUP BY {names}, __i)"
         )
         last = f"((SELECT count(*) FROM {numbered} AS c WHERE c.__at <= m.__at) // {node.slide} * {node.slide})"
+        ends = f"(SELECT m.__at, {last} AS __last FROM {self._moments(moments)}) AS e"
         return (
-            f"SELECT n.* EXCLUDE (__k, __i, __at), e.__at FROM {numbered} AS n JOIN (SELECT m.__at, {last} AS __last FROM"
-            f" {self._moments(moments)}) AS e ON n.__k > e.__last - {node.rows} AND n.__k <= e.__last"
+            f"SELECT n.* EXCLUDE (__k, __i, __at), e.__at FROM {numbered} AS n JOIN {ends}"
+            f" ON n.__k > e.__last - {node.rows} AND n.__k <= e.__last"
         )
 
     def _stamp(self, node: r.Stamp, moments: Moments) -> str:
@@ -302,6 +305,11 @@ def _hashable(row: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 NAN = float("nan")
+
+
+def _call(aggregate: Aggregate) -> str:
+    argument = quoted(aggregate.argument) if aggregate.argument else "*"
+    return f"{aggregate.function}({'DISTINCT ' if aggregate.distinct else ''}{argument})"
 
 
 def _names(node: Relation) -> str:

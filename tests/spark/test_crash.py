@@ -16,6 +16,7 @@ import tidemill
 from tests.harness import LocalDatabase
 from tests.spark import scenario
 from tests.spark.processes import Child, kill, module, until
+from tidemill.runtime.shards import shard_labels
 
 THOROUGH = bool(os.environ.get("TIDEMILL_THOROUGH"))
 ROUNDS = 24 if THOROUGH else 3
@@ -119,19 +120,21 @@ def test_killed_at_random_it_ends_as_if_nothing_had_happened(lives, tmp_path):
     for number in range(ROUNDS):
         kind = KINDS[number % len(KINDS)]
         landed[kind] += disturb(lives, kind, chance)
-    stale = [leave_garbage(lives.path / "state" / shard) for shard in sorted(os.listdir(lives.path / "state"))]
+    stale = [leave_garbage(lives.path / "state" / str(shard)) for shard in shard_labels(2)]
     finish(lives)
     with tidemill.open(str(lives.path)) as db:
         found = scenario.everything(db, out)
     assert scenario.differences(found, wanted) == "", f"seed {seed}"
     assert sum(landed.values()) > 0, f"no kill landed in a running batch, seed {seed}"
-    assert stale and not any(path.exists() for path in stale), "what failed attempts leave behind is swept"
+    assert not any(path.exists() for path in stale), "what failed attempts leave behind is swept"
+    assert list(lives.path.glob("state/*/*.arrow")), "no segment was large enough for a file"
     if THOROUGH:
         assert all(landed.values()), f"some kind of kill never landed in a running batch: {landed}, seed {seed}"
 
 
 def leave_garbage(shard: Path) -> Path:
     """A segment that no manifest names, as an attempt leaves it that was killed before its batch was committed."""
+    shard.mkdir(parents=True, exist_ok=True)
     path = shard / "0123456789abcdef0123456789abcdef.arrow"
     path.write_bytes(b"torn")
     return path

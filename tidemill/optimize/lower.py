@@ -90,6 +90,8 @@ class _Lowering:
     def deliver(self, handle: Handle, need: Where, exact: bool = False) -> str:
         """The stage operator or port where the rows arrive as `need` says."""
         if handle.place == "union":
+            # Rows of one key may come from any branch: all branches must lie the same way.
+            exact = exact or (need.how == "hash" and _shared(handle.branches, need) is None)
             arrived = tuple(self.deliver(b, need, exact) for b in handle.branches)
             name = "union." + ".".join(arrived)
             return self.add_stage("union", name, arrived, handle.branches[0].schema, {})
@@ -236,7 +238,7 @@ class _Lowering:
             "values": kept,
             "answers": [[a.name, _answer(a, insert_only, positions)] for a in node.aggregates],
         })
-        return Handle("stage", name, node.schema, need)
+        return Handle("stage", name, node.schema, _delivered(partial, need))
 
     def _setcombine(self, node: r.SetCombine) -> Handle:
         sides = [self.build(c) for c in (node.left, node.right) if c is not None]
@@ -286,7 +288,7 @@ class _Lowering:
         source = self.deliver(data, ANY)
         points = self.deliver(self.build(node.points), ALL)
         name = self.add_stage("synchronize_on", _name(node), (source, points), node.schema, {})
-        return Handle("stage", name, node.schema, data.where if data.place == "stage" else ANY)
+        return Handle("stage", name, node.schema, _delivered(data, ANY))
 
     def _rowpoints(self, node: r.RowPoints) -> Handle:
         source = self.deliver(self.build(node.input), ONE)
@@ -302,10 +304,10 @@ class _Lowering:
 
     def _stamp(self, node: r.Stamp) -> Handle:
         below = self.build(node.input)
-        source = self.deliver(below, _hash(node.input.names))
-        where = below.where if below.place == "stage" and below.where.how == "hash" else _hash(node.input.names)
+        need = _hash(node.input.names)
+        source = self.deliver(below, need)
         name = self.add_stage("stamp", _name(node), (source,), node.schema, {})
-        return Handle("stage", name, node.schema, where)
+        return Handle("stage", name, node.schema, _delivered(below, need))
 
     def _rstream(self, node: r.Rstream) -> Handle:
         below = self.build(node.input)
@@ -346,6 +348,32 @@ def _satisfies(have: Where, need: Where, exact: bool) -> bool:
     # Rows of equal key are together when the rows are split by some of the key's columns.
     allowed = {name for names in need.by for name in names}
     return have.how == "one" or (have.how == "hash" and all(h & allowed for h in have.by))
+
+
+def _delivered(handle: Handle, need: Where) -> Where:
+    """How the rows of a handle lie once they are delivered as `need` says: as before where that is good enough."""
+    if handle.place == "union":
+        return (_shared(handle.branches, need) if need.how == "hash" else None) or need
+    if handle.place == "reader" or not _satisfies(handle.where, need, exact=False):
+        return need
+    return _within(handle.where, need) if need.how == "hash" else handle.where
+
+
+def _shared(branches: tuple[Handle, ...], need: Where) -> Where | None:
+    """The one way in which all branches lie already and which is good enough for `need`, if there is one."""
+    if any(b.place != "stage" or not _satisfies(b.where, need, exact=False) for b in branches):
+        return None
+    ways = [_within(b.where, need) for b in branches]
+    if any(w.how != ways[0].how or len(w.by) != len(ways[0].by) for w in ways):
+        return None
+    by = tuple(frozenset.intersection(*names) for names in zip(*(w.by for w in ways), strict=True))
+    return Where(ways[0].how, by) if all(by) else None
+
+
+def _within(where: Where, need: Where) -> Where:
+    """A placement named by columns of the needed key only."""
+    allowed = {name for names in need.by for name in names}
+    return Where(where.how, tuple(names & allowed for names in where.by))
 
 
 def _renamed(where: Where, node: r.Project) -> Where:

@@ -72,7 +72,7 @@ class Evaluation:
         if op.kind == "mine":
             return self._mine(op, inputs[0])
         assert self.shelf is not None, f"{op.kind} needs state"
-        return STATEFUL[op.kind](op).step(inputs, self.shelf)
+        return STATEFUL[op.kind](op, first=self.shard[0] == 0).step(inputs, self.shelf)
 
     def _linear(self, op: Op) -> Batch:
         """Fuse the chain below `op` down to the nearest shared or stateful input."""

@@ -17,7 +17,8 @@ def presynchronize(node: Relation) -> Relation | None:
 
     Sound because evaluating at every time and looking at the points of s shows the same as changing the inputs at
     the points only (theorems 2 and 3); all inputs get the same synchronizer. Must not pass a NOW window, a time
-    stamp or RSTREAM, whose rows depend on time itself, nor a created view.
+    stamp or RSTREAM, whose rows depend on time itself, nor a grouping without keys, whose row begins with the clock,
+    nor a created view.
     """
     if not isinstance(node, r.Synchronize):
         return None
@@ -26,7 +27,7 @@ def presynchronize(node: Relation) -> Relation | None:
         if below.offset_us == node.offset_us == 0 and node.every_us % below.every_us == 0:
             return r.Synchronize(below.input, node.every_us)
         return None
-    if not isinstance(below, _POINTWISE):
+    if not isinstance(below, _POINTWISE) or (isinstance(below, r.GroupBy) and not below.keys):
         return None
     if isinstance(below, r.Tag) and isinstance(below.input, r.Synchronize):
         return None

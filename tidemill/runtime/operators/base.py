@@ -40,8 +40,9 @@ class Batch:
 class Operator:
     """One stateful operator of one shard; the object lives for a batch, its state on the shelf."""
 
-    def __init__(self, op: Op) -> None:
+    def __init__(self, op: Op, first: bool = True) -> None:
         self.op = op
+        self.first = first  # the shard to which keyless rows belong
         self.id = op.id
         self.schema = op.schema
         self.params: dict[str, Any] = op.params

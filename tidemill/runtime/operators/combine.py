@@ -31,8 +31,8 @@ MULTIPLICITY = {
 class SetCombine(Operator):
     """Inputs: counted changes of the left and, where there is one, of the right side."""
 
-    def __init__(self, op: Any) -> None:
-        super().__init__(op)
+    def __init__(self, op: Any, first: bool = True) -> None:
+        super().__init__(op, first)
         self.names = [c.name for c in self.schema]
         adds = ((LEFT, "sum"), (RIGHT, "sum"))
         self.agenda = Layout("__time", self.schema, adds)

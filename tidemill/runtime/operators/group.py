@@ -12,8 +12,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from tidemill.plan.physical import BEGINNING
-from tidemill.plan.relations import quoted
+from tidemill.plan.physical import BEGINNING, FOREVER
+from tidemill.plan.relations import STATIC_TIME, quoted
 from tidemill.plan.sources import Column
 from tidemill.runtime import duck
 from tidemill.runtime.operators.base import Batch, Operator, hash_sql, hashes_of, name_list, same_row, take_closed
@@ -26,8 +26,8 @@ COUNT = Column("__n", "BIGINT")
 class GroupBy(Operator):
     """Inputs: the partial aggregates, then one value-count stream for each column kept by value."""
 
-    def __init__(self, op: Any) -> None:
-        super().__init__(op)
+    def __init__(self, op: Any, first: bool = True) -> None:
+        super().__init__(op, first)
         self.keys = tuple(Column(n, t) for n, t in self.params["keys"])
         self.key_names = [c.name for c in self.keys]
         self.parts = (COUNT, *(Column(n, t) for n, t, _ in self.params["parts"]))
@@ -44,10 +44,11 @@ class GroupBy(Operator):
         frontier = min(b.frontier for b in inputs)
         closed = take_closed(self.arrangement(shelf, "agenda", self.agenda), inputs[0].rows, frontier)
         values = [v.closed(b, frontier, shelf) for v, b in zip(self.values, inputs[1:], strict=True)]
-        if closed.num_rows == 0 and not any(rows.num_rows for rows in values):
+        birth = self._birth(frontier, shelf)
+        if closed.num_rows == 0 and birth is None and not any(rows.num_rows for rows in values):
             return Batch(None, frontier)
         turns = [v.turns(rows, shelf) for v, rows in zip(self.values, values, strict=True)]
-        delta = self._delta(closed, turns)
+        delta = self._delta(closed, turns, birth)
         state = self.arrangement(shelf, "parts", self.layout)
         base = state.probe(hashes_of(delta))
         walked = [v.extremes(rows, hashes_of(delta), shelf) for v, rows in zip(self.values, values, strict=True)]
@@ -59,7 +60,14 @@ class GroupBy(Operator):
         state.compact()
         return Batch(out, frontier)
 
-    def _delta(self, closed: pa.Table, turns: list[pa.Table]) -> pa.Table:
+    def _birth(self, frontier: int, shelf: Shelf) -> int | None:
+        """When the one row of a keyless answer begins: with the clock, before any input row; None afterwards."""
+        if self.keys or not self.first or shelf.value(self.id).get("born"):
+            return None
+        begin = STATIC_TIME if frontier >= FOREVER else shelf.value("@clock").get("begin")
+        return begin if begin is not None and begin < frontier else None
+
+    def _delta(self, closed: pa.Table, turns: list[pa.Table], birth: int | None) -> pa.Table:
         """Closed parts with hash, one row for each key and time.
 
         A value may change while every sum stays (5 leaves, 7 comes, COUNT is the same), so the keys and times of the
@@ -70,6 +78,9 @@ class GroupBy(Operator):
         adds = ", ".join(f"CAST({how}({quoted(c.name)}) AS {c.type}) AS {quoted(c.name)}" for c, how in self.combines)
         sources = [f"SELECT {group}, {name_list([c.name for c in self.parts])}"
                    f" FROM {duck.source('closed', (*self.keys, *self.parts), '__time')}"]
+        if birth is not None:
+            nothing = ", ".join("0" if how == "sum" else "NULL" for _, how in self.combines)
+            sources.append(f"SELECT {birth} AS __time, {nothing}")
         for i, value in enumerate(self.values):
             filled = ", ".join(
                 "__turn" if c.name == value.once else "0" if how == "sum" else "NULL" for c, how in self.combines
@@ -95,9 +106,7 @@ class GroupBy(Operator):
         )
         if not self.keys and born and base.num_rows == 0:
             old = f"SELECT {BEGINNING} AS __time, " + ", ".join("0" for _ in parts)
-        # Without keys the answer begins with the first row, not with changes that cancel, and then stays.
-        ever = "max(__n) OVER (ORDER BY __time ROWS UNBOUNDED PRECEDING) > 0"
-        live = "__n > 0" if self.keys else "TRUE" if born else ever
+        live = "__n > 0" if self.keys else "TRUE"
         answers = ", ".join(f"{sql} AS {quoted(name)}" for name, sql in self.answers)
         qualified = ", ".join(f"running.{quoted(k)}" for k in self.key_names)
         extra, joins = self._value_columns(f"PARTITION BY {qualified}" if self.keys else "")

@@ -65,8 +65,8 @@ class Side:
 class Join(Operator):
     """Inputs: left and right changes, both with the join key's shard."""
 
-    def __init__(self, op: Any) -> None:
-        super().__init__(op)
+    def __init__(self, op: Any, first: bool = True) -> None:
+        super().__init__(op, first)
         self.left = Side("left", self.params["left"])
         self.right = Side("right", self.params["right"])
 

@@ -22,8 +22,8 @@ class SynchronizeOn(Operator):
     and what cancels while waiting is never seen.
     """
 
-    def __init__(self, op: Any) -> None:
-        super().__init__(op)
+    def __init__(self, op: Any, first: bool = True) -> None:
+        super().__init__(op, first)
         self.agenda = change_agenda(self.schema)
 
     def step(self, inputs: list[Batch], shelf: Shelf) -> Batch:
@@ -57,8 +57,8 @@ def known_points(batch: Batch, value: dict[str, Any]) -> np.ndarray:
     closed = pairs[:, 1] < batch.frontier
     still = ~closed & (sums != 0)
     value["open"] = np.column_stack([pairs, sums])[still].tolist()
-    fresh = pairs[closed & (sums > 0)]
-    return np.unique(np.concatenate([np.array(value.get("points", []), np.int64), fresh.max(axis=1, initial=BEGINNING)]))
+    fresh = pairs[closed & (sums > 0)].max(axis=1, initial=BEGINNING)
+    return np.unique(np.concatenate([np.array(value.get("points", []), np.int64), fresh]))
 
 
 def _round_up(rows: pa.Table, points: np.ndarray) -> pa.Table | None:

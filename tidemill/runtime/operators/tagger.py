@@ -32,8 +32,8 @@ ORDER = (Column("__at", "BIGINT"), Column("__seq", "BIGINT"), Column("__gone", "
 class Tagger(Operator):
     """Input: raw records with `__at` (event time), `__seq` (arrival order) and `__gone` (deletes its key)."""
 
-    def __init__(self, op: Any) -> None:
-        super().__init__(op)
+    def __init__(self, op: Any, first: bool = True) -> None:
+        super().__init__(op, first)
         self.keys = list(self.params["keys"])
         self.names = [c.name for c in self.schema]
         self.agenda = Layout("__time", (*self.schema, *ORDER))

@@ -35,8 +35,8 @@ class RowsWindow(Operator):
     moves when the row count reaches a multiple of m, and shows the last n rows of that moment.
     """
 
-    def __init__(self, op: Any) -> None:
-        super().__init__(op)
+    def __init__(self, op: Any, first: bool = True) -> None:
+        super().__init__(op, first)
         self.names = [c.name for c in self.schema]
         self.agenda = change_agenda(self.schema)
         self.recent = Layout("__time", (*self.schema, Column("__k", "BIGINT")))
@@ -91,8 +91,8 @@ class RowsWindow(Operator):
 class Stamp(Operator):
     """Adds `__ts`, the time at which this copy of a row appeared; of equal copies the oldest leaves first."""
 
-    def __init__(self, op: Any) -> None:
-        super().__init__(op)
+    def __init__(self, op: Any, first: bool = True) -> None:
+        super().__init__(op, first)
         self.columns = self.schema[:-1]
         self.names = [c.name for c in self.columns]
         self.layout = contents_layout(self.schema)
@@ -147,8 +147,8 @@ class Rstream(Operator):
     change is a point; the plan then puts the operator in one shard, which sees all of them.
     """
 
-    def __init__(self, op: Any) -> None:
-        super().__init__(op)
+    def __init__(self, op: Any, first: bool = True) -> None:
+        super().__init__(op, first)
         self.columns = self.schema[1:]
         self.names = [c.name for c in self.columns]
         self.contents = contents_layout(self.columns)
@@ -184,7 +184,8 @@ class Rstream(Operator):
         every, offset = self.params["period"]
         if frontier >= FOREVER:
             # A relation of tables alone: it is reported until its last change, then there is nothing new.
-            return [] if not len(times) else list(_points_between(int(times.min()), int(times.max()) + every, every, offset))
+            ends = (int(times.min()), int(times.max()) + every) if len(times) else (0, 0)
+            return list(_points_between(*ends, every, offset))
         start = value.get("next")
         if start is None:
             if not len(times):
