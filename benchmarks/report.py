@@ -72,10 +72,10 @@ def render(results: dict[str, Any]) -> str:
     lines = [
         "# Benchmarks",
         "",
-        "Written by `make bench`; one benchmark alone: `python -m benchmarks NAME`. Every comparison of times is one run"
-        " in which the sides take turns, at least three times; numbers are medians, and the answers of both sides are"
-        " checked to be equal before a number counts. Single runs are: the points of figure 6 at given arrival rates,"
-        " memory, and the choice of a setting for Spark.",
+        "Written by `make bench`; one benchmark alone: `python -m benchmarks NAME`. Every comparison of times is one"
+        " run in which the sides take turns, at least three times; numbers are medians, and the answers of both sides"
+        " are checked to be equal before a number counts. Single runs are: the points of figure 6 at given arrival"
+        " rates, memory, and the choice of a setting for Spark.",
         "",
         "| benchmark | promise | target | measured | |",
         "|---|---|---|---|---|",

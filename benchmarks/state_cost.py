@@ -217,5 +217,6 @@ def draw(series: dict[str, Any], folder: str) -> list[dict[str, str]]:
         for size, found in zip(series["sizes"], series["all"][side], strict=True):
             axes.plot([size] * len(found), found, ".", color=colour, alpha=0.25, markersize=3)
     axes.set_xscale("log")
+    axes.autoscale(axis="y")
     axes.set_ylim(bottom=0)
     return [plots.save(figure, folder, "state_cost", "time of a micro-batch against the number of groups")]

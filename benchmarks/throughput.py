@@ -219,20 +219,15 @@ def _last_time(folder: str) -> Any:
 def _result(rows: int, batch_rows: int, runs: dict[str, Any], tried: dict[str, Any]) -> Result:
     result = Result(
         "Throughput against Spark Structured Streaming",
-        f"{rows:,} packet rows (k of 1,000 keys, proto, len, ts over one hour) in {FILES} Parquet files; half of"
-        " them pass the"
-        " filter. Time is one whole streaming query from its start to its last answer, in sessions that had already"
-        " run the same"
-        " query on a twentieth of the data; starting the session is not included on either side. *Running count*:"
-        " Tidemill keeps"
-        " a COMPLETE view right at every 10 s of event time; Spark's running count is refreshed at the end of each"
-        " micro-batch"
-        " only, which is less work. *Tumbling windows*: the counts of every key in every 10 s window, as rows, on"
-        " both sides."
+        f"{rows:,} packet rows (k of 1,000 keys, proto, len, ts over one hour) in {FILES} Parquet files; half of them"
+        " pass the filter. Time is one whole streaming query from its start to its last answer, in sessions that had"
+        " already run the same query on a twentieth of the data; starting the session is not included on either side."
+        " *Running count*: Tidemill keeps a COMPLETE view right at every 10 s of event time; Spark's running count is"
+        " refreshed at the end of each micro-batch only, which is less work. *Tumbling windows*: the counts of every"
+        " key in every 10 s window, as rows, on both sides."
         f" *Same batches*: {batch_rows:,} rows or {FILES_A_BATCH} files a micro-batch; *default batches*: what each"
-        " side takes"
-        " when nothing is said (Spark: everything at once). Spark runs with code generation, a 4 GB heap, a shuffle"
-        " partition for each core, and whichever of the settings below was fastest.",
+        " side takes when nothing is said (Spark: everything at once). Spark runs with code generation, a 4 GB heap,"
+        " a shuffle partition for each core, and whichever of the settings below was fastest.",
     )
     lines = []
     for work, cuts in runs.items():
@@ -294,7 +289,7 @@ def _result(rows: int, batch_rows: int, runs: dict[str, Any], tried: dict[str, A
             "Where the time goes (same batches, seconds)",
             ["query", "side", "first answer after", "each further batch"],
             apart,
-            "The first answer includes the start of the query, which on Tidemill's side starts Spark's Python processes."
+            "The first answer includes the start of the query, which on Tidemill's side starts Python processes."
             " All of it is in the ratio above.",
         )
     )

@@ -146,14 +146,16 @@ def test_the_clock_may_be_synchronized_itself(shards):
 def test_the_count_of_nothing_waits_for_its_synchronizer():
     """Time begins at 1; the count is looked at from 2 on, wherever the synchronizer stands."""
     stream = append_only({"k": 1, "v": 1, "tm": 1}, {"k": 2, "v": 5, "tm": 4}, {"k": 2, "v": 5, "tm": 7})
-    holds([stream], "STREAMED VIEW n AS SELECT q.n FROM (SELECT COUNT(*) AS n FROM A AS a WHERE a.v > 3) SYNC EVERY 3 AS q")
+    holds([stream],
+          "STREAMED VIEW n AS SELECT q.n FROM (SELECT COUNT(*) AS n FROM A AS a WHERE a.v > 3) SYNC EVERY 3 AS q")
 
 
 @pytest.mark.parametrize("batch", [None, 1])
 def test_the_count_of_nothing_does_not_depend_on_an_empty_neighbour(batch):
     """K has no rows, so nobody knows when the clock of the database begins until the run ends."""
     stream = append_only({"k": 1, "tm": 3}, {"k": 2, "tm": 2}, {"k": 2, "tm": 7}, lateness=2, batch_rows=batch)
-    holds([stream, keyed()], "STREAMED VIEW n AS SELECT COUNT(*) AS n FROM A AS a", "COMPLETE VIEW m AS SELECT K.k FROM K")
+    holds([stream, keyed()], "STREAMED VIEW n AS SELECT COUNT(*) AS n FROM A AS a",
+          "COMPLETE VIEW m AS SELECT K.k FROM K")
 
 
 def test_sums_forget_what_has_left():

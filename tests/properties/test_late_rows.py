@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.properties import queries, streams
 from tests.properties.effort import effort
 from tests.properties.test_answers import places
-from tests.properties.trial import check_view, create, database, oracle
+from tests.properties.trial import check_view, create, database, oracle, watch
 
 
 @st.composite
@@ -27,7 +27,7 @@ def test_late_rows_are_dead_letters_and_the_rest_is_answered(workload, place):
     with database(sources, **place) as db:
         made = create(db, views)
         # Both sources are read, whatever the views read.
-        db.execute("".join(f"CREATE VIEW count{s} AS SELECT COUNT(*) AS n FROM {s};" for s in "AK"))
+        watch(db, sources)
         db.run()
         found = db.query("SELECT source, reason, raw FROM dead_letters").to_pylist()
         assert all(row["reason"].startswith("late") for row in found)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.properties import queries, streams
 from tests.properties.effort import effort
 from tests.properties.test_answers import places
-from tests.properties.trial import check_view, create, database, oracle, used_sources
+from tests.properties.trial import check_view, create, database, oracle, used_sources, watch
 
 
 @st.composite
@@ -48,7 +48,7 @@ def test_later_views_see_stored_contents_and_later_rows(workload, place):
         folder = Path(db.paths.root).parent
         made = create(db, early)
         # Both sources move the clock from the beginning on.
-        db.execute("".join(f"CREATE VIEW count{s} AS SELECT COUNT(*) AS n FROM {s};" for s in "AK"))
+        watch(db, sources)
         files = {s.name: s.write(folder, 0, halves[s.name]) for s in sources}
         db.run()
         added = create(db, late, missing={v.name for v in early} - {v.name for v in made})

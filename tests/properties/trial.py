@@ -55,6 +55,13 @@ def create(db: LocalDatabase, views: Iterable[View], missing: Iterable[str] = ()
     return made
 
 
+def watch(db: LocalDatabase, streams: Iterable[Stream]) -> None:
+    """Read every stream: the clock follows the sources that somebody reads."""
+    for stream in streams:
+        if not stream.static:
+            db.execute(f"CREATE VIEW watch{stream.name} AS SELECT COUNT(*) AS n FROM {stream.name}")
+
+
 def log_of(db: LocalDatabase, name: str) -> list[Change]:
     """The change log of a STREAMED view with its exact times."""
     stored = db.workload.views[name.lower()].stored

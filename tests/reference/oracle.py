@@ -183,9 +183,13 @@ class Oracle:
         grouped = f"SELECT {keys}{calls}__at FROM {table} GROUP BY {keys}__at"
         if node.keys:
             return grouped
-        # Without keys there is one row as long as the clock runs, even when there is nothing to count.
+        # Without keys there is one row, even when there is nothing to count.
         born = self.duck.sql(f"SELECT min(__at) FROM {self._table(node.input, self.universe)}").fetchall()[0][0]
-        begin = r.STATIC_TIME if _still(node.input) else self.begin
+        begin, rhythm = r.STATIC_TIME if _still(node.input) else self.begin, r.beginning(node.input)
+        if rhythm == "first row":
+            begin = None
+        elif rhythm is not None and begin is not None:
+            begin += (rhythm[1] - begin) % rhythm[0]
         born = min((b for b in (born, begin) if b is not None), default=None)
         if born is None:
             return grouped

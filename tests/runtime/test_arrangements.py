@@ -21,7 +21,8 @@ TIMED = Layout("__time", (Column("k", "BIGINT"),), ((COUNT, "sum"),))
 RANKED = Layout("__h", (Column("k", "BIGINT"), Column("__v", "BIGINT")), ((COUNT, "sum"),), "__n", then="__v")
 
 moves = st.lists(st.tuples(st.integers(0, 20), st.sampled_from([-1, 1, 2])), max_size=30)
-quick = settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
+quick = settings(max_examples=60, deadline=None, derandomize=True,
+                 suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def keyed(rows: list[tuple[int, int]]) -> pa.Table:
@@ -75,13 +76,15 @@ def test_pop_gives_every_row_once_and_in_time(batches, cuts, tmp_path: Path) -> 
 
 
 @quick
-@given(batches=st.lists(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 12)), max_size=12), min_size=1, max_size=6),
+@given(batches=st.lists(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 12)), max_size=12), min_size=1,
+                        max_size=6),
        gone=st.data(), need=st.integers(1, 4))
 def test_ends_show_the_least_and_greatest_live_values(batches, gone, need, tmp_path: Path) -> None:
     arrangement = Shelf(str(tmp_path)).arrangement("node", "values", RANKED)
     live: Counter[tuple[int, int]] = Counter()
     for batch in batches:
-        removed = gone.draw(st.lists(st.sampled_from(sorted(live.elements())), unique=True, max_size=6)) if +live else []
+        removed = gone.draw(st.lists(st.sampled_from(sorted(live.elements())), unique=True,
+                                     max_size=6)) if +live else []
         rows = [(k, v, 1) for k, v in batch] + [(k, v, -1) for k, v in removed]
         table = pa.table({name: pa.array([r[i] for r in rows], pa.int64()) for i, name in enumerate(("k", "v", "n"))})
         arrangement.append(duck.run("SELECT hash(k) AS __h, k, v AS __v, n AS __n FROM t", t=table))

@@ -19,13 +19,17 @@ from tidemill.sql.bind.scope import problem
 from tidemill.sql.dialect_nodes import Difference, Now
 
 _STRUCTURE = (
-    exp.Select, exp.SetOperation, exp.Subquery, exp.From, exp.Join, exp.Where, exp.Group, exp.Having, exp.Order, exp.Ordered,
-    exp.Limit, exp.Offset, exp.With, exp.CTE, exp.TableAlias, exp.Table, exp.Window, exp.WindowSpec, exp.Exists, exp.Filter,
+    exp.Select, exp.SetOperation, exp.Subquery, exp.From, exp.Join, exp.Where, exp.Group, exp.Having, exp.Order,
+    exp.Ordered,
+    exp.Limit, exp.Offset, exp.With, exp.CTE, exp.TableAlias, exp.Table, exp.Window, exp.WindowSpec, exp.Exists,
+    exp.Filter,
     exp.Any, exp.All, exp.Tuple, exp.Qualify, exp.Fetch,
 )
-_WINDOWED = {"rownumber", "rank", "denserank", "lag", "lead", "firstvalue", "lastvalue", "ntile", "percentrank", "median",
+_WINDOWED = {"rownumber", "rank", "denserank", "lag", "lead", "firstvalue", "lastvalue", "ntile", "percentrank",
+             "median",
              "quantile", "arrayagg", "stringagg", "groupconcat", "anyvalue", "argmax", "argmin", "countif", "list",
-             "percent_rank", "cumedist", "percentilecont", "percentiledisc", "approxdistinct", "logicaland", "logicalor"}
+             "percent_rank", "cumedist", "percentilecont", "percentiledisc", "approxdistinct",
+             "logicaland", "logicalor"}
 
 
 def answer(query: exp.Expression, workload: Workload, store: ViewStore, clock: int | None, folder: str) -> pa.Table:
@@ -42,20 +46,23 @@ def answer(query: exp.Expression, workload: Workload, store: ViewStore, clock: i
         return duck.sql(query.sql(dialect="duckdb")).to_arrow_table()
     except duckdb.Error as error:
         message = str(error).split("\n")[0]
-        raise PlanProblem("TM203", message.partition(": ")[2] or message, hint="DESCRIBE name shows the columns") from None
+        raise PlanProblem("TM203", message.partition(": ")[2] or message,
+                          hint="DESCRIBE name shows the columns") from None
     finally:
         duck.close()
 
 
 def _check(query: exp.Expression) -> None:
     for node in query.walk():
-        if isinstance(node, Difference) or node.args.get("sync") or (isinstance(node, (exp.Table, exp.Subquery)) and node.args.get("window")):
+        windowed = isinstance(node, (exp.Table, exp.Subquery)) and node.args.get("window")
+        if isinstance(node, Difference) or node.args.get("sync") or windowed:
             raise problem("SYNC, windows and differences belong to standing queries", node, code="TM214",
                           hint="create a view, or use SELECT STREAMED …")
         known = isinstance(node, (*_STRUCTURE, Now)) or allowed(node) or aggregate_name(node) or node.key in _WINDOWED
         if not known:
             name = node.name if isinstance(node, exp.Anonymous) else node.key
-            raise problem(f'"{name}" is not part of the language', node, code="TM207", hint="the language reference lists all functions")
+            raise problem(f'"{name}" is not part of the language', node, code="TM207",
+                          hint="the language reference lists all functions")
 
 
 def _replace_names(query: exp.Expression, workload: Workload, store: ViewStore, folder: str) -> dict[str, pa.Table]:
@@ -85,7 +92,8 @@ def _relation(node: exp.Table, workload: Workload, store: ViewStore, tables: dic
         return f'SELECT * FROM "static {entry.name}"'
     view = workload.views.get(entry.name.lower())
     if view is None or view.stored.output == "streamed":
-        raise problem(f'"{entry.name}" is a {"STREAMED view" if view else entry.kind}: it has no stored answer to read', node,
+        what = "STREAMED view" if view else entry.kind
+        raise problem(f'"{entry.name}" is a {what}: it has no stored answer to read', node,
                       code="TM215", hint=f"CREATE COMPLETE VIEW … AS SELECT * FROM {entry.name}, or SELECT STREAMED …")
     return store.relation_sql(view.stored)
 

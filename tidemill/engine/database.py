@@ -94,7 +94,8 @@ class Database(Runner):
         """All tagged changes of a STREAMED view or standing query: TAG, TS, columns, OLD."""
         view = self._view(name)
         if view.stored.output != "streamed":
-            raise CatalogProblem("TM305", f'"{view.entry.name}" is a {view.stored.output.upper()} view and keeps no changes',
+            raise CatalogProblem("TM305",
+                                 f'"{view.entry.name}" is a {view.stored.output.upper()} view and keeps no changes',
                                  hint="create it as a STREAMED view, or subscribe to it")
         return self.store.changes(view.stored)
 
@@ -256,7 +257,8 @@ class Database(Runner):
             name = target.name if isinstance(target, CreateView) else "query"
             _, node, trace = self.workload.plan_query(target.query, str(target.output), target.options)
             return self._explanation(name, node, trace)
-        raise PlanProblem("TM216", "only queries and views can be explained", hint="EXPLAIN SELECT …, EXPLAIN VIEW v or EXPLAIN")
+        raise PlanProblem("TM216", "only queries and views can be explained",
+                          hint="EXPLAIN SELECT …, EXPLAIN VIEW v or EXPLAIN")
 
     def _set(self, statement: Set) -> Created:
         """optimizer_off: rules that queries created from now on do without; trigger: least time between batches."""

@@ -20,9 +20,11 @@ class Directory:
         self.paths = Paths(root)
         try:
             os.makedirs(self.paths.root, exist_ok=True)
-            self._file: IO[str] | None = open(self.paths.lock, "a+", encoding="utf-8")
+            # Stays open as long as the lock is held.
+            self._file: IO[str] | None = open(self.paths.lock, "a+", encoding="utf-8")  # noqa: SIM115
         except OSError as error:
-            raise EngineProblem("TM602", f'cannot use the directory "{root}": {error.strerror}', hint="choose a directory you can write to") from None
+            raise EngineProblem("TM602", f'cannot use the directory "{root}": {error.strerror}',
+                                hint="choose a directory you can write to") from None
         self._lock(root)
         self._check_format()
 
@@ -42,7 +44,8 @@ class Directory:
             owner = self._file.read().strip()
             self._file.close()
             raise EngineProblem(
-                "TM601", f'the database "{root}" is in use by another process', detail=f"process {owner}" if owner else None,
+                "TM601", f'the database "{root}" is in use by another process',
+                detail=f"process {owner}" if owner else None,
                 hint="stop it first; tidemill status --db shows what it does",
             ) from None
         self._file.seek(0)
@@ -58,7 +61,7 @@ class Directory:
         elif found["format"] > FORMAT:
             self.release()
             raise EngineProblem(
-                "TM603", f'the database was written by Tidemill {found["tidemill"]}, which is newer than this {__version__}',
+                "TM603", f'the database was written by Tidemill {found["tidemill"]}, newer than this {__version__}',
                 hint="upgrade: pip install --upgrade tidemill",
             )
 

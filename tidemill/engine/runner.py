@@ -173,7 +173,9 @@ class Runner:
             self.outlet.views = {v.stored.id: v.stored for v in self.workload.views.values()}
 
     def _cores(self) -> int:
-        return int(self.spark.sparkContext.defaultParallelism) if self._spark is not None else len(os.sched_getaffinity(0))
+        if self._spark is None:
+            return len(os.sched_getaffinity(0))
+        return int(self._spark.sparkContext.defaultParallelism)
 
     def _begin(self) -> None:
         from tidemill.runtime import job
@@ -238,7 +240,8 @@ class Runner:
         text = str(error)
         telling = [x.strip() for x in text.splitlines() if re.match(r"\s*(\S*(Error|Problem|Exception)\b|TM\d{3} )", x)]
         reason = telling[-1] if telling else text[:300]
-        return EngineProblem("TM504", f"the job failed: {reason}", detail=text[:2000], hint=f"the log is {self.paths.log}")
+        return EngineProblem("TM504", f"the job failed: {reason}", detail=text[:2000],
+                             hint=f"the log is {self.paths.log}")
 
 
 def _progress(seen: list[dict[str, Any]], began: float) -> dict[str, Any]:

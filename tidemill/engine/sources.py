@@ -71,7 +71,8 @@ def _start(value: Any, now: int) -> int:
         return int(value)
     found = re.fullmatch(r"\s*now\s*(?:([+-])\s*(.+))?", value, re.IGNORECASE)
     if found is None:
-        raise SourceProblem("TM407", f'start: "{value}" is not a time', hint="start = 'now', 'now + 30 seconds' or microseconds")
+        raise SourceProblem("TM407", f'start: "{value}" is not a time',
+                            hint="start = 'now', 'now + 30 seconds' or microseconds")
     if not found[1]:
         return now
     try:
@@ -86,7 +87,8 @@ def _format(kind: str, given: Any, origin: dict[str, Any]) -> str | None:
     if given is not None:
         name = {"jsonl": "json", "json lines": "json"}.get(str(given).lower(), str(given).lower())
         if name not in known:
-            raise SourceProblem("TM407", f'format "{given}" is not possible here', hint=f"one of {', '.join(known) or 'none'}")
+            raise SourceProblem("TM407", f'format "{given}" is not possible here',
+                                hint=f"one of {', '.join(known) or 'none'}")
         return name
     if kind == "files":
         return _ENDINGS.get(os.path.splitext(origin["glob"])[1].lower())

@@ -39,11 +39,12 @@ def status_of(workload: Workload, store: ViewStore, last: dict[str, Any], runnin
         seen = last.get("sources", {}).get(name, {})
         tally = last.get("tallies", {}).get(name, {})
         floor, top = seen.get("floor"), seen.get("top")
-        known = top is not None and top > BEGINNING
+        timely = top is not None and top > _LONG_AGO and entry.spec.kind != "files"
+        seconds = last.get("batch_seconds")
         sources.append({
             "name": entry.name, "kind": entry.spec.kind, **total, "frontier": plain_time(floor),
-            "lag_seconds": (time.time() - top / 1e6) if known and top > _LONG_AGO and entry.spec.kind != "files" else None,
-            "rows_per_second": round(tally.get("rows", 0) / last["batch_seconds"], 1) if last.get("batch_seconds") else 0.0,
+            "lag_seconds": time.time() - top / 1e6 if timely else None,
+            "rows_per_second": round(tally.get("rows", 0) / seconds, 1) if seconds else 0.0,
             "idle": bool(last) and not tally.get("rows"),
         })
     duck = store.cursor()
@@ -65,5 +66,6 @@ def read_status(path: str) -> dict[str, Any]:
     """The last status that the owner of a directory wrote, and whether it is still there."""
     found = read_json(Paths(path).status)
     if found is None:
-        raise EngineProblem("TM604", f'there is no status in "{path}"', hint="is this a database directory that has been run?")
+        raise EngineProblem("TM604", f'there is no status in "{path}"',
+                            hint="is this a database directory that has been run?")
     return {**found, "running": bool(found.get("running")) and held(path)}

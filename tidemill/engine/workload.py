@@ -280,7 +280,8 @@ def _check_names(node: Relation, output: str) -> None:
     """TAG and OLD stand beside the columns of changes, TS beside those of RSTREAM."""
     for name in node.names:
         if name in ("TAG", "OLD") or (output == "rstream" and name.lower() == "ts"):
-            raise PlanProblem("TM219", f'a column of this view cannot be named "{name}"', hint=f"give it another name: {name} AS …")
+            raise PlanProblem("TM219", f'a column of this view cannot be named "{name}"',
+                              hint=f"give it another name: {name} AS …")
 
 
 def _stamp_type(bound: BoundQuery) -> str:

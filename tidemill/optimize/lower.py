@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from tidemill.plan import relations as r
-from tidemill.plan.aggregates import Aggregate, finish, parts
+from tidemill.plan.aggregates import Aggregate, finish, parts, single
 from tidemill.plan.physical import Exchange, Op, Output, Physical, Route
 from tidemill.plan.relations import Relation, quoted
 from tidemill.plan.sources import Column, Schema, SourceSpec
@@ -221,7 +221,11 @@ class _Lowering:
         needed = {p.name: p for a in node.aggregates for p in parts(a, insert_only)}
         part_columns = tuple(Column(p.name, p.type) for p in needed.values())
         partial_schema = (*keys, Column("__n", "BIGINT"), *part_columns)
-        params = {"keys": list(node.keys), "parts": [[p.name, p.sql] for p in needed.values()]}
+        once = _single_insertions(node.input)
+        params = {
+            "keys": list(node.keys), "count": "count(*)" if once else "CAST(sum(__diff) AS BIGINT)",
+            "parts": [[p.name, single(p) if once else p.sql] for p in needed.values()],
+        }
         need = _hash(node.keys) if node.keys else ONE
         partial = self.extend(below, "partial", f"partial.{node.fingerprint}", partial_schema, params)
         inputs = [self.deliver(partial, need)]
@@ -235,7 +239,7 @@ class _Lowering:
         name = self.add_stage("group", _name(node), tuple(inputs), node.schema, {
             "keys": [[c.name, c.type] for c in keys],
             "parts": [[p.name, p.type, p.combine] for p in needed.values()],
-            "values": kept,
+            "values": kept, "beginning": r.beginning(node.input),
             "answers": [[a.name, _answer(a, insert_only, positions)] for a in node.aggregates],
         })
         return Handle("stage", name, node.schema, _delivered(partial, need))
@@ -274,9 +278,10 @@ class _Lowering:
             self.deliver(left, _hash(lkeys) if pairs else ONE, exact=True),
             self.deliver(right, _hash(rkeys) if pairs else ONE, exact=True),
         )
+        every = [[a for a, _ in pairs], [b for _, b in pairs]]
         params = {
-            "left": _side(node.left, [a for a, _ in pairs], node.left_ts, node.keep_left_us, not _static(node.right)),
-            "right": _side(node.right, [b for _, b in pairs], node.right_ts, node.keep_right_us, not _static(node.left)),
+            "left": _side(node.left, every[0], node.left_ts, node.keep_left_us, not _static(node.right)),
+            "right": _side(node.right, every[1], node.right_ts, node.keep_right_us, not _static(node.left)),
             "residual": node.residual,
         }
         name = self.add_stage("join", _name(node), inputs, node.schema, params)
@@ -418,6 +423,15 @@ def _side(node: Relation, keys: list[str], stamp: str | None, keep_us: int | Non
         "columns": [[c.name, c.type] for c in node.schema], "keys": keys,
         "stamp": stamp, "keep_us": keep_us, "stored": stored,
     }
+
+
+def _single_insertions(node: Relation) -> bool:
+    """True when every change of the relation inserts one row: a source through selections and projections."""
+    if isinstance(node, r.Temporal):
+        return node.upper is None and _single_insertions(node.input)
+    if isinstance(node, (r.Filter, r.Project, r.Synchronize)):
+        return _single_insertions(node.input)
+    return isinstance(node, r.Scan)
 
 
 def _kept_values(node: r.GroupBy, insert_only: bool) -> list[dict[str, Any]]:

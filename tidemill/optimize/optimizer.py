@@ -42,7 +42,8 @@ def optimize(node: Relation, without: Iterable[str] = ()) -> Optimized:
     return result
 
 
-def _everywhere(node: Relation, rule: Rule, trace: list[tuple[str, Relation, Relation]], seen: dict[str, Relation]) -> Relation:
+def _everywhere(node: Relation, rule: Rule, trace: list[tuple[str, Relation, Relation]],
+                seen: dict[str, Relation]) -> Relation:
     """One pass, top down; a created view is a wall."""
     if node.fingerprint in seen:
         return seen[node.fingerprint]

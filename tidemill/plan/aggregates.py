@@ -28,12 +28,16 @@ INTEGERS = {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT",
 
 @dataclass(frozen=True)
 class Part:
-    """One additive column: its SQL over raw changes (`__diff` is the weight), its type, how it adds up."""
+    """One additive column: its SQL over raw changes (`__diff` is the weight), its type, how it adds up.
+
+    `once` is shorter SQL for changes that are all single insertions.
+    """
 
     name: str
     sql: str
     type: str
     combine: Combine = "sum"
+    once: str | None = None
 
 
 @dataclass(frozen=True)
@@ -75,6 +79,11 @@ def decimal_shape(type_name: str) -> tuple[int, int] | None:
     return (int(found[1]), int(found[2])) if found else None
 
 
+def single(part: Part) -> str:
+    """The SQL of a part over rows that all count once: the same sums without their weight, which is faster."""
+    return part.once or part.sql
+
+
 def parts(aggregate: Aggregate, insert_only: bool) -> tuple[Part, ...]:
     """The additive columns this aggregate needs besides the row count `__n`."""
     if aggregate.argument is None or aggregate.is_extreme(insert_only):
@@ -83,7 +92,8 @@ def parts(aggregate: Aggregate, insert_only: bool) -> tuple[Part, ...]:
         # Filled in by the stage, which sees a value appear for the first time and leave for good.
         return (Part(f"{aggregate.slug}__k", "CAST(0 AS BIGINT)", "BIGINT"),)
     column, slug = _quote(aggregate.argument), aggregate.slug
-    count = Part(f"{slug}__c", f"CAST(sum(CASE WHEN {column} IS NOT NULL THEN __diff ELSE 0 END) AS BIGINT)", "BIGINT")
+    count = Part(f"{slug}__c", f"CAST(sum(CASE WHEN {column} IS NOT NULL THEN __diff ELSE 0 END) AS BIGINT)", "BIGINT",
+                 once=f"count({column})")
     kind = aggregate.function
     if kind == "count":
         return (count,)
@@ -107,7 +117,9 @@ def _sum_parts(column: str, slug: str, type_name: str) -> tuple[Part, ...]:
         exact = _unscaled(column, *shape)
     else:
         return _double_parts(f"CAST({column} AS DOUBLE)", f"{slug}__d")
-    return (Part(f"{slug}__s", f"CAST(coalesce(sum({exact} * __diff), 0) AS HUGEINT)", "HUGEINT"),)
+    plain = column if type_name in INTEGERS else exact
+    return (Part(f"{slug}__s", f"CAST(coalesce(sum({exact} * __diff), 0) AS HUGEINT)", "HUGEINT",
+                 once=f"CAST(coalesce(sum({plain}), 0) AS HUGEINT)"),)
 
 
 def _unscaled(column: str, precision: int, scale: int) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from tidemill.plan.aggregates import Aggregate
-from tidemill.plan.node import Node
+from tidemill.plan.node import Node, walk
 from tidemill.plan.sources import Column, Schema
 
 TS = "__ts"
@@ -348,6 +348,24 @@ def insert_only(node: Relation) -> bool:
     return False
 
 
+def beginning(node: Relation) -> tuple[int, int] | Literal["first row"] | None:
+    """When an answer that has a row even for no input begins: with the clock (None), or at the first point of the
+    one period by which all below it refreshes. Where points come from data, or the
+    clock ran before, it begins with the first input row.
+    """
+    periods: set[tuple[int, int]] = set()
+    for below in walk(node):
+        if isinstance(below, (SynchronizeOn, RowPoints, Rstream, Seed)):
+            return "first row"
+        if isinstance(below, Synchronize):
+            periods.add((below.every_us, below.offset_us))
+        if isinstance(below, Temporal) and below.period:
+            periods.add(below.period)
+    if len(periods) > 1:
+        return "first row"
+    return periods.pop() if periods else None
+
+
 def with_children(node: Relation, *children: Relation) -> Relation:
     """The same node over other inputs, given in the order of `children`."""
     if isinstance(node, Union):
@@ -358,4 +376,5 @@ def with_children(node: Relation, *children: Relation) -> Relation:
 
 def sync_ceiling(time: str, every: int, offset: int) -> str:
     """SQL for the least synchronization point at or after `time`; right for negative times too."""
-    return f"({time} + ((({offset} - {time}) % {every}) + {every}) % {every})"
+    left = f"(({offset} - {time}) % {every})"  # has the sign of the dividend; DuckDB computes it once
+    return f"({time} + {left} + CASE WHEN {left} < 0 THEN {every} ELSE 0 END)"

@@ -9,7 +9,7 @@ from typing import Any
 
 from tidemill.plan import relations as r
 from tidemill.plan.node import walk
-from tidemill.plan.physical import Physical
+from tidemill.plan.physical import Exchange, Physical
 from tidemill.plan.relations import Relation
 
 _HIDDEN = {"birth", "columns", "static", "unit_us", "stamp", "stamp_type", "left_ts", "right_ts"}
@@ -49,8 +49,8 @@ class Explanation:
         if self.physical:
             result["placement"] = {
                 "reader": [o.id for o in self.physical.reader], "stage": [o.id for o in self.physical.stage],
-                "exchanges": [{"port": e.port, "route": e.route, "keys": list(e.keys)} for e in self.physical.exchanges],
-                "loops": [{"port": e.port, "route": e.route, "keys": list(e.keys)} for e in self.physical.loops],
+                "exchanges": [_edge(e) for e in self.physical.exchanges],
+                "loops": [_edge(e) for e in self.physical.loops],
             }
         return result
 
@@ -76,12 +76,15 @@ def detail(node: Relation) -> str:
     if isinstance(node, r.Project):
         return "[" + ", ".join(i.name if i.sql == r.quoted(i.name) else f"{i.name} = {i.sql}" for i in node.items) + "]"
     if isinstance(node, r.GroupBy):
-        calls = [f"{a.name} = {a.function}({'distinct ' if a.distinct else ''}{a.argument or '*'})" for a in node.aggregates]
+        once = {True: "distinct ", False: ""}
+        calls = [f"{a.name} = {a.function}({once[a.distinct]}{a.argument or '*'})" for a in node.aggregates]
         return f"[{', '.join(node.keys)}; {', '.join(calls)}]"
     shown = []
     for f in fields(node):
         value = getattr(node, f.name)
-        if (f.name in _HIDDEN and not isinstance(node, r.Tag)) or value is None or value == f.default or isinstance(value, Relation):
+        if f.name in _HIDDEN and not isinstance(node, r.Tag):
+            continue
+        if value is None or value == f.default or isinstance(value, Relation):
             continue
         if isinstance(value, tuple) and value and isinstance(value[0], Relation):
             continue
@@ -127,14 +130,22 @@ def _tree(node: Relation, shared: dict[str, str], depth: int) -> list[str]:
     return lines
 
 
+def _edge(edge: Exchange) -> dict[str, Any]:
+    return {"port": edge.port, "route": edge.route, "keys": list(edge.keys)}
+
+
+def _by(edge: Exchange) -> str:
+    return f" by {', '.join(edge.keys)}" if edge.keys else ""
+
+
 def _placement(physical: Physical) -> str:
     lines = [f"placement (plan {physical.version}, {len(physical.shards)} shards)"]
     for op in physical.reader:
         lines.append(f"  reader  {op.id}" + (f" ← {', '.join(op.inputs)}" if op.inputs else ""))
     for edge in physical.exchanges:
-        lines.append(f"  {edge.route:7} {edge.source_op} → shards" + (f" by {', '.join(edge.keys)}" if edge.keys else ""))
+        lines.append(f"  {edge.route:7} {edge.source_op} → shards{_by(edge)}")
     for op in physical.stage:
         lines.append(f"  stage   {op.id}" + (f" ← {', '.join(op.inputs)}" if op.inputs else ""))
     for edge in physical.loops:
-        lines.append(f"  loop    {edge.source_op} → next batch, {edge.route}" + (f" by {', '.join(edge.keys)}" if edge.keys else ""))
+        lines.append(f"  loop    {edge.source_op} → next batch, {edge.route}{_by(edge)}")
     return "\n".join(lines)

@@ -170,7 +170,8 @@ def shard_numbers(rows: pa.Table, schema: Iterable[Column], keys: Iterable[str],
     return duck.run(sql, rows=rows.select(keys)).column("s").to_numpy().astype(np.int64)
 
 
-def route(edge: Exchange, schema: Iterable[Column], rows: pa.Table, count: int, turn: int) -> list[tuple[int, pa.Table]]:
+def route(edge: Exchange, schema: Iterable[Column], rows: pa.Table, count: int,
+          turn: int) -> list[tuple[int, pa.Table]]:
     """(shard index, rows) pieces of one change batch; empty pieces are left out."""
     if edge.route == "all":
         return [(i, rows) for i in range(count)]

@@ -40,7 +40,8 @@ class ShardProcessor(StatefulProcessor):
         """Nothing is held open."""
 
 
-def start(spark: SparkSession, root: str, outlet: Outlet, *, cores: int, shards: int, interval: str | None) -> StreamingQuery:
+def start(spark: SparkSession, root: str, outlet: Outlet, *, cores: int, shards: int,
+          interval: str | None) -> StreamingQuery:
     """Start, or go on from the checkpoint."""
     paths = Paths(root)
     spark.dataSource.register(TidemillSource)

@@ -1,7 +1,8 @@
 """The one Spark source: all registered sources behind one Python Data Source.
 
 Spark asks for offsets and partitions in a planner process on the driver and reads in workers; both do
-nothing but call `planner` and `reader`. Heavy imports stay inside the methods, so that a worker loads only what it uses.
+nothing but call `planner` and `reader`. Heavy imports stay inside the methods, so that a worker loads only
+what it uses.
 """
 
 from __future__ import annotations

@@ -98,7 +98,8 @@ class Stage:
             if rows is not None and rows.num_rows:
                 self.out.append((self.shard, VIEW + gate, ipc_bytes(rows)))
 
-    def _send_tick(self, plan: Physical, evaluation: Evaluation, ticks: list[dict[str, Any]], sources: dict[str, Any]) -> None:
+    def _send_tick(self, plan: Physical, evaluation: Evaluation, ticks: list[dict[str, Any]],
+                   sources: dict[str, Any]) -> None:
         tallies: dict[str, dict[str, int]] = {}
         for tick in ticks:
             for name, tally in tick["tallies"].items():

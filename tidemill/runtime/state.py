@@ -223,7 +223,8 @@ class _EndSearch:
             pieces.append(rows.append_column("__edge", pa.array(edge)))
         if not pieces:
             return np.zeros(len(todo), bool)
-        value, bound, inside = quoted(str(self.arrangement.layout.then)), *(("min", "<=") if self.front else ("max", ">="))
+        value = quoted(str(self.arrangement.layout.then))
+        bound, inside = ("min", "<=") if self.front else ("max", ">=")
         rows = pa.concat_tables(pieces)
         enough = duck.run(
             f"""WITH bounds AS (SELECT __h, {bound}({value}) FILTER (WHERE __edge) AS __bound, bool_or(__edge) AS __open
@@ -273,7 +274,8 @@ class Shelf:
         (size,) = struct.unpack_from("<I", blob)
         manifest = json.loads(blob[4 : 4 + size])
         base = 4 + size
-        shelf = Shelf(directory, manifest["version"], manifest["values"], garbage=[tuple(g) for g in manifest["garbage"]])
+        shelf = Shelf(directory, manifest["version"], manifest["values"],
+                      garbage=[tuple(g) for g in manifest["garbage"]])
         for node, parts in manifest["stored"].items():
             shelf.stored[node] = {name: [_load(s, blob, base) for s in entries] for name, entries in parts.items()}
         return shelf

@@ -53,7 +53,7 @@ class GroupBy(Operator):
         base = state.probe(hashes_of(delta))
         walked = [v.extremes(rows, hashes_of(delta), shelf) for v, rows in zip(self.values, values, strict=True)]
         born = bool(shelf.value(self.id).get("born"))
-        out = self._differences(delta, base, walked, born)
+        out = self._differences(delta, base, walked, born, FOREVER if birth is None else birth)
         if not self.keys and out.num_rows:
             shelf.value(self.id)["born"] = True
         state.append(delta.drop_columns(["__time"]))
@@ -62,10 +62,15 @@ class GroupBy(Operator):
 
     def _birth(self, frontier: int, shelf: Shelf) -> int | None:
         """When the one row of a keyless answer begins: with the clock, before any input row; None afterwards."""
-        if self.keys or not self.first or shelf.value(self.id).get("born"):
+        begin, rhythm = shelf.value("@clock").get("begin"), self.params["beginning"]
+        if self.keys or not self.first or shelf.value(self.id).get("born") or rhythm == "first row":
             return None
-        begin = STATIC_TIME if frontier >= FOREVER else shelf.value("@clock").get("begin")
-        return begin if begin is not None and begin < frontier else None
+        if begin is None:
+            return STATIC_TIME if frontier >= FOREVER else None
+        if rhythm is not None:
+            every, offset = rhythm
+            begin += (offset - begin) % every
+        return begin if begin < frontier else None
 
     def _delta(self, closed: pa.Table, turns: list[pa.Table], birth: int | None) -> pa.Table:
         """Closed parts with hash, one row for each key and time.
@@ -92,7 +97,8 @@ class GroupBy(Operator):
             closed=closed, **{f"turns{i}": t for i, t in enumerate(turns)},
         )
 
-    def _differences(self, delta: pa.Table, base: pa.Table, walked: list[pa.Table | None], born: bool) -> pa.Table:
+    def _differences(self, delta: pa.Table, base: pa.Table, walked: list[pa.Table | None], born: bool,
+                     birth: int) -> pa.Table:
         keys = "".join(f"{quoted(k)}, " for k in self.key_names)
         partition = f"PARTITION BY {name_list(self.key_names)}" if self.keys else ""
         parts = [quoted(c.name) for c in self.parts]
@@ -106,7 +112,9 @@ class GroupBy(Operator):
         )
         if not self.keys and born and base.num_rows == 0:
             old = f"SELECT {BEGINNING} AS __time, " + ", ".join("0" for _ in parts)
-        live = "__n > 0" if self.keys else "TRUE"
+        # Without keys the answer begins at its birth or with the first row, not with changes that cancel, and stays.
+        ever = f"max(__n) OVER (ORDER BY __time ROWS UNBOUNDED PRECEDING) > 0 OR __time >= {birth}"
+        live = "__n > 0" if self.keys else "TRUE" if born else ever
         answers = ", ".join(f"{sql} AS {quoted(name)}" for name, sql in self.answers)
         qualified = ", ".join(f"running.{quoted(k)}" for k in self.key_names)
         extra, joins = self._value_columns(f"PARTITION BY {qualified}" if self.keys else "")
@@ -126,7 +134,8 @@ class GroupBy(Operator):
                 answered AS (SELECT {keys}__time, {live} AS __live{', ' + answers if answers else ''} FROM valued),
                 steps AS (SELECT *, coalesce(lag(__live) OVER w, FALSE) AS __was{', ' + before if before else ''}
                   FROM answered WINDOW w AS ({partition} ORDER BY __time)),
-                turned AS (SELECT * FROM steps WHERE __time > {BEGINNING} AND (__live <> __was OR (__live AND ({changed}))))
+                turned AS (SELECT * FROM steps
+                  WHERE __time > {BEGINNING} AND (__live <> __was OR (__live AND ({changed}))))
                 SELECT {keys.rstrip(', ') or 'NULL AS __none'}{news}, __time, CAST(1 AS BIGINT) AS __diff
                   FROM turned WHERE __live
                 UNION ALL

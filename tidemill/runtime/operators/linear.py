@@ -47,7 +47,7 @@ def _partial(op: Op, source: str) -> str:
     """Adds the parts of all aggregates up for each key and time (early aggregation)."""
     keys = [quoted(k) for k in op.params["keys"]]
     parts = [f"{sql} AS {quoted(name)}" for name, sql in op.params["parts"]]
-    chosen = ", ".join([*keys, "__time", "CAST(sum(__diff) AS BIGINT) AS __n", *parts])
+    chosen = ", ".join([*keys, "__time", f"{op.params['count']} AS __n", *parts])
     return f"SELECT {chosen} FROM {source} GROUP BY {', '.join([*keys, '__time'])}"
 
 

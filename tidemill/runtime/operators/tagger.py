@@ -48,7 +48,8 @@ class Tagger(Operator):
         records = duck.run(
             f"SELECT {hash_sql(self.keys)} AS __h, * EXCLUDE (__at, __seq)"
             f" FROM {duck.source('closed', self.schema, '__time', '__at', '__seq', '__gone')}"
-            f" QUALIFY row_number() OVER (PARTITION BY {name_list(self.keys)}, __time ORDER BY __at DESC, __seq DESC) = 1",
+            f" QUALIFY row_number() OVER"
+            f" (PARTITION BY {name_list(self.keys)}, __time ORDER BY __at DESC, __seq DESC) = 1",
             closed=closed,
         )
         state = self.arrangement(shelf, "rows", self.layout)
@@ -68,9 +69,11 @@ class Tagger(Operator):
                 moves AS (SELECT {names}, __time, __gone FROM {duck.source('records', self.schema, '__time', '__gone')}
                   UNION ALL SELECT * FROM current),
                 steps AS (SELECT __time, CASE WHEN NOT __gone THEN {row} END AS __new,
-                  lag(CASE WHEN NOT __gone THEN {row} END) OVER (PARTITION BY {keys} ORDER BY __time) AS __old FROM moves),
+                  lag(CASE WHEN NOT __gone THEN {row} END) OVER (PARTITION BY {keys} ORDER BY __time) AS __old
+                  FROM moves),
                 turned AS (SELECT * FROM steps WHERE __time > {BEGINNING} AND __new IS DISTINCT FROM __old),
-                tagged AS (SELECT __new AS __row, __time, CAST(1 AS BIGINT) AS __diff FROM turned WHERE __new IS NOT NULL
+                tagged AS (SELECT __new AS __row, __time, CAST(1 AS BIGINT) AS __diff FROM turned
+                    WHERE __new IS NOT NULL
                   UNION ALL SELECT __old, __time, CAST(-1 AS BIGINT) FROM turned WHERE __old IS NOT NULL)
                 SELECT {unpack}, __time, __diff FROM tagged""",
             records=records, base=base,

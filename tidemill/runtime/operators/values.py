@@ -4,8 +4,8 @@ Two questions are answered, each at a cost that follows the changes and not the 
 
 - how does the number of different values change (COUNT DISTINCT)? A value turns up when its multiplicity becomes
   positive and turns away when it falls to zero; only the touched values are looked up.
-- what is the least and the greatest value at each time (MIN, MAX)? A batch that takes d values out of a group can reveal at
-  most d others, so d + 1 live values from each end of the stored group are enough.
+- what is the least and the greatest value at each time (MIN, MAX)? A batch that takes d values out of a group can
+  reveal at most d others, so d + 1 live values from each end of the stored group are enough.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ class Values:
             return duck.run(f"SELECT DISTINCT {names}__time, CAST(0 AS BIGINT) AS __turn FROM {source}", closed=closed)
         hash_value = hash_sql([*self.key_names, "__v"])
         delta = duck.run(
-            f"SELECT {hash_value} AS __h, {names}__v, __time, CAST(sum(__n) AS BIGINT) AS __n FROM {source} GROUP BY ALL",
+            f"SELECT {hash_value} AS __h, {names}__v, __time, CAST(sum(__n) AS BIGINT) AS __n FROM {source}"
+            f" GROUP BY ALL",
             closed=closed,
         )
         state = shelf.arrangement(self.node, f"once{self.index}", Layout("__h", self.columns, ((COUNT, "sum"),), "__n"))

@@ -57,7 +57,8 @@ class RowsWindow(Operator):
         names = name_list(self.names)
         fresh = duck.run(
             f"SELECT {names}, __time, {count} + row_number() OVER (ORDER BY __time, {names}) AS __k FROM"
-            f" (SELECT {names}, __time, unnest(range(__diff)) FROM {duck.source('closed', self.schema, '__time', '__diff')})",
+            f" (SELECT {names}, __time, unnest(range(__diff))"
+            f" FROM {duck.source('closed', self.schema, '__time', '__diff')})",
             closed=closed,
         )
         value["count"] = total = count + fresh.num_rows
@@ -74,7 +75,7 @@ class RowsWindow(Operator):
     def _moments(self, rows: pa.Table, count: int, total: int, n: int, slide: int) -> pa.Table:
         """Row k enters at the first multiple of slide >= k and leaves at the first one >= k + n."""
         names = name_list(self.names)
-        enter, leave = f"(((r.__k + {slide} - 1) // {slide}) * {slide})", f"(((r.__k + {n} + {slide} - 1) // {slide}) * {slide})"
+        enter, leave = (f"(((r.__k + {ahead} + {slide} - 1) // {slide}) * {slide})" for ahead in (0, n))
         moves = " UNION ALL ".join(
             f"SELECT {names}, m.__time, CAST({d} AS BIGINT) AS __diff FROM r JOIN moments m ON m.__k = {when}"
             f" WHERE {enter} < {leave}"
@@ -106,7 +107,8 @@ class Stamp(Operator):
         names = name_list(self.names)
         delta = duck.run(
             f"SELECT {hash_sql(self.names)} AS __h, {names}, __time, CAST(sum(__diff) AS BIGINT) AS __diff"
-            f" FROM {duck.source('closed', self.columns, '__time', '__diff')} GROUP BY {names}, __time HAVING sum(__diff) <> 0",
+            f" FROM {duck.source('closed', self.columns, '__time', '__diff')}"
+            f" GROUP BY {names}, __time HAVING sum(__diff) <> 0",
             closed=closed,
         )
         state = self.arrangement(shelf, "rows", self.layout)
@@ -184,8 +186,8 @@ class Rstream(Operator):
         every, offset = self.params["period"]
         if frontier >= FOREVER:
             # A relation of tables alone: it is reported until its last change, then there is nothing new.
-            ends = (int(times.min()), int(times.max()) + every) if len(times) else (0, 0)
-            return list(_points_between(*ends, every, offset))
+            low, high = (int(times.min()), int(times.max()) + every) if len(times) else (0, 0)
+            return list(_points_between(low, high, every, offset))
         start = value.get("next")
         if start is None:
             if not len(times):
@@ -203,7 +205,7 @@ class Rstream(Operator):
             state.append(duck.run(f"SELECT {hash_sql(self.names)} AS __h, * FROM {source}", changes=changes))
 
     def _answers(self, base: pa.Table, changes: pa.Table, points: np.ndarray) -> pa.Table:
-        """The rows of the answer at every point: a row that is there from one of its changes to the next is in all between."""
+        """The rows of the answer at every point: a row there from one of its changes to the next is in all between."""
         place = np.searchsorted(points, changes.column("__time").to_numpy(), side="left")
         placed = changes.append_column("__p", pa.array(place.astype(np.int64)))
         names = "".join(f"{quoted(n)}, " for n in self.names)
@@ -212,8 +214,10 @@ class Rstream(Operator):
             f"""WITH moves AS (
                   SELECT {names}__p, sum(__m) AS __m FROM (
                     SELECT {names}__p, __diff AS __m FROM {duck.source('placed', self.columns, '__p', '__diff')}
-                    UNION ALL SELECT {names}0, __n FROM {duck.source('base', self.columns, '__n')}) GROUP BY {names}__p),
-                runs AS (SELECT {names}__p, CAST(sum(__m) OVER w AS BIGINT) AS __m, lead(__p, 1, {len(points)}) OVER w AS __q
+                    UNION ALL SELECT {names}0, __n FROM {duck.source('base', self.columns,
+                                                                     '__n')}) GROUP BY {names}__p),
+                runs AS (SELECT {names}__p, CAST(sum(__m) OVER w AS BIGINT) AS __m, lead(__p, 1,
+                                                                                         {len(points)}) OVER w AS __q
                   FROM moves WINDOW w AS ({partition} ORDER BY __p)),
                 shown AS (SELECT {names}unnest(range(__p, __q)) AS __i, __m FROM runs WHERE __m > 0)
                 SELECT {self.params['stamp']} AS "TS", {names}__time, __m AS __diff

@@ -52,7 +52,7 @@ def aggregate_name(node: exp.Expr) -> str | None:
 
 def allowed(node: exp.Expr) -> bool:
     """True when this node, taken alone, may stand in an expression."""
-    if isinstance(node, exp.AggFunc) or isinstance(node, exp.Subquery | exp.Select | exp.Window):
+    if isinstance(node, (exp.AggFunc, exp.Subquery, exp.Select, exp.Window)):
         return False
     if isinstance(node, exp.Anonymous):
         return node.name.lower() in ALLOWED
@@ -60,7 +60,8 @@ def allowed(node: exp.Expr) -> bool:
         return True
     if isinstance(node, exp.Func):
         names = {n.lower() for n in type(node).sql_names()} | {type(node).__name__.lower()}
-        return isinstance(node, _OPERATORS) or bool(names & ALLOWED) or bool({n.replace("_", "") for n in names} & _SQUEEZED)
+        return isinstance(node,
+                          _OPERATORS) or bool(names & ALLOWED) or bool({n.replace("_", "") for n in names} & _SQUEEZED)
     return False
 
 

@@ -236,7 +236,8 @@ def _argument(call: exp.Expression, function: str) -> tuple[exp.Expression | Non
     distinct = isinstance(inner, exp.Distinct)
     if distinct:
         if len(inner.expressions) != 1:
-            raise problem("DISTINCT inside an aggregate takes one column", call, code="TM206", hint="concatenate the columns")
+            raise problem("DISTINCT inside an aggregate takes one column", call, code="TM206",
+                          hint="concatenate the columns")
         inner = inner.expressions[0]
     if inner is None or isinstance(inner, exp.Star):
         return None, False

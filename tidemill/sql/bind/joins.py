@@ -124,7 +124,8 @@ def _outer(inner: r.Join, kind: str) -> r.Relation:
         matched = _narrow(inner, side.schema)
         alone = r.SetCombine("anti", side, matched)
         own = set(side.names)
-        items = [Item(c.name, quoted(c.name) if c.name in own else f"CAST(NULL AS {c.type})", c.type) for c in inner.schema]
+        items = [Item(c.name, quoted(c.name) if c.name in own else f"CAST(NULL AS {c.type})",
+                      c.type) for c in inner.schema]
         branches.append(r.Project(alone, tuple(items)))
     return r.Union(tuple(branches))
 

@@ -77,7 +77,8 @@ class Binder:
         if clause is None:
             return found
         if clause.args.get("recursive"):
-            raise problem("recursive queries are not possible", clause, code="TM202", hint="write the levels as views on views")
+            raise problem("recursive queries are not possible", clause, code="TM202",
+                          hint="write the levels as views on views")
         for table in clause.expressions:
             self.local.append(found)
             try:
@@ -193,7 +194,8 @@ class Binder:
             owners = _owners(condition, [p for p, _ in pairs])
             if len(owners) != 1 or owners & nullable:
                 raise problem("a condition with NOW must read one input that is not on the optional side of a join",
-                              condition, code="TM205", hint="put the window on the input, for example S [WINDOW 10 MINUTES]")
+                              condition, code="TM205",
+                              hint="put the window on the input, for example S [WINDOW 10 MINUTES]")
             mine.setdefault(owners.pop(), []).append(condition)
         done = []
         for item, sync in pairs:
@@ -222,7 +224,8 @@ class Binder:
             scope = join(scope, side, kind, given)
         return scope, conditions
 
-    def _pushed(self, sides: list[Input], conditions: list[exp.Expression], nullable: set[str]) -> tuple[list[Input], list[exp.Expression]]:
+    def _pushed(self, sides: list[Input], conditions: list[exp.Expression],
+                nullable: set[str]) -> tuple[list[Input], list[exp.Expression]]:
         """A condition on one input that is always present filters that input before the join."""
         rest = []
         for condition in conditions:
@@ -336,7 +339,8 @@ def _together(left: BoundQuery, right: BoundQuery) -> Rhythm:
 def _refuse_ordering(node: exp.Expression) -> None:
     for clause in ("order", "limit", "offset"):
         if node.args.get(clause):
-            raise problem(f"{clause.upper()} has no meaning in a standing query: its answer is a set that changes", node,
+            raise problem(f"{clause.upper()} has no meaning in a standing query: its answer is a set that changes",
+                          node,
                           code="TM208", hint="order and limit the answer when you read it, with an ad hoc SELECT")
 
 
@@ -366,7 +370,9 @@ def _owners(node: exp.Expression, inputs: list[Input]) -> set[str]:
     found = set()
     for column in node.find_all(exp.Column):
         for item in inputs:
-            if (column.table and column.table.lower() == item.alias.lower()) or (not column.table and (item.field(column.name) or (column.name.lower() == "ts" and item.ts))):
+            stamped = column.name.lower() == "ts" and item.ts
+            named = column.table.lower() == item.alias.lower()
+            if named or (not column.table and (item.field(column.name) or stamped)):
                 found.add(item.alias)
     return found
 
@@ -427,7 +433,8 @@ def _star_items(expression: exp.Expression, scope: Scope) -> list[Item] | None:
     inner = expression.this if qualified else expression
     for option in ("except_", "replace", "rename", "except"):
         if inner.args.get(option):
-            raise problem("* EXCEPT, REPLACE and RENAME are not possible", expression, code="TM202", hint="name the columns")
+            raise problem("* EXCEPT, REPLACE and RENAME are not possible", expression, code="TM202",
+                          hint="name the columns")
     items: list[Item] = []
     for field in (f for i in inputs for f in i.fields):
         meant = scope.merged.get(field.name.lower()) if star else None

@@ -55,7 +55,8 @@ def types_of(expressions: list[str], schema: Schema, group: bool = False) -> lis
         return [str(t) for t in relation.types]
     except duckdb.Error as error:
         message = str(error).split("\n")[0]
-        raise problem(message.partition(": ")[2] or message, None, code="TM203", hint="check the types of the columns with DESCRIBE") from None
+        raise problem(message.partition(": ")[2] or message, None, code="TM203",
+                      hint="check the types of the columns with DESCRIBE") from None
 
 
 class Scalars:
@@ -104,9 +105,11 @@ class Scalars:
         if isinstance(node, exp.Column):
             return self._column(node)
         if isinstance(node, Now):
-            raise problem("NOW may only bound a window here", node, code="TM205", hint="for example  WHERE NOW - 5 < TS AND TS <= NOW")
+            raise problem("NOW may only bound a window here", node, code="TM205",
+                          hint="for example  WHERE NOW - 5 < TS AND TS <= NOW")
         if not shallow and aggregate_name(node):
-            raise problem("an aggregate function is not possible here", node, code="TM206", hint="use HAVING, or a view on a view")
+            raise problem("an aggregate function is not possible here", node, code="TM206",
+                          hint="use HAVING, or a view on a view")
         if not (allowed(node) or (shallow and (aggregate_name(node) or isinstance(node, (exp.Filter, exp.Where))))):
             what = node.name if isinstance(node, exp.Anonymous) else type(node).__name__.lower()
             raise problem(f'"{what}" is not part of the language', node, code="TM207",

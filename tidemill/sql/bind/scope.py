@@ -91,7 +91,8 @@ class Scope:
         found = [f for i in inputs if (f := i.field(name))]
         if len(found) > 1:
             owners = ", ".join(i.alias for i in inputs if i.field(name))
-            raise problem(f'column "{name}" is ambiguous', column, detail=f"it is in {owners}", hint=f"write {inputs[0].alias}.{name}")
+            raise problem(f'column "{name}" is ambiguous', column, detail=f"it is in {owners}",
+                          hint=f"write {inputs[0].alias}.{name}")
         if found:
             return found[0]
         if name.lower() == "ts":

@@ -17,7 +17,9 @@ from tidemill.sql.bind.scalar import Scalars, duration_us, in_us
 from tidemill.sql.bind.scope import Input, Rhythm, Scope, problem
 from tidemill.sql.dialect_nodes import Now, Sync, WindowSpec
 
-MIRROR: dict[type[exp.Expr], type[exp.Expr]] = {exp.LT: exp.GT, exp.LTE: exp.GTE, exp.GT: exp.LT, exp.GTE: exp.LTE, exp.EQ: exp.EQ}
+MIRROR: dict[type[exp.Expr], type[exp.Expr]] = {
+    exp.LT: exp.GT, exp.LTE: exp.GTE, exp.GT: exp.LT, exp.GTE: exp.LTE, exp.EQ: exp.EQ,
+}
 
 
 def conjuncts(node: exp.Expression | None) -> Iterator[exp.Expression]:
@@ -48,7 +50,8 @@ def apply_window(item: Input, window: WindowSpec, unit_us: int) -> Input:
         return item
     if window.kind == "rows":
         if not r.insert_only(item.node):
-            raise problem(f'[ROWS …] needs a stream that only grows, "{item.alias}" takes rows back', None, code="TM209",
+            raise problem(f'[ROWS …] needs a stream that only grows, "{item.alias}" takes rows back', None,
+                          code="TM209",
                           hint="use a time window, for example [WINDOW 10 MINUTES]")
         return replace(item, node=r.RowsWindow(item.node, int(window.rows or 1), int(window.slide_rows or 1)))
     item = item.stamped()
@@ -144,7 +147,8 @@ def _now_bound(condition: exp.Expression, scope: Scope) -> tuple[type[exp.Expr],
         bound = scalars.bind(right)
         time = _as_us(bound.sql, bound.type, scope.unit_us)
         if time is None:
-            raise problem(f"NOW cannot be compared with a {bound.type}", right, code="TM205", hint="compare it with TS or a TIMESTAMP")
+            raise problem(f"NOW cannot be compared with a {bound.type}", right, code="TM205",
+                          hint="compare it with TS or a TIMESTAMP")
     return kind, f"({time} - {shift})" if shift > 0 else f"({time} + {-shift})" if shift < 0 else time
 
 
