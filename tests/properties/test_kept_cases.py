@@ -8,8 +8,8 @@ from decimal import Decimal
 import pytest
 
 from tests.properties.queries import Query, View
-from tests.properties.streams import KEYED, PLAIN, TABLE, Stream
-from tests.properties.trial import check_view, create, database, oracle
+from tests.properties.streams import KEYED, PLAIN, TABLE, UNIT, Stream
+from tests.properties.trial import check_view, create, database, log_of, oracle
 
 
 def rows(columns, *given):
@@ -156,6 +156,17 @@ def test_the_count_of_nothing_does_not_depend_on_an_empty_neighbour(batch):
     stream = append_only({"k": 1, "tm": 3}, {"k": 2, "tm": 2}, {"k": 2, "tm": 7}, lateness=2, batch_rows=batch)
     holds([stream, keyed()], "STREAMED VIEW n AS SELECT COUNT(*) AS n FROM A AS a",
           "COMPLETE VIEW m AS SELECT K.k FROM K")
+
+
+def test_a_later_view_over_a_synchronized_one_begins_now():
+    """The next point of v is 8; at 6 its contents stand, and a view created then shows them at once."""
+    stream = append_only({"k": 1, "tm": 1}, {"k": 2, "tm": 3}, {"k": 3, "tm": 6})
+    with database([stream]) as db:
+        db.execute("CREATE VIEW v AS SELECT a.k FROM A SYNC EVERY 4 AS a")
+        db.run()
+        db.execute("CREATE STREAMED VIEW w AS SELECT v.k FROM v")
+        db.run()
+        assert [(c.time, c.tag, c.row) for c in log_of(db, "w")] == [(6 * UNIT, "+", (1,)), (6 * UNIT, "+", (2,))]
 
 
 def test_sums_forget_what_has_left():

@@ -119,18 +119,18 @@ def used_sources(db: LocalDatabase, streams: Iterable[Stream]) -> list[Stream]:
 
 @contextmanager
 def oracle(db: LocalDatabase, streams: Iterable[Stream], *, firsts: dict[int, dict[str, int]] | None = None,
-           births: dict[int, int] | None = None) -> Iterator[Oracle]:
+           births: dict[int, int] | None = None, begin: int | None = None) -> Iterator[Oracle]:
     """The oracle of everything that stands in the database."""
     used = used_sources(db, streams)
     by_source = {(s.name if s.static else s.source): s for s in used}
-    moments, begin = span(used)
+    moments, first = span(used)
     views = {v.entry.name: plan_of(db, v.entry.name) for v in db.workload.views.values()}
 
     def rows(source: str, birth: int) -> Any:
         first = (firsts or {}).get(birth, {}).get(source, 0)
         return by_source[source].table(first)
 
-    found = Oracle(rows, moments, begin=begin, views=views, births=births)
+    found = Oracle(rows, moments, begin=first if begin is None else begin, views=views, births=births)
     try:
         yield found
     finally:

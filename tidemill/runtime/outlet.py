@@ -71,7 +71,7 @@ class Outlet:
             if view.sinks:
                 sinks.write(view, changes[view.id], batch)
         summary["content"] = self._write_feedback(batch, messages, summary, seeds)
-        gates = {f"view {o.view}": summary["gates"][o.op] for o in plan.outputs}
+        gates = {"clock": summary["clock"], **{f"view {o.view}": summary["gates"][o.op] for o in plan.outputs}}
         self._commit(batch, messages, nets, changes, {
             "batch": str(batch), "gates": json.dumps(gates), "seeds": json.dumps(delivered),
             "loops": json.dumps(summary["loops"]), "totals": self._totals(summary), "rows": self._row_counts(nets),
@@ -107,7 +107,7 @@ class Outlet:
         with self.lock:
             contents = self.store.contents(view, self.duck)
             gates = json.loads(self.store.meta("gates", self.duck) or "{}")
-            moment = _last_closed(gates.get(f"view {view.id}", BEGINNING))
+            moment = _last_closed(gates, view)
             net = contents.append_column("__time", pa.array([moment] * contents.num_rows, pa.int64()))
             inbox: queue.Queue[pa.Table] = queue.Queue()
             self.subscribers.setdefault(view.id, []).append(inbox)
@@ -146,7 +146,7 @@ class Outlet:
             payload = b""
             if view is not None:
                 contents = self.store.contents(view, self.duck)
-                moment = _last_closed(frontiers.get(f"view {view.id}", BEGINNING))
+                moment = _last_closed(frontiers, view)
                 times = pa.array([moment] * contents.num_rows, pa.int64())
                 payload = ipc_bytes(contents.append_column("__time", times))
             seeds.append((op, payload))
@@ -211,9 +211,16 @@ class Outlet:
             listener(summary)
 
 
-def _last_closed(frontier: int) -> int:
-    """The time as of which a view's contents stand; contents that never change stand since always."""
-    return frontier - 1 if BEGINNING < frontier < FOREVER else STATIC_TIME
+def _last_closed(gates: dict[str, int], view: StoredView) -> int:
+    """The time as of which a view's contents stand; contents that never change stand since always.
+
+    A synchronized view is closed up to its next point, but the clock is not there yet.
+    """
+    frontier = gates.get(f"view {view.id}", BEGINNING)
+    if not BEGINNING < frontier < FOREVER:
+        return STATIC_TIME
+    clock = gates.get("clock", BEGINNING)
+    return (min(frontier, clock) if clock > BEGINNING else frontier) - 1
 
 
 def summarize(batch: int, notes: list[dict[str, Any]]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from tidemill.runtime.layout import Paths, load_plan, read_json
 from tidemill.runtime.sources.connector import Connector, Range, open_connector
 
 # A batch is as large as what is there, up to this: partial aggregates travel light, raw rows do not.
-AGGREGATED_ROWS, RAW_ROWS = 16_000_000, 1_000_000
+AGGREGATED_ROWS, RAW_ROWS = 4_000_000, 1_000_000
 CLOCK_STEP_US = 500_000
 Offset = dict[str, Any]
 

@@ -22,7 +22,7 @@ from tidemill.runtime.layout import Paths, load_plan, read_json
 from tidemill.runtime.operators.base import Batch
 from tidemill.runtime.planner import Assignment, Work, spec_of
 from tidemill.runtime.sources.connector import Chunk, event_time_us, open_connector
-from tidemill.runtime.state import from_ipc, ipc_bytes
+from tidemill.runtime.state import from_ipc, ipc_bytes, ipc_pieces
 
 TICK, DEAD = "tick", "dead"
 Message = tuple[int, str, bytes]  # (shard label, port, payload)
@@ -171,7 +171,8 @@ class Reader:
         self.turn += 1
         schema = self.ops[edge.source_op].schema
         for index, piece in route(edge, schema, rows, len(self.plan.shards), self.turn + self.assignment.index):
-            yield self.plan.shards[index], edge.port, ipc_bytes(piece)
+            for payload in ipc_pieces(piece):
+                yield self.plan.shards[index], edge.port, payload
 
     def _complain(self, op: Op, rows: pa.Table, reason: str) -> None:
         """An expression failed on a row: it is kept with the source it came from."""

@@ -59,12 +59,19 @@ def local_session(cores: int | None = None, log: str | None = None) -> SparkSess
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     count = cores or len(os.sched_getaffinity(0))
     builder = SparkSession.builder.master(f"local[{count},{TASK_ATTEMPTS}]").appName("tidemill")
+    builder = builder.config("spark.driver.memory", f"{_heap_mb()}m")
     for name, value in SETTINGS.items():
         builder = builder.config(name, value)
     with _quiet(log):
         session = builder.getOrCreate()
         session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+def _heap_mb() -> int:
+    """A sixth of the memory for the JVM, between 1 and 4 GB: rows pass through it, state does not stay there."""
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20
+    return min(4096, max(1024, total // 6))
 
 
 @contextmanager
@@ -94,7 +101,7 @@ SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.python.worker.reuse": "true",
     "spark.sql.session.timeZone": "UTC",
-    "spark.driver.memory": "1g",
+    "spark.driver.maxResultSize": "0",
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     "spark.log.level": "ERROR",
     # The JVM only moves a few binary rows: starting quickly matters more than compiling well.

@@ -15,7 +15,7 @@ from tidemill.runtime.frontiers import advance, clock_begin, clock_of
 from tidemill.runtime.layout import Paths, load_plan
 from tidemill.runtime.operators.base import Batch
 from tidemill.runtime.reader import DEAD, TICK, Message, dead_letters, row_texts
-from tidemill.runtime.state import Shelf, from_ipc, ipc_bytes
+from tidemill.runtime.state import Shelf, from_ipc, ipc_bytes, ipc_pieces
 
 VIEW, LOOP = "view:", "loop:"
 
@@ -90,13 +90,13 @@ class Stage:
             if rows is not None and rows.num_rows:
                 schema = evaluation.ops[edge.source_op].schema
                 for index, piece in route(edge, schema, rows, len(plan.shards), 0):
-                    self.out.append((plan.shards[index], LOOP + edge.port, ipc_bytes(piece)))
+                    self.out += [(plan.shards[index], LOOP + edge.port, payload) for payload in ipc_pieces(piece)]
 
     def _send_views(self, plan: Physical, evaluation: Evaluation) -> None:
         for gate in dict.fromkeys(o.op for o in plan.outputs):
             rows = evaluation.batch(gate).rows
             if rows is not None and rows.num_rows:
-                self.out.append((self.shard, VIEW + gate, ipc_bytes(rows)))
+                self.out += [(self.shard, VIEW + gate, payload) for payload in ipc_pieces(rows)]
 
     def _send_tick(self, plan: Physical, evaluation: Evaluation, ticks: list[dict[str, Any]],
                    sources: dict[str, Any]) -> None:

@@ -29,6 +29,7 @@ from tidemill.plan.sources import Column
 from tidemill.runtime import duck
 
 INLINE_BYTES = 16_384
+PIECE_BYTES = 8 << 20
 _CACHED_FILES = 512
 _files: OrderedDict[str, pa.Table] = OrderedDict()
 
@@ -376,6 +377,14 @@ def ipc_bytes(table: pa.Table) -> bytes:
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
     return sink.getvalue().to_pybytes()
+
+
+def ipc_pieces(table: pa.Table) -> Iterator[bytes]:
+    """A table as Arrow IPC streams of a size that passes through the JVM without large arrays."""
+    count = max(1, -(-table.nbytes // PIECE_BYTES))
+    rows = max(1, -(-table.num_rows // count))
+    for start in range(0, table.num_rows, rows):
+        yield ipc_bytes(table.slice(start, rows))
 
 
 def from_ipc(blob: bytes | memoryview) -> pa.Table:
