@@ -17,7 +17,8 @@ def test_small_java_drops_only_the_module_it_does_not_have(tmp_path: Path, monke
     monkeypatch.setattr(session.tempfile, "gettempdir", lambda: str(tmp_path))
     home = session.small_java_home(str(tmp_path / "home"))
     words = ["-cp", "a b", "--add-modules=jdk.incubator.vector", "--add-opens=x=y", "", "Main"]
-    shown = subprocess.run([os.path.join(home, "bin", "java"), *words], capture_output=True, text=True, check=True).stdout
+    command = [os.path.join(home, "bin", "java"), *words]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert shown.splitlines() == ["[-cp]", "[a b]", "[--add-opens=x=y]", "[]", "[Main]"]
 
 
