@@ -280,8 +280,8 @@ class _Lowering:
         )
         every = [[a for a, _ in pairs], [b for _, b in pairs]]
         params = {
-            "left": _side(node.left, every[0], node.left_ts, node.keep_left_us, not _static(node.right)),
-            "right": _side(node.right, every[1], node.right_ts, node.keep_right_us, not _static(node.left)),
+            "left": _side(node.left, every[0], node.left_ts, node.keep_left_us, not r.never_changes(node.right)),
+            "right": _side(node.right, every[1], node.right_ts, node.keep_right_us, not r.never_changes(node.left)),
             "residual": node.residual,
         }
         name = self.add_stage("join", _name(node), inputs, node.schema, params)
@@ -408,14 +408,6 @@ def _common(sides: list[Handle], keys: list[list[str]]) -> list[int]:
             if found and None not in found:
                 return [i for i in found if i is not None]
     return list(range(len(keys[0])))
-
-
-def _static(node: Relation) -> bool:
-    """True when the relation never changes after the first batch, so its partner need not be kept."""
-    if isinstance(node, r.Scan):
-        return node.static
-    children = [c for c in node.children if isinstance(c, Relation)]
-    return bool(children) and all(_static(c) for c in children)
 
 
 def _side(node: Relation, keys: list[str], stamp: str | None, keep_us: int | None, stored: bool) -> dict[str, Any]:

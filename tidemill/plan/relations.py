@@ -348,6 +348,14 @@ def insert_only(node: Relation) -> bool:
     return False
 
 
+def never_changes(node: Relation) -> bool:
+    """True for tables and what is made of tables alone: complete after their first batch."""
+    if isinstance(node, Scan):
+        return node.static
+    children = [c for c in node.children if isinstance(c, Relation)]
+    return bool(children) and all(never_changes(c) for c in children)
+
+
 def beginning(node: Relation) -> tuple[int, int] | Literal["first row"] | None:
     """When an answer that has a row even for no input begins: with the clock (None), or at the first point of the
     one period by which all below it refreshes. Where points come from data, or the

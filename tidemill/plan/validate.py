@@ -38,7 +38,7 @@ def grows(node: Relation) -> bool:
 
 def _check_join(node: r.Join, streams: Mapping[str, str]) -> None:
     for side, other, kept in ((node.left, node.right, node.keep_left_us), (node.right, node.left, node.keep_right_us)):
-        if kept is None and grows(side) and not _static(other):
+        if kept is None and grows(side) and not r.never_changes(other):
             left, right = _names(node.left, streams), _names(node.right, streams)
             raise PlanProblem(
                 "TM204", f"join of {left} and {right} would keep state for ever",
@@ -46,11 +46,6 @@ def _check_join(node: r.Join, streams: Mapping[str, str]) -> None:
                 hint=f"add a window, for example  {_first(side, streams)} [WINDOW 10 MINUTES],"
                      "  or say WITH (unbounded_state = true)",
             )
-
-
-def _static(node: Relation) -> bool:
-    scans = [n for n in walk(node) if isinstance(n, (r.Scan, r.Clock))]
-    return bool(scans) and all(isinstance(n, r.Scan) and n.static for n in scans)
 
 
 def _first(node: Relation, streams: Mapping[str, str]) -> str:

@@ -32,11 +32,7 @@ def presynchronize(node: Relation) -> Relation | None:
     if isinstance(below, r.Tag) and isinstance(below.input, r.Synchronize):
         return None
     inputs = [
-        i if _static(i) else r.Synchronize(i, node.every_us, node.offset_us)
+        i if r.never_changes(i) else r.Synchronize(i, node.every_us, node.offset_us)
         for i in below.children if isinstance(i, Relation)
     ]
     return r.with_children(below, *inputs)
-
-
-def _static(node: Relation) -> bool:
-    return isinstance(node, r.Scan) and node.static

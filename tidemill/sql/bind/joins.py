@@ -8,7 +8,6 @@ from typing import Any
 from sqlglot import exp
 
 from tidemill.plan import relations as r
-from tidemill.plan.node import walk
 from tidemill.plan.relations import Item, quoted
 from tidemill.plan.scalars import conjunction
 from tidemill.plan.sources import Column
@@ -181,11 +180,5 @@ def _stamp_and_shift(node: exp.Expression, scope: Scope) -> tuple[str, int] | No
 
 def merge_rhythms(inputs: list[Input]) -> Rhythm:
     """The points of all inputs together: the same where they agree, else every change."""
-    moving = [i.rhythm for i in inputs if not _still(i.node)]
+    moving = [i.rhythm for i in inputs if not r.never_changes(i.node)]
     return moving[0] if moving and all(x == moving[0] for x in moving) else Rhythm()
-
-
-def _still(node: r.Relation) -> bool:
-    scans = [n for n in walk(node) if isinstance(n, (r.Scan, r.Clock))]
-    return bool(scans) and all(isinstance(n, r.Scan) and n.static for n in scans)
-
