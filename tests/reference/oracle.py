@@ -20,6 +20,7 @@ from tidemill.plan import relations as r
 from tidemill.plan.aggregates import Aggregate
 from tidemill.plan.node import walk
 from tidemill.plan.relations import Relation, quoted
+from tidemill.plan.unshared import unshared
 
 Moments = tuple[int, ...]
 SET_SQL = {
@@ -197,6 +198,9 @@ class Oracle:
         later = self._moments(m for m in moments if m >= born)
         without = f"__at NOT IN (SELECT __at FROM {table})"
         return f"{grouped} UNION ALL SELECT e.*, __at FROM ({empty}) AS e, {later} WHERE {without}"
+
+    def _windowaggregate(self, node: r.WindowAggregate, moments: Moments) -> str:
+        return f"SELECT * FROM {self._table(unshared(node), moments)}"
 
     # ---- what depends on time itself ---------------------------------------------------------------
 

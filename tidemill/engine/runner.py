@@ -144,7 +144,7 @@ class Runner:
             return
         shards = self.catalog.settings.setdefault("shards", self._cores())
         version = self.workload.pending
-        plan = self.workload.physical(version, shard_labels(shards))
+        plan = self.workload.physical(version, shard_labels(shards), keep=True)
         write_bytes(self.paths.plan(version), plan.to_json().encode())
         self.catalog.version = version
         self.catalog.settings.pop("unpublished", None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,6 +13,7 @@ from tidemill.engine.sources import source_spec
 from tidemill.errors import CatalogProblem, PlanProblem
 from tidemill.optimize.lower import lower
 from tidemill.optimize.optimizer import optimize
+from tidemill.optimize.share.weave import Bits
 from tidemill.plan import relations as r
 from tidemill.plan.physical import Physical
 from tidemill.plan.relations import Item, Relation, quoted
@@ -258,11 +260,17 @@ class Workload:
 
     # ---- the plan ------------------------------------------------------------------------------
 
-    def physical(self, version: int, shards: tuple[int, ...], roots: dict[str, Relation] | None = None) -> Physical:
-        """One plan for everything that stands, or for some relations alone."""
+    def physical(self, version: int, shards: tuple[int, ...], roots: dict[str, Relation] | None = None,
+                 keep: bool = False) -> Physical:
+        """One plan for everything that stands, or for some relations alone; to `keep` it remembers what it gave away."""
         specs = {e.spec.name: e.spec for e in self.catalog.of("source", "table") if e.spec}
         roots = {v.entry.id: v.node for v in self.views.values()} if roots is None else roots
-        return lower(roots, specs, version=version, unit_us=self.unit_us, shards=shards)
+        return lower(roots, specs, version=version, unit_us=self.unit_us, shards=shards, bits=self._bits(keep))
+
+    def _bits(self, keep: bool) -> Bits:
+        """Which bit of a signature belongs to which query: kept with the catalog; a plan that is only looked at gets a copy."""
+        known: Bits = self.catalog.settings.setdefault("bits", {})
+        return known if keep else copy.deepcopy(known)
 
 
 def _deleted(spec: Any, key: tuple[str, ...]) -> str | None:

@@ -11,8 +11,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from tidemill.optimize.share.asked import asked
+from tidemill.optimize.share.weave import Bits, Settings, Woven, pick_name, query_params, weave
 from tidemill.plan import relations as r
 from tidemill.plan.aggregates import Aggregate, finish, parts, single
+from tidemill.plan.node import walk
 from tidemill.plan.physical import Exchange, Op, Output, Physical, Route
 from tidemill.plan.relations import Relation, quoted
 from tidemill.plan.sources import Column, Schema, SourceSpec
@@ -49,9 +52,15 @@ def lower(
     version: int,
     unit_us: int,
     shards: Iterable[int],
+    bits: Bits | None = None,
+    sharing: Settings | None = None,
 ) -> Physical:
-    """One physical plan for all standing queries; equal subplans appear once."""
+    """One physical plan for all standing queries; equal subplans appear once.
+
+    `bits` remembers from plan to plan which bit of a signature belongs to which query; it is brought up to date.
+    """
     work = _Lowering(sources, unit_us)
+    work.weave(roots.values(), {} if bits is None else bits, sharing or Settings())
     outputs = [Output(view, work.output(node)) for view, node in roots.items()]
     return Physical(
         version=version, unit_us=unit_us, shards=tuple(shards), sources=tuple(work.specs.values()),
@@ -73,11 +82,34 @@ class _Lowering:
     seeds: list[tuple[str, str]] = field(default_factory=list)
     built: dict[str, Handle] = field(default_factory=dict)
     origins: dict[str, str] = field(default_factory=dict)
+    woven: dict[str, Woven] = field(default_factory=dict)
+
+    def weave(self, roots: Iterable[Relation], bits: Bits, sharing: Settings) -> None:
+        """Plan the window aggregates of each source together, before anything is placed."""
+        nodes = {n.fingerprint: n for root in roots for n in walk(root) if isinstance(n, r.WindowAggregate)}
+        by_source: dict[str, list[r.WindowAggregate]] = {}
+        for node in nodes.values():
+            assert isinstance(node.input, r.Scan)
+            by_source.setdefault(node.input.source, []).append(node)
+        for source, found in by_source.items():
+            schema = found[0].input.schema
+            self.woven[source] = weave(source, schema, [asked(n, source) for n in found], bits, sharing)
+        live = {store for w in self.woven.values() for store in w.stores}
+        for gone in [store for store in bits if store not in live]:
+            del bits[gone]
 
     def output(self, node: Relation) -> str:
         """The gate through which a view's changes leave."""
         source = self.deliver(self.build(node), ANY)
-        return self.add_stage("gate", f"gate.{node.fingerprint}", (source,), node.schema, {})
+        params = {"closed": True} if self._closed(source) else {}
+        return self.add_stage("gate", f"gate.{node.fingerprint}", (source,), node.schema, params)
+
+    def _closed(self, name: str) -> bool:
+        """True when all that an operator lets out is closed and nothing in it cancels: whole answers of windows."""
+        op = self.stage.get(name)
+        while op is not None and op.kind in ("filter", "project"):
+            op = self.stage.get(op.inputs[0])
+        return op is not None and op.kind == "weaved" and bool(op.params["closed"])
 
     def build(self, node: Relation) -> Handle:
         """Place a node, once."""
@@ -200,6 +232,34 @@ class _Lowering:
 
     # ---- stateful ----------------------------------------------------------------------------
 
+    def _windowaggregate(self, node: r.WindowAggregate, whole: bool = False) -> Handle:
+        self.build(node.input)
+        assert isinstance(node.input, r.Scan)
+        woven = self.woven[node.input.source]
+        query = asked(node, node.input.source)
+        store = self._fragment_store(woven, query.store)
+        wanted = query_params(query, woven.bits[query.store][query.id], whole or node.once)
+        if wanted not in store.params["queries"]:
+            store.params["queries"].append(wanted)
+        name = f"{_name(node)}.{'whole' if whole else 'changes'}"
+        params = {"pick": pick_name(query, whole or node.once), "closed": whole or node.once}
+        self.add_stage("weaved", name, (store.id,), node.schema, params)
+        columns = dict(query.renames)
+        return Handle("stage", name, node.schema, _hash([columns[a] for a in query.names]))
+
+    def _fragment_store(self, woven: Woven, store: str) -> Op:
+        """The stage operator of a fragment store, fed by its leaf in the readers."""
+        planned = woven.stores[store]
+        if planned.id not in self.stage:
+            leaf = woven.leaves[store]
+            for op in (woven.lfta, leaf):
+                self.reader.setdefault(op.id, op)
+                self.origins[op.id] = f"source:{woven.source}"
+            keys = [name for name, _ in planned.params["keys"]]
+            port = self._exchange(Handle("reader", leaf.id, leaf.schema), _hash(keys))
+            self.stage[planned.id] = Op(planned.id, planned.kind, (port,), planned.schema, planned.params)
+        return self.stage[planned.id]
+
     def _tag(self, node: r.Tag) -> Handle:
         below = self.build(node.input)
         gone = f"coalesce({node.deleted}, FALSE)" if node.deleted else "FALSE"
@@ -315,6 +375,9 @@ class _Lowering:
         return Handle("stage", name, node.schema, _delivered(below, need))
 
     def _rstream(self, node: r.Rstream) -> Handle:
+        whole = self._whole_answers(node)
+        if whole is not None:
+            return whole
         below = self.build(node.input)
         alone = node.period is None and node.points is None
         inputs = [self.deliver(below, ONE if alone else _hash(node.input.names))]
@@ -323,6 +386,29 @@ class _Lowering:
         params = {"period": list(node.period) if node.period else None, "stamp": node.stamp}
         name = self.add_stage("rstream", _name(node), tuple(inputs), node.schema, params)
         return Handle("stage", name, node.schema, ONE if alone else ANY)
+
+
+    def _whole_answers(self, node: r.Rstream) -> Handle | None:
+        """RSTREAM of a window aggregate at its own points: its fragment store makes whole answers, nothing is put together again."""
+        chain: list[r.Filter | r.Project] = []
+        below = node.input
+        while isinstance(below, (r.Filter, r.Project)):
+            chain.append(below)
+            below = below.input
+        if not isinstance(below, r.WindowAggregate) or below.once:
+            return None
+        if node.period != (below.window.slide, below.window.offset):
+            return None
+        handle = self._windowaggregate(below, whole=True)
+        for link in reversed(chain):
+            if isinstance(link, r.Filter):
+                params: dict[str, Any] = {"predicate": link.predicate}
+                handle = self.extend(handle, "filter", f"{_name(link)}.whole", link.schema, params)
+            else:
+                params = {"items": [[i.name, i.sql] for i in link.items]}
+                handle = self.extend(handle, "project", f"{_name(link)}.whole", link.schema, params, ANY)
+        items = [["TS", node.stamp], *([n, quoted(n)] for n in node.input.names)]
+        return self.extend(handle, "project", _name(node), node.schema, {"items": items}, ANY)
 
 
 def _name(node: Relation) -> str:

@@ -24,6 +24,8 @@ DOWN, UP = "pow(2.0, -540)", "pow(2.0, 540)"  # the rest is added up where it ca
 
 Combine = Literal["sum", "min", "max"]
 INTEGERS = {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "HUGEINT"}
+# Types whose values fit a machine word, so that kernels can add and compare them.
+_MACHINE = INTEGERS - {"UBIGINT", "HUGEINT"} | {"BOOLEAN", "DOUBLE", "FLOAT", "DATE", "TIMESTAMP"}
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,24 @@ class Aggregate:
     def is_extreme(self, insert_only: bool) -> bool:
         """True for MIN and MAX where rows may be taken back: parts cannot tell the next one."""
         return self.function in ("min", "max") and not insert_only
+
+
+def weavable(aggregate: Aggregate) -> str | None:
+    """Why the windows of several queries cannot put this aggregate together from shared parts; None when they can.
+
+    >>> weavable(Aggregate("sum", "v", "INTEGER", "s", "HUGEINT"))
+    >>> weavable(Aggregate("min", "t", "VARCHAR", "m", "VARCHAR"))
+    'MIN of VARCHAR'
+    """
+    if aggregate.distinct:
+        return f"{aggregate.function.upper()}(DISTINCT …)"
+    type_name = aggregate.argument_type
+    if aggregate.function == "count" or type_name is None or type_name in _MACHINE:
+        return None  # whether there is a value can be counted for any type
+    shape = decimal_shape(type_name)
+    if shape is not None and shape[0] <= 18:
+        return None
+    return f"{aggregate.function.upper()} of {type_name}"
 
 
 def _quote(name: str) -> str:

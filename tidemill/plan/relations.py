@@ -13,6 +13,7 @@ from typing import Literal
 from tidemill.plan.aggregates import Aggregate
 from tidemill.plan.node import Node, walk
 from tidemill.plan.sources import Column, Schema
+from tidemill.plan.windows import Window
 
 TS = "__ts"
 SEQ = "__seq"
@@ -292,6 +293,29 @@ class GroupBy(Relation):
 
 
 @dataclass(frozen=True, eq=False)
+class WindowAggregate(Relation):
+    """GROUP BY over a window of a stream: one row for each group that the window holds at a point.
+
+    The same as Filter, Temporal, Project and GroupBy over `input` (`unshared` writes it so), in one node that can share its
+    work with others over the same stream. `keys` and `arguments` are expressions over `input`; aggregates name
+    arguments. With `once`, each group is reported when its window ends and stays for ever (`GROUP BY time/5`).
+    """
+
+    input: Relation
+    predicate: str | None
+    keys: tuple[Item, ...]
+    arguments: tuple[Item, ...]
+    aggregates: tuple[Aggregate, ...]
+    window: Window
+    once: bool = False
+
+    @property
+    def schema(self) -> Schema:
+        keys = tuple(Column(k.name, k.type) for k in self.keys)
+        return (*keys, *(Column(a.name, a.type) for a in self.aggregates))
+
+
+@dataclass(frozen=True, eq=False)
 class Stamp(Relation):
     """Adds `__ts`: the time at which this copy of the row appeared (oldest copies leave first)."""
 
@@ -335,6 +359,8 @@ def insert_only(node: Relation) -> bool:
         return True
     if isinstance(node, Temporal):
         return node.upper is None and insert_only(node.input)
+    if isinstance(node, WindowAggregate):
+        return node.once
     if isinstance(node, Union):
         return all(insert_only(i) for i in node.inputs)
     if isinstance(node, Join):
@@ -369,6 +395,8 @@ def beginning(node: Relation) -> tuple[int, int] | Literal["first row"] | None:
             periods.add((below.every_us, below.offset_us))
         if isinstance(below, Temporal) and below.period:
             periods.add(below.period)
+        if isinstance(below, WindowAggregate):
+            periods.add((below.window.slide, below.window.offset))
     if len(periods) > 1:
         return "first row"
     return periods.pop() if periods else None

@@ -8,9 +8,11 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from tidemill.plan import relations as r
+from tidemill.plan.aggregates import Aggregate
 from tidemill.plan.node import walk
 from tidemill.plan.physical import Exchange, Physical
 from tidemill.plan.relations import Relation
+from tidemill.plan.windows import Window
 
 _HIDDEN = {"birth", "columns", "static", "unit_us", "stamp", "stamp_type", "left_ts", "right_ts"}
 
@@ -74,11 +76,11 @@ class Explanation:
 def detail(node: Relation) -> str:
     """The operands of a node in one short text; defaults and hidden columns are left out."""
     if isinstance(node, r.Project):
-        return "[" + ", ".join(i.name if i.sql == r.quoted(i.name) else f"{i.name} = {i.sql}" for i in node.items) + "]"
+        return f"[{', '.join(map(_item, node.items))}]"
     if isinstance(node, r.GroupBy):
-        once = {True: "distinct ", False: ""}
-        calls = [f"{a.name} = {a.function}({once[a.distinct]}{a.argument or '*'})" for a in node.aggregates]
-        return f"[{', '.join(node.keys)}; {', '.join(calls)}]"
+        return f"[{', '.join(node.keys)}; {', '.join(map(_call, node.aggregates))}]"
+    if isinstance(node, r.WindowAggregate):
+        return _window_aggregate(node)
     shown = []
     for f in fields(node):
         value = getattr(node, f.name)
@@ -89,9 +91,49 @@ def detail(node: Relation) -> str:
         if isinstance(value, tuple) and value and isinstance(value[0], Relation):
             continue
         if f.name.endswith("_us"):
-            value = f"{value / 1e6:g} s"
+            value = _seconds(value)
         shown.append(f"{f.name.removesuffix('_us')}: {_plain(value)}")
     return f"[{', '.join(shown)}]" if shown else ""
+
+
+def _item(item: r.Item) -> str:
+    return item.name if item.sql == r.quoted(item.name) else f"{item.name} = {item.sql}"
+
+
+def _call(aggregate: Aggregate, argument: str | None = None) -> str:
+    once = "distinct " if aggregate.distinct else ""
+    return f"{aggregate.name} = {aggregate.function}({once}{argument or aggregate.argument or '*'})"
+
+
+def _window_aggregate(node: r.WindowAggregate) -> str:
+    meant = {i.name: i.name if i.sql == r.quoted(i.name) else i.sql for i in node.arguments}
+    calls = [_call(a, meant.get(a.argument or "")) for a in node.aggregates]
+    shown = [", ".join(map(_item, node.keys)), ", ".join(calls), _window(node.window)]
+    shown += ["once"] if node.once else []
+    shown += [f"where {node.predicate}"] if node.predicate else []
+    return f"[{'; '.join(shown)}]"
+
+
+def _window(window: Window) -> str:
+    """The rows of a point p and the points."""
+    every = f"every {_seconds(window.slide)}" + (f" + {_seconds(window.offset)}" if window.offset else "")
+    if window.until is None:
+        return f"(…, {_ago(window.after)}] {every}"
+    if window.after == 1:
+        return f"[{_ago(window.until - 1)}, p) {every}"
+    return f"({_ago(window.until)}, {_ago(window.after)}] {every}"
+
+
+def _ago(us: int) -> str:
+    return f"p - {_seconds(us)}" if us else "p"
+
+
+def _seconds(us: int) -> str:
+    """
+    >>> _seconds(2_500_000)
+    '2.5 s'
+    """
+    return f"{us / 1e6:.6f}".rstrip("0").rstrip(".") + " s"
 
 
 def _plain(value: Any) -> str:

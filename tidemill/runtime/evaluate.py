@@ -20,13 +20,14 @@ from tidemill.runtime.operators.join import Join
 from tidemill.runtime.operators.linear import RENDER
 from tidemill.runtime.operators.synchronizer import Clock, RowPoints, SynchronizeOn
 from tidemill.runtime.operators.tagger import Tagger
+from tidemill.runtime.operators.weave import Weave
 from tidemill.runtime.operators.windows import Gate, RowsWindow, Rstream, Stamp
 from tidemill.runtime.state import Shelf
 
 STATEFUL: dict[str, type[Operator]] = {
     "group": GroupBy, "combine": SetCombine, "join": Join, "tagger": Tagger,
     "synchronize_on": SynchronizeOn, "row_points": RowPoints, "clock": Clock,
-    "rows_window": RowsWindow, "stamp": Stamp, "rstream": Rstream, "gate": Gate,
+    "rows_window": RowsWindow, "stamp": Stamp, "rstream": Rstream, "gate": Gate, "weave": Weave,
 }
 _HIDDEN = ("__time", "__diff")
 
@@ -71,6 +72,8 @@ class Evaluation:
             return _union(op, inputs)
         if op.kind == "mine":
             return self._mine(op, inputs[0])
+        if op.kind == "weaved":
+            return Batch((inputs[0].picks or {}).get(op.params["pick"]), inputs[0].frontier)
         assert self.shelf is not None, f"{op.kind} needs state"
         return STATEFUL[op.kind](op, first=self.shard[0] == 0).step(inputs, self.shelf)
 

@@ -20,8 +20,8 @@ class Paths:
     def __getattr__(self, name: str) -> str:
         known = {
             "control": "control.json", "plans": "plans", "sources": "sources", "feedback": "feedback",
-            "state": "state", "checkpoint": "checkpoint", "views": "views.duckdb", "catalog": "catalog.json",
-            "lock": "lock", "status": "status.json", "progress": "progress.json", "log": "spark.log",
+            "state": "state", "outbox": "outbox", "checkpoint": "checkpoint", "views": "views.duckdb",
+            "catalog": "catalog.json", "lock": "lock", "status": "status.json", "progress": "progress.json", "log": "spark.log",
         }
         if name not in known:
             raise AttributeError(name)

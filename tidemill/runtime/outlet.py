@@ -1,8 +1,8 @@
 """The end of a micro-batch: views, sinks, subscribers, and what goes round into the next batch.
 
 Order matters for a crash at any point. First the files that a replay would write again just the same (sink files,
-feedback, progress), then one DuckDB transaction with all views and the batch id. A batch at or below the
-committed id is skipped whole.
+feedback, progress), then one DuckDB transaction with all views and the batch id; only then do the files go in which
+the stages sent the rows. A batch at or below the committed id is skipped whole.
 """
 
 from __future__ import annotations
@@ -10,25 +10,24 @@ from __future__ import annotations
 import json
 import os
 import queue
-import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemill.plan.physical import BEGINNING, FOREVER, Physical
 from tidemill.plan.relations import STATIC_TIME
-from tidemill.plan.sources import Column
-from tidemill.runtime import duck as worker_duck
-from tidemill.runtime import sinks
+from tidemill.runtime import outbox, sinks
+from tidemill.runtime.changes import SORTED_ROWS, Changes, gather, tagged
 from tidemill.runtime.layout import Paths, load_plan, write_json
-from tidemill.runtime.operators.base import name_list
+from tidemill.runtime.pools import Pools
 from tidemill.runtime.reader import DEAD, TICK, Message
-from tidemill.runtime.stage import LOOP, VIEW, outputs_of
+from tidemill.runtime.stage import LOOP, outputs_of
 from tidemill.runtime.state import from_ipc, ipc_bytes
-from tidemill.runtime.views import StoredView, ViewStore, append_changes, apply_contents, tagged
+from tidemill.runtime.views import StoredView, ViewStore
 
 KEPT_FEEDBACK = 16
 
@@ -41,17 +40,25 @@ class Outlet:
     def __init__(self, root: str, store: ViewStore) -> None:
         self.paths = Paths(root)
         self.store = store
-        self.lock = threading.RLock()
+        self.lock = store.lock
         self.subscribers: dict[str, list[queue.Queue[pa.Table]]] = {}
         self.listeners: list[Listener] = []
         self.views: dict[str, StoredView] = {}
         self.duck = store.cursor()
+        self.pools = Pools(self.duck)
+        self.known = store.metas()  # as last committed; nobody else writes them
         os.makedirs(self.paths.feedback, exist_ok=True)
+        self.sweep()
 
     @property
     def committed(self) -> int:
         """The last batch whose rows are in the views; −1 before the first."""
-        return int(self.store.meta("batch") or -1)
+        return int(self.known.get("batch", -1))
+
+    def sweep(self) -> None:
+        """No batch is running: what failed attempts have put in the outbox is for nobody."""
+        with self.lock:
+            outbox.sweep(self.paths.outbox)
 
     def apply(self, batch: int, messages: list[Message]) -> None:
         """Make one micro-batch visible, all of it or nothing."""
@@ -59,42 +66,62 @@ class Outlet:
             notes = [json.loads(p) for _, _, p in outputs_of(messages, TICK)]
             if batch > self.committed and notes:
                 self._apply(batch, messages, notes)
+            outbox.discard(self.paths.outbox, _letters(messages))
 
     def _apply(self, batch: int, messages: list[Message], notes: list[dict[str, Any]]) -> None:
         plan = load_plan(self.paths.plan(notes[0]["plan"]))
         summary = summarize(batch, notes)
-        frontiers = json.loads(self.store.meta("gates", self.duck) or "{}")
+        frontiers = self._known("gates", {})
         seeds, delivered = self._seeds(plan, frontiers)
-        nets = self._nets(plan, messages)
-        changes = {view.id: tagged(view, net, self.duck) for view, net in nets if self._wanted(view)}
-        for view, _ in nets:
-            if view.sinks:
-                sinks.write(view, changes[view.id], batch)
+        found = gather(plan.outputs, self.views, list(outbox.receive(self.paths.outbox, _letters(messages))))
+        for changes in found:
+            changes.net(self.duck)
+        logs = [self._log(changes) for changes in found]
+        heard = self._heard(found, logs)
+        for view_id, log in heard.items():
+            if self.views[view_id].sinks:
+                sinks.write(self.views[view_id], log, batch)
         summary["content"] = self._write_feedback(batch, messages, summary, seeds)
-        gates = {"clock": summary["clock"], **{f"view {o.view}": summary["gates"][o.op] for o in plan.outputs}}
-        self._commit(batch, messages, nets, changes, {
-            "batch": str(batch), "gates": json.dumps(gates), "seeds": json.dumps(delivered),
-            "loops": json.dumps(summary["loops"]), "totals": self._totals(summary), "rows": self._row_counts(nets),
+        closed = {f"view {o.view}": frontier for o, frontier in zip(plan.outputs, summary["gates"], strict=True)}
+        self._commit(batch, messages, list(zip(found, logs, strict=True)), {
+            "batch": str(batch), "gates": json.dumps({"clock": summary["clock"], **closed}),
+            "seeds": json.dumps(delivered), "loops": json.dumps(summary["loops"]), "totals": self._totals(summary),
+            "rows": self._row_counts(found),
         })
-        self._publish(changes, summary)
+        self._publish(heard, summary)
 
-    def _commit(self, batch: int, messages: list[Message], nets: list[tuple[StoredView, pa.Table]],
-                changes: dict[str, pa.Table], meta: dict[str, str]) -> None:
+    def _commit(self, batch: int, messages: list[Message], found: list[tuple[Changes, pa.Table | None]],
+                meta: dict[str, str]) -> None:
         """All views, the dead letters and the batch id in one transaction."""
         self.duck.execute("BEGIN TRANSACTION")
         try:
-            for view, net in nets:
-                if view.keeps_contents:
-                    apply_contents(view, net, self.duck)
-                if view.output == "streamed":
-                    append_changes(view, changes[view.id], batch, self.duck)
+            for changes, log in found:
+                self.pools.store(changes, log, batch)
             self._store_dead_letters(batch, messages)
-            for name, value in meta.items():
-                self.store.set_meta(name, value, self.duck)
+            self.store.set_metas(meta, self.duck)
             self.duck.execute("COMMIT")
         except BaseException:
             self.duck.execute("ROLLBACK")
+            self.pools.forget()
             raise
+        self.known.update(meta)
+
+    def _log(self, changes: Changes) -> pa.Table | None:
+        """The changes tagged, if somebody wants them so: their own log, a sink, a subscriber.
+
+        Many changes of a view without updates are tagged on their way into its table.
+        """
+        view, heard = changes.pattern, {v.id for v in changes.views if self._listened(v)}
+        if view.output != "streamed":
+            return tagged(changes.only(heard), self.duck, ordered=True) if heard else None
+        plain = not changes.whose and (view.keys is None or view.insert_only) and changes.rows.num_rows > SORTED_ROWS
+        return None if plain and not heard else tagged(changes, self.duck, ordered=bool(heard))
+
+    def _heard(self, found: list[Changes], logs: list[pa.Table | None]) -> dict[str, pa.Table]:
+        """The tagged changes of each view that has a sink or a subscriber."""
+        heard = {v.id: _of(v, log) for changes, log in zip(found, logs, strict=True) if log is not None
+                 for v in changes.views if self._listened(v)}
+        return {view_id: log for view_id, log in heard.items() if log.num_rows}
 
     def close(self) -> None:
         """Let go of the view store; Spark's callback server may keep this object until the process ends."""
@@ -106,12 +133,10 @@ class Outlet:
         """The current contents as insertions, and a queue of every later change batch."""
         with self.lock:
             contents = self.store.contents(view, self.duck)
-            gates = json.loads(self.store.meta("gates", self.duck) or "{}")
-            moment = _last_closed(gates, view)
-            net = contents.append_column("__time", pa.array([moment] * contents.num_rows, pa.int64()))
+            net = _at(contents, _last_closed(self._known("gates", {}), view))
             inbox: queue.Queue[pa.Table] = queue.Queue()
             self.subscribers.setdefault(view.id, []).append(inbox)
-            return tagged(view, net, self.duck), inbox
+            return tagged(Changes((view,), net, netted=True), self.duck, ordered=True), inbox
 
     def unsubscribe(self, view: StoredView, inbox: queue.Queue[pa.Table]) -> None:
         """Stop feeding a queue."""
@@ -120,35 +145,27 @@ class Outlet:
             if inbox in boxes:
                 boxes.remove(inbox)
 
-    def _wanted(self, view: StoredView) -> bool:
-        """Whether somebody wants the view's changes tagged: its own log, a sink, a subscriber."""
-        return view.output != "complete" or bool(view.sinks) or bool(self.subscribers.get(view.id))
+    def _listened(self, view: StoredView) -> bool:
+        """Whether somebody wants to hear of the view's changes now."""
+        return bool(view.sinks) or bool(self.subscribers.get(view.id))
 
-    def _nets(self, plan: Physical, messages: list[Message]) -> list[tuple[StoredView, pa.Table]]:
-        """Net changes of each view over all shards: what left one shard and entered another cancels."""
-        tables: dict[str, list[pa.Table]] = {}
-        for _, gate, payload in outputs_of(messages, VIEW):
-            tables.setdefault(gate, []).append(from_ipc(payload))
-        schemas = {op.id: op.schema for op in plan.stage}
-        nets = {gate: _net(schemas[gate], found) for gate, found in tables.items() if gate in schemas}
-        return [(self.views[o.view], nets[o.op]) for o in plan.outputs
-                if o.view in self.views and o.op in nets and nets[o.op].num_rows]
+    def _known(self, name: str, default: Any) -> Any:
+        return json.loads(self.known[name]) if name in self.known else default
 
     def _seeds(self, plan: Physical, frontiers: dict[str, int]) -> tuple[list[tuple[str, bytes]], list[str]]:
         """Contents that views created in this plan begin with: as they are before this batch's changes."""
-        delivered = json.loads(self.store.meta("seeds", self.duck) or "[]")
+        delivered = self._known("seeds", [])
+        before = set(delivered)
         seeds = []
         for op, view_id in plan.seeds:
-            if op in delivered:
+            if op in before:
                 continue
             view = self.views.get(view_id)
             delivered.append(op)
             payload = b""
             if view is not None:
                 contents = self.store.contents(view, self.duck)
-                moment = _last_closed(frontiers, view)
-                times = pa.array([moment] * contents.num_rows, pa.int64())
-                payload = ipc_bytes(contents.append_column("__time", times))
+                payload = ipc_bytes(_at(contents, _last_closed(frontiers, view)))
             seeds.append((op, payload))
         return seeds, delivered
 
@@ -156,11 +173,11 @@ class Outlet:
                         seeds: list[tuple[str, bytes]]) -> bool:
         rows = [(shard, port, payload) for shard, port, payload in outputs_of(messages, LOOP)]
         rows += [(0, op, payload) for op, payload in seeds if payload]
-        before = json.loads(self.store.meta("loops", self.duck) or "{}")
+        before = self._known("loops", {})
         content = bool(rows) or bool(seeds) or summary["loops"] != before
         if rows:
             _write_rows(self.paths.feedback_rows(batch), rows)
-        write_json(self.paths.progress, summary["sources"])
+        write_json(self.paths.progress, progress(summary))
         write_json(self.paths.feedback_notes(batch), {
             "content": content, "loops": summary["loops"], "seeds": {op: 1 for op, _ in seeds}, "rows": bool(rows),
         })
@@ -189,22 +206,23 @@ class Outlet:
             self.duck.unregister("dead")
 
     def _totals(self, summary: dict[str, Any]) -> str:
-        totals = json.loads(self.store.meta("totals", self.duck) or "{}")
+        totals = self._known("totals", {})
         for name, tally in summary["tallies"].items():
             total = totals.setdefault(name, {"rows": 0, "late": 0, "bad": 0})
             for key in total:
                 total[key] += tally[key]
         return json.dumps(totals)
 
-    def _row_counts(self, nets: list[tuple[StoredView, pa.Table]]) -> str:
+    def _row_counts(self, found: list[Changes]) -> str:
         """How many rows each view has now, kept up to date so that nobody has to count."""
-        counts = json.loads(self.store.meta("rows", self.duck) or "{}")
-        for view, net in nets:
-            counts[view.id] = counts.get(view.id, 0) + pc.sum(net.column("__diff")).as_py()
+        counts = self._known("rows", {})
+        for changes in found:
+            for view_id, (_, more) in changes.growth().items():
+                counts[view_id] = counts.get(view_id, 0) + more
         return json.dumps({k: v for k, v in counts.items() if k in self.views})
 
-    def _publish(self, changes: dict[str, pa.Table], summary: dict[str, Any]) -> None:
-        for view_id, table in changes.items():
+    def _publish(self, heard: dict[str, pa.Table], summary: dict[str, Any]) -> None:
+        for view_id, table in heard.items():
             for inbox in self.subscribers.get(view_id, []):
                 inbox.put(table)
         for listener in list(self.listeners):
@@ -223,30 +241,41 @@ def _last_closed(gates: dict[str, int], view: StoredView) -> int:
     return (min(frontier, clock) if clock > BEGINNING else frontier) - 1
 
 
+def _at(contents: pa.Table, moment: int) -> pa.Table:
+    return contents.append_column("__time", pa.array(np.full(contents.num_rows, moment, np.int64)))
+
+
 def summarize(batch: int, notes: list[dict[str, Any]]) -> dict[str, Any]:
     """One summary of the ticks of all shards: frontiers are the least, counts of readers are equal in all."""
     first = notes[0]
-
-    def least(what: str) -> dict[str, int]:
-        return {key: min(n[what].get(key, BEGINNING) for n in notes) for key in first[what]}
-
     return {
         "batch": batch, "plan": first["plan"], "final": first["final"], "sources": first["sources"],
-        "tallies": first["tallies"], "loops": least("loops"), "gates": least("gates"), "clock": first["clock"],
+        "tallies": first["tallies"], "clock": first["clock"],
+        "loops": {port: min(n["loops"].get(port, BEGINNING) for n in notes) for port in first["loops"]},
+        "gates": [min(frontiers) for frontiers in zip(*(n["gates"] for n in notes), strict=True)],
         "state_rows": sum(n["state_rows"] for n in notes), "state_bytes": sum(n["state_bytes"] for n in notes),
         "stage_seconds": max(n["seconds"] for n in notes), "at": time.time(),
     }
 
 
-def _net(schema: Iterable[Column], tables: list[pa.Table]) -> pa.Table:
-    columns = tuple(schema)
-    group = ", ".join([name_list([c.name for c in columns]), "__time"])
-    rows = pa.concat_tables([tables[0], *(t.cast(tables[0].schema) for t in tables[1:])])
-    return worker_duck.run(
-        f"SELECT {group}, CAST(sum(__diff) AS BIGINT) AS __diff FROM"
-        f" {worker_duck.source('rows', columns, '__time', '__diff')} GROUP BY {group} HAVING sum(__diff) <> 0",
-        rows=rows,
-    )
+def progress(summary: dict[str, Any]) -> dict[str, Any]:
+    """What the planner wants to know of each source: how far it is closed, what was read of it and what that sent."""
+    nothing = {"rows": 0, "sent": 0}
+    return {
+        name: {**entry, **{k: summary["tallies"].get(name, nothing)[k] for k in nothing}, "batch": summary["batch"]}
+        for name, entry in summary["sources"].items()
+    }
+
+
+def _of(view: StoredView, log: pa.Table) -> pa.Table:
+    """The part of a log that belongs to one view."""
+    if "__view" not in log.column_names:
+        return log
+    return log.filter(pc.equal(log.column("__view").cast(pa.string()), view.id)).drop_columns(["__view"])
+
+
+def _letters(messages: list[Message]) -> list[tuple[str, bytes]]:
+    return [(port, payload) for _, port, payload in messages]
 
 
 def _write_rows(path: str, rows: list[tuple[int, str, bytes]]) -> None:

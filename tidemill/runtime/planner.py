@@ -182,5 +182,5 @@ def most_rows(plan: Physical, source: str) -> int:
     """How many rows of a source one batch may take by default."""
     kinds = {op.id: op.kind for op in plan.reader}
     edges = [e for e in plan.exchanges if e.origin == f"source:{source}"]
-    light = all(kinds[e.source_op] in ("partial", "values") for e in edges)
+    light = all(kinds[e.source_op] in ("partial", "values", "leaf") for e in edges)
     return AGGREGATED_ROWS if light else RAW_ROWS

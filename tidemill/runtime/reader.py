@@ -19,6 +19,7 @@ from tidemill.plan.scalars import columns_of
 from tidemill.plan.sources import SourceSpec
 from tidemill.runtime.evaluate import Evaluation, route
 from tidemill.runtime.layout import Paths, load_plan, read_json
+from tidemill.runtime.lfta import Lfta
 from tidemill.runtime.operators.base import Batch
 from tidemill.runtime.planner import Assignment, Work, spec_of
 from tidemill.runtime.sources.connector import Chunk, event_time_us, open_connector
@@ -35,6 +36,7 @@ class Tally:
     rows: int = 0
     late: int = 0
     bad: int = 0
+    sent: int = 0  # bytes
     top: int = BEGINNING
     first: int | None = None
 
@@ -62,7 +64,9 @@ class Reader:
         for batch in self.assignment.feedback:
             yield from self._feedback(batch, notes)
         for work in self.assignment.work:
-            yield from self._source(work)
+            for message in self._source(work):
+                self.tallies[work.source].sent += len(message[2])
+                yield message
         if self.dead:
             yield self.plan.shards[0], DEAD, ipc_bytes(pa.concat_tables(self.dead))
         tick = {
@@ -93,10 +97,27 @@ class Reader:
         tally = self.tallies.setdefault(work.source, Tally(top=work.top))
         narrow = _narrowed(spec, self._needed(scan))
         connector = open_connector(narrow, self.paths.source(work.source))
+        shared = self._shared(work.source)
         for chunk in connector.read(work.piece):
             rows = self._timed(spec, chunk, work.floor, tally)
             if rows.num_rows:
                 yield from self._exchanged(scan, rows)
+                if shared is not None:
+                    yield from self._evicted(shared.push(rows, rows.column("__ts").to_numpy()))
+        if shared is not None:
+            yield from self._evicted(shared.finish())
+
+    def _shared(self, source: str) -> Lfta | None:
+        """The hash tables of the source's window aggregates, empty."""
+        op = self.ops.get(f"lfta.{source}")
+        self.feeding = source
+        return Lfta(op, self._complain) if op is not None else None
+
+    def _evicted(self, rows: Iterator[tuple[str, pa.Table]]) -> Iterator[Message]:
+        for leaf, table in rows:
+            for edge in self.plan.exchanges:
+                if edge.source_op == leaf:
+                    yield from self._split(edge, table)
 
     def _needed(self, scan: str) -> set[str]:
         """Columns of a source that some operator reads; all of them when raw rows travel."""
@@ -162,7 +183,7 @@ class Reader:
             evaluation.readers[edge.source_op] += 1
         reached = _above(feed, self.plan.reader)
         for edge in self.plan.exchanges:
-            if edge.source_op in reached:
+            if edge.source_op in reached and self.ops[edge.source_op].kind != "leaf":
                 yield from self._split(edge, evaluation.batch(edge.source_op).rows)
 
     def _split(self, edge: Exchange, rows: pa.Table | None) -> Iterator[Message]:
@@ -231,6 +252,9 @@ def _narrowed(spec: SourceSpec, needed: set[str]) -> SourceSpec:
 
 def _reads(op: Op) -> set[str]:
     params = op.params
+    if op.kind == "lfta":
+        named = (e["sql"] for part in ("attributes", "arguments", "predicates") for e in params[part])
+        return {c for sql in named for c in columns_of(sql)}
     texts = [v for v in params.values() if isinstance(v, str)]
     texts += [sql for _, sql in params.get("items", ())] + [sql for _, sql in params.get("parts", ())]
     named = {*params.get("keys", ()), *params.get("from", ())}

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from tidemill.plan.physical import BEGINNING, FOREVER, Op, Physical
+from tidemill.runtime import outbox
 from tidemill.runtime.evaluate import Evaluation, route
 from tidemill.runtime.frontiers import advance, clock_begin, clock_of
 from tidemill.runtime.layout import Paths, load_plan
@@ -17,7 +18,7 @@ from tidemill.runtime.operators.base import Batch
 from tidemill.runtime.reader import DEAD, TICK, Message, dead_letters, row_texts
 from tidemill.runtime.state import Shelf, from_ipc, ipc_bytes, ipc_pieces
 
-VIEW, LOOP = "view:", "loop:"
+LOOP = "loop:"
 
 
 class Stage:
@@ -93,24 +94,23 @@ class Stage:
                     self.out += [(plan.shards[index], LOOP + edge.port, payload) for payload in ipc_pieces(piece)]
 
     def _send_views(self, plan: Physical, evaluation: Evaluation) -> None:
-        for gate in dict.fromkeys(o.op for o in plan.outputs):
-            rows = evaluation.batch(gate).rows
-            if rows is not None and rows.num_rows:
-                self.out += [(self.shard, VIEW + gate, payload) for payload in ipc_pieces(rows)]
+        gates = {o.op: evaluation.batch(o.op).rows for o in plan.outputs}
+        sent = outbox.parcels((gate, rows) for gate, rows in gates.items() if rows is not None and rows.num_rows)
+        self.out += [(self.shard, port, payload) for port, payload in outbox.send(self.paths.outbox, sent)]
 
     def _send_tick(self, plan: Physical, evaluation: Evaluation, ticks: list[dict[str, Any]],
                    sources: dict[str, Any]) -> None:
         tallies: dict[str, dict[str, int]] = {}
         for tick in ticks:
             for name, tally in tick["tallies"].items():
-                total = tallies.setdefault(name, {"rows": 0, "late": 0, "bad": 0})
+                total = tallies.setdefault(name, {"rows": 0, "late": 0, "bad": 0, "sent": 0})
                 for key in total:
                     total[key] += tally[key]
         rows, size = self.shelf.size()
         note = {
             "plan": plan.version, "final": ticks[0]["final"], "sources": sources, "tallies": tallies,
             "loops": {e.port: evaluation.batch(e.source_op).frontier for e in plan.loops},
-            "gates": {o.op: evaluation.batch(o.op).frontier for o in plan.outputs},
+            "gates": [evaluation.batch(o.op).frontier for o in plan.outputs],
             "state_rows": rows, "state_bytes": size, "seconds": time.perf_counter() - self.began,
             "clock": clock_of(plan, sources),
         }
@@ -132,6 +132,10 @@ class Stage:
 
 
 def _same(tables: list[pa.Table]) -> list[pa.Table]:
+    names = tables[0].column_names
+    if any(t.column_names != names for t in tables):
+        # Fragments leave out parts to which nothing contributed.
+        return [pa.concat_tables(tables, promote_options="default")]
     return [tables[0], *(t.cast(tables[0].schema) for t in tables[1:])]
 
 

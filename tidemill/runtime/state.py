@@ -32,6 +32,7 @@ from tidemill.runtime.ends import EndSearch, expand
 INLINE_BYTES = 16_384
 PIECE_BYTES = 8 << 20
 _CACHED_FILES = 512
+_NOTHING = {"sum": 0, "min": (1 << 63) - 1, "max": -(1 << 63)}
 _files: OrderedDict[str, pa.Table] = OrderedDict()
 
 
@@ -122,6 +123,25 @@ class Arrangement:
             self.segments.remove(segment)
         return self._concat(taken)
 
+    def between(self, low: int | None, high: int | None) -> pa.Table:
+        """The rows with low <= `__time` < high as they are stored, in no particular order; None is no bound."""
+        found = []
+        for segment in self.segments:
+            table = self.shelf.read(segment)
+            times = table.column("__time").to_numpy()
+            begin = segment.start if low is None else max(segment.start, int(np.searchsorted(times, low)))
+            end = segment.rows if high is None else int(np.searchsorted(times, high))
+            if end > begin:
+                found.append(table.slice(begin, end - begin))
+        return self._concat(found)
+
+    def replace(self, rows: pa.Table) -> None:
+        """These rows in place of all that is stored."""
+        for segment in self.segments:
+            self.shelf.discard(segment)
+        self.segments.clear()
+        self.append(rows)
+
     def scan(self) -> pa.Table:
         """Every row, combined. O(state): for whole answers and tests only."""
         tables = [self.shelf.read(s).slice(s.start) for s in self.segments]
@@ -180,8 +200,19 @@ class Arrangement:
         if not tables:
             return self.empty()
         names = [c.name for c in self.layout.columns()]
-        tables = [t.select(names) for t in tables]
+        tables = [(t if set(names) <= set(t.column_names) else self._widened(t)).select(names) for t in tables]
         return pa.concat_tables([t.cast(tables[0].schema) for t in tables]) if len(tables) > 1 else tables[0]
+
+
+    def _widened(self, table: pa.Table) -> pa.Table:
+        """Rows from before the layout had all its columns: nothing had contributed to those."""
+        for column in (*self.layout.keys, *(c for c, _ in self.layout.adds)):
+            if column.name not in table.column_names:
+                how = next((h for c, h in self.layout.adds if c is column), "sum")
+                kind = np.float64 if column.type == "DOUBLE" else np.int64
+                blank = np.full(table.num_rows, _NOTHING[how], kind)
+                table = table.append_column(column.name, pa.array(blank))
+        return table
 
 
 @lru_cache(maxsize=4096)

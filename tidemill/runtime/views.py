@@ -2,12 +2,20 @@
 
 For each view: its contents as (row, multiplicity), and for STREAMED views the tagged changes. The batch id is committed
 in the same transaction as the rows, so a batch that Spark replays changes nothing.
+
+A view has tables of its own. Beside them, all views with the same columns share a *pool*, where small changes wait
+until there are enough of one view to move: hundreds of views that change a little cost a few statements, not hundreds. What
+a view holds is always both together. `pools` writes, this module reads.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
+import threading
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import Any, Literal
 
 import duckdb
@@ -15,10 +23,9 @@ import pyarrow as pa
 
 from tidemill.plan.relations import quoted
 from tidemill.plan.sources import Column, Schema
-from tidemill.runtime.operators.base import hash_sql, name_list, same_row
+from tidemill.runtime.operators.base import hash_sql, name_list
 
 DEAD_LETTERS = "dead_letters"
-FOLD_PART, FOLD_BELOW = 4, 20_000  # fold when recent changes are a quarter of the contents, or these are small
 
 
 @dataclass(frozen=True)
@@ -45,6 +52,17 @@ class StoredView:
     def names(self) -> list[str]:
         return [c.name for c in self.columns]
 
+    @cached_property
+    def pool(self) -> str:
+        """Stands for the view in the names of the tables that it shares; depends on nothing but the columns."""
+        text = json.dumps([(c.name, c.type) for c in self.columns])
+        return "pool-" + hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    @cached_property
+    def kind(self) -> tuple[Any, ...]:
+        """Views of one kind are changed alike, in the same statements."""
+        return self.columns, self.keys, self.output, self.insert_only, self.retain_us is None
+
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
 
@@ -59,6 +77,7 @@ class ViewStore:
     """The tables of all views. One object for each database; cursors for threads."""
 
     def __init__(self, path: str) -> None:
+        self.lock = threading.RLock()  # held while tables come, go or change: DuckDB refuses what overlaps
         self.connection = duckdb.connect(path)
         self.connection.execute("SET TimeZone = 'UTC'")
         self.connection.execute("""
@@ -78,94 +97,77 @@ class ViewStore:
 
     def create(self, view: StoredView) -> None:
         """Tables of a new view."""
-        duck = self.cursor()
-        columns = ", ".join(f"{quoted(c.name)} {c.type}" for c in view.columns)
-        if view.keeps_contents:
-            for table in (_contents(view), _recent(view)):
-                duck.execute(f"CREATE TABLE IF NOT EXISTS {table} (__h UBIGINT, {columns}, __n BIGINT)")
-        if view.output == "streamed":
-            old = f"STRUCT({columns})"
-            duck.execute(
-                f"CREATE TABLE IF NOT EXISTS {_changes(view)}"
-                f" (__time BIGINT, __batch BIGINT, __tag VARCHAR, {columns}, __old {old})"
-            )
+        with self.lock:
+            self.cursor().execute(";".join(_definitions(view).values()))
 
     def drop(self, view: StoredView) -> None:
-        """Forget a view's tables."""
-        duck = self.cursor()
-        for table in (_contents(view), _recent(view), _changes(view)):
-            duck.execute(f"DROP TABLE IF EXISTS {table}")
+        """Forget a view's rows and its own tables."""
+        own = (_drop(table(view.id)) for table in (contents_table, recent_table, changes_table))
+        shared = [t(view.pool) for t in (contents_table, changes_table) if t(view.pool) in _definitions(view)]
+        with self.lock:
+            self.cursor().execute(";".join([*own, *(f"DELETE FROM {t} WHERE {_mine(view)}" for t in shared)]))
 
     def sweep(self, views: Iterable[StoredView]) -> None:
-        """Drop the tables of all other views: a crash came between the catalog and the tables."""
-        duck, known = self.cursor(), {v.id for v in views}
-        for (name,) in duck.sql("SELECT table_name FROM duckdb_tables() WHERE table_name LIKE '% %'").fetchall():
-            if name.partition(" ")[2] not in known:
-                duck.execute(f"DROP TABLE {quoted(name)}")
+        """Forget all other views: a crash came between the catalog and the tables. Tables that are missing are made."""
+        views = list(views)
+        wanted = {name: sql for view in views for name, sql in _definitions(view).items()}
+        ids = ", ".join(f"'{v.id}'" for v in views)
+        with self.lock:
+            duck = self.cursor()
+            listed = duck.sql("SELECT table_name FROM duckdb_tables() WHERE table_name LIKE '% %'").fetchall()
+            found = {quoted(name) for (name,) in listed}
+            script = [_drop(name) for name in found - set(wanted)]
+            script += [sql for name, sql in wanted.items() if name not in found]
+            pools = {t(v.pool) for v in views for t in (contents_table, changes_table)} & found & set(wanted)
+            script += [f"DELETE FROM {pool} WHERE __view NOT IN ({ids})" for pool in pools]
+            if script:
+                duck.execute(";".join(script))
 
     def relation_sql(self, view: StoredView) -> str:
         """A SELECT of the view's current rows, one for each copy."""
         names = name_list(view.names)
         if view.keeps_contents:
             return f"SELECT {names} FROM ({_folded(view)}) CROSS JOIN LATERAL (SELECT unnest(range(__n))) AS copies"
-        return f"SELECT {names} FROM {_changes(view)}"
+        return f"SELECT {names} FROM ({_logged(view)})"
 
     def changes(self, view: StoredView) -> pa.Table:
         """All tagged changes that are kept, as users see them."""
         duck = self.cursor()
         try:
-            sql = f"SELECT * EXCLUDE (__batch) FROM {_changes(view)} ORDER BY __time, __batch, rowid"
-            return present(view, duck.sql(sql).to_arrow_table(), duck)
+            return present(view, self.log(view, duck), duck)
         finally:
             duck.close()
+
+    def log(self, view: StoredView, duck: duckdb.DuckDBPyConnection) -> pa.Table:
+        """All tagged changes that are kept, in order: `__time`, `__tag`, the view's columns, `__old`."""
+        rows = f"SELECT __time, __tag, {name_list(view.names)}, __old FROM ({_logged(view)})"
+        if view.retain_us is not None:
+            rows += f" WHERE __time >= (SELECT max(__time) FROM ({_logged(view)})) - {view.retain_us}"
+        return duck.sql(f"{rows} ORDER BY __time, __batch, {order(view)}").to_arrow_table()
 
     def contents(self, view: StoredView, duck: duckdb.DuckDBPyConnection) -> pa.Table:
         """The current rows with their multiplicity as `__diff`."""
         names = name_list(view.names)
         if view.keeps_contents:
             return duck.sql(f"SELECT {names}, __n AS __diff FROM ({_folded(view)})").to_arrow_table()
-        return duck.sql(f"SELECT {names}, CAST(1 AS BIGINT) AS __diff FROM {_changes(view)}").to_arrow_table()
+        return duck.sql(f"SELECT {names}, CAST(1 AS BIGINT) AS __diff FROM ({_logged(view)})").to_arrow_table()
 
-    def meta(self, name: str, duck: duckdb.DuckDBPyConnection | None = None) -> str | None:
+    def meta(self, name: str) -> str | None:
         """A remembered value."""
-        found = (duck or self.cursor()).execute("SELECT value FROM __meta WHERE name = ?", [name]).fetchall()
-        return found[0][0] if found else None
+        return self.metas().get(name)
 
-    def set_meta(self, name: str, value: str, duck: duckdb.DuckDBPyConnection) -> None:
-        duck.execute("INSERT OR REPLACE INTO __meta VALUES (?, ?)", [name, value])
+    def metas(self) -> dict[str, str]:
+        """All remembered values."""
+        duck = self.cursor()
+        try:
+            return dict(duck.execute("SELECT name, value FROM __meta").fetchall())
+        finally:
+            duck.close()
 
-
-def tagged(view: StoredView, net: pa.Table, duck: duckdb.DuckDBPyConnection) -> pa.Table:
-    """Changes as tagged tuples: the minimum set, a − and a + of one key at one time become one u.
-
-    `net` has the view's columns, `__time` and a non-zero `__diff`, one row for each (row, time).
-    """
-    names, row = name_list(view.names), _pack(view)
-    null_old = f"CAST(NULL AS STRUCT({', '.join(f'{quoted(c.name)} {c.type}' for c in view.columns)}))"
-    single = f"SELECT __time, __diff, {', '.join(_typed(c) for c in view.columns)} FROM net"
-    if view.keys is None:
-        sql = (
-            f"SELECT __time, CASE WHEN __diff > 0 THEN '+' ELSE '-' END AS __tag, {names}, {null_old} AS __old"
-            f" FROM ({single}) CROSS JOIN LATERAL (SELECT unnest(range(abs(__diff)))) AS copies"
-            f" ORDER BY __time, __tag DESC, {names}"
-        )
-        return _select(duck, sql, net)
-    # A key of NULLs may stand for two rows (both sides of a full join): the first leaves for the first that comes.
-    group = ", ".join(["__time", *(quoted(k) for k in view.keys)])
-    number = f"row_number() OVER (PARTITION BY {group} ORDER BY {names}) AS __i"
-    sql = f"""
-        WITH rows AS (SELECT * FROM ({single}) CROSS JOIN LATERAL (SELECT unnest(range(abs(__diff)))) AS copies),
-          came AS (SELECT *, {row} AS __row, {number} FROM rows WHERE __diff > 0),
-          went AS (SELECT *, {row} AS __row, {number} FROM rows WHERE __diff < 0)
-        SELECT coalesce(came.__time, went.__time) AS __time,
-          CASE WHEN came.__row IS NULL THEN '-' WHEN went.__row IS NULL THEN '+' ELSE 'u' END AS __tag,
-          {', '.join(f'CASE WHEN came.__row IS NULL THEN went.{quoted(n)} ELSE came.{quoted(n)} END AS {quoted(n)}'
-                     for n in view.names)},
-          CASE WHEN came.__row IS NOT NULL THEN went.__row END AS __old
-        FROM came FULL JOIN went ON came.__time = went.__time AND came.__i = went.__i
-          AND {same_row(view.keys, 'came', 'went')}
-        ORDER BY 1, 2 DESC, {', '.join(str(3 + i) for i in range(len(view.names)))}"""
-    return _select(duck, sql, net)
+    def set_metas(self, values: dict[str, str], duck: duckdb.DuckDBPyConnection) -> None:
+        """Remember all of them."""
+        places = ", ".join("(?, ?)" for _ in values)
+        duck.execute(f"INSERT OR REPLACE INTO __meta VALUES {places}", [x for pair in values.items() for x in pair])
 
 
 def present(view: StoredView, changes: pa.Table, duck: duckdb.DuckDBPyConnection) -> pa.Table:
@@ -181,89 +183,75 @@ def present(view: StoredView, changes: pa.Table, duck: duckdb.DuckDBPyConnection
     return pa.table({**columns, "OLD": changes.column("__old")})
 
 
-def apply_contents(view: StoredView, net: pa.Table, duck: duckdb.DuckDBPyConnection) -> None:
-    """Add the changes to the stored contents, at a cost that follows the changes.
-
-    They go to a small table of recent changes; when that has grown to a part of the contents it is folded in, so
-    each change is moved a bounded number of times however large the view is.
-    """
-    names, recent = name_list(view.names), _recent(view)
-    typed = ", ".join(_typed(c) for c in view.columns)
-    duck.register("net", net)
-    try:
-        duck.execute(
-            f"INSERT INTO {recent} SELECT {hash_sql(view.names)} AS __h, {names}, CAST(sum(__diff) AS BIGINT) AS __n"
-            f" FROM (SELECT {typed}, __diff FROM net) GROUP BY {names} HAVING sum(__diff) <> 0"
-        )
-    finally:
-        duck.unregister("net")
-    (waiting,), (stored,) = (duck.sql(f"SELECT count(*) FROM {t}").fetchall()[0] for t in (recent, _contents(view)))
-    if waiting * FOLD_PART >= stored or stored < FOLD_BELOW:
-        _fold(view, duck)
+def order(view: StoredView) -> str:
+    """The order of the changes of one time and batch."""
+    return f"__tag DESC, {name_list(view.names)}"
 
 
-def _fold(view: StoredView, duck: duckdb.DuckDBPyConnection) -> None:
-    """Merge the recent changes into the contents; rows whose multiplicity becomes zero leave."""
-    names, table, recent = name_list(view.names), _contents(view), _recent(view)
-    duck.execute(
-        f"CREATE OR REPLACE TEMP TABLE __merged AS SELECT __h, {names}, CAST(sum(__n) AS BIGINT) AS __n FROM ("
-        f"SELECT * FROM {recent} UNION ALL SELECT * FROM {table} WHERE __h IN (SELECT __h FROM {recent}))"
-        f" GROUP BY __h, {names} HAVING sum(__n) <> 0"
-    )
-    duck.execute(f"DELETE FROM {table} WHERE __h IN (SELECT __h FROM {recent})")
-    duck.execute(f"INSERT INTO {table} SELECT * FROM __merged")
-    duck.execute(f"DELETE FROM {recent}")
-    duck.execute("DROP TABLE __merged")
+def contents_table(owner: str) -> str:
+    """Rows with their multiplicity `__n`; the owner is a view or a pool."""
+    return quoted(f"contents {owner}")
 
 
-def _folded(view: StoredView) -> str:
-    """A SELECT of the contents with the recent changes folded in: (row, multiplicity)."""
-    names, table, recent = name_list(view.names), _contents(view), _recent(view)
-    return (
-        f"SELECT * FROM {table} WHERE __h NOT IN (SELECT __h FROM {recent}) UNION ALL"
-        f" SELECT __h, {names}, CAST(sum(__n) AS BIGINT) AS __n FROM (SELECT * FROM {recent} UNION ALL"
-        f" SELECT * FROM {table} WHERE __h IN (SELECT __h FROM {recent})) GROUP BY __h, {names} HAVING sum(__n) <> 0"
-    )
+def recent_table(owner: str) -> str:
+    """Changes of a large view that are not folded into its contents yet."""
+    return quoted(f"recent {owner}")
 
 
-def append_changes(view: StoredView, changes: pa.Table, batch: int, duck: duckdb.DuckDBPyConnection) -> None:
-    """Keep tagged changes of a STREAMED view, and forget those older than `retain` says."""
-    duck.register("fresh", changes)
-    try:
-        duck.execute(
-            f"INSERT INTO {_changes(view)} SELECT __time, {batch}, __tag, {name_list(view.names)}, __old FROM fresh"
-        )
-    finally:
-        duck.unregister("fresh")
-    if view.retain_us is not None:
-        duck.execute(
-            f"DELETE FROM {_changes(view)} WHERE __time < (SELECT max(__time) FROM {_changes(view)}) - {view.retain_us}"
-        )
+def changes_table(owner: str) -> str:
+    """Tagged changes."""
+    return quoted(f"changes {owner}")
 
 
-def _contents(view: StoredView) -> str:
-    return quoted(f"contents {view.id}")
-
-
-def _recent(view: StoredView) -> str:
-    return quoted(f"recent {view.id}")
-
-
-def _changes(view: StoredView) -> str:
-    return quoted(f"changes {view.id}")
-
-
-def _typed(column: Column) -> str:
+def typed_column(column: Column) -> str:
+    """SQL: a column of an Arrow table with the type that the view declares."""
     return f"CAST({quoted(column.name)} AS {column.type}) AS {quoted(column.name)}"
 
 
-def _pack(view: StoredView) -> str:
-    return "struct_pack(" + ", ".join(f"{quoted(n)} := {quoted(n)}" for n in view.names) + ")"
+def _definitions(view: StoredView) -> dict[str, str]:
+    """Every table that a view lives in, and the statement that makes it."""
+    columns = ", ".join(f"{quoted(c.name)} {c.type}" for c in view.columns)
+    found = {}
+    if view.keeps_contents:
+        for name in (contents_table(view.id), recent_table(view.id)):
+            found[name] = f"(__h UBIGINT, {columns}, __n BIGINT)"
+        found[contents_table(view.pool)] = f"(__view VARCHAR, {columns}, __n BIGINT)"
+    if view.output == "streamed":
+        log = f"__time BIGINT, __batch BIGINT, __tag VARCHAR, {columns}, __old STRUCT({columns})"
+        found[changes_table(view.id)] = f"({log})"
+        found[changes_table(view.pool)] = f"(__view VARCHAR, {log})"
+    return {name: f"CREATE TABLE IF NOT EXISTS {name} {form}" for name, form in found.items()}
 
 
-def _select(duck: duckdb.DuckDBPyConnection, sql: str, net: pa.Table) -> pa.Table:
-    duck.register("net", net)
-    try:
-        return duck.sql(sql).to_arrow_table()
-    finally:
-        duck.unregister("net")
+def _drop(table: str) -> str:
+    return f"DROP TABLE IF EXISTS {table}"
+
+
+def _mine(view: StoredView) -> str:
+    return f"__view = '{view.id}'"
+
+
+def _folded(view: StoredView) -> str:
+    """A SELECT of the contents with everything that waits folded in: (row, multiplicity)."""
+    names, table = name_list(view.names), contents_table(view.id)
+    waiting = (
+        f"SELECT {hash_sql(view.names)} AS __h, {names}, __n FROM {contents_table(view.pool)} WHERE {_mine(view)}"
+        f" UNION ALL SELECT * FROM {recent_table(view.id)}"
+    )
+    if view.insert_only:
+        return f"SELECT * FROM {table} UNION ALL {waiting}"
+    return (
+        f"WITH waiting AS ({waiting})"
+        f" SELECT * FROM {table} WHERE __h NOT IN (SELECT __h FROM waiting) UNION ALL"
+        f" SELECT __h, {names}, CAST(sum(__n) AS BIGINT) AS __n FROM (SELECT * FROM waiting UNION ALL"
+        f" SELECT * FROM {table} WHERE __h IN (SELECT __h FROM waiting)) GROUP BY __h, {names} HAVING sum(__n) <> 0"
+    )
+
+
+def _logged(view: StoredView) -> str:
+    """A SELECT of the tagged changes with their batch, in no order."""
+    columns = f"__time, __batch, __tag, {name_list(view.names)}, __old"
+    return (
+        f"SELECT {columns} FROM {changes_table(view.id)} UNION ALL"
+        f" SELECT {columns} FROM {changes_table(view.pool)} WHERE {_mine(view)}"
+    )

@@ -27,10 +27,14 @@ HASH = Column("__h", "UBIGINT")
 
 @dataclass
 class Batch:
-    """Changes (None when there are none) and the frontier behind which no more will come."""
+    """Changes (None when there are none) and the frontier behind which no more will come.
+
+    An operator with many outputs leaves them in `picks`, by name.
+    """
 
     rows: pa.Table | None
     frontier: int
+    picks: dict[str, pa.Table] | None = None
 
     @property
     def empty(self) -> bool:

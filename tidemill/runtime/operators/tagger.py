@@ -1,32 +1,56 @@
 """The tagger of an update stream: the last record of a key replaces the one before, or deletes it.
 
-Per key, walk the closed records in order of time; of several records of one time only the last in arrival order
-counts. Output −old +new. State: the current row of each key, bounded by the number of keys; with a
-selection merged in, only rows that satisfy it are ever stored.
+Let r(k, t) be the last record of key k among those of times up to t: greatest time, then event time, then arrival.
+The relation at t holds r(k, t) for every key k whose r(k, t) does not delete it; the output is its difference from one
+time of a key to the next,
+
+    −r(k, t′) +r(k, t)    where the two rows differ, NULL equal to NULL; a missing or deleting record is no row.
+
+The paper's tags are read off it: + alone is an insertion, − alone a deletion, both at one time an update (paper 004,
+section 10.3). Only the last record of each time matters, and r(k, t) needs nothing older than r(k, t′), so any cut into
+batches gives the same. State: the current row of each key, bounded by the number of keys; with a selection merged in,
+only rows that satisfy it are ever stored. A batch moves the state of a key once, however many records it has.
+
+A kernel walks numbers of keys and rows, Arrow takes the rows; DuckDB says what is equal where Arrow would not agree.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from tidemill.plan.physical import BEGINNING
-from tidemill.plan.relations import quoted
 from tidemill.plan.sources import Column
 from tidemill.runtime import duck
+from tidemill.runtime.kernels.tagging import tag_steps, walk_records
 from tidemill.runtime.operators.base import (
     Batch,
     Operator,
     contents_layout,
     hash_sql,
-    hashes_of,
     name_list,
+    same_row,
     take_closed,
 )
 from tidemill.runtime.state import Layout, Shelf
 
 ORDER = (Column("__at", "BIGINT"), Column("__seq", "BIGINT"), Column("__gone", "BOOLEAN"))
+PIECE_ROWS = 1 << 20  # Arrow's text arrays end at 2 GB, so rows are taken in pieces
+
+
+@dataclass
+class Walk:
+    """Steps of all keys by rising time, and the row of each key before and after them; -1 is no row."""
+
+    time: np.ndarray
+    old: np.ndarray
+    new: np.ndarray
+    before: np.ndarray
+    after: np.ndarray
 
 
 class Tagger(Operator):
@@ -34,8 +58,9 @@ class Tagger(Operator):
 
     def __init__(self, op: Any, first: bool = True) -> None:
         super().__init__(op, first)
-        self.keys = list(self.params["keys"])
         self.names = [c.name for c in self.schema]
+        self.keys = [next(c for c in self.schema if c.name == key) for key in self.params["keys"]]
+        self.others = [c for c in self.schema if c not in self.keys]
         self.agenda = Layout("__time", (*self.schema, *ORDER))
         self.layout = contents_layout(self.schema)
 
@@ -45,40 +70,144 @@ class Tagger(Operator):
         closed = take_closed(agenda, inputs[0].rows, frontier)
         if closed.num_rows == 0:
             return Batch(None, frontier)
-        records = duck.run(
-            f"SELECT {hash_sql(self.keys)} AS __h, * EXCLUDE (__at, __seq)"
-            f" FROM {duck.source('closed', self.schema, '__time', '__at', '__seq', '__gone')}"
-            f" QUALIFY row_number() OVER"
-            f" (PARTITION BY {name_list(self.keys)}, __time ORDER BY __at DESC, __seq DESC) = 1",
-            closed=closed,
-        )
         state = self.arrangement(shelf, "rows", self.layout)
-        base = state.probe(hashes_of(records))
-        out = self._changes(records, base)
-        state.append(self._moves(out))
+        records = closed.select(self.names).combine_chunks()
+        number = numbers(records, self.keys)
+        heads = _take(records, _first_places(number))
+        hashes = self._hashes(heads)
+        current = self._current(state.probe(np.unique(hashes))).cast(records.schema)
+        # The heads are one for each key, so they keep their numbers and a stored row gets the number of its head.
+        met = numbers(pa.concat_tables([heads, current]), self.keys)[heads.num_rows :]
+        rows = pa.concat_tables([records, current]).combine_chunks()
+        walk = _walked(closed, np.concatenate([number, met]))
+        out = self._changes(rows, walk)
+        state.append(self._moves(rows, walk, hashes))
         state.compact()
         return Batch(out, frontier)
 
-    def _changes(self, records: pa.Table, base: pa.Table) -> pa.Table:
-        names, keys = name_list(self.names), name_list(self.keys)
-        row = "{" + ", ".join(f"'c{i}': {quoted(n)}" for i, n in enumerate(self.names)) + "}"
-        unpack = ", ".join(f"__row.c{i} AS {quoted(n)}" for i, n in enumerate(self.names))
-        return duck.run(
-            f"""WITH current AS (SELECT {names}, {BEGINNING} AS __time, FALSE AS __gone
-                  FROM {duck.source('base', self.schema, '__n')} GROUP BY {names} HAVING sum(__n) > 0),
-                moves AS (SELECT {names}, __time, __gone FROM {duck.source('records', self.schema, '__time', '__gone')}
-                  UNION ALL SELECT * FROM current),
-                steps AS (SELECT __time, CASE WHEN NOT __gone THEN {row} END AS __new,
-                  lag(CASE WHEN NOT __gone THEN {row} END) OVER (PARTITION BY {keys} ORDER BY __time) AS __old
-                  FROM moves),
-                turned AS (SELECT * FROM steps WHERE __time > {BEGINNING} AND __new IS DISTINCT FROM __old),
-                tagged AS (SELECT __new AS __row, __time, CAST(1 AS BIGINT) AS __diff FROM turned
-                    WHERE __new IS NOT NULL
-                  UNION ALL SELECT __old, __time, CAST(-1 AS BIGINT) FROM turned WHERE __old IS NOT NULL)
-                SELECT {unpack}, __time, __diff FROM tagged""",
-            records=records, base=base,
-        )
+    def _hashes(self, heads: pa.Table) -> np.ndarray:
+        """The hash of each key."""
+        hashed = f"SELECT {hash_sql([c.name for c in self.keys])} FROM {duck.source('heads', self.keys)}"
+        return duck.run(hashed, heads=heads).column(0).to_numpy()
 
-    def _moves(self, out: pa.Table) -> pa.Table:
-        source = duck.source("out", self.schema, "__diff AS __n")
-        return duck.run(f"SELECT {hash_sql(self.keys)} AS __h, * FROM {source}", out=out)
+    def _current(self, base: pa.Table) -> pa.Table:
+        """The rows that are there now, of the records' keys and of keys that share a hash with one of them."""
+        # A key has one row at most: where nothing is taken away, there is nothing to add up.
+        if base.num_rows == 0 or pc.min(base.column("__n")).as_py() > 0:
+            return base.select(self.names)
+        names, source = name_list(self.names), duck.source("base", self.schema, "__n")
+        return duck.run(f"SELECT {names} FROM {source} GROUP BY {names} HAVING sum(__n) > 0", base=base)
+
+    def _changes(self, rows: pa.Table, walk: Walk) -> pa.Table:
+        """−old +new of every step at which the row changes."""
+        turned = np.ones(len(walk.time), np.bool_)
+        both = np.flatnonzero((walk.old >= 0) & (walk.new >= 0))
+        # Old and new have one key, so only the other columns can differ.
+        candidates = rows.select([c.name for c in self.others])
+        turned[both] = ~same(_take(candidates, walk.old[both]), _take(candidates, walk.new[both]), self.others)
+        row, step, diff = _tagged(walk.old, walk.new, turned)
+        return _take(rows, row).append_column("__time", pa.array(walk.time[step])).append_column("__diff", diff)
+
+    def _moves(self, rows: pa.Table, walk: Walk, hashes: np.ndarray) -> pa.Table:
+        """−before +after of every key; a row that left and came again cancels when the state adds it up."""
+        row, key, diff = _tagged(walk.before, walk.after, walk.before != walk.after)
+        return _take(rows, row).append_column("__h", pa.array(hashes[key])).append_column("__n", diff)
+
+
+def numbers(rows: pa.Table, columns: Sequence[Column]) -> np.ndarray:
+    """For each row a number 0, 1, … by first appearance; rows that agree on the columns have the same.
+
+    >>> numbers(pa.table({"k": ["b", "a", None, "b", None]}), [Column("k", "VARCHAR")]).tolist()
+    [0, 1, 2, 0, 2]
+    """
+    if not all(_exact(rows.schema.field(c.name).type) for c in columns):
+        return _numbers_of_any(rows, columns)
+    number = np.zeros(rows.num_rows, np.int64)
+    for column in columns:
+        encoded = rows.column(column.name).combine_chunks().dictionary_encode(null_encoding="encode")
+        pair = number * len(encoded.dictionary) + encoded.indices.to_numpy()
+        number = pair if len(columns) == 1 else _dense(pa.array(pair))
+    return number
+
+
+def _numbers_of_any(rows: pa.Table, columns: Sequence[Column]) -> np.ndarray:
+    placed = rows.append_column("__i", pa.array(np.arange(rows.num_rows)))
+    parts = f"PARTITION BY {name_list([c.name for c in columns])}"
+    firsts = f"SELECT __i, min(__i) OVER ({parts}) AS __first FROM {duck.source('placed', columns, '__i')}"
+    return _dense(duck.run(f"SELECT __first FROM ({firsts}) ORDER BY __i", placed=placed).column(0).combine_chunks())
+
+
+def same(left: pa.Table, right: pa.Table, columns: Sequence[Column]) -> np.ndarray:
+    """Whether the i-th rows of two tables agree on the columns, NULL equal to NULL.
+
+    >>> same(pa.table({"v": [1, None, 3]}), pa.table({"v": [1, None, None]}), [Column("v", "BIGINT")]).tolist()
+    [True, True, False]
+    """
+    found = np.ones(left.num_rows, np.bool_)
+    subtle = [c for c in columns if not _exact(left.schema.field(c.name).type)]
+    for one, other in ((left.column(c.name), right.column(c.name)) for c in columns if c not in subtle):
+        equal = pc.equal(one, other)
+        if equal.null_count:
+            equal = pc.or_(pc.fill_null(equal, False), pc.and_(pc.is_null(one), pc.is_null(other)))
+        found &= equal.to_numpy()
+    if subtle and left.num_rows:
+        sides = " POSITIONAL JOIN ".join(f"{duck.source(side, subtle)} AS {side}" for side in ("l", "r"))
+        agree = same_row([c.name for c in subtle], "l", "r")
+        found &= duck.run(f"SELECT {agree} FROM {sides}", l=left, r=right).column(0).to_numpy()
+    return found
+
+
+def _exact(kind: pa.DataType) -> bool:
+    """Values are equal in SQL exactly where Arrow finds them equal; not so for −0.0 and NaN, intervals, nested values."""
+    kinds = pa.types
+    tests = (
+        kinds.is_boolean, kinds.is_integer, kinds.is_decimal, kinds.is_string, kinds.is_binary,
+        kinds.is_date, kinds.is_time, kinds.is_timestamp,
+    )
+    return any(test(kind) for test in tests)
+
+
+def _dense(values: pa.Array) -> np.ndarray:
+    return values.dictionary_encode().indices.to_numpy().astype(np.int64)
+
+
+def _first_places(number: np.ndarray) -> np.ndarray:
+    """Where each number comes first.
+
+    >>> _first_places(np.array([0, 1, 0, 2, 1])).tolist()
+    [0, 1, 3]
+    """
+    first = np.empty(int(number.max(initial=-1)) + 1, np.int64)
+    first[number[::-1]] = np.arange(len(number))[::-1]
+    return first
+
+
+def _walked(closed: pa.Table, key: np.ndarray) -> Walk:
+    """Records are the first rows; the rows behind them are there before the walk."""
+    # A view into Arrow is read-only, another type for the compiler; copies spare a second compilation.
+    time, at, seq, gone = (np.array(closed.column(n)) for n in ("__time", "__at", "__seq", "__gone"))
+    count, keys = len(time), int(key.max()) + 1
+    before = np.full(keys, -1, np.int64)
+    before[key[count:]] = np.arange(count, len(key))
+    after = before.copy()
+    # Each reader sends its records by rising time: a stable sort merges these runs.
+    order = np.arange(count) if bool((time[1:] >= time[:-1]).all()) else np.argsort(time, kind="stable")
+    last, old, new = (np.empty(count, np.int64) for _ in range(3))
+    steps = walk_records(order, key, time, at, seq, gone, after, np.full(keys, -1, np.int64), last, old, new)
+    return Walk(time[last[:steps]], old[:steps], new[:steps], before, after)
+
+
+def _tagged(old: np.ndarray, new: np.ndarray, turned: np.ndarray) -> tuple[np.ndarray, np.ndarray, pa.Array]:
+    """Row, step and sign of each change.
+
+    >>> [p.tolist() for p in _tagged(np.array([-1, 4, 5]), np.array([4, 5, -1]), np.array([True, True, True]))]
+    [[4, 4, 5, 5], [0, 1, 1, 2], [1, -1, 1, -1]]
+    """
+    step, row, diff = (np.empty(2 * len(old), np.int64) for _ in range(3))
+    changes = tag_steps(old, new, turned, step, row, diff)
+    return row[:changes], step[:changes], pa.array(diff[:changes])
+
+
+def _take(rows: pa.Table, which: np.ndarray) -> pa.Table:
+    pieces = [rows.take(pa.array(which[i : i + PIECE_ROWS])) for i in range(0, len(which), PIECE_ROWS)]
+    return pa.concat_tables(pieces) if pieces else rows.slice(0, 0)

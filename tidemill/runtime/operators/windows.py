@@ -231,6 +231,8 @@ class Gate(Operator):
 
     def step(self, inputs: list[Batch], shelf: Shelf) -> Batch:
         batch = inputs[0]
+        if self.params.get("closed"):
+            return batch  # whole answers of closed windows: nothing waits, nothing cancels
         agenda = self.arrangement(shelf, "agenda", change_agenda(self.schema))
         closed = take_closed(agenda, batch.rows, batch.frontier)
         if closed.num_rows == 0:

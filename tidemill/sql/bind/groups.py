@@ -8,6 +8,7 @@ from sqlglot import exp
 
 from tidemill.plan import relations as r
 from tidemill.plan.aggregates import Aggregate
+from tidemill.plan.bounds import epoch_number, shift_of
 from tidemill.plan.relations import Item, Relation, quoted, sync_ceiling
 from tidemill.plan.sources import Column
 from tidemill.sql.bind.functions import aggregate_name
@@ -115,10 +116,13 @@ class _Groups:
         stamp = self._time_column(node.this)
         if stamp is None or not length:
             return None  # a division like any other
-        lower = sync_ceiling(f"({stamp} + 1)", length, 0)
-        self.scope.node = r.Temporal(self.scope.node, lower, None, (length, 0))
-        self.rhythm = Rhythm(period=(length, 0))
-        return Bound(f"({top.sql} // {node.expression.name})", top.type)
+        shift = shift_of(stamp)
+        assert shift is not None, "TS plus or minus a duration"
+        period = length, -shift[1] % length  # epochs of TS - 3 end 3 units later
+        lower = sync_ceiling(f"({quoted(shift[0])} + 1)", *period)
+        self.scope.node = r.Temporal(self.scope.node, lower, None, period)
+        self.rhythm = Rhythm(period=period)
+        return Bound(epoch_number(stamp, length, top.type), top.type)
 
     def _time_column(self, node: exp.Expression) -> str | None:
         """Microseconds of the event time when `node` is TS, or the column it was taken from, in clock units."""

@@ -1,0 +1,115 @@
+"""Runs in Flink's own Python: one request a line on standard input, one answer a line on standard output.
+
+A request: folder, columns, tables (DDL of the sinks), inserts, settings. All inserts are one statement set, so that they read the
+source once. The files are read in their order, as many at once as there are cores: a table of the filesystem connector
+would give them to its readers in any order, and rows behind the watermark are dropped. Inside, it is the same reader.
+"""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+import sys
+import time
+import traceback
+from typing import Any
+
+
+class Runner:
+    """One JVM with a cluster inside for all requests."""
+
+    def __init__(self, cores: int) -> None:
+        from pyflink.common import Configuration
+
+        self.cores = cores
+        self.settings = Configuration()
+        for name, value in {
+            "parallelism.default": str(cores),
+            "taskmanager.numberOfTaskSlots": str(cores),
+            "taskmanager.memory.managed.size": "2g",
+            "taskmanager.memory.network.max": "512m",
+            "state.backend.type": "hashmap",
+            "pipeline.object-reuse": "true",
+            "table.local-time-zone": "UTC",
+        }.items():
+            self.settings.set_string(name, value)
+
+    def measure(self, request: dict[str, Any]) -> dict[str, float]:
+        """Seconds of the whole statement set, and of the job itself without planning and submission."""
+        from pyflink.datastream import StreamExecutionEnvironment
+        from pyflink.table import StreamTableEnvironment
+
+        env = StreamExecutionEnvironment.get_execution_environment(self.settings)
+        tables = StreamTableEnvironment.create(env)
+        for name, value in request["settings"].items():
+            tables.get_config().set(name, value)
+        self._source(env, tables, request["folder"], request["columns"])
+        for ddl in request["tables"]:
+            tables.execute_sql(ddl)
+        statements = tables.create_statement_set()
+        for insert in request["inserts"]:
+            statements.add_insert_sql(insert)
+        began = time.perf_counter()
+        result = statements.execute()
+        result.wait()
+        seconds = time.perf_counter() - began
+        job = result.get_job_client().get_job_execution_result().result().get_net_runtime() / 1000
+        return {"seconds": seconds, "job": job}
+
+    def _source(self, env: Any, tables: Any, folder: str, columns: list[str]) -> None:
+        """View P over the columns that are wanted of all files, in order."""
+        from pyflink.common import Configuration, WatermarkStrategy
+        from pyflink.datastream import DataStream
+        from pyflink.datastream.connectors.file_system import FileSource
+        from pyflink.datastream.connectors.hybrid_source import HybridSource
+        from pyflink.datastream.formats.parquet import ParquetColumnarRowInputFormat
+        from pyflink.table import DataTypes, Schema
+
+        types = {name: DataTypes.TIMESTAMP(3) if name == "ts" else DataTypes.INT() for name in columns}
+        row = DataTypes.ROW([DataTypes.FIELD(name, kind) for name, kind in types.items()])
+        form = ParquetColumnarRowInputFormat(row, Configuration(), 2048, True, True)
+        files = sorted(glob.glob(os.path.join(folder, "*.parquet")))
+        sources = [
+            FileSource.for_bulk_file_format(form, *files[first : first + self.cores]).build()
+            for first in range(0, len(files), self.cores)
+        ]
+        chain = HybridSource.builder(sources[0])
+        for source in sources[1:]:
+            chain = chain.add_source(source)
+        # Python's from_source knows no way to say that rows are Flink's internal ones, which need no conversion.
+        stream = DataStream(
+            env._j_stream_execution_environment.fromSource(
+                chain.build().get_java_function(),
+                WatermarkStrategy.no_watermarks()._j_watermark_strategy,
+                "trace",
+                form._j_bulk_format.getProducedType(),
+            )
+        )
+        schema = Schema.new_builder()
+        for name, kind in types.items():
+            schema = schema.column(name, kind)
+        # Several packets have the same millisecond: a window may close only when the next one has begun.
+        schema = schema.watermark("ts", "ts - INTERVAL '0.001' SECOND")
+        tables.create_temporary_view("P", stream, schema.build())
+
+
+def serve() -> None:
+    """Answer until the input ends. What the JVM prints goes nowhere."""
+    answers = os.fdopen(os.dup(1), "w")
+    hole = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(hole, 1)
+    os.dup2(hole, 2)
+    runner: Runner | None = None
+    for line in sys.stdin:
+        request = json.loads(line)
+        try:
+            runner = runner or Runner(request["cores"])
+            answer: dict[str, Any] = runner.measure(request)
+        except Exception:
+            answer = {"error": traceback.format_exc()}
+        print(json.dumps(answer), file=answers, flush=True)
+
+
+if __name__ == "__main__":
+    serve()

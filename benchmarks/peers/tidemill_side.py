@@ -1,0 +1,69 @@
+"""Tidemill as a user gets it: `tidemill.open`, one RSTREAM view for each query, `run`."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from benchmarks import data
+from benchmarks.packets import COLUMNS
+from benchmarks.peers import answers
+from benchmarks.peers.workloads import Query
+from benchmarks.sides import quiet
+
+
+def statement(query: Query) -> str:
+    """
+    >>> statement(Query("q", ("sip",), 60, 1, "len > 40"))  # doctest: +NORMALIZE_WHITESPACE
+    'CREATE RSTREAM VIEW q AS SELECT sip, count(*) AS n, sum(len) AS total FROM S [RANGE 60 SECONDS SLIDE 1 SECONDS]
+     WHERE len > 40 GROUP BY sip'
+    """
+    return (
+        f"CREATE RSTREAM VIEW {query.name} AS SELECT {query.by}, count(*) AS n, sum(len) AS total"
+        f" FROM S [RANGE {query.range} SECONDS SLIDE {query.slide} SECONDS]{query.where} GROUP BY {query.by}"
+    )
+
+
+class TidemillSide:
+    """One database for each measurement, one Spark session for all."""
+
+    def measure(self, folder: str, queries: Sequence[Query], kept: str | None, shown: Sequence[Query] = ()) -> Any:
+        """Seconds from `run` to its return, and the pace between the first and the last micro-batch. The answers
+        of `shown`, or of all queries, are kept in a folder afterwards."""
+        import tidemill
+
+        with data.scratch("peers") as place, quiet(), tidemill.open(os.path.join(place, "db")) as db:
+            created = time.perf_counter()
+            db.execute(
+                f"REGISTER SOURCE P ({COLUMNS}) FROM FILES '{folder}/*.parquet' WITH (timestamp = 'ts');"
+                " CREATE TAGGED STREAM S OVER P;" + ";".join(map(statement, queries))
+            )
+            _ = db.spark  # the session is there before the clock starts
+            ends: list[tuple[float, int]] = []
+            began = time.perf_counter()
+            summary = db.run(lambda at: ends.append((time.perf_counter() - began, at["total_rows"])))
+            seconds = time.perf_counter() - began
+            for query in (shown or queries) if kept else ():
+                assert kept is not None
+                answers.store(kept, query, db.query(f'SELECT "TS", {query.by}, n, total FROM {query.name}'))
+            out = sum(view["rows"] for view in db.status()["views"])
+        return {
+            "seconds": seconds,
+            "creating": began - created,
+            "rows": summary.rows,
+            "batches": summary.batches,
+            "out": out,
+            "sustained": sustained(ends, summary.rows, seconds),
+        }
+
+
+def sustained(ends: Sequence[tuple[float, int]], rows: int, seconds: float) -> float:
+    """Rows per second between the end of the first and of the last micro-batch; of the whole run when there is one only.
+
+    >>> sustained([(3.0, 16), (4.0, 32), (5.0, 40)], 40, 5.1)
+    12.0
+    """
+    (first, done), (last, _) = ends[0], ends[-1]
+    return (rows - done) / (last - first) if done < rows else rows / seconds

@@ -1,0 +1,180 @@
+"""Window aggregates over streams are recognised, in every spelling, so that they can share their work (paper 003)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tidemill.plan import relations as r
+from tidemill.plan.aggregates import weavable
+from tidemill.plan.bounds import ceiling_of, epoch_of, shift_of
+from tidemill.plan.relations import Item, Relation, WindowAggregate, quoted
+from tidemill.plan.scalars import columns_of, conjunction, substitute
+from tidemill.plan.windows import Window
+
+_OTHER_INPUTS: dict[type[Relation], str] = {
+    r.Tag: "a keyed stream takes rows back", r.View: "it reads a view, not a stream", r.Clock: "it reads clockStr",
+    r.Join: "it groups a join", r.Union: "it groups a union", r.SetCombine: "it groups a set operation",
+    r.GroupBy: "it groups groups", r.WindowAggregate: "it groups groups", r.RowsWindow: "its window counts rows",
+    r.SynchronizeOn: "its points come from data",
+}
+
+
+def window_aggregates(node: Relation) -> Relation | None:
+    """Turn a grouping over a window of a stream into one node.
+
+        GroupBy[k; f(a)]                              WindowAggregate[p; k = e; f(a); W]
+          Project[k = e, a]                             Scan
+            Filter[p]                           →
+              Temporal[⌈ts + 1⌉, ⌈ts + r + 1⌉]
+                Scan
+
+    Filter, Project, Temporal and Synchronize may stand in any order and number, and a Stamp that nobody reads. Sound when
+    1. they stand over the rows of a stream, which are never taken back: no tagger, no table, no view;
+    2. all that goes by time has one rhythm: the points at which windows are looked at;
+    3. every bound is `__ts` plus a constant, rounded up to a point or not;
+    4. rows leave again, or (`once`) a key is the number of the epoch that the points end, so that no group sees two of
+       them; then the group's window is its epoch, and nothing leaves;
+    5. there are keys, and neither they nor the rest depend on the order of arrival;
+    6. every aggregate can be put together from parts (`weavable`).
+    Proof: a row's presence is always of the form ts + after <= p < ts + until (`_Presence`), as `unshared` writes it.
+    """
+    found = _recognised(node) if isinstance(node, r.GroupBy) else None
+    return found if isinstance(found, Relation) else None
+
+
+def why_not(node: r.GroupBy) -> str | None:
+    """Why a grouping is no window aggregate, in words for EXPLAIN; None when it is one."""
+    found = _recognised(node)
+    return found if isinstance(found, str) else None
+
+
+class _Otherwise(Exception):
+    """A condition that does not hold, in words."""
+
+
+def _recognised(node: r.GroupBy) -> WindowAggregate | str:
+    try:
+        return _Reading().aggregate(node)
+    except _Otherwise as reason:
+        return str(reason)
+
+
+@dataclass(frozen=True)
+class _Presence:
+    """When a row is inside: at time t with ts + after <= p < ts + until, for the last point p <= t of the rhythm.
+
+    Without a rhythm every time is a point.
+    """
+
+    after: int = 0
+    until: int | None = None
+    rhythm: tuple[int, int] | None = None
+
+    def also(self, after: int, until: int | None) -> _Presence:
+        """Inside both, where both are looked at in the same points."""
+        ends = [u for u in (self.until, until) if u is not None]
+        return _Presence(max(self.after, after), min(ends) if ends else None, self.rhythm)
+
+    def at(self, rhythm: tuple[int, int]) -> _Presence:
+        """Looked at in points only."""
+        if self.rhythm not in (None, rhythm):
+            raise _Otherwise("two different rhythms")
+        return _Presence(self.after, self.until, rhythm)
+
+
+@dataclass
+class _Reading:
+    """What a chain of operators says, read from the stream upwards; `columns` are expressions over the stream."""
+
+    presence: _Presence = _Presence()
+    predicates: list[str] = field(default_factory=list)
+    columns: dict[str, str] = field(default_factory=dict)
+
+    def aggregate(self, node: r.GroupBy) -> WindowAggregate:
+        for a in node.aggregates:
+            if reason := weavable(a):
+                raise _Otherwise(reason)
+        if not node.keys:
+            raise _Otherwise("a grouping without keys has one row at all times")
+        stream = self.read(node.input)
+        named = dict.fromkeys(a.argument for a in node.aggregates if a.argument is not None)
+        keys, arguments = (
+            tuple(Item(n, self._over_stream(quoted(n)), node.input.type_of(n)) for n in names)
+            for names in (node.keys, named)
+        )
+        predicate = conjunction(*self.predicates)
+        if any(r.SEQ in columns_of(sql) for sql in (*(i.sql for i in keys + arguments), predicate or "")):
+            raise _Otherwise("it depends on the order of arrival")
+        window, once = self.window(keys)
+        return WindowAggregate(stream, predicate, keys, arguments, node.aggregates, window, once)
+
+    def window(self, keys: tuple[Item, ...]) -> tuple[Window, bool]:
+        """The window, and whether each group stays once it was reported."""
+        inside = self.presence
+        if inside.rhythm is None:
+            raise _Otherwise("it refreshes at every change: no SLIDE, SYNC EVERY or epoch")
+        slide, offset = inside.rhythm
+        if inside.until is not None:
+            if inside.until <= inside.after:
+                raise _Otherwise("no row is ever inside")
+            return Window(slide, offset, inside.after, inside.until), False
+        if inside.after != 1 or not any(_is_epoch(k, slide, offset) for k in keys):
+            raise _Otherwise("rows never leave")
+        return Window(slide, offset, 1, slide + 1), True
+
+    def read(self, node: Relation) -> r.Scan:
+        """Take in the operators from the stream up to `node`; the stream."""
+        if isinstance(node, r.Scan):
+            if node.static:
+                raise _Otherwise("a table has no time")
+            self.columns = {c: quoted(c) for c in node.names}
+            return node
+        if not isinstance(node, (r.Filter, r.Project, r.Temporal, r.Synchronize, r.Stamp)):
+            raise _Otherwise(_OTHER_INPUTS.get(type(node), "it does not read a stream"))
+        stream = self.read(node.input)
+        if isinstance(node, r.Filter):
+            self.predicates.append(self._over_stream(node.predicate))
+        elif isinstance(node, r.Project):
+            self.columns = {i.name: self._over_stream(i.sql) for i in node.items}
+        elif isinstance(node, r.Synchronize):
+            self.presence = self.presence.at((node.every_us, node.offset_us))
+        elif isinstance(node, r.Stamp):
+            self.columns.pop(r.TS, None)  # from here on it is the time of a change
+        else:
+            self.presence = self._inside(node)
+        return stream
+
+    def _over_stream(self, sql: str) -> str:
+        """An expression over the columns of the stream."""
+        read = columns_of(sql)
+        if r.TS in read and r.TS not in self.columns:
+            raise _Otherwise("its times are those of changes, not of rows")
+        whole = next((c for c in read if sql == quoted(c)), None)
+        return substitute(sql, self.columns) if whole is None else self.columns[whole]
+
+    def _inside(self, node: r.Temporal) -> _Presence:
+        bounds = [None if b is None else self._shift(b, node.period) for b in (node.lower, node.upper)]
+        after, until = bounds[0] or 0, bounds[1]
+        before = self.presence
+        if node.period is None:
+            if before.rhythm is not None:
+                raise _Otherwise("a window over what was synchronized before")
+            return before.also(after, until)
+        if before.rhythm is None and (node.lower is None or after < before.after or before.until is not None):
+            raise _Otherwise("rows come or go between the points")
+        return before.at(node.period).also(after, until)
+
+    def _shift(self, bound: str, period: tuple[int, int] | None) -> int:
+        """c of a bound `__ts` + c."""
+        text = bound if period is None else ceiling_of(bound, *period)
+        found = shift_of(self._over_stream(text)) if text is not None else None
+        if found is None or found[0] != r.TS:
+            raise _Otherwise("the window is not bounded by TS plus a constant")
+        return found[1]
+
+
+def _is_epoch(key: Item, length: int, offset: int) -> bool:
+    """True when the key numbers the epochs of this length that begin at the points."""
+    time = epoch_of(key.sql, length, key.type)
+    shift = shift_of(time) if time is not None else None
+    return shift is not None and shift[0] == r.TS and (shift[1] + offset) % length == 0

@@ -1,0 +1,84 @@
+"""Window aggregates in canonical form: what two queries share has the same name in both.
+
+A group attribute or an argument that is a plain column keeps its name; any other expression is named by its text. Queries over the same source with the same
+attributes meet in one *fragment store*, whatever their windows, predicates and aggregates.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+
+from tidemill.plan.aggregates import Aggregate, finish
+from tidemill.plan.fragments import COUNT, FragmentPart, assembled, fragment_parts
+from tidemill.plan.relations import Item, Scan, WindowAggregate, quoted
+from tidemill.plan.windows import Window
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One window aggregate over one source."""
+
+    id: str  # the fingerprint of the node
+    source: str
+    predicate: str | None
+    attributes: tuple[Item, ...]  # sorted by name
+    arguments: tuple[Item, ...]
+    aggregates: tuple[Aggregate, ...]  # over canonical argument names
+    window: Window
+    once: bool
+    renames: tuple[tuple[str, str], ...]  # (attribute, column of the answer), in the order of the answer
+    types: tuple[tuple[str, str], ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(a.name for a in self.attributes)
+
+    @property
+    def store(self) -> str:
+        """The fragment store of all queries with these attributes; the same in every plan."""
+        text = "\x00".join([self.source, *self.names])
+        return hashlib.blake2b(text.encode(), digest_size=9).hexdigest()
+
+    @property
+    def parts(self) -> tuple[FragmentPart, ...]:
+        """The parts that the answer needs, the count of rows first."""
+        found = {p.name: p for a in self.aggregates for p in fragment_parts(a)}
+        return (COUNT, *found.values())
+
+    def answer(self) -> tuple[str, str]:
+        """(inner, outer) select lists: parts to the columns that `finish` reads, then to the answer's columns."""
+        inner = {name: sql for a in self.aggregates for name, sql in assembled(a)}
+        kept = [quoted(n) for n in self.names] + ["__time", "__diff", "__n"]
+        first = ", ".join([*kept, *(f"{sql} AS {quoted(name)}" for name, sql in inner.items())])
+        keys = [f"{quoted(a)} AS {quoted(n)}" for a, n in self.renames]
+        answers = [f"CAST({finish(a)} AS {a.type}) AS {quoted(a.name)}" for a in self.aggregates]
+        return first, ", ".join([*keys, *answers, "__time", "__diff"])
+
+
+def asked(node: WindowAggregate, instance: str) -> Asked:
+    """The canonical form of a node over source instance `instance`."""
+    scan = node.input
+    assert isinstance(scan, Scan)
+    keys = [(k, _named(k, "")) for k in node.keys]
+    arguments = {a.name: _named(a, "__") for a in node.arguments}
+    aggregates = tuple(
+        replace(a, argument=arguments[a.argument].name) if a.argument is not None else a for a in node.aggregates
+    )
+    used = {a.argument for a in aggregates}
+    return Asked(
+        id=node.fingerprint, source=instance, predicate=node.predicate,
+        attributes=tuple(sorted({c.name: c for _, c in keys}.values(), key=lambda c: c.name)),
+        arguments=tuple({a.name: a for a in arguments.values() if a.name in used}.values()),
+        aggregates=aggregates, window=node.window, once=node.once,
+        renames=tuple((c.name, k.name) for k, c in keys),
+        types=tuple((c.name, c.type) for c in scan.schema),
+    )
+
+
+def _named(item: Item, prefix: str) -> Item:
+    plain = item.sql[1:-1].replace('""', '"')
+    if item.sql == quoted(plain) and not plain.startswith("__"):
+        return Item(prefix + plain, item.sql, item.type)
+    digest = hashlib.blake2b(f"{item.sql}\x00{item.type}".encode(), digest_size=5).hexdigest()
+    return Item(f"{prefix}expr_{digest}", item.sql, item.type)

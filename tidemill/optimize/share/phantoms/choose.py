@@ -1,0 +1,174 @@
+"""Phantom choosing (paper 002, section 4): GC, GP and the exhaustive EPES, and the choice the engine asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from tidemill.optimize.share.phantoms.configuration import Configuration, Relation
+from tidemill.optimize.share.phantoms.cost import Constants, Evictions
+from tidemill.optimize.share.phantoms.enumeration import every_configuration
+from tidemill.optimize.share.phantoms.exhaustive import exhaustive
+from tidemill.optimize.share.phantoms.feeding import FeedingGraph, assemble
+from tidemill.optimize.share.phantoms.model import Model, Sizes, bucket_size
+from tidemill.optimize.share.phantoms.space import Allocate, pl, sl, sr
+from tidemill.optimize.share.phantoms.statistics import Statistics
+
+
+@dataclass(frozen=True)
+class Step:
+    """A feeder taken in, and the configuration and cost after it (figure 17)."""
+
+    feeder: Relation | None
+    configuration: Configuration
+    cost: float
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A configuration with its table sizes, predicted collision rates and cost per tuple."""
+
+    configuration: Configuration
+    buckets: Mapping[Relation, int]
+    rates: Mapping[Relation, float]
+    cost: float
+    steps: tuple[Step, ...] = ()
+    alternatives: Mapping[str, float] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls, configuration: Configuration, buckets: Sequence[int], model: Model, steps: Iterable[Step] = ()
+    ) -> Chosen:
+        rates = model.rates(configuration, buckets)
+        return cls(
+            configuration,
+            dict(zip(configuration.relations, buckets, strict=True)),
+            dict(zip(configuration.relations, rates, strict=True)),
+            model.cost_with(configuration, buckets, rates),
+            tuple(steps),
+        )
+
+    @property
+    def table_sizes(self) -> list[int]:
+        """Buckets in the order of the configuration's relations."""
+        return [self.buckets[r] for r in self.configuration.relations]
+
+
+def gc(queries: Iterable[Relation], model: Model, memory: int, allocate: Allocate = sl) -> Chosen:
+    """Greedy by increasing collision rates (figure 6).
+
+    All memory is always allocated. Take in the feeder that lowers the cost most, as long as one does.
+    """
+    graph = FeedingGraph.of(queries)
+    left, taken = list(graph.candidates), list[Relation]()
+    current = Configuration.unshared(graph.queries)
+    buckets = allocate(current, model, memory)
+    steps = [Step(None, current, model.cost(current, buckets))]
+    while left:
+        best: tuple[float, Relation, Configuration, list[int]] | None = None
+        for candidate in left:
+            trial = assemble(graph.queries, [*taken, candidate], model.statistics.of)
+            if trial == current:
+                continue
+            sizes = allocate(trial, model, memory)
+            cost = model.cost(trial, sizes)
+            if cost < (best[0] if best else steps[-1].cost):
+                best = cost, candidate, trial, sizes
+        if best is None:
+            break
+        cost, candidate, current, buckets = best
+        taken.append(candidate)
+        left.remove(candidate)
+        steps.append(Step(candidate, current, cost))
+    return Chosen.of(current, buckets, model, steps)
+
+
+def gp(queries: Iterable[Relation], model: Model, memory: int, phi: float) -> Chosen:
+    """Greedy by increasing space (figure 5): each relation has φ g buckets while phantoms are chosen.
+
+    Take in the phantom with the largest benefit for each unit of space, whatever its sign, as long as one fits. In
+    the end all memory is divided in proportion to the groups (section 8.4).
+    """
+    graph = FeedingGraph.of(queries)
+    left, taken = list(graph.candidates), list[Relation]()
+
+    def proportional(configuration: Configuration) -> list[float]:
+        return [max(1.0, phi * g) for g in model.groups(configuration)]
+
+    def space(r: Relation) -> float:
+        return 0.0 if r in graph.queries else phi * model.statistics.of(r) * model.sizes(r)
+
+    current = Configuration.unshared(graph.queries)
+    free = memory - sum(phi * model.statistics.of(q) * model.sizes(q) for q in graph.queries)
+    steps = [Step(None, current, model.cost(current, proportional(current)))]
+    while left and free > 0:
+        best: tuple[float, Relation, Configuration, float] | None = None
+        for candidate in left:
+            trial = assemble(graph.queries, [*taken, candidate], model.statistics.of)
+            needed = sum(space(r) for r in trial.relations) - sum(space(r) for r in current.relations)
+            if trial == current or free <= needed:
+                continue
+            cost = model.cost(trial, proportional(trial))
+            benefit = (steps[-1].cost - cost) / (phi * model.statistics.of(candidate) * model.sizes(candidate))
+            if best is None or benefit > best[0]:
+                best = benefit, candidate, trial, cost
+        if best is None:
+            break
+        _, candidate, trial, cost = best
+        free -= sum(space(r) for r in trial.relations) - sum(space(r) for r in current.relations)
+        current = trial
+        taken.append(candidate)
+        left.remove(candidate)
+        steps.append(Step(candidate, current, cost))
+    return Chosen.of(current, pl(current, model, memory), model, steps)
+
+
+def epes(queries: Iterable[Relation], model: Model, memory: int, steps: int = 100) -> Chosen:
+    """Every configuration with exhaustive space allocation at 1/steps of the memory: the optimum.
+
+    Hash table evictions only add to e_m, so a configuration whose best e_m is already too dear is not tried with them.
+    """
+    allocate = exhaustive(steps)
+    alone = replace(model, evictions=None)
+    bounds = []
+    for configuration in every_configuration(queries):
+        sizes = allocate(configuration, alone, memory)
+        bounds.append((alone.cost(configuration, sizes), str(configuration), configuration, sizes))
+    best: Chosen | None = None
+    for bound, _, configuration, sizes in sorted(bounds, key=lambda b: b[:2]):
+        if best is not None and bound >= best.cost:
+            break
+        if model.evictions is not None:
+            sizes = allocate(configuration, model, memory)
+        tried = Chosen.of(configuration, sizes, model)
+        if best is None or tried.cost < best.cost:
+            best = tried
+    assert best is not None
+    return best
+
+
+def choose_configuration(
+    queries: Iterable[Relation],
+    statistics: Statistics,
+    memory: int,
+    constants: Constants = Constants(),  # noqa: B008  frozen
+    *,
+    evictions: Evictions | None = None,
+    sizes: Sizes | None = None,
+    forbid_phantoms: bool = False,
+) -> Chosen:
+    """The configuration for an engine's reader: the cheapest of GC with SL, GC with SR and no phantom.
+
+    `memory` is in the units of `sizes` (default: one for each attribute and one counter). `evictions` gives the hash
+    table evictions of a relation in the time of `statistics.tuples`, from the queries at or below it; a hash table
+    eviction evicts the buckets in use. `alternatives` has the costs of what was compared.
+    """
+    model = Model(statistics, constants, evictions, sizes or bucket_size, only_occupied=True)
+    asked = list(queries)
+    plain = Configuration.unshared(asked)
+    options = {"no phantoms": Chosen.of(plain, sl(plain, model, memory), model)}
+    if not forbid_phantoms:
+        options["GCSL"] = gc(asked, model, memory, sl)
+        options["GCSR"] = gc(asked, model, memory, sr)
+    best = min(options.values(), key=lambda chosen: chosen.cost)
+    return replace(best, alternatives={name: chosen.cost for name, chosen in options.items()})

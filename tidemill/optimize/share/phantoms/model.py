@@ -1,0 +1,80 @@
+"""Statistics, constants and table sizes put together: the predicted cost of any configuration and allocation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from tidemill.optimize.share.phantoms.collisions import collision_rate, occupied
+from tidemill.optimize.share.phantoms.configuration import Configuration, Relation
+from tidemill.optimize.share.phantoms.cost import Constants, Evictions, evicted_costs, intra_cost
+from tidemill.optimize.share.phantoms.statistics import Statistics
+
+Sizes = Callable[[Relation], int]
+
+
+def bucket_size(relation: Relation) -> int:
+    """h: one unit of 4 bytes for each attribute and one for the counter (section 6.4)."""
+    return len(relation.attributes) + 1
+
+
+@dataclass(frozen=True)
+class Model:
+    """What a configuration with given table sizes will cost per tuple.
+
+    Without `evictions` the cost is e_m (7). With them it is E_c (29) divided by n_c, so both are costs per tuple;
+    `statistics.tuples` is then n_c. The paper lets a hash table eviction evict every bucket; with `only_occupied`
+    it evicts the buckets in use, b (1 - (1 - 1/b)^g), which is what a table that skips empty buckets does.
+    """
+
+    statistics: Statistics
+    constants: Constants = Constants()  # noqa: RUF009  frozen
+    evictions: Evictions | None = None
+    sizes: Sizes = bucket_size
+    only_occupied: bool = False
+    _times: dict[frozenset[Relation], float] = field(default_factory=dict, compare=False, repr=False)
+
+    def groups(self, configuration: Configuration) -> list[float]:
+        return [self.statistics.of(r) for r in configuration.relations]
+
+    def bucket_sizes(self, configuration: Configuration) -> list[int]:
+        return [self.sizes(r) for r in configuration.relations]
+
+    def flows(self, configuration: Configuration) -> list[float]:
+        return [self.statistics.flow(depth) for depth in configuration.depths]
+
+    def times(self, configuration: Configuration) -> list[float]:
+        """n_R of each relation; zeros when hash table evictions are not counted."""
+        if self.evictions is None:
+            return [0.0] * len(configuration.relations)
+        for answered in configuration.answered:
+            if answered not in self._times:
+                self._times[answered] = float(self.evictions(answered))
+        return [self._times[answered] for answered in configuration.answered]
+
+    def rates(self, configuration: Configuration, buckets: Sequence[float]) -> list[float]:
+        """x of each relation by equation 15."""
+        return [
+            collision_rate(g, b, l)
+            for g, b, l in zip(self.groups(configuration), buckets, self.flows(configuration), strict=True)
+        ]
+
+    def entries(self, configuration: Configuration, buckets: Sequence[float]) -> list[float]:
+        """What a hash table eviction evicts: the buckets, or those in use."""
+        if not self.only_occupied:
+            return list(buckets)
+        return [occupied(g, b) for g, b in zip(self.groups(configuration), buckets, strict=True)]
+
+    def cost(self, configuration: Configuration, buckets: Sequence[float]) -> float:
+        """Per tuple: e_m (7), or E_c (29) / n_c."""
+        return self.cost_with(configuration, buckets, self.rates(configuration, buckets))
+
+    def cost_with(self, configuration: Configuration, buckets: Sequence[float], rates: Sequence[float]) -> float:
+        """The same with collision rates from elsewhere, for example measured ones."""
+        within = intra_cost(configuration, rates, self.constants)
+        if self.evictions is None:
+            return within
+        below = evicted_costs(configuration, rates, self.constants)
+        entries = self.entries(configuration, buckets)
+        ends = sum(n * e * v for n, e, v in zip(self.times(configuration), entries, below, strict=True))
+        return within + ends / self.statistics.tuples

@@ -1,0 +1,155 @@
+"""All window aggregates of one source as one plan: the configuration of its readers' hash tables, and its fragment stores.
+
+This puts the optimizers together: `weaving` (paper 003) decides which queries share fragments, `phantoms` (paper 002) which finer relations feed them and
+how the memory is divided. What they decide is data; whatever it is, the answers are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from tidemill.optimize.share.asked import Asked
+from tidemill.optimize.share.predicates import program
+from tidemill.optimize.share.shape import Shape, Tree, shape_of
+from tidemill.plan.fragments import FragmentPart
+from tidemill.plan.physical import Op
+from tidemill.plan.relations import Item
+from tidemill.plan.sources import Column, Schema
+
+Bits = dict[str, dict[str, int]]  # fragment store → query → its bit; "next" is the first free one
+
+
+@dataclass
+class Woven:
+    """The operators of one source's window aggregates."""
+
+    source: str
+    lfta: Op
+    leaves: dict[str, Op]  # by store
+    stores: dict[str, Op]  # by store; inputs and queries are filled in by `lower`
+    bits: dict[str, dict[str, int]]  # by store, by query
+    shape: Shape
+
+
+@dataclass
+class Settings:
+    """What the optimizers may use and what a user may switch off or fix."""
+
+    memory: int = 2 << 20  # units of 4 bytes for all tables of a reader
+    phantoms: bool = True
+    weaving: str = "triweave"  # or "shared", "unshared"
+    statistics: Mapping[str, Any] = field(default_factory=dict)
+    pinned: Mapping[str, Any] = field(default_factory=dict)
+
+
+def weave(source: str, schema: Schema, queries: Iterable[Asked], bits: Bits, settings: Settings) -> Woven:
+    """One plan for all queries over one source."""
+    return _Weaver(source, schema, sorted(queries, key=lambda q: q.id), bits, settings).woven()
+
+
+class _Weaver:
+    def __init__(self, source: str, schema: Schema, queries: list[Asked], bits: Bits, settings: Settings) -> None:
+        self.source, self.schema, self.queries, self.settings = source, schema, queries, settings
+        self.attributes = _items(a for q in queries for a in q.attributes)
+        self.arguments = _items(a for q in queries for a in q.arguments)
+        self.predicates = list(dict.fromkeys(q.predicate for q in queries if q.predicate is not None))
+        self.parts = {p.name: p for q in queries for p in q.parts}
+        self.stores: dict[str, list[Asked]] = {}
+        for query in queries:
+            self.stores.setdefault(query.store, []).append(query)
+        self.bits = {store: _bits(bits.setdefault(store, {}), found) for store, found in self.stores.items()}
+
+    def woven(self) -> Woven:
+        shape = shape_of(self.queries, len(self.parts), self.settings)
+        leaves = {store: self._leaf(store) for store in self.stores}
+        lfta = Op(f"lfta.{self.source}", "lfta", (f"scan.{self.source}",), self.schema, self._params(shape.tree))
+        stores = {store: self._store(store) for store in self.stores}
+        return Woven(self.source, lfta, leaves, stores, self.bits, shape)
+
+    def _params(self, tree: Tree) -> dict[str, Any]:
+        attributes, order = list(self.attributes), {q.id: i for i, q in enumerate(self.queries)}
+        stores = list(self.stores)
+        expressions = [*self.attributes, *self.arguments]
+        return {
+            "attributes": [vars(i) for i in self.attributes.values()],
+            "arguments": [vars(i) for i in self.arguments.values()],
+            "parts": [_part(p) for p in self.parts.values()],
+            "predicates": [{"sql": p, "program": program(p, dict(self.queries[0].types))} for p in self.predicates],
+            "queries": [{
+                "id": q.id, "bit": self.bits[q.store][q.id],
+                "predicate": -1 if q.predicate is None else self.predicates.index(q.predicate),
+                "uses": [expressions.index(n) for n in (*q.names, *(a.name for a in q.arguments))],
+            } for q in self.queries],
+            "stores": [{
+                "op": f"leaf.{store}", "words": self._words(store), "parts": [p.name for p in self._parts(store)],
+            } for store in stores],
+            "relations": [{
+                "label": node.label, "parent": node.parent, "buckets": node.buckets,
+                "attributes": [attributes.index(a) for a in node.attributes],
+                "edges": [list(e) for e in node.edges],
+                "emits": stores.index(node.store) if node.store else -1,
+                "queries": [order[q] for q in node.queries],
+            } for node in tree],
+        }
+
+    def _words(self, store: str) -> list[int]:
+        return sorted({b // 64 for b in self.bits[store].values()})
+
+    def _parts(self, store: str) -> list[FragmentPart]:
+        return list({p.name: p for q in self.stores[store] for p in q.parts}.values())
+
+    def _keys(self, store: str) -> tuple[Column, ...]:
+        return tuple(Column(a.name, a.type) for a in self.stores[store][0].attributes)
+
+    def _leaf(self, store: str) -> Op:
+        words = tuple(Column(f"__s{w}", "BIGINT") for w in self._words(store))
+        parts = tuple(Column(p.name, p.type) for p in self._parts(store))
+        return Op(f"leaf.{store}", "leaf", (f"lfta.{self.source}",), (*self._keys(store), *words, *parts))
+
+    def _store(self, store: str) -> Op:
+        floating = {a.name for q in self.stores[store] for a in q.arguments if a.type in ("DOUBLE", "FLOAT")}
+        parts = self._parts(store)
+        return Op(f"weave.{store}", "weave", (), self._keys(store), {
+            "keys": [[c.name, c.type] for c in self._keys(store)], "words": self._words(store),
+            "parts": [[p.name, p.type, p.combine] for p in parts],
+            "decoded": [p.name for p in parts if p.lift == "order" and p.argument in floating],
+            "queries": [],
+        })
+
+
+def query_params(query: Asked, bit: int, whole: bool) -> dict[str, Any]:
+    """One query in one mode as its store's operator reads it."""
+    inner, outer = query.answer()
+    window = query.window
+    return {
+        "id": pick_name(query, whole), "bit": bit, "whole": whole,
+        "window": [window.slide, window.offset, window.after, window.until],
+        "parts": [p.name for p in query.parts], "inner": inner, "outer": outer,
+    }
+
+
+def pick_name(query: Asked, whole: bool) -> str:
+    """The name under which a store hands out a query's answers: whole ones, or changes."""
+    return f"{query.id}.{'whole' if whole else 'changes'}"
+
+
+def _items(items: Iterable[Item]) -> dict[str, Item]:
+    return {i.name: i for i in items}
+
+
+def _part(part: FragmentPart) -> dict[str, Any]:
+    return asdict(part)
+
+
+def _bits(known: dict[str, int], queries: list[Asked]) -> dict[str, int]:
+    """Each query keeps its bit; a new one takes the next, so that no stored fragment has it set."""
+    live = {q.id for q in queries}
+    for gone in [q for q in known if q not in live and q != "next"]:
+        del known[gone]
+    for query in queries:
+        if query.id not in known:
+            known[query.id] = known.get("next", 0)
+            known["next"] = known[query.id] + 1
+    return {q.id: known[q.id] for q in queries}

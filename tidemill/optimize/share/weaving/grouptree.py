@@ -1,0 +1,200 @@
+"""The group-by tree by the heuristic of intermediate aggregates (paper 003, section V-A).
+
+A node aggregates by its attributes and feeds its children; leaves are the group-bys of queries. Under the input stream
+stands one node with all attributes, or several. The cost is the number of aggregate operations for the rows of one
+fragment, as if all windows were identical: each node takes in what its parent puts out,
+
+    in(node under the stream) = rows        in(child of X) = out(X) = min(in(X), groups of X)
+
+Search: begin with one node over all leaves. While it lowers the cost, do the best of: add an internal node over
+children of a node; split an internal node in two; remove an internal node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import combinations
+
+Attributes = frozenset[str]
+Counts = Callable[[Attributes], float]
+
+WIDE = 24  # a node with more children than this tries only the pairs with the smallest unions
+PAIRS = WIDE * (WIDE - 1) // 2
+
+
+@dataclass(frozen=True)
+class GroupNode:
+    """Aggregation by these attributes; a leaf has no children and is the group-by of queries."""
+
+    attributes: Attributes
+    children: tuple[GroupNode, ...] = ()
+
+    @property
+    def leaves(self) -> tuple[Attributes, ...]:
+        """The group-bys of the queries below."""
+        return tuple(a for c in self.children for a in c.leaves) if self.children else (self.attributes,)
+
+    def __str__(self) -> str:
+        name = label(self.attributes)
+        return f"{name}({' '.join(map(str, self.children))})" if self.children else name
+
+
+@dataclass(frozen=True)
+class GroupTree:
+    """The nodes that the input stream feeds, and the cost in operations for each fragment."""
+
+    fed: tuple[GroupNode, ...]
+    cost: float
+
+    @property
+    def root(self) -> GroupNode | None:
+        """The one node under the stream, when it is internal; it becomes the shared sub-aggregation."""
+        return self.fed[0] if len(self.fed) == 1 and self.fed[0].children else None
+
+    @property
+    def first_level(self) -> tuple[GroupNode, ...]:
+        """The children of the root, or of the stream when there is no root."""
+        return self.root.children if self.root else self.fed
+
+    def __str__(self) -> str:
+        return " ".join(map(str, self.fed))
+
+
+class GroupCounts:
+    """How many groups an attribute set has: as known, or estimated from known sets.
+
+    An unknown set has as many groups as if its attributes were independent, but not fewer than a known subset and
+    not more than a known superset. An attribute nothing is known of has `default` values.
+
+    >>> counts = GroupCounts({frozenset("A"): 10, frozenset("B"): 20, frozenset("ABC"): 150})
+    >>> counts(frozenset("AB")), counts(frozenset("ABCD"))
+    (150.0, 200000000.0)
+    """
+
+    def __init__(self, known: Mapping[Attributes, float], default: float = 1000.0) -> None:
+        self._known = {frozenset(attributes): float(count) for attributes, count in known.items()}
+        self._default = default
+
+    def __call__(self, attributes: Attributes) -> float:
+        if attributes in self._known:
+            return self._known[attributes]
+        count = 1.0
+        for attribute in attributes:
+            count *= self._known.get(frozenset([attribute]), self._default)
+        above = min((n for known, n in self._known.items() if known > attributes), default=count)
+        below = max((n for known, n in self._known.items() if known < attributes), default=1.0)
+        return max(min(count, above), below)
+
+
+def label(attributes: Attributes) -> str:
+    """Attributes for people.
+
+    >>> label(frozenset("CA")), label(frozenset(["dip", "sp"])), label(frozenset())
+    ('AC', 'dip·sp', '()')
+    """
+    names = sorted(attributes)
+    return ("" if all(len(n) == 1 for n in names) else "·").join(names) or "()"
+
+
+def group_tree(group_bys: Iterable[Attributes], counts: Counts, rows: float) -> GroupTree:
+    """The tree for these group-bys when a fragment has so many rows.
+
+    Example 4 of paper 003, with ABC of far fewer groups than ABCD:
+
+    >>> known = {"ABCD": 9000, "ABC": 2000, "AC": 1500, "A": 50, "BC": 1600, "CD": 5000}
+    >>> counts = GroupCounts({frozenset(k): v for k, v in known.items()})
+    >>> str(group_tree(map(frozenset, ["A", "BC", "AC", "CD"]), counts, rows=1e6))
+    'ABCD(ABC(A AC BC) CD)'
+    """
+    leaves = tuple(GroupNode(a) for a in sorted(set(group_bys), key=sorted))
+    fed = leaves if len(leaves) < 2 else (GroupNode(_union(leaves), leaves),)
+    cost = forest_cost(fed, counts, rows)
+    while True:
+        best = min(
+            ((forest_cost(other, counts, rows), other) for other in _changes(fed, counts)), key=_cost, default=None
+        )
+        if best is None or best[0] >= cost:
+            return GroupTree(_ordered(fed), cost)
+        cost, fed = best
+
+
+def forest_cost(fed: Iterable[GroupNode], counts: Counts, rows: float) -> float:
+    """Operations for a fragment of so many rows that each of these nodes takes in.
+
+    >>> a, b = GroupNode(frozenset("A")), GroupNode(frozenset("B"))
+    >>> forest_cost([GroupNode(frozenset("AB"), (a, b))], lambda attributes: 7, 100)
+    114
+    """
+    return sum(
+        rows + (forest_cost(node.children, counts, min(rows, counts(node.attributes))) if node.children else 0)
+        for node in fed
+    )
+
+
+def _cost(found: tuple[float, tuple[GroupNode, ...]]) -> float:
+    return found[0]
+
+
+def _ordered(nodes: Iterable[GroupNode]) -> tuple[GroupNode, ...]:
+    return tuple(
+        GroupNode(n.attributes, _ordered(n.children)) for n in sorted(nodes, key=lambda n: sorted(n.attributes))
+    )
+
+
+def _union(nodes: Iterable[GroupNode]) -> Attributes:
+    return frozenset().union(*(n.attributes for n in nodes))
+
+
+def _changes(
+    siblings: tuple[GroupNode, ...], counts: Counts, above: Attributes | None = None
+) -> Iterator[tuple[GroupNode, ...]]:
+    """What the children of a node (the stream when `above` is None) become by each single change in or below them."""
+    yield from _added(siblings, counts, above)
+    for i, node in enumerate(siblings):
+        if not node.children:
+            continue
+        before, after = siblings[:i], siblings[i + 1 :]
+        yield before + node.children + after
+        for halves in _split(node, counts):
+            yield before + halves + after
+        for children in _changes(node.children, counts, node.attributes):
+            yield (*before, GroupNode(node.attributes, children), *after)
+
+
+def _added(
+    siblings: tuple[GroupNode, ...], counts: Counts, above: Attributes | None
+) -> Iterator[tuple[GroupNode, ...]]:
+    """One internal node more: over two children and all others whose attributes it has."""
+    for attributes in _unions(siblings, counts):
+        inside = tuple(n for n in siblings if n.attributes <= attributes)
+        outside = tuple(n for n in siblings if not n.attributes <= attributes)
+        if attributes != above or outside:
+            # A sibling that already is an internal node by these attributes takes the others up.
+            same = [n for n in inside if n.attributes == attributes and n.children]
+            fed = tuple(c for n in inside for c in (n.children if n in same else (n,)))
+            yield (*outside, GroupNode(attributes, fed))
+
+
+def _split(node: GroupNode, counts: Counts) -> Iterator[tuple[GroupNode, ...]]:
+    """A node as two: every child goes to the one of two seeds with which it has fewer groups."""
+    if len(node.children) < 3:
+        return
+    for one, other in _pairs(node.children, counts):
+        halves: tuple[list[GroupNode], list[GroupNode]] = ([one], [other])
+        for child in node.children:
+            if child not in (one, other):
+                growth = [counts(child.attributes | _union(half)) - counts(_union(half)) for half in halves]
+                halves[growth[1] < growth[0]].append(child)
+        yield tuple(h[0] if len(h) == 1 else GroupNode(_union(h), tuple(h)) for h in halves)
+
+
+def _pairs(nodes: tuple[GroupNode, ...], counts: Counts) -> list[tuple[GroupNode, GroupNode]]:
+    pairs = list(combinations(nodes, 2))
+    if len(nodes) > WIDE:
+        pairs.sort(key=lambda pair: counts(_union(pair)))
+    return pairs[:PAIRS]
+
+
+def _unions(nodes: tuple[GroupNode, ...], counts: Counts) -> list[Attributes]:
+    return list(dict.fromkeys(_union(pair) for pair in _pairs(nodes, counts)))

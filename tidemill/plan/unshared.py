@@ -1,0 +1,30 @@
+"""What a window aggregate means, in the operators that share nothing."""
+
+from __future__ import annotations
+
+from tidemill.plan import relations as r
+from tidemill.plan.relations import Relation, WindowAggregate, quoted, sync_ceiling
+
+
+def unshared(node: WindowAggregate) -> Relation:
+    """The same relation as a chain of plain operators.
+
+        WindowAggregate[p; k, a; f(a); W]   =   GroupBy[k; f(a)]
+          R                                       Project[k, a]
+                                                    Temporal[⌈ts + after⌉, ⌈ts + until⌉]
+                                                      Filter[p]
+                                                        R
+
+    ⌈t⌉ is the first point of the window at or after t. Between two points the answer is that of the earlier one, so a
+    row is inside at time t when ts + after <= p < ts + until for the last point p <= t. With `once` nothing leaves.
+    """
+    window = node.window
+    period = (window.slide, window.offset)
+    lower = sync_ceiling(f"({quoted(r.TS)} + {window.after})", *period)
+    upper = None
+    if window.until is not None and not node.once:
+        upper = sync_ceiling(f"({quoted(r.TS)} + {window.until})", *period)
+    rows = node.input if node.predicate is None else r.Filter(node.input, node.predicate)
+    items = {item.name: item for item in (*node.keys, *node.arguments)}
+    below = r.Project(r.Temporal(rows, lower, upper, period), tuple(items.values()))
+    return r.GroupBy(below, tuple(k.name for k in node.keys), node.aggregates)

@@ -1,0 +1,232 @@
+"""The changes that one micro-batch makes to views: gathered from all shards, netted, tagged.
+
+Views of one kind (same columns, key and output) are treated together: one table with a column `__view`, one statement.
+A view that changes a lot stays alone, and so do a few, for which more machinery would not pay.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidemill.plan.physical import Output
+from tidemill.plan.relations import quoted
+from tidemill.runtime.ends import expand
+from tidemill.runtime.operators.base import name_list, same_row
+from tidemill.runtime.outbox import runs
+from tidemill.runtime.views import StoredView, order, typed_column
+
+ALONE_ROWS = 1024  # a view with more changes than this is worth statements of its own
+TOGETHER = 8  # fewer views than this are not worth a pool
+SORTED_ROWS = 65_536  # up to here, sorting what is written costs nothing; whoever reads sorts anyway
+WHOSE = ("__view",)
+
+Span = tuple[StoredView, int, int, int]  # (view, parcel, first row, rows)
+
+
+@dataclass
+class Changes:
+    """Changes of some views of one kind: their columns, `__time`, `__diff`, and `__view` unless it is one alone."""
+
+    views: tuple[StoredView, ...]
+    rows: pa.Table
+    netted: bool  # each (row, time) occurs once
+
+    @property
+    def pattern(self) -> StoredView:
+        """What holds for all of these views."""
+        return self.views[0]
+
+    @property
+    def whose(self) -> tuple[str, ...]:
+        """The column that tells the views apart, if there are several."""
+        return WHOSE if "__view" in self.rows.column_names else ()
+
+    def net(self, duck: duckdb.DuckDBPyConnection) -> None:
+        """Add up the changes of each row and time: what left one shard and entered another cancels."""
+        if self.netted or self.pattern.insert_only:
+            return
+        group = ", ".join([*self.whose, name_list(self.pattern.names), "__time"])
+        self.rows = _select(
+            duck, f"SELECT {group}, CAST(sum(__diff) AS BIGINT) AS __diff FROM ({_typed(self)}) GROUP BY {group}"
+            " HAVING sum(__diff) <> 0", self.rows,
+        )
+        self.netted = True
+
+    def growth(self) -> dict[str, tuple[int, int]]:
+        """View id → (how many changes, how many rows it has more than before); views without changes are left out.
+
+        >>> view = StoredView("v1", "V", "complete", (), None, "__time", "BIGINT", False)
+        >>> Changes((view,), pa.table({"__time": [1, 1, 2], "__diff": [1, 1, -1]}), True).growth()
+        {'v1': (3, 1)}
+        """
+        diffs = self.rows.column("__diff").to_numpy()
+        if not self.whose:
+            return {self.views[0].id: (len(diffs), int(diffs.sum()))} if len(diffs) else {}
+        number = {view.id: i for i, view in enumerate(self.views)}
+        owners = self.rows.column("__view").unify_dictionaries().combine_chunks()
+        owners = owners if pa.types.is_dictionary(owners.type) else owners.dictionary_encode()
+        codes = np.array([number[v] for v in owners.dictionary.to_pylist()], np.int64)[owners.indices.to_numpy()]
+        more = np.zeros(len(self.views), np.int64)
+        np.add.at(more, codes, diffs)
+        count = np.bincount(codes, minlength=len(self.views))
+        return {v.id: (int(n), int(m)) for v, n, m in zip(self.views, count, more, strict=True) if n}
+
+    def only(self, wanted: set[str]) -> Changes:
+        """The changes of some of the views."""
+        if not self.whose or len(wanted) == len(self.views):
+            return self
+        mask = pc.is_in(self.rows.column("__view").cast(pa.string()), pa.array(sorted(wanted), pa.string()))
+        return Changes(tuple(v for v in self.views if v.id in wanted), self.rows.filter(mask), self.netted)
+
+
+def gather(outputs: Iterable[Output], views: dict[str, StoredView], parcels: list[pa.Table]) -> list[Changes]:
+    """The changes of every view that stands, from the parcels of all shards."""
+    readers: dict[str, list[StoredView]] = {}
+    for output in outputs:
+        if output.view in views:
+            readers.setdefault(output.op, []).append(views[output.view])
+    spans = [(view, place, start, count) for place, parcel in enumerate(parcels)
+             for gate, start, count in runs(parcel) for view in readers.get(gate, ()) if count]
+    sizes: Counter[str] = Counter()
+    for view, _, _, count in spans:
+        sizes[view.id] += count
+    kinds: dict[Any, list[Span]] = {}
+    for span in spans:
+        kinds.setdefault(span[0].kind, []).append(span)
+    return [changes for members in kinds.values() for changes in _grouped(members, sizes, parcels)]
+
+
+def _grouped(spans: list[Span], sizes: Counter[str], parcels: list[pa.Table]) -> Iterable[Changes]:
+    """Views of one kind: the small ones together if they are many, every other one alone."""
+    few = len({s[0].id for s in spans if sizes[s[0].id] <= ALONE_ROWS}) < TOGETHER
+    alone: dict[str, list[Span]] = {}
+    together = []
+    for span in spans:
+        if few or sizes[span[0].id] > ALONE_ROWS:
+            alone.setdefault(span[0].id, []).append(span)
+        else:
+            together.append(span)
+    for own in alone.values():
+        tables = [parcels[place].slice(start, count) for _, place, start, count in own]
+        yield Changes((own[0][0],), _concat(tables), len(own) == 1)
+    if together:
+        yield _together(together, parcels)
+
+
+def _together(spans: list[Span], parcels: list[pa.Table]) -> Changes:
+    views = list({s[0].id: s[0] for s in spans}.values())
+    number = {view.id: i for i, view in enumerate(views)}
+    ids = pa.array([v.id for v in views], pa.string())
+    tables = []
+    for place in dict.fromkeys(s[1] for s in spans):
+        mine = [s for s in spans if s[1] == place]
+        counts = np.array([s[3] for s in mine])
+        index = expand(np.array([s[2] for s in mine]), counts)
+        codes = np.repeat(np.array([number[s[0].id] for s in mine], np.int32), counts)
+        owners = pa.DictionaryArray.from_arrays(pa.array(codes), ids)
+        tables.append(parcels[place].take(pa.array(index)).append_column("__view", owners))
+    return Changes(tuple(views), _concat(tables), len(spans) == len(views))
+
+
+def tagged(changes: Changes, duck: duckdb.DuckDBPyConnection, ordered: bool = False) -> pa.Table:
+    """Changes as tagged tuples: the minimum set, a − and a + of one key at one time become one u.
+
+    `changes` must be netted. The result has `__time`, `__tag`, the columns, `__old`, and `__view` if there are several.
+    """
+    view, rows = changes.pattern, changes.rows
+    single = _single(rows)
+    sort = f" ORDER BY __time, {order(view)}" if ordered or rows.num_rows <= SORTED_ROWS else ""
+    if view.keys is None or view.insert_only:
+        return _select(duck, signed_sql(changes) + sort, rows)
+    if single and not any(rows.column(k).null_count for k in view.keys):
+        found = _select(duck, _paired_sql(changes) + sort, rows)
+        # Each u stands for two changes. A key that is none would have paired some of them twice.
+        if found.num_rows * 2 - found.column("__old").null_count == rows.num_rows:
+            return found
+    return _select(duck, _numbered_sql(changes) + sort, rows)
+
+
+def signed_sql(changes: Changes) -> str:
+    """A SELECT over `net`: every copy that comes is a +, every copy that goes a −."""
+    view = changes.pattern
+    columns = [*changes.whose, "__time", "CASE WHEN __diff > 0 THEN '+' ELSE '-' END AS __tag",
+               name_list(view.names), f"{_null_old(view)} AS __old"]
+    return f"SELECT {', '.join(columns)} FROM {_copies(changes)}"
+
+
+def _paired_sql(changes: Changes) -> str:
+    """Where each key has at most one row before and one after: join what came with what went."""
+    same = " AND ".join(f"came.{c} = went.{c}" for c in _place(changes))
+    sides = (f"(SELECT * FROM ({_typed(changes)}) WHERE __diff {sign} 0) AS {name}"
+             for sign, name in ((">", "came"), ("<", "went")))
+    return _joined_sql(changes, same, *sides)
+
+
+def _numbered_sql(changes: Changes) -> str:
+    """A key of NULLs may stand for two rows (both sides of a full join): the first leaves for the first that comes."""
+    view = changes.pattern
+    number = f"row_number() OVER (PARTITION BY {', '.join(_place(changes))} ORDER BY {name_list(view.names)}) AS __i"
+    same = " AND ".join([*(f"came.{c} = went.{c}" for c in (*changes.whose, "__time", "__i")),
+                         same_row(view.keys or (), "came", "went")])
+    sides = (f"(SELECT *, {number} FROM {_copies(changes)} WHERE __diff {sign} 0) AS {name}"
+             for sign, name in ((">", "came"), ("<", "went")))
+    return _joined_sql(changes, same, *sides)
+
+
+def _joined_sql(changes: Changes, same: str, came: str, went: str) -> str:
+    view = changes.pattern
+    old = "struct_pack(" + ", ".join(f"{quoted(n)} := went.{quoted(n)}" for n in view.names) + ")"
+    both = [f"coalesce(came.{c}, went.{c}) AS {c}" for c in (*changes.whose, "__time")]
+    values = [f"CASE WHEN came.__time IS NULL THEN went.{quoted(n)} ELSE came.{quoted(n)} END AS {quoted(n)}"
+              for n in view.names]
+    tag = "CASE WHEN came.__time IS NULL THEN '-' WHEN went.__time IS NULL THEN '+' ELSE 'u' END AS __tag"
+    kept = f"CASE WHEN came.__time IS NOT NULL AND went.__time IS NOT NULL THEN {old} END AS __old"
+    inner = f"SELECT {', '.join([*both, tag, *values, kept])} FROM {came} FULL JOIN {went} ON {same}"
+    return f"SELECT * FROM ({inner})"
+
+
+def _place(changes: Changes) -> list[str]:
+    """What two changes must share to be one update."""
+    return [*changes.whose, "__time", *(quoted(k) for k in changes.pattern.keys or ())]
+
+
+def _single(rows: pa.Table) -> bool:
+    """Whether every change is of one copy."""
+    least, most = pc.min_max(rows.column("__diff")).as_py().values()
+    return least is None or (least >= -1 and most <= 1)
+
+
+def _copies(changes: Changes) -> str:
+    """A FROM item with one row for each copy that comes or goes."""
+    if _single(changes.rows):
+        return f"({_typed(changes)})"
+    return f"({_typed(changes)}) CROSS JOIN LATERAL (SELECT unnest(range(abs(__diff)))) AS copies"
+
+
+def _typed(changes: Changes) -> str:
+    columns = [*changes.whose, "__time", "__diff", *(typed_column(c) for c in changes.pattern.columns)]
+    return f"SELECT {', '.join(columns)} FROM net"
+
+
+def _null_old(view: StoredView) -> str:
+    return f"CAST(NULL AS STRUCT({', '.join(f'{quoted(c.name)} {c.type}' for c in view.columns)}))"
+
+
+def _concat(tables: list[pa.Table]) -> pa.Table:
+    return pa.concat_tables([tables[0], *(t.cast(tables[0].schema) for t in tables[1:])])
+
+
+def _select(duck: duckdb.DuckDBPyConnection, sql: str, net: pa.Table) -> pa.Table:
+    duck.register("net", net)
+    try:
+        return duck.sql(sql).to_arrow_table()
+    finally:
+        duck.unregister("net")

@@ -1,0 +1,129 @@
+"""Predicates, group attributes and aggregate arguments of one source, evaluated once for each chunk of rows.
+
+Plain columns cost nothing and simple predicates are evaluated on arrays; everything else goes into one DuckDB statement. A row on which an expression
+fails is put aside for the queries that use that expression, and for no other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from tidemill.plan.physical import Op
+from tidemill.plan.relations import quoted
+from tidemill.plan.scalars import columns_of
+from tidemill.plan.sources import Column
+from tidemill.runtime import duck, predicates
+
+
+@dataclass
+class Evaluated:
+    """One chunk: truth of each predicate, values of attributes and arguments, and the rows on which expressions failed."""
+
+    truths: list[np.ndarray]
+    attributes: list[pa.ChunkedArray]
+    arguments: dict[str, pa.ChunkedArray]
+    failures: dict[int, np.ndarray] = field(default_factory=dict)
+
+
+class Expressions:
+    """All expressions of an "lfta" operator. Expression numbers: predicates, then attributes, then arguments."""
+
+    def __init__(self, op: Op, complain: Callable[[Op, pa.Table, str], None] | None) -> None:
+        self.op, self.complain = op, complain
+        params = op.params
+        self.predicates: list[dict[str, Any]] = params["predicates"]
+        self.named: list[dict[str, Any]] = [*params["attributes"], *params["arguments"]]
+        self.attributes = len(params["attributes"])
+        self.types = {c.name: c.type for c in op.schema}
+        self.columns = {c for e in (*self.predicates, *self.named) for c in columns_of(e["sql"])}
+
+    def evaluate(self, rows: pa.Table) -> Evaluated:
+        """All expressions over one chunk."""
+        simple: dict[int, Any] = {}
+        wanted: dict[int, str] = {}
+        for i, predicate in enumerate(self.predicates):
+            truth = _truth(predicate, rows)
+            if truth is None:
+                wanted[i] = f"coalesce({predicate['sql']}, FALSE)"
+            else:
+                simple[i] = truth
+        for i, named in enumerate(self.named, len(self.predicates)):
+            plain = _plain(named["sql"], rows)
+            if plain is None:
+                wanted[i] = f"CAST({named['sql']} AS {named['type']})"
+            else:
+                simple[i] = plain
+        failures: dict[int, np.ndarray] = {}
+        values = simple | (self._computed(wanted, rows, failures) if wanted else {})
+        count = len(self.predicates)
+        truths = [_booleans(values[i]) for i in range(count)]
+        for i in [i for i in failures if i < count]:
+            truths[i] &= ~failures.pop(i)
+        named = [values[i] for i in range(count, count + len(self.named))]
+        arguments = {n["name"]: v for n, v in zip(self.named, named, strict=True)}
+        failures = {i - count: f for i, f in failures.items()}
+        return Evaluated(truths, named[: self.attributes], arguments, failures)
+
+    def _computed(self, wanted: dict[int, str], rows: pa.Table, failures: dict[int, np.ndarray]) -> dict[int, Any]:
+        needed = [c for c in rows.column_names if c in self.columns]
+        part = rows.select(needed) if needed else rows.select(["__ts"])
+        source = duck.source("feed", [Column(n, self.types.get(n, "")) for n in part.column_names])
+        items = ", ".join(f"{sql} AS {quoted(f'e{i}')}" for i, sql in wanted.items())
+        try:
+            table = duck.run(f"SELECT {items} FROM {source}", feed=part)
+            return {i: table.column(f"e{i}") for i in wanted}
+        except duckdb.Error as problem:
+            if isinstance(problem, (duckdb.BinderException, duckdb.ParserException)):
+                raise
+            return {i: self._alone(i, sql, source, part, rows, failures) for i, sql in wanted.items()}
+
+    def _alone(self, number: int, sql: str, source: str, part: pa.Table, rows: pa.Table,
+               failures: dict[int, np.ndarray]) -> pa.ChunkedArray:
+        """One expression; rows on which it fails give NULL and a dead letter."""
+        statement = f"SELECT {sql} AS e FROM {source}"
+        empty = duck.run(statement, feed=part.slice(0, 0)).column("e")
+        failed = np.zeros(part.num_rows, bool)
+        pieces: list[tuple[int, pa.ChunkedArray]] = []
+        todo = [(0, part.num_rows)]
+        while todo:
+            low, high = todo.pop()
+            try:
+                pieces.append((low, duck.run(statement, feed=part.slice(low, high - low)).column("e")))
+            except duckdb.Error as problem:
+                if high - low == 1:
+                    failed[low] = True
+                    pieces.append((low, pa.chunked_array([pa.nulls(1, empty.type)])))
+                    if self.complain is not None:
+                        self.complain(self.op, rows.slice(low, 1), str(problem).splitlines()[0])
+                else:
+                    middle = (low + high) // 2
+                    todo += [(low, middle), (middle, high)]
+        if failed.any():
+            failures[number] = failed
+        chunks = [c for _, column in sorted(pieces, key=lambda p: p[0]) for c in column.chunks]
+        return pa.chunked_array(chunks, empty.type)
+
+
+def _truth(predicate: dict[str, Any], rows: pa.Table) -> np.ndarray | None:
+    """The predicate by its program, where it has one and no value is missing."""
+    program = predicate["program"]
+    if program is None:
+        return None
+    columns = {name: rows.column(name) for name in predicates.columns_of(program)}
+    if any(c.null_count or not pa.types.is_integer(c.type) for c in columns.values()):
+        return None
+    return predicates.evaluate(program, {n: c.to_numpy() for n, c in columns.items()})
+
+
+def _plain(sql: str, rows: pa.Table) -> pa.ChunkedArray | None:
+    return next((rows.column(n) for n in rows.column_names if quoted(n) == sql), None)
+
+
+def _booleans(values: Any) -> np.ndarray:
+    return values if isinstance(values, np.ndarray) else np.array(values.to_numpy(), bool)

@@ -1,0 +1,246 @@
+"""An LFTA configuration: a forest of fixed-size hash tables that rows fall through (paper 002, sections 2.2 to 3.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from tidemill.runtime.kernels import lfta_forest as forest
+from tidemill.runtime.kernels.lfta_probe import EMPTY, STEP, STRIDE, bucket_of
+from tidemill.runtime.kernels.lfta_rows import GREATEST, LEAST, ONES, SUM
+
+__all__ = ["GREATEST", "LEAST", "RAW", "SUM", "Counters", "Emitted", "TableSpec", "Tables"]
+
+RAW = -1
+
+
+@dataclass(frozen=True)
+class TableSpec:
+    """One relation: its parent (RAW or an earlier relation), its group attributes (rows of `attrs`) and its buckets.
+
+    What its table evicts goes to its children, and to the output if it `emits`.
+    """
+
+    parent: int
+    attributes: tuple[int, ...]
+    buckets: int
+    emits: bool
+
+
+class Emitted(NamedTuple):
+    """Evicted entries of one relation in order of eviction: column i of every array is entry i."""
+
+    fragments: np.ndarray  # int32, of this relation
+    codes: np.ndarray  # int32, of this relation
+    attrs: np.ndarray  # int64[group attributes, entries]
+    ints: np.ndarray  # int64[int parts, entries]
+    floats: np.ndarray  # float64[float parts, entries]
+
+
+class Counters(NamedTuple):
+    """For each relation: int64 totals since construction."""
+
+    probes: np.ndarray  # records that met a bucket; of a raw relation: rows
+    collisions: np.ndarray  # another group took the bucket
+    turnovers: np.ndarray  # the same group in another fragment took the bucket
+    flushed: np.ndarray  # entries that a flush evicted from the relation's table
+
+
+class Tables:
+    """The hash tables of a configuration, empty at first.
+
+    A bucket holds the most recent group. A record probes it: same fragment, signature and group combine; else the old
+    entry is evicted to every child and to the output, and the new one takes the bucket. The hash covers group and
+    signature, not the fragment, so that a group in a later fragment meets its own old entry.
+
+    Not for two threads at once; different `Tables` are independent, and the loops release the GIL.
+
+    >>> tables = Tables([TableSpec(RAW, attributes=(0,), buckets=1, emits=True)], attributes=1, int_kinds=[SUM])
+    >>> tables.map(fragments=[[0]], codes=[[0]])
+    >>> tables.push(attrs=[[7, 7, 8]], codes=[0, 0, 0], frags=[0, 0, 0], ints=[None])
+    >>> tables.flush()
+    >>> emitted = tables.take()[0]
+    >>> emitted.attrs.tolist(), emitted.ints.tolist()
+    ([[7, 8]], [[2, 1]])
+    """
+
+    def __init__(self, specs: Sequence[TableSpec], attributes: int, int_kinds: Sequence[int] = (),
+                 float_kinds: Sequence[int] = (), step: int = STEP, room: int = 8 * STEP):
+        """`attributes` counts the columns of `attrs`; kinds are SUM, LEAST or GREATEST, one for each part.
+
+        `step` rows (at most STEP) pass the forest at a time; an output holds `room` entries before it is drained.
+        """
+        _check(specs, attributes)
+        self._specs = tuple(specs)
+        self._attributes, self._ints, self._floats = attributes, len(int_kinds), len(float_kinds)
+        self._step, self._room = min(step, STEP), max(room, step)
+        self._int_order, self._float_order = (np.argsort(k, kind="stable") for k in (int_kinds, float_kinds))
+        self._ends = np.cumsum([list(kinds).count(k) for kinds in (int_kinds, float_kinds) for k in (SUM, LEAST, GREATEST)])
+        self._taken: dict[int, list[np.ndarray]] = {r: [] for r, spec in enumerate(specs) if spec.emits}
+        self._lengths: list[int] = []
+        self._maps = np.empty(0, np.int32)
+        self._layout()
+
+    def _layout(self) -> None:
+        """Places of all relations in the flat arrays that the loops share."""
+        parts, n = self._ints + self._floats, len(self._specs) + 1
+        self._relations = np.zeros((n, 11), np.int64)
+        self._relations[0, [forest.PARENT, forest.ATTRIBUTES]] = RAW, self._attributes
+        held = [tuple(range(self._attributes)), *(spec.attributes for spec in self._specs)]
+        picks: list[int] = []
+        table, batch, output = 0, STRIDE * (1 + self._attributes + parts), 0
+        for r, spec in enumerate(self._specs, 1):
+            width = 1 + len(spec.attributes) + parts
+            self._relations[r, :forest.ATTRIBUTES + 1] = (
+                spec.parent + 1, spec.buckets, width, table, batch, spec.emits, output, len(picks), len(spec.attributes))
+            picks += [1 + held[spec.parent + 1].index(a) for a in spec.attributes]
+            table += spec.buckets * width
+            batch += STRIDE * width
+            output += self._room * width * spec.emits
+        self._picks, self._factors = np.array(picks, np.int64), _odd_numbers(len(picks) + n)
+        self._tables = np.full(table, EMPTY, np.int64)
+        self._words, self._outputs = np.empty(batch, np.int64), np.empty(output, np.int64)
+        self._counts, self._filled, self._counters = np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros((n, 4), np.int64)
+        self._scratch = np.ones((forest.KEYS + self._attributes) * STRIDE, np.int64)
+
+    def map(self, fragments: Sequence, codes: Sequence) -> None:
+        """Say for each relation which of its own fragments and codes the parent's (raw: the rows') fall into.
+
+        `codes[r][c] == -1` (or a fragment's -1): nothing below r wants it, no probe. To be called before the first push,
+        and again when fragments or codes are added: numbers already given keep their meaning.
+        """
+        maps = [np.asarray(m, np.int32) for pair in zip(fragments, codes, strict=True) for m in pair]
+        if len(maps) != 2 * len(self._specs):
+            raise ValueError("one fragment map and one code map for each relation expected")
+        self._check_maps(maps)
+        self._lengths = [len(m) for m in maps]
+        starts = np.cumsum([0, *self._lengths])
+        self._relations[1:, forest.FRAGMENTS], self._relations[1:, forest.CODES] = starts[:-1:2], starts[1:-1:2]
+        self._maps = np.concatenate([*maps, np.empty(0, np.int32)])
+
+    def push(self, attrs: Sequence, codes: Sequence, frags: Sequence, ints: Sequence = (), floats: Sequence = ()) -> None:
+        """Let rows fall through the forest; `attrs`, `ints`, `floats` have an array for each column, all of one length.
+
+        int64 and int32 columns are read where they are; other types are converted. None for a column of `ints`: all ones.
+        Codes and fragments must have a place in the maps of the raw relations. O(rows) for each raw relation, less where
+        neighbours of the same group, fragment and code probe as one.
+        """
+        codes, frags = np.ascontiguousarray(codes, np.int32), np.ascontiguousarray(frags, np.int32)
+        n = len(codes)
+        for kind, numbers in enumerate((_columns([frags], 1, n, np.int32)[0], codes)):
+            self._check_range(kind, numbers)
+        ints, floats = _columns(ints, self._ints, n, np.int64), _columns(floats, self._floats, n, np.float64)
+        columns = _columns(attrs, self._attributes, n, np.int64)
+        columns += [ints[p] for p in self._int_order] + [floats[p] for p in self._float_order]
+        addresses = np.array([0 if c is None else c.__array_interface__["data"][0] for c in columns], np.int64)
+        sizes = np.array([ONES if c is None else c.itemsize for c in columns], np.int64)
+        done = 0
+        while done < n:
+            done = forest.push_rows(addresses, sizes, codes, frags, done, *self._state())
+            if done < n:
+                self._drain()
+
+    def flush(self) -> None:
+        """End-of-epoch update: top-down, every entry is evicted to children and outputs. All tables are empty then."""
+        if not self._lengths:
+            return
+        place = (1, 0)
+        while place[0] < len(self._relations):
+            place = forest.flush_tables(*place, *self._state())
+            if place[0] < len(self._relations):
+                self._drain()
+
+    def take(self) -> dict[int, Emitted]:
+        """For each emitting relation what it has evicted since the last take."""
+        self._drain()
+        emitted = {r: self._emitted(r, chunks) for r, chunks in self._taken.items()}
+        self._taken = {r: [] for r in self._taken}
+        return emitted
+
+    @property
+    def pending(self) -> int:
+        """Number of evicted entries that wait to be taken."""
+        return int(self._filled.sum()) + sum(chunk.shape[1] for chunks in self._taken.values() for chunk in chunks)
+
+    @property
+    def counters(self) -> Counters:
+        """Probes, collisions, turnovers and flushed entries of each relation so far."""
+        order = [forest.PROBES, forest.COLLISIONS, forest.TURNOVERS, forest.FLUSHED]
+        return Counters(*(self._counters[1:, c].copy() for c in order))
+
+    def bucket(self, relation: int, code: int, group: Sequence[int]) -> int:
+        """The bucket of the relation's table that a group with this signature code hashes to."""
+        start = int(self._relations[relation + 1, forest.PICKS]) + relation
+        values = np.array([code, *group], np.int64)
+        return int(bucket_of(values, self._factors[start:start + len(values)], self._specs[relation].buckets))
+
+    def _check_maps(self, maps: list[np.ndarray]) -> None:
+        """Every fragment and code that a parent can evict has a place in its children's maps, now and as before."""
+        if any(len(new) < old for new, old in zip(maps, self._lengths, strict=False)):
+            raise ValueError("a map never shrinks")
+        for r, spec in enumerate(self._specs):
+            for kind in (0, 1):
+                most = -1 if spec.parent == RAW else int(maps[2 * spec.parent + kind].max(initial=-1))
+                if len(maps[2 * r + kind]) <= most:
+                    raise ValueError(f"relation {r}: its map ends before {most}, which its parent evicts")
+
+    def _check_range(self, kind: int, numbers: np.ndarray) -> None:
+        """The loops read the maps without looking at their ends."""
+        if not self._lengths and self._specs:
+            raise ValueError("map() comes before push()")
+        length = min((self._lengths[2 * r + kind] for r, spec in enumerate(self._specs) if spec.parent == RAW), default=0)
+        if len(numbers) and not (numbers.min() >= 0 and numbers.max() < length):
+            raise ValueError("a code or a fragment of a row has no place in the maps")
+
+    def _state(self) -> tuple:
+        return (self._step, self._counts, self._relations, self._picks, self._factors, self._maps, self._tables, self._words,
+                self._ends, self._outputs, self._room, self._filled, self._scratch, self._counters)
+
+    def _drain(self) -> None:
+        for r, chunks in self._taken.items():
+            start, width = self._relations[r + 1, [forest.OUTPUT, forest.WIDTH]]
+            columns = self._outputs[start:start + width * self._room].reshape(width, self._room)
+            if self._filled[r + 1]:
+                chunks.append(columns[:, :self._filled[r + 1]].copy())
+        self._filled[:] = 0
+
+    def _emitted(self, r: int, chunks: list[np.ndarray]) -> Emitted:
+        words = np.concatenate(chunks, axis=1) if chunks else np.empty((self._relations[r + 1, forest.WIDTH], 0), np.int64)
+        first = 1 + len(self._specs[r].attributes)
+        ints = words[first + np.argsort(self._int_order)]
+        floats = words[first + self._ints + np.argsort(self._float_order)].view(np.float64)
+        return Emitted((words[0] >> 32).astype(np.int32), words[0].astype(np.int32), words[1:first], ints, floats)
+
+
+def _check(specs: Sequence[TableSpec], attributes: int) -> None:
+    feeding = {spec.parent for spec in specs}
+    for r, spec in enumerate(specs):
+        if not RAW <= spec.parent < r:
+            raise ValueError(f"relation {r}: its parent must come before it")
+        held = range(attributes) if spec.parent == RAW else specs[spec.parent].attributes
+        if not set(spec.attributes) <= set(held):
+            raise ValueError(f"relation {r}: its attributes are not all in its parent")
+        if not 1 <= spec.buckets < 1 << 32:
+            raise ValueError(f"relation {r}: a table has 1 to 2**32 - 1 buckets")
+        if not spec.emits and r not in feeding:
+            raise ValueError(f"relation {r}: a leaf must emit")
+
+
+def _columns(columns: Sequence, count: int, n: int, kind: type) -> list:
+    """Contiguous arrays that the loops can read: float64, int64 or, as it is, int32. None is a column of ones."""
+    if len(columns) != count or any(c is not None and len(c) != n for c in columns):
+        raise ValueError(f"{count} columns of {n} rows expected")
+    return [None if c is None else _readable(np.asarray(c), kind) for c in columns]
+
+
+def _readable(column: np.ndarray, kind: type) -> np.ndarray:
+    narrow = kind is np.int64 and column.dtype == np.int32
+    return np.ascontiguousarray(column, None if narrow else kind)
+
+
+def _odd_numbers(n: int) -> np.ndarray:
+    """Fixed random odd factors: every relation hashes in its own way, the same in every run."""
+    return np.random.default_rng(2002).integers(0, 1 << 64, n, np.uint64) | np.uint64(1)

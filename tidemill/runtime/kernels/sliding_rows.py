@@ -1,0 +1,285 @@
+"""Fragment rows made ready for sliding: dense keys, sorted by (key, start), equal ones combined."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import count
+from typing import NamedTuple
+
+import numpy as np
+from numba import boolean, float64, int32, int64, njit, types, uint64
+
+from tidemill.runtime.kernels.sliding_folds import MIN, SUM, added, ranks_of, unrank
+
+_READ_INTS = types.Array(int64, 1, "C", readonly=True)
+_READ_CODES = types.Array(int32, 1, "C", readonly=True)
+_READ_FLOATS = types.Array(float64, 1, "C", readonly=True)
+_INTS = int64[::1]
+_CODES = int32[::1]
+_HASHES = uint64[::1]
+_NEAR = 32  # so many different signatures of one fragment are looked through one by one
+
+
+class Combined(NamedTuple):
+    """`first` is the first input row of each output row; `ints` and `floats` have one row for each part."""
+
+    first: np.ndarray
+    ints: np.ndarray
+    floats: np.ndarray
+
+
+def bounds_of(key: np.ndarray, keys: int) -> np.ndarray:
+    """Where each key's rows begin, for keys that are sorted: key k has the rows [bounds[k], bounds[k + 1]). O(n).
+
+    >>> bounds_of(np.array([0, 0, 2], np.int32), 3).tolist()
+    [0, 2, 2, 3]
+    """
+    return np.concatenate((np.zeros(1, np.int64), np.bincount(key, minlength=keys).cumsum()))
+
+
+@njit(_CODES(_READ_INTS), cache=True, nogil=True)
+def _start_ranks(start):
+    """The rank of each start among the different ones; empty if the starts are sorted as they are.
+
+    Rows come in runs of equal starts, so only where the start changes is there anything to sort. O(n + changes · log n).
+    """
+    n = start.shape[0]
+    changes, ordered = 1, True
+    for i in range(1, n):
+        changes += start[i] != start[i - 1]
+        ordered &= start[i] >= start[i - 1]
+    if ordered:
+        return np.empty(0, np.int32)
+    heads = np.empty(changes, np.int64)
+    heads[0], c = start[0], 1
+    for i in range(1, n):
+        if start[i] != start[i - 1]:
+            heads[c] = start[i]
+            c += 1
+    different = np.unique(heads)
+    out = np.empty(n, np.int32)
+    rank = 0
+    for i in range(n):
+        if i == 0 or start[i] != start[i - 1]:
+            # Most often the next start in time follows.
+            rank += 1
+            if rank >= different.shape[0] or different[rank] != start[i]:
+                rank = np.searchsorted(different, start[i])
+        out[i] = rank
+    return out
+
+
+@njit(types.UniTuple(_INTS, 2)(_READ_CODES, _READ_INTS, int64), cache=True, nogil=True)
+def order(key, start, keys):
+    """The stable permutation that sorts by (key, start), and the bounds of each key. Needs 0 <= key < keys.
+
+    Two counting sorts: by the rank of the start, unless the rows come in that order, then by key. O(n + keys) for rows that
+    come in a few runs with many rows for each start; O(n log n) at worst.
+    """
+    n = key.shape[0]
+    ranks = _start_ranks(start)
+    earlier = np.empty(ranks.shape[0], np.int64)
+    if ranks.shape[0] > 0:
+        heads = np.zeros(ranks.max() + 2, np.int64)
+        for i in range(n):
+            heads[ranks[i] + 1] += 1
+        for r in range(1, heads.shape[0]):
+            heads[r] += heads[r - 1]
+        for i in range(n):
+            earlier[heads[ranks[i]]] = i
+            heads[ranks[i]] += 1
+    bounds = np.zeros(keys + 1, np.int64)
+    for i in range(n):
+        bounds[key[i] + 1] += 1
+    for k in range(keys):
+        bounds[k + 1] += bounds[k]
+    places = bounds[:keys].copy()
+    rows = np.empty(n, np.int64)
+    for i in range(n):
+        row = earlier[i] if earlier.shape[0] > 0 else i
+        rows[places[key[row]]] = row
+        places[key[row]] += 1
+    return rows, bounds
+
+
+def codes_of(columns: Sequence[np.ndarray] | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Equal rows of int64 columns get equal codes 0, 1, 2, … in order of appearance; also each code's first row. O(n).
+
+    Rows are told apart by 64-bit hashes; then each row is compared with the first of its code. Should two different rows
+    ever share a hash, another hash function is taken.
+
+    >>> codes, first = codes_of([np.array([7, 7, 5, 7]), np.array([1, 2, 1, 1])])
+    >>> codes.tolist(), first.tolist()
+    ([0, 1, 2, 0], [0, 1, 2])
+    """
+    for seed in count():
+        codes, first = _numbered(_hashed(columns, seed))
+        # One column's hash is one to one.
+        if len(columns) == 1 or all(_agrees(column, codes, first) for column in columns):
+            return codes, first
+    raise AssertionError("unreachable")
+
+
+def _hashed(columns: Sequence[np.ndarray] | np.ndarray, seed: int) -> np.ndarray:
+    hashes = np.full(len(columns[0]), seed, np.uint64)
+    for column in columns:
+        _mix(column, hashes)
+    return hashes
+
+
+@njit(types.void(_READ_INTS, _HASHES), cache=True, nogil=True)
+def _mix(column, hashes):
+    """hashes[i] = f(hashes[i] ^ column[i]) for a one-to-one f that spreads every bit (splitmix64's last steps). O(n)."""
+    for i in range(column.shape[0]):
+        h = hashes[i] ^ np.uint64(column[i])
+        h = (h + np.uint64(0x9E3779B97F4A7C15))
+        h = (h ^ (h >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        h = (h ^ (h >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        hashes[i] = h ^ (h >> np.uint64(31))
+
+
+@njit(boolean(_READ_INTS, _CODES, _INTS), cache=True, nogil=True)
+def _agrees(column, codes, first):
+    """True when each row has the value of its code's first row. O(n)."""
+    different = 0
+    for i in range(column.shape[0]):
+        different += column[i] != column[first[codes[i]]]
+    return different == 0
+
+
+@njit(_HASHES(_HASHES, int64), cache=True, nogil=True)
+def _grown(table, size):
+    """The same entries in a table of `size` slots. O(size)."""
+    wider = np.zeros(2 * size, np.uint64)
+    for slot in range(0, table.shape[0], 2):
+        if table[slot + 1] > 0:
+            place = 2 * np.int64(table[slot] & np.uint64(size - 1))
+            while wider[place + 1] > 0:
+                place = (place + 2) & (2 * size - 1)
+            wider[place], wider[place + 1] = table[slot], table[slot + 1]
+    return wider
+
+
+@njit(types.Tuple((_CODES, _INTS))(_HASHES), cache=True, nogil=True)
+def _numbered(hashes):
+    """Dense codes of hashes: open addressing with linear probing, at most half full. O(n).
+
+    A slot is two words, the hash and its code + 1, side by side: one probe, one cache line.
+    """
+    n = hashes.shape[0]
+    codes, first = np.empty(n, np.int32), np.empty(n, np.int64)
+    size = 1024
+    table = np.zeros(2 * size, np.uint64)
+    found = 0
+    for i in range(n):
+        h = hashes[i]
+        place = 2 * np.int64(h & np.uint64(size - 1))
+        while table[place + 1] > 0 and table[place] != h:
+            place = (place + 2) & (2 * size - 1)
+        if table[place + 1] > 0:
+            codes[i] = table[place + 1] - 1
+            continue
+        codes[i], first[found] = found, i
+        found += 1
+        table[place], table[place + 1] = h, found
+        if 2 * found > size:
+            size *= 4
+            table = _grown(table, size)
+    return codes, first[:found].copy()
+
+
+def combine(
+    identity: Sequence[np.ndarray],
+    ints: Sequence[np.ndarray] | np.ndarray, int_kinds: Sequence[int],
+    floats: Sequence[np.ndarray] | np.ndarray, float_kinds: Sequence[int],
+) -> Combined:
+    """Rows with equal identity (key, start, signature words) become one, in order of first appearance. O(n).
+
+    So rows sorted by (key, start) stay sorted, and they need no hash table: equal rows are close together.
+
+    >>> merged = combine([np.array([0, 0, 1]), np.array([5, 5, 5])], [np.array([1, 2, 4])], [SUM], [], [])
+    >>> merged.first.tolist(), merged.ints.tolist()
+    ([0, 2], [[3, 4]])
+    """
+    codes, first = _nearby(identity) or codes_of(identity)
+    out_ints = np.empty((len(ints), len(first)), np.int64)
+    out_floats = np.empty((len(floats), len(first)), np.float64)
+    for i, kind in enumerate(int_kinds):
+        if kind == SUM:
+            _add_up(ints[i], codes, out_ints[i])
+        else:
+            _extreme(ints[i], codes, first, kind == MIN, out_ints[i])
+    for i, kind in enumerate(float_kinds):
+        if kind == SUM:
+            _add_up_floats(floats[i], codes, out_floats[i])
+        else:
+            ranks = ranks_of(floats[i].view(np.int64))
+            _extreme(ranks, codes, first, kind == MIN, out_floats[i].view(np.int64))
+            unrank(out_floats[i].view(np.int64))
+    return Combined(first, out_ints, out_floats)
+
+
+def _nearby(identity: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray] | None:
+    """Codes of rows that are sorted by the first two columns; None if they are not."""
+    key, start, *words = identity
+    hashes = _hashed(words, 0) if words else np.zeros(len(key), np.uint64)
+    codes, first = _numbered_in_runs(key, start, hashes)
+    if len(codes) < len(key) or (len(words) > 1 and not all(_agrees(word, codes, first) for word in words)):
+        return None
+    return codes, first
+
+
+@njit(types.Tuple((_CODES, _INTS))(_READ_INTS, _READ_INTS, _HASHES), cache=True, nogil=True)
+def _numbered_in_runs(key, start, hashes):
+    """Dense codes of (key, start, hash) for rows sorted by (key, start); no codes if unsorted or with too many hashes.
+
+    O(n · hashes of one (key, start)), and those are few.
+    """
+    n = key.shape[0]
+    codes, first = np.empty(n, np.int32), np.empty(n, np.int64)
+    found = run = 0
+    for i in range(n):
+        if i > 0 and (key[i] != key[i - 1] or start[i] != start[i - 1]):
+            if key[i] < key[i - 1] or (key[i] == key[i - 1] and start[i] < start[i - 1]):
+                return codes[:0], first[:0]
+            run = found
+        code = run
+        while code < found and hashes[first[code]] != hashes[i]:
+            code += 1
+        if code == found:
+            if found - run == _NEAR:
+                return codes[:0], first[:0]
+            first[found] = i
+            found += 1
+        codes[i] = code
+    return codes, first[:found].copy()
+
+
+@njit(types.void(_READ_INTS, _READ_CODES, _INTS), cache=True, nogil=True)
+def _add_up(values, codes, out):
+    """out[c] = Σ values of code c modulo 2^64. O(n)."""
+    out[:] = 0
+    for i in range(values.shape[0]):
+        out[codes[i]] += values[i]
+
+
+@njit(types.void(_READ_FLOATS, _READ_CODES, float64[::1]), cache=True, nogil=True)
+def _add_up_floats(values, codes, out):
+    """out[c] = Σ values of code c, with the rounding errors carried along. O(n)."""
+    out[:] = 0.0
+    lost = np.zeros(out.shape[0])
+    for i in range(values.shape[0]):
+        c = codes[i]
+        out[c], lost[c] = added(out[c], lost[c], values[i])
+    for c in range(out.shape[0]):
+        out[c] += lost[c]
+
+
+@njit(types.void(_READ_INTS, _READ_CODES, _READ_INTS, boolean, _INTS), cache=True, nogil=True)
+def _extreme(values, codes, first, least, out):
+    """out[c] = least (or greatest) value of code c. O(n)."""
+    for c in range(out.shape[0]):
+        out[c] = values[first[c]]
+    for i in range(values.shape[0]):
+        c = codes[i]
+        out[c] = min(out[c], values[i]) if least else max(out[c], values[i])

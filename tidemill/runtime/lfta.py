@@ -1,0 +1,192 @@
+"""The low level of shared aggregation (paper 002): rows of one source through a configuration of hash tables.
+
+An `Lfta` lives for one reader's share of a micro-batch. For each chunk of rows it evaluates every distinct predicate once (the row's *pattern*), finds the
+fragment of each row, codes the group attributes, and pushes all through the tables. What leaves evict goes to the exchange, as rows of
+(group, fragment start in `__time`, signature words, parts). Tables are flushed at the end of the share, or earlier where codes change their meaning; flushing is always right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tidemill.plan.fragments import FragmentPart
+from tidemill.plan.physical import Op
+from tidemill.runtime.coding import Coder
+from tidemill.runtime.expressions import Expressions
+from tidemill.runtime.kernels.edges import floor_edges, fragment_runs
+from tidemill.runtime.kernels.lfta import Emitted, Tables, TableSpec
+from tidemill.runtime.lifting import lifted, nothing
+from tidemill.runtime.patterns import Patterns
+
+_KINDS = {"sum": 0, "min": 1, "max": 2}
+_PENDING = 1 << 20  # entries that leave before the share of the batch is done
+_FRAGMENTS = 1 << 18  # fragments of one generation of tables
+
+Complain = Callable[[Op, pa.Table, str], None]
+
+
+class Lfta:
+    """The tables of one source, from the parameters of an "lfta" operator."""
+
+    def __init__(self, op: Op, complain: Complain | None = None) -> None:
+        self.op, self.params = op, op.params
+        self.parts = tuple(FragmentPart(**p) for p in self.params["parts"])
+        self.relations = self.params["relations"]
+        self.stores = self.params["stores"]
+        self.expressions = Expressions(op, complain)
+        self.coders = [Coder() for _ in self.params["attributes"]]
+        self.edges = [_classes(r["edges"]) for r in self.relations]
+        raw = [r for r in self.relations if r["parent"] < 0]
+        self.finest = _classes(sorted({tuple(e) for r in raw for e in r["edges"]}))
+        self.active: tuple[str, ...] = ()
+        self.tables: Tables | None = None
+        self.totals = np.zeros((len(self.relations), 4), np.int64)
+        self.rows = 0
+
+    # ---- in ------------------------------------------------------------------------------------
+
+    def push(self, rows: pa.Table, times: np.ndarray) -> Iterator[tuple[str, pa.Table]]:
+        """Take a chunk in; (leaf operator, rows) of what had to leave."""
+        if not len(times):
+            return
+        self.rows += len(times)
+        found = self.expressions.evaluate(rows)
+        values = self._values(found.arguments, len(times))
+        if self.tables is None or not set(values) <= set(self.active) or any(
+            coder.changes(column) for coder, column in zip(self.coders, found.attributes, strict=True)
+        ):
+            yield from self._begin(values)
+        assert self.tables is not None
+        attributes = [coder.encode(column) for coder, column in zip(self.coders, found.attributes, strict=True)]
+        fragments = self._fragments(times)
+        codes = self.patterns.codes(found.truths, found.failures, len(times))
+        self.tables.map(self.fragment_maps, self.patterns.maps)
+        by_name = {p.name: p for p in self.parts}
+        ints = [_given(values, by_name[n], len(times)) for n in self.int_names]
+        floats = [_given(values, by_name[n], len(times)) for n in self.float_names]
+        self.tables.push(attributes, codes, fragments, ints, floats)
+        if self.tables.pending > _PENDING:
+            yield from self._emitted()
+        if len(self.starts) > _FRAGMENTS:
+            yield from self._begin(values)
+
+    def finish(self) -> Iterator[tuple[str, pa.Table]]:
+        """The end-of-epoch update of the reader's share."""
+        if self.tables is not None:
+            self.tables.flush()
+            yield from self._emitted()
+            self._count()
+            self.tables = None
+
+    def _values(self, arguments: dict[str, pa.ChunkedArray], rows: int) -> dict[str, np.ndarray]:
+        values: dict[str, np.ndarray] = {}
+        for name in dict.fromkeys(p.argument for p in self.parts):
+            wanted = tuple(p for p in self.parts if p.argument == name)
+            values |= lifted(wanted, None if name is None else arguments[name], rows)
+        return values
+
+    def _begin(self, values: dict[str, np.ndarray]) -> Iterator[tuple[str, pa.Table]]:
+        """New tables: after a flush, codes, fragments and parts may change their meaning."""
+        yield from self.finish()
+        needed = {*self.active, *values}
+        self.active = tuple(p.name for p in self.parts if p.name in needed)
+        ints = [p for p in self.parts if p.name in needed and p.type != "DOUBLE"]
+        floats = [p for p in self.parts if p.name in needed and p.type == "DOUBLE"]
+        self.int_names, self.float_names = [p.name for p in ints], [p.name for p in floats]
+        specs = [
+            TableSpec(r["parent"], tuple(r["attributes"]), r["buckets"], r["emits"] >= 0) for r in self.relations
+        ]
+        kinds = ([_KINDS[p.combine] for p in group] for group in (ints, floats))
+        self.tables = Tables(specs, len(self.coders), *kinds)
+        self.patterns = Patterns(self.params)
+        self.coders = [Coder() for _ in self.coders]
+        self.places: dict[int, int] = {}  # start of a finest fragment → its number
+        self.starts: list[int] = []
+        self.own: list[dict[int, int]] = [{} for _ in self.relations]
+        self.fragment_maps: list[np.ndarray] = [np.zeros(0, np.int32) for _ in self.relations]
+
+    # ---- fragments -----------------------------------------------------------------------------
+
+    def _fragments(self, times: np.ndarray) -> np.ndarray:
+        """The number of each row's finest fragment."""
+        begins, starts = np.empty(len(times), np.int64), np.empty(len(times), np.int64)
+        runs = fragment_runs(times, *self.finest, begins, starts)
+        begins, starts = begins[:runs], starts[:runs]
+        distinct, which = np.unique(starts, return_inverse=True)
+        fresh = [int(s) for s in distinct if int(s) not in self.places]
+        if fresh:
+            for start in fresh:
+                self.places[start] = len(self.starts)
+                self.starts.append(start)
+            self._coarsen(np.array(fresh, np.int64))
+        numbers = np.array([self.places[int(s)] for s in distinct], np.int32)[which]
+        return np.repeat(numbers, np.diff(begins, append=len(times)))
+
+    def _coarsen(self, fresh: np.ndarray) -> None:
+        """Each relation's fragments are unions of its parent's: the intercede aggregation of paper 003 happens here."""
+        added: list[np.ndarray] = []  # for each relation the starts of its new fragments
+        for r, relation in enumerate(self.relations):
+            above = fresh if relation["parent"] < 0 else added[relation["parent"]]
+            starts = np.empty_like(above)
+            floor_edges(above, *self.edges[r], starts)
+            own, new, places = self.own[r], [], np.empty(len(starts), np.int32)
+            for i, start in enumerate(starts.tolist()):
+                if start not in own:
+                    own[start] = len(own)
+                    new.append(start)
+                places[i] = own[start]
+            self.fragment_maps[r] = np.concatenate([self.fragment_maps[r], places])
+            added.append(np.array(new, np.int64))
+
+    # ---- out -----------------------------------------------------------------------------------
+
+    def _emitted(self) -> Iterator[tuple[str, pa.Table]]:
+        assert self.tables is not None
+        tables: dict[int, list[pa.Table]] = {}
+        for r, emitted in self.tables.take().items():
+            if len(emitted.codes):
+                tables.setdefault(self.relations[r]["emits"], []).append(self._rows(r, emitted))
+        for store, pieces in tables.items():
+            yield self.stores[store]["op"], pa.concat_tables(pieces)
+
+    def _rows(self, r: int, emitted: Emitted) -> pa.Table:
+        """Evicted entries of one relation as rows of its fragment store."""
+        relation = self.relations[r]
+        store = self.stores[relation["emits"]]
+        names = [self.params["attributes"][a]["name"] for a in relation["attributes"]]
+        columns = {
+            name: self.coders[a].decode(codes)
+            for name, a, codes in zip(names, relation["attributes"], emitted.attrs, strict=True)
+        }
+        starts = np.array(list(self.own[r]), np.int64)
+        columns["__time"] = pa.array(starts[emitted.fragments])
+        words = self.patterns.signatures(r, store["words"])
+        for i, word in enumerate(store["words"]):
+            columns[f"__s{word}"] = pa.array(words[emitted.codes, i])
+        given = dict(zip(self.int_names, emitted.ints, strict=True)) | dict(
+            zip(self.float_names, emitted.floats, strict=True))
+        for part in self.parts:
+            if part.name in store["parts"] and part.name in given:
+                columns[part.name] = pa.array(given[part.name])
+        return pa.table(columns)
+
+    def _count(self) -> None:
+        assert self.tables is not None
+        self.totals += np.array(self.tables.counters).T
+
+    def note(self) -> dict[str, Any]:
+        """What happened in the tables, for the statistics: for each relation probes, collisions, turnovers, flushed entries."""
+        return {"rows": self.rows, "relations": self.totals.tolist()}
+
+
+def _classes(edges: Any) -> tuple[np.ndarray, np.ndarray]:
+    pairs = np.array([list(e) for e in edges], np.int64).reshape(-1, 2)
+    return pairs[:, 0].copy(), pairs[:, 1].copy()
+
+
+def _given(values: dict[str, np.ndarray], part: FragmentPart, rows: int) -> np.ndarray:
+    return values[part.name] if part.name in values else nothing(part, rows)

@@ -1,0 +1,172 @@
+"""Writes the changes of a micro-batch into the tables of the views: into a view's own, or into the pool of its columns.
+
+Every change is moved a bounded number of times, however large a view is and however many there are:
+
+    few changes of many views  →  pool  ─ when one view has some thousands there ─►  its own tables
+    many changes of one view   ───────────────────────────────────────────────────►  its own tables
+
+A pool is rewritten, with what cancels left out, whenever it has doubled. A view's own changes go to a small table of
+recent ones, which is folded into the contents when it has grown to a part of them. What only grows is appended.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections import Counter
+
+import duckdb
+import pyarrow as pa
+
+from tidemill.runtime.changes import Changes, signed_sql
+from tidemill.runtime.operators.base import hash_sql, name_list
+from tidemill.runtime.views import StoredView, changes_table, contents_table, recent_table, typed_column
+
+OWN_ROWS = 4096  # so many rows of one view in a pool, up to twice as many, move to its own table
+REWRITE_ROWS = 8192  # a pool smaller than this is not worth rewriting
+FOLD_PART, FOLD_BELOW = 4, 20_000  # fold when recent changes are a quarter of the contents, or these are small
+
+
+class Pools:
+    """Writes through one cursor, inside the caller's transaction; after a rollback `forget` what was counted."""
+
+    def __init__(self, duck: duckdb.DuckDBPyConnection) -> None:
+        self.duck = duck
+        self.rows: dict[str, Counter[str]] = {}  # table of a pool → view → rows, at most
+        self.rewritten: dict[str, int] = {}  # table of a pool → rows when it was last rewritten
+
+    def forget(self) -> None:
+        """Count again when next needed."""
+        self.rows.clear()
+        self.rewritten.clear()
+
+    def store(self, changes: Changes, log: pa.Table | None, batch: int) -> None:
+        """One kind of views: their contents, and what is remembered of their changes; `log` is tagged already."""
+        view = changes.pattern
+        if view.keeps_contents:
+            if changes.whose:
+                self._pour_contents(changes)
+            else:
+                self._keep(view, changes.rows)
+        if view.output == "streamed":
+            if changes.whose:
+                assert log is not None
+                self._pour_log(changes, log, batch)
+            elif log is not None:
+                self._append(view, f"SELECT __time, {batch}, __tag, {name_list(view.names)}, __old FROM net", log)
+            else:
+                logged = f"SELECT __time, {batch}, __tag, {name_list(view.names)}, __old FROM ({signed_sql(changes)})"
+                self._append(view, logged, changes.rows)
+
+    # ---- pools ---------------------------------------------------------------------------------
+
+    def _pour_contents(self, changes: Changes) -> None:
+        view = changes.pattern
+        table, names = contents_table(view.pool), name_list(view.names)
+        counts = self._counted(table)
+        typed = f"SELECT __view, {', '.join(typed_column(c) for c in view.columns)}, __diff FROM net"
+        if not view.insert_only:
+            typed = (f"SELECT __view, {names}, CAST(sum(__diff) AS BIGINT) FROM ({typed}) GROUP BY __view, {names}"
+                     " HAVING sum(__diff) <> 0")
+        self._execute(f"INSERT INTO {table} {typed}", changes.rows)
+        for one, rows in self._leaving(changes, counts, table):
+            self._keep(one, rows.rename_columns([*rows.column_names[:-1], "__diff"]))
+        if sum(counts.values()) >= max(2 * self.rewritten[table], REWRITE_ROWS):
+            self._rewrite(table, names)
+
+    def _pour_log(self, changes: Changes, log: pa.Table, batch: int) -> None:
+        table = changes_table(changes.pattern.pool)
+        counts = self._counted(table)
+        names = name_list(changes.pattern.names)
+        self._execute(f"INSERT INTO {table} SELECT __view, __time, {batch}, __tag, {names}, __old FROM net", log)
+        for one, rows in self._leaving(changes, counts, table):
+            self._append(one, "SELECT * FROM net", rows)
+
+    def _counted(self, table: str) -> Counter[str]:
+        """Rows of each view in a pool, counted once and kept up to date: never fewer than there are."""
+        if table not in self.rows:
+            found = self.duck.sql(f"SELECT __view, count(*) FROM {table} GROUP BY __view").fetchall()
+            self.rows[table] = Counter(dict(found))
+            self.rewritten[table] = self.rows[table].total()
+        return self.rows[table]
+
+    def _leaving(self, changes: Changes, counts: Counter[str], table: str) -> list[tuple[StoredView, pa.Table]]:
+        """Take out the rows of views that have many here now."""
+        for view, (rows, _) in changes.growth().items():
+            counts[view] += rows
+        leaving = {v.id: v for v in changes.views if counts[v.id] > _enough(v)}
+        if not leaving:
+            return []
+        among = f"__view IN ({', '.join(repr(name) for name in leaving)})"
+        rows = self.duck.sql(f"SELECT * FROM {table} WHERE {among} ORDER BY __view").to_arrow_table()
+        self.duck.execute(f"DELETE FROM {table} WHERE {among}")
+        found, start = [], 0
+        for member in rows.column("__view").value_counts().to_pylist():
+            found.append((leaving[member["values"]], rows.slice(start, member["counts"]).drop_columns(["__view"])))
+            start += member["counts"]
+        for name in leaving:
+            del counts[name]
+        return found
+
+    def _rewrite(self, table: str, names: str) -> None:
+        """Add up the changes of each row of each view."""
+        self.duck.execute(
+            f"CREATE OR REPLACE TABLE {table} AS SELECT __view, {names}, CAST(sum(__n) AS BIGINT) AS __n FROM {table}"
+            f" GROUP BY __view, {names} HAVING sum(__n) <> 0"
+        )
+        del self.rows[table]
+        self._counted(table)
+
+    # ---- a view's own tables -------------------------------------------------------------------
+
+    def _keep(self, view: StoredView, net: pa.Table) -> None:
+        """Add changes to the contents of one view, at a cost that follows the changes."""
+        names, typed = name_list(view.names), ", ".join(typed_column(c) for c in view.columns)
+        if view.insert_only:
+            self._execute(f"INSERT INTO {contents_table(view.id)} SELECT 0, {typed}, __diff FROM net", net)
+            return
+        self._execute(
+            f"INSERT INTO {recent_table(view.id)}"
+            f" SELECT {hash_sql(view.names)} AS __h, {names}, CAST(sum(__diff) AS BIGINT) AS __n"
+            f" FROM (SELECT {typed}, __diff FROM net) GROUP BY {names} HAVING sum(__diff) <> 0", net,
+        )
+        recent, stored = (f"(SELECT count(*) FROM {t(view.id)})" for t in (recent_table, contents_table))
+        [(waiting, there)] = self.duck.sql(f"SELECT {recent}, {stored}").fetchall()
+        if waiting * FOLD_PART >= there or there < FOLD_BELOW:
+            self._fold(view)
+
+    def _fold(self, view: StoredView) -> None:
+        """Merge the recent changes into the contents; rows whose multiplicity becomes zero leave."""
+        names, table, recent = name_list(view.names), contents_table(view.id), recent_table(view.id)
+        touched = f"{table} WHERE __h IN (SELECT __h FROM {recent})"
+        self.duck.execute(
+            f"CREATE OR REPLACE TEMP TABLE __merged AS SELECT __h, {names}, CAST(sum(__n) AS BIGINT) AS __n FROM ("
+            f"SELECT * FROM {recent} UNION ALL SELECT * FROM {touched}) GROUP BY __h, {names} HAVING sum(__n) <> 0;"
+            f"DELETE FROM {touched}; INSERT INTO {table} SELECT * FROM __merged;"
+            f"DELETE FROM {recent}; DROP TABLE __merged"
+        )
+
+    def _append(self, view: StoredView, rows: str, net: pa.Table) -> None:
+        """Keep tagged changes of one STREAMED view, and let go of those that `retain` does not show any more."""
+        table = changes_table(view.id)
+        self._execute(f"INSERT INTO {table} {rows}", net)
+        if view.retain_us is not None:
+            self.duck.execute(
+                f"DELETE FROM {table} WHERE __time < (SELECT max(__time) FROM {table}) - {view.retain_us}"
+            )
+
+    def _execute(self, sql: str, net: pa.Table) -> None:
+        self.duck.register("net", net)
+        try:
+            self.duck.execute(sql)
+        finally:
+            self.duck.unregister("net")
+
+
+def _enough(view: StoredView) -> int:
+    """Different for each view, so that views that grow at the same pace do not move in the same batch.
+
+    >>> views = [StoredView(v, v, "complete", (), None, "__time", "BIGINT", False) for v in ("v1", "v2")]
+    >>> [round(_enough(v) / OWN_ROWS, 2) for v in views]
+    [1.79, 1.82]
+    """
+    return OWN_ROWS + zlib.crc32(view.id.encode()) % OWN_ROWS
