@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from tidemill.optimize.share.asked import asked
-from tidemill.optimize.share.weave import Bits, Settings, Woven, pick_name, query_params, weave
+from tidemill.optimize.share.shape import Settings
+from tidemill.optimize.share.weave import Bits, Woven, pick_name, query_params, weave
 from tidemill.plan import relations as r
 from tidemill.plan.aggregates import Aggregate, finish, parts, single
 from tidemill.plan.node import walk

@@ -1,12 +1,43 @@
-"""Which relations a source's readers keep, how they feed each other, and how large their tables are."""
+"""Which relations a source's readers keep, how they feed each other, and how large their tables are.
+
+GTWeave (paper 003) puts the queries into weaved groups; the queries of one group with the same attributes are one leaf. The phantoms (paper 002) then choose which
+finer relations feed the leaves, and divide the memory. A relation's fragments are those of the leaves below it, so coarser ones are put together where a
+relation feeds a child that needs fewer edges: that is the intercede aggregation.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from tidemill.optimize.share.asked import Asked
+from tidemill.optimize.share.phantoms.choose import Chosen, choose_configuration
+from tidemill.optimize.share.phantoms.configuration import Relation
+from tidemill.optimize.share.phantoms.cost import Constants
+from tidemill.optimize.share.phantoms.statistics import Statistics
+from tidemill.optimize.share.weaving.acq import Acq
+from tidemill.optimize.share.weaving.cost import amortised_factor
+from tidemill.optimize.share.weaving.edges import Edges, edge_rate, edges_of, union
+from tidemill.optimize.share.weaving.gtweave import WovenPlan, gtweave
+
+SECOND = 1_000_000
+Weaving = Literal["gtweave", "shared", "unshared"]
+
+
+@dataclass
+class Settings:
+    """What the optimizers know, and what a user has switched off or fixed.
+
+    `memory` is M of paper 002, in units of 4 bytes, for all tables of one reader. `statistics` and `pinned` are by source.
+    """
+
+    memory: int = 2 << 20
+    phantoms: bool = True
+    weaving: Weaving = "gtweave"
+    constants: Constants = field(default_factory=Constants)
+    statistics: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    previous: dict[str, WovenPlan] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -17,7 +48,7 @@ class TreeNode:
     attributes: tuple[str, ...]
     parent: int
     buckets: int
-    edges: tuple[tuple[int, int], ...]  # (slide, phase)
+    edges: Edges
     queries: tuple[str, ...]  # those whose rows pass here
     store: str | None = None  # the fragment store it emits to
 
@@ -27,31 +58,97 @@ Tree = tuple[TreeNode, ...]
 
 @dataclass(frozen=True)
 class Shape:
-    """The chosen tree and what led to it."""
+    """The chosen tree, and what it was chosen from."""
 
     tree: Tree
-    report: dict[str, Any] = field(default_factory=dict)
+    chosen: Chosen
+    groups: tuple[tuple[str, ...], ...]  # queries of each weaved group
+    woven: WovenPlan | None = None
 
 
-def shape_of(queries: Sequence[Asked], parts: int, settings: Any) -> Shape:
-    stores: dict[str, list[Asked]] = {}
-    for q in queries:
-        stores.setdefault(q.store, []).append(q)
-    nodes: list[TreeNode] = []
-    parent = -1
-    share = settings.memory
-    if len(stores) > 1:
-        attributes = tuple(sorted({n for q in queries for n in q.names}))
-        size = 2 * (1 + len(attributes) + parts)
-        nodes.append(TreeNode("·".join(attributes), attributes, -1, max(1, share // 2 // size), _edges(queries),
-                              tuple(q.id for q in queries)))
-        parent, share = 0, share // 2
-    for store, found in stores.items():
-        size = 2 * (1 + len(found[0].names) + parts)
-        nodes.append(TreeNode("·".join(found[0].names), found[0].names, parent, max(1, share // len(stores) // size),
-                              _edges(found), tuple(q.id for q in found), store))
-    return Shape(tuple(nodes))
+def shape_of(source: str, queries: Sequence[Asked], parts: int, settings: Settings) -> Shape:
+    """The tree for the queries of one source, whose rows have `parts` numbers to aggregate."""
+    known = known_statistics(settings.statistics.get(source, {}))
+    groups, woven = _groups(source, queries, known, settings)
+    leaves = _leaves(queries, groups)
+    chosen = choose_configuration(
+        list(leaves), known.statistics, settings.memory, settings.constants,
+        evictions=lambda below: _turnovers(below, leaves, known),
+        sizes=lambda relation: bucket_units(len(relation.attributes), parts),
+        forbid_phantoms=not settings.phantoms,
+    )
+    return Shape(_tree(chosen, leaves), chosen, groups, woven)
 
 
-def _edges(queries: Sequence[Asked]) -> tuple[tuple[int, int], ...]:
-    return tuple(sorted({(q.window.slide, phase) for q in queries for phase in q.window.phases}))
+@dataclass(frozen=True)
+class Known:
+    """Measured or assumed: rows a second, groups and flow lengths."""
+
+    rate: float
+    statistics: Statistics
+
+
+def known_statistics(measured: Mapping[str, Any]) -> Known:
+    """Statistics as the readers report them; where nothing was measured, a busy stream with some hundred values an attribute."""
+    groups = {frozenset(name.split("\x1f")): float(count) for name, count in measured.get("groups", {}).items()}
+    flows = tuple(max(1.0, f) for f in measured.get("flows", ())) or (1.0,)
+    return Known(float(measured.get("rate", 10_000.0)),
+                 Statistics(groups, flows, float(measured.get("tuples", 100_000.0))))
+
+
+def bucket_units(attributes: int, parts: int) -> int:
+    """Units of 4 bytes in a bucket: fragment and signature, attributes and parts are 8 bytes each.
+
+    >>> bucket_units(4, 2)
+    14
+    """
+    return 2 * (1 + attributes + parts)
+
+
+def _groups(source: str, queries: Sequence[Asked], known: Known,
+            settings: Settings) -> tuple[tuple[tuple[str, ...], ...], WovenPlan | None]:
+    if settings.weaving == "unshared":
+        return tuple((q.id,) for q in queries), None
+    if settings.weaving == "shared" or len(queries) == 1:
+        return (tuple(q.id for q in queries),), None
+    acqs = [Acq(q.id, q.window, frozenset(q.names), q.predicate) for q in queries]
+    plan = gtweave(
+        acqs, known.rate, lambda attributes: known.statistics.of(Relation(frozenset(attributes))), unit=SECOND,
+        factor=amortised_factor, previous=settings.previous.get(source), compare=False,
+    )
+    settings.previous[source] = plan
+    return tuple(g.queries for g in plan.groups), plan
+
+
+def _leaves(queries: Sequence[Asked], groups: tuple[tuple[str, ...], ...]) -> dict[Relation, list[Asked]]:
+    """The queries of one weaved group with the same attributes are one leaf."""
+    number = {query: i for i, group in enumerate(groups) for query in group}
+    found: dict[tuple[frozenset[str], int], list[Asked]] = {}
+    for query in queries:
+        found.setdefault((frozenset(query.names), number[query.id]), []).append(query)
+    counts: dict[frozenset[str], int] = {}
+    leaves: dict[Relation, list[Asked]] = {}
+    for (attributes, _), members in sorted(found.items(), key=lambda f: (f[0][1], sorted(f[0][0]))):
+        counts[attributes] = tag = counts.get(attributes, 0) + 1
+        several = sum(a == attributes for a, _ in found) > 1
+        leaves[Relation(attributes, tag if several else None)] = members
+    return leaves
+
+
+def _turnovers(below: frozenset[Relation], leaves: Mapping[Relation, list[Asked]], known: Known) -> float:
+    """How many fragments of a relation end in the time in which the statistics' tuples come."""
+    edges = union(*(edges_of(q.window for q in leaves[leaf]) for leaf in below))
+    return edge_rate(edges).value * SECOND * known.statistics.tuples / known.rate
+
+
+def _tree(chosen: Chosen, leaves: Mapping[Relation, list[Asked]]) -> Tree:
+    configuration = chosen.configuration
+    nodes = []
+    for i, relation in enumerate(configuration.relations):
+        below = [q for leaf in sorted(configuration.answered[i], key=lambda r: r.text) for q in leaves[leaf]]
+        store = leaves[relation][0].store if relation in leaves else None
+        nodes.append(TreeNode(
+            relation.text, tuple(sorted(relation.attributes)), configuration.parents[i], chosen.buckets[relation],
+            edges_of(q.window for q in below), tuple(q.id for q in below), store,
+        ))
+    return tuple(nodes)

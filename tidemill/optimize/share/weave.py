@@ -6,13 +6,13 @@ how the memory is divided. What they decide is data; whatever it is, the answers
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from tidemill.optimize.share.asked import Asked
 from tidemill.optimize.share.predicates import program
-from tidemill.optimize.share.shape import Shape, Tree, shape_of
+from tidemill.optimize.share.shape import Settings, Shape, Tree, shape_of
 from tidemill.plan.fragments import FragmentPart
 from tidemill.plan.physical import Op
 from tidemill.plan.relations import Item
@@ -33,17 +33,6 @@ class Woven:
     shape: Shape
 
 
-@dataclass
-class Settings:
-    """What the optimizers may use and what a user may switch off or fix."""
-
-    memory: int = 2 << 20  # units of 4 bytes for all tables of a reader
-    phantoms: bool = True
-    weaving: str = "triweave"  # or "shared", "unshared"
-    statistics: Mapping[str, Any] = field(default_factory=dict)
-    pinned: Mapping[str, Any] = field(default_factory=dict)
-
-
 def weave(source: str, schema: Schema, queries: Iterable[Asked], bits: Bits, settings: Settings) -> Woven:
     """One plan for all queries over one source."""
     return _Weaver(source, schema, sorted(queries, key=lambda q: q.id), bits, settings).woven()
@@ -62,7 +51,7 @@ class _Weaver:
         self.bits = {store: _bits(bits.setdefault(store, {}), found) for store, found in self.stores.items()}
 
     def woven(self) -> Woven:
-        shape = shape_of(self.queries, len(self.parts), self.settings)
+        shape = shape_of(self.source, self.queries, len(self.parts), self.settings)
         leaves = {store: self._leaf(store) for store in self.stores}
         lfta = Op(f"lfta.{self.source}", "lfta", (f"scan.{self.source}",), self.schema, self._params(shape.tree))
         stores = {store: self._store(store) for store in self.stores}

@@ -8,9 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tidemill.runtime.kernels import lfta_forest as forest
-from tidemill.runtime.kernels.lfta_probe import EMPTY, STEP, STRIDE, bucket_of
-from tidemill.runtime.kernels.lfta_rows import GREATEST, LEAST, ONES, SUM
+from tidemill.runtime.kernels import lfta_loops as loops
+from tidemill.runtime.kernels.lfta_loops import GREATEST, LEAST, STEP, STRIDE, SUM
 
 __all__ = ["GREATEST", "LEAST", "RAW", "SUM", "Counters", "Emitted", "TableSpec", "Tables"]
 
@@ -88,23 +87,23 @@ class Tables:
         """Places of all relations in the flat arrays that the loops share."""
         parts, n = self._ints + self._floats, len(self._specs) + 1
         self._relations = np.zeros((n, 11), np.int64)
-        self._relations[0, [forest.PARENT, forest.ATTRIBUTES]] = RAW, self._attributes
+        self._relations[0, [loops.PARENT, loops.ATTRIBUTES]] = RAW, self._attributes
         held = [tuple(range(self._attributes)), *(spec.attributes for spec in self._specs)]
         picks: list[int] = []
         table, batch, output = 0, STRIDE * (1 + self._attributes + parts), 0
         for r, spec in enumerate(self._specs, 1):
             width = 1 + len(spec.attributes) + parts
-            self._relations[r, :forest.ATTRIBUTES + 1] = (
+            self._relations[r, :loops.ATTRIBUTES + 1] = (
                 spec.parent + 1, spec.buckets, width, table, batch, spec.emits, output, len(picks), len(spec.attributes))
             picks += [1 + held[spec.parent + 1].index(a) for a in spec.attributes]
             table += spec.buckets * width
             batch += STRIDE * width
             output += self._room * width * spec.emits
         self._picks, self._factors = np.array(picks, np.int64), _odd_numbers(len(picks) + n)
-        self._tables = np.full(table, EMPTY, np.int64)
+        self._tables = np.full(table, loops.EMPTY, np.int64)
         self._words, self._outputs = np.empty(batch, np.int64), np.empty(output, np.int64)
         self._counts, self._filled, self._counters = np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros((n, 4), np.int64)
-        self._scratch = np.ones((forest.KEYS + self._attributes) * STRIDE, np.int64)
+        self._scratch = np.ones((loops.KEYS + self._attributes) * STRIDE, np.int64)
 
     def map(self, fragments: Sequence, codes: Sequence) -> None:
         """Say for each relation which of its own fragments and codes the parent's (raw: the rows') fall into.
@@ -118,7 +117,7 @@ class Tables:
         self._check_maps(maps)
         self._lengths = [len(m) for m in maps]
         starts = np.cumsum([0, *self._lengths])
-        self._relations[1:, forest.FRAGMENTS], self._relations[1:, forest.CODES] = starts[:-1:2], starts[1:-1:2]
+        self._relations[1:, loops.FRAGMENTS], self._relations[1:, loops.CODES] = starts[:-1:2], starts[1:-1:2]
         self._maps = np.concatenate([*maps, np.empty(0, np.int32)])
 
     def push(self, attrs: Sequence, codes: Sequence, frags: Sequence, ints: Sequence = (), floats: Sequence = ()) -> None:
@@ -136,10 +135,10 @@ class Tables:
         columns = _columns(attrs, self._attributes, n, np.int64)
         columns += [ints[p] for p in self._int_order] + [floats[p] for p in self._float_order]
         addresses = np.array([0 if c is None else c.__array_interface__["data"][0] for c in columns], np.int64)
-        sizes = np.array([ONES if c is None else c.itemsize for c in columns], np.int64)
+        sizes = np.array([loops.ONES if c is None else c.itemsize for c in columns], np.int64)
         done = 0
         while done < n:
-            done = forest.push_rows(addresses, sizes, codes, frags, done, *self._state())
+            done = loops.push_rows(addresses, sizes, codes, frags, done, *self._state())
             if done < n:
                 self._drain()
 
@@ -149,7 +148,7 @@ class Tables:
             return
         place = (1, 0)
         while place[0] < len(self._relations):
-            place = forest.flush_tables(*place, *self._state())
+            place = loops.flush_tables(*place, *self._state())
             if place[0] < len(self._relations):
                 self._drain()
 
@@ -168,14 +167,14 @@ class Tables:
     @property
     def counters(self) -> Counters:
         """Probes, collisions, turnovers and flushed entries of each relation so far."""
-        order = [forest.PROBES, forest.COLLISIONS, forest.TURNOVERS, forest.FLUSHED]
+        order = [loops.PROBES, loops.COLLISIONS, loops.TURNOVERS, loops.FLUSHED]
         return Counters(*(self._counters[1:, c].copy() for c in order))
 
     def bucket(self, relation: int, code: int, group: Sequence[int]) -> int:
         """The bucket of the relation's table that a group with this signature code hashes to."""
-        start = int(self._relations[relation + 1, forest.PICKS]) + relation
+        start = int(self._relations[relation + 1, loops.PICKS]) + relation
         values = np.array([code, *group], np.int64)
-        return int(bucket_of(values, self._factors[start:start + len(values)], self._specs[relation].buckets))
+        return int(loops.bucket_of(values, self._factors[start:start + len(values)], self._specs[relation].buckets))
 
     def _check_maps(self, maps: list[np.ndarray]) -> None:
         """Every fragment and code that a parent can evict has a place in its children's maps, now and as before."""
@@ -201,14 +200,14 @@ class Tables:
 
     def _drain(self) -> None:
         for r, chunks in self._taken.items():
-            start, width = self._relations[r + 1, [forest.OUTPUT, forest.WIDTH]]
+            start, width = self._relations[r + 1, [loops.OUTPUT, loops.WIDTH]]
             columns = self._outputs[start:start + width * self._room].reshape(width, self._room)
             if self._filled[r + 1]:
                 chunks.append(columns[:, :self._filled[r + 1]].copy())
         self._filled[:] = 0
 
     def _emitted(self, r: int, chunks: list[np.ndarray]) -> Emitted:
-        words = np.concatenate(chunks, axis=1) if chunks else np.empty((self._relations[r + 1, forest.WIDTH], 0), np.int64)
+        words = np.concatenate(chunks, axis=1) if chunks else np.empty((self._relations[r + 1, loops.WIDTH], 0), np.int64)
         first = 1 + len(self._specs[r].attributes)
         ints = words[first + np.argsort(self._int_order)]
         floats = words[first + self._ints + np.argsort(self._float_order)].view(np.float64)

@@ -196,7 +196,7 @@ def _walk(held, time, slide, after, until, origin, last, key, point, points, low
                 event = min(enter, leave, cross)
             elif begin == stop:
                 break
-            passed = np.int64(1)
+            passed = 1
             if event > p + slide:
                 passed = -((p - min(event, last + slide)) // slide)
             if begin < end:

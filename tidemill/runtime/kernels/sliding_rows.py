@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import count
 from typing import NamedTuple
 
 import numpy as np
@@ -41,7 +40,7 @@ def bounds_of(key: np.ndarray, keys: int) -> np.ndarray:
 def _start_ranks(start):
     """The rank of each start among the different ones; empty if the starts are sorted as they are.
 
-    Rows come in runs of equal starts, so only where the start changes is there anything to sort. O(n + changes · log n).
+    Rows come in runs of equal starts, so only changes of the start need sorting. O(n + changes · log n).
     """
     n = start.shape[0]
     changes, ordered = 1, True
@@ -73,8 +72,8 @@ def _start_ranks(start):
 def order(key, start, keys):
     """The stable permutation that sorts by (key, start), and the bounds of each key. Needs 0 <= key < keys.
 
-    Two counting sorts: by the rank of the start, unless the rows come in that order, then by key. O(n + keys) for rows that
-    come in a few runs with many rows for each start; O(n log n) at worst.
+    Two counting sorts: by the rank of the start, unless the rows come in that order, then by key. O(n + keys) for rows
+    that come in a few runs with many rows for each start; O(n log n) at worst.
     """
     n = key.shape[0]
     ranks = _start_ranks(start)
@@ -105,19 +104,20 @@ def order(key, start, keys):
 def codes_of(columns: Sequence[np.ndarray] | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Equal rows of int64 columns get equal codes 0, 1, 2, … in order of appearance; also each code's first row. O(n).
 
-    Rows are told apart by 64-bit hashes; then each row is compared with the first of its code. Should two different rows
-    ever share a hash, another hash function is taken.
+    Rows are told apart by 64-bit hashes; then each row is compared with the first of its code. Should two different
+    rows ever share a hash, another hash function is taken.
 
     >>> codes, first = codes_of([np.array([7, 7, 5, 7]), np.array([1, 2, 1, 1])])
     >>> codes.tolist(), first.tolist()
     ([0, 1, 2, 0], [0, 1, 2])
     """
-    for seed in count():
+    seed = 0
+    while True:
         codes, first = _numbered(_hashed(columns, seed))
         # One column's hash is one to one.
         if len(columns) == 1 or all(_agrees(column, codes, first) for column in columns):
             return codes, first
-    raise AssertionError("unreachable")
+        seed += 1
 
 
 def _hashed(columns: Sequence[np.ndarray] | np.ndarray, seed: int) -> np.ndarray:
@@ -129,10 +129,10 @@ def _hashed(columns: Sequence[np.ndarray] | np.ndarray, seed: int) -> np.ndarray
 
 @njit(types.void(_READ_INTS, _HASHES), cache=True, nogil=True)
 def _mix(column, hashes):
-    """hashes[i] = f(hashes[i] ^ column[i]) for a one-to-one f that spreads every bit (splitmix64's last steps). O(n)."""
+    """hashes[i] = f(hashes[i] ^ column[i]) for a one-to-one f that spreads every bit (the last steps of splitmix64)."""
     for i in range(column.shape[0]):
         h = hashes[i] ^ np.uint64(column[i])
-        h = (h + np.uint64(0x9E3779B97F4A7C15))
+        h = h + np.uint64(0x9E3779B97F4A7C15)
         h = (h ^ (h >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         h = (h ^ (h >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         hashes[i] = h ^ (h >> np.uint64(31))

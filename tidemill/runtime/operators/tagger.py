@@ -103,8 +103,9 @@ class Tagger(Operator):
         turned = np.ones(len(walk.time), np.bool_)
         both = np.flatnonzero((walk.old >= 0) & (walk.new >= 0))
         # Old and new have one key, so only the other columns can differ.
-        candidates = rows.select([c.name for c in self.others])
-        turned[both] = ~same(_take(candidates, walk.old[both]), _take(candidates, walk.new[both]), self.others)
+        others = rows.select([c.name for c in self.others])
+        pair = (_take(others, side[both]) for side in (walk.old, walk.new))
+        turned[both] = ~same(*pair, self.others) if self.others else False
         row, step, diff = _tagged(walk.old, walk.new, turned)
         return _take(rows, row).append_column("__time", pa.array(walk.time[step])).append_column("__diff", diff)
 

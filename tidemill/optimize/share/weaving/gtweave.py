@@ -59,8 +59,8 @@ class WovenPlan:
     """What the engine runs: weaved groups, the group-by tree, the operators, a bit for each predicate.
 
     `plans` has the weaved plan of each first-level node of the tree; `groups` are theirs in the same order. `costs` has
-    "GTWeave", which was chosen, and what stood against it: "unshared", "Shared", "Weave Share", "TriWeave". Those look at
-    windows only, as if all queries had the same group-by.
+    "GTWeave", which was chosen, and what stood against it: "unshared", "Shared", "Weave Share", "TriWeave". Those look
+    at windows only, as if all queries had the same group-by.
     """
 
     acqs: dict[str, Acq]

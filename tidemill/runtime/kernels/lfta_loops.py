@@ -1,0 +1,389 @@
+"""The hot loops of the LFTA: rows become records, records probe tables and evict what they meet (paper 002, section 2).
+
+A record has int64 words `[tag][group attributes][parts]`.
+
+- The tag is `fragment << 32 | signature code`; an empty bucket has tag -1.
+- Parts are sorted by what combines them: sums, least, greatest of the integers, then of the floats (their bits).
+  `ends` holds the six ends of these stretches, as numbers of parts.
+
+A batch keeps word w of record j at `words[w * STRIDE + j]`, so that all passes but one run along columns. A table keeps the
+words of a bucket together, in one cache line or two. Relations are numbered from 1, parents before children; number 0
+is the raw batch, whose records stand for runs of rows.
+
+Why a whole batch may pass one relation before the next: a relation's buckets depend only on the sequence of entries
+that its parent evicts, and no two relations share a bucket. So feeding a relation all evictions of a batch at once leaves
+the same buckets, evictions and counts as sending each entry down the tree when it is evicted.
+
+All loops are in this one file because numba's cache of an entry point watches only the entry point's own file.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import carray, njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+SUM, LEAST, GREATEST = 0, 1, 2
+EMPTY, LOW = -1, 0xFFFFFFFF
+# Size of an item in a column; a column of ones has no items.
+ONES, NARROW, WIDE = 0, 4, 8
+# Most records of a batch: small enough for its columns to stay in the nearest caches.
+STEP = 2048
+# Not a power of two: the words of a record would compete for the same few lines of the cache.
+STRIDE = STEP + 40
+PARENT, BUCKETS, WIDTH, TABLE, BATCH, EMITS, OUTPUT, PICKS, ATTRIBUTES, FRAGMENTS, CODES = range(11)
+PROBES, COLLISIONS, TURNOVERS, FLUSHED = range(4)
+# Rows of scratch, STRIDE words each: what one batch needs while it passes one relation.
+CHANGES, HEADS, WEIGHTS, SINGLE, OWN, PLACES, KEYS = range(7)
+# An unsigned index saves the test for a negative one.
+at = np.uintp
+
+
+@intrinsic
+def pointer(typingctx, address):
+    """The pointer with this address."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.inttoptr(arguments[0], cgutils.voidptr_t)
+
+    return types.voidptr(types.int64), generate
+
+
+@njit(nogil=True)
+def tag_rows(codes, frags, tags, changes):
+    """tags[i] = fragment << 32 | code; changes[i] is not 0 where it differs from the row before. O(rows)."""
+    for i in range(codes.shape[0]):
+        tags[i] = np.int64(frags[i]) << 32 | np.int64(codes[i])
+    changes[0] = 1
+    for i in range(1, codes.shape[0]):
+        changes[i] = tags[i] ^ tags[i - 1]
+
+
+@njit(nogil=True)
+def read_column(address, size, start, into):
+    """Fill `into` with the rows from `start` on of the column at this address: int32, 8 bytes of any kind, or ones."""
+    n = into.shape[0]
+    if size == NARROW:
+        narrow = carray(pointer(address + start * NARROW), n, np.int32)
+        for i in range(n):
+            into[i] = narrow[i]
+    elif size == WIDE:
+        wide = carray(pointer(address + start * WIDE), n, np.int64)
+        for i in range(n):
+            into[i] = wide[i]
+    else:
+        for i in range(n):
+            into[i] = 1
+
+
+@njit(nogil=True)
+def mark_changes(column, changes):
+    """changes[i] gets a bit wherever the column differs from the row before."""
+    for i in range(1, column.shape[0]):
+        changes[i] |= column[i] ^ column[i - 1]
+
+
+@njit(nogil=True)
+def find_runs(changes, n, heads):
+    """First rows of the runs between changes, and n at the end. Returns the number of runs. O(n), no branches."""
+    m = 0
+    for i in range(n):
+        heads[m] = i
+        m += changes[i] != 0
+    heads[m] = n
+    return m
+
+
+@njit(nogil=True)
+def keep_heads(column, heads, m):
+    """In place: column[j] = its value at the first row of run j."""
+    for j in range(m):
+        column[j] = column[heads[j]]
+
+
+@njit(nogil=True)
+def add_runs(column, heads, m):
+    """In place: column[j] = sum of run j, modulo 2^64: the difference of two sums from the first row on. O(rows)."""
+    total = np.int64(0)
+    for i in range(column.shape[0]):
+        total += column[i]
+        column[i] = total
+    before = np.int64(0)
+    for j in range(m):
+        total = column[heads[j + 1] - 1]
+        column[j] = total - before
+        before = total
+
+
+@njit(nogil=True)
+def fold_runs(column, changes, kind):
+    """In place: column[j] = sum, least or greatest value of run j. NaN is the greatest, as in SQL. O(rows), no branches.
+
+    The running value is written at every row: the last write of a run stays.
+    """
+    m = -1
+    held = column[0]
+    for i in range(column.shape[0]):
+        value, first = column[i], changes[i] != 0
+        m += first
+        if kind == SUM:
+            held = value if first else held + value
+        elif kind == LEAST:
+            held = value if first or value < held or held != held else held
+        else:
+            held = value if first or value > held or value != value else held
+        column[m] = held
+
+
+@njit(nogil=True)
+def fold_part(column, size, kind, changes, heads, m):
+    """In place: column[j] = the part of run j. Kinds 0 to 2 are integers, 3 to 5 the same for floats."""
+    if kind >= 3:
+        fold_runs(column.view(np.float64), changes, kind - 3)
+    elif kind != SUM:
+        fold_runs(column, changes, kind)
+    elif size == ONES:
+        for j in range(m):
+            column[j] = heads[j + 1] - heads[j]
+    else:
+        add_runs(column, heads, m)
+
+
+@njit(nogil=True)
+def gather(columns, sizes, codes, frags, start, n, n_attrs, ends, words, changes, heads, weights):
+    """The raw batch of rows [start, start + n): one record for each run. O(n). Returns the number of records.
+
+    `columns` are the addresses of the attributes, then of the parts in the order of `ends`; `weights[j]` tells how many rows
+    record j stands for.
+    """
+    tag_rows(codes[start:start + n], frags[start:start + n], words, changes)
+    for w in range(1, columns.shape[0] + 1):
+        column = words[w * STRIDE:w * STRIDE + n]
+        read_column(columns[w - 1], sizes[w - 1], start, column)
+        if w <= n_attrs:
+            mark_changes(column, changes)
+    m = find_runs(changes, n, heads)
+    if 4 * m > 3 * n:
+        # Few rows repeat the one before: folding the runs would cost more than it saves.
+        weights[:n] = 1
+        return n
+    kind = 0
+    for w in range(n_attrs + 1):
+        keep_heads(words[w * STRIDE:w * STRIDE + n], heads, m)
+    for w in range(n_attrs + 1, columns.shape[0] + 1):
+        while w - n_attrs > ends[kind]:
+            kind += 1
+        fold_part(words[w * STRIDE:w * STRIDE + n], sizes[w - 1], kind, changes, heads, m)
+    for j in range(m):
+        weights[j] = heads[j + 1] - heads[j]
+    return m
+
+
+@njit(nogil=True)
+def spread(x, buckets):
+    """A 64-bit sum of products to a bucket: mix the high half into the low one, multiply, scale the high half."""
+    x = (x ^ (x >> np.uint64(32))) * np.uint64(0x9E3779B97F4A7C15)
+    return np.int64(((x >> np.uint64(32)) * np.uint64(buckets)) >> np.uint64(32))
+
+
+@njit(cache=True, nogil=True)
+def bucket_of(values, factors, buckets):
+    """The bucket of (code, group attributes): their products with the relation's odd factors, summed and spread."""
+    x = np.uint64(0)
+    for k in range(values.shape[0]):
+        x += np.uint64(values[k]) * factors[k]
+    return spread(x, buckets)
+
+
+@njit(nogil=True)
+def translate(tags, n, fragments, codes, weights, own):
+    """own[j] = the relation's tag of a record with the parent's tag, negative if unwanted. Returns the weight wanted."""
+    wanted = 0
+    for j in range(n):
+        own[j] = np.int64(fragments[at(tags[j] >> 32)]) << 32 | np.int64(codes[at(tags[j] & LOW)])
+        wanted += weights[j] if own[j] >= 0 else 0
+    return wanted
+
+
+@njit(nogil=True)
+def place(words, picks, n, own, factors, buckets, width, keys, places):
+    """places[j] = first word of the bucket of record j (see `bucket_of`); keys = its attributes, columns picks[k]."""
+    sums = places.view(np.uint64)
+    for j in range(n):
+        sums[j] = np.uint64(own[j] & LOW) * factors[0]
+    for k in range(picks.shape[0]):
+        factor = factors[k + 1]
+        column, key = words[picks[k] * STRIDE:picks[k] * STRIDE + n], keys[k * STRIDE:k * STRIDE + n]
+        for j in range(n):
+            key[j] = column[j]
+            sums[j] += np.uint64(column[j]) * factor
+    for j in range(n):
+        places[j] = spread(sums[j], buckets) * width
+
+
+@njit(nogil=True)
+def combine(table, e, parts, j, ends):
+    """Fold the parts of record j into those from table[e] on, but for integer sums. NaN is the greatest, as in SQL."""
+    for w in range(ends[0], ends[1]):
+        table[e + w] = min(table[e + w], parts[w * STRIDE + j])
+    for w in range(ends[1], ends[2]):
+        table[e + w] = max(table[e + w], parts[w * STRIDE + j])
+    held, values = table.view(np.float64), parts.view(np.float64)
+    for w in range(ends[2], ends[3]):
+        held[e + w] += values[w * STRIDE + j]
+    for w in range(ends[3], ends[4]):
+        value = values[w * STRIDE + j]
+        if value < held[e + w] or np.isnan(held[e + w]):
+            held[e + w] = value
+    for w in range(ends[4], ends[5]):
+        value = values[w * STRIDE + j]
+        if value > held[e + w] or np.isnan(value):
+            held[e + w] = value
+
+
+def _probe_loop(fixed: int):
+    """The probe for `fixed` group attributes (-1: any number). A known number makes it a third faster."""
+
+    @njit(nogil=True)
+    def probe(n, own, places, keys, n_keys, parts, ends, table, evicted, count):
+        sums, n_parts = ends[0], ends[5]
+        n_attrs = n_keys if fixed < 0 else fixed
+        collisions = m = 0
+        for j in range(n):
+            tag = own[at(j)]
+            if tag < 0:
+                continue
+            e = places[at(j)]
+            old = table[at(e)]
+            differs = (old ^ tag) & LOW
+            for k in range(n_attrs):
+                differs |= table[at(e + 1 + k)] ^ keys[at(k * STRIDE + j)]
+            first = e + 1 + n_attrs
+            if differs | (old ^ tag) == 0:
+                # One or two sums are the usual case: straight code for them.
+                if sums > 0:
+                    table[at(first)] += parts[at(j)]
+                    if sums > 1:
+                        table[at(first + 1)] += parts[at(STRIDE + j)]
+                        for w in range(2, sums):
+                            table[at(first + w)] += parts[at(w * STRIDE + j)]
+                if sums < n_parts:
+                    combine(table, first, parts, j, ends)
+                continue
+            if old != EMPTY:
+                collisions += differs != 0
+                evicted[at(m)] = old
+                for k in range(1, 1 + n_attrs):
+                    evicted[at(k * STRIDE + m)] = table[at(e + k)]
+                for w in range(n_parts):
+                    evicted[at((1 + n_attrs + w) * STRIDE + m)] = table[at(first + w)]
+                m += 1
+            table[at(e)] = tag
+            for k in range(n_attrs):
+                table[at(e + 1 + k)] = keys[at(k * STRIDE + j)]
+            for w in range(n_parts):
+                table[at(first + w)] = parts[at(w * STRIDE + j)]
+        count[COLLISIONS] += collisions
+        count[TURNOVERS] += m - collisions
+        return m
+
+    return probe
+
+
+_probe_any, _probe_1, _probe_2, _probe_3, _probe_4 = (_probe_loop(fixed) for fixed in (-1, 1, 2, 3, 4))
+
+
+@njit(nogil=True)
+def probe(n, own, places, keys, n_keys, parts, ends, table, evicted, count):
+    """Probe one table with n records, in order; what they evict becomes the batch `evicted`. O(n).
+
+    A record without a negative tag meets the bucket at its place. Same tag and keys: its parts are folded in. Else the
+    old entry is evicted and the record takes the bucket: a collision, or a turnover if only the fragment differs.
+    Adds to `count` and returns the number of evicted entries (at most n).
+    """
+    if n_keys == 1:
+        return _probe_1(n, own, places, keys, n_keys, parts, ends, table, evicted, count)
+    if n_keys == 2:
+        return _probe_2(n, own, places, keys, n_keys, parts, ends, table, evicted, count)
+    if n_keys == 3:
+        return _probe_3(n, own, places, keys, n_keys, parts, ends, table, evicted, count)
+    if n_keys == 4:
+        return _probe_4(n, own, places, keys, n_keys, parts, ends, table, evicted, count)
+    return _probe_any(n, own, places, keys, n_keys, parts, ends, table, evicted, count)
+
+
+@njit(nogil=True)
+def sweep(table, width, first, last, evicted):
+    """Empty buckets [first, last) in order; their entries become the batch `evicted`. Returns how many."""
+    m = 0
+    for e in range(first * width, last * width, width):
+        if table[e] != EMPTY:
+            for w in range(width):
+                evicted[w * STRIDE + m] = table[e + w]
+            table[e] = EMPTY
+            m += 1
+    return m
+
+
+@njit(nogil=True)
+def emit(batch, n, width, output, room, filled):
+    """Append the n records of a batch to the columns of an output, of `room` words each, behind `filled` records."""
+    for w in range(width):
+        column, source = output[w * room + filled:], batch[w * STRIDE:]
+        for j in range(n):
+            column[j] = source[j]
+
+
+@njit(nogil=True)
+def descend(top, counts, relations, picks, factors, maps, tables, words, ends, outputs, room, filled, scratch, counters):
+    """Send the batch of relation `top` (0: raw) to its output and down its subtree. `counts[top]` records are in it."""
+    counts[:top] = 0
+    counts[top + 1:] = 0
+    own, places, keys = scratch[OWN * STRIDE:], scratch[PLACES * STRIDE:KEYS * STRIDE], scratch[KEYS * STRIDE:]
+    for r in range(top, relations.shape[0]):
+        spec = relations[r]
+        batch, n_attrs = words[spec[BATCH]:], spec[ATTRIBUTES]
+        if r > top and counts[spec[PARENT]] > 0:
+            parent = relations[spec[PARENT]]
+            n, source, a = counts[spec[PARENT]], words[parent[BATCH]:], spec[PICKS]
+            weights = scratch[(WEIGHTS if spec[PARENT] == 0 else SINGLE) * STRIDE:]
+            counters[r, PROBES] += translate(source, n, maps[spec[FRAGMENTS]:], maps[spec[CODES]:], weights, own)
+            place(source, picks[a:a + n_attrs], n, own, factors[a + r - 1:], spec[BUCKETS], spec[WIDTH], keys, places)
+            parts = source[(1 + parent[ATTRIBUTES]) * STRIDE:]
+            counts[r] = probe(n, own, places, keys, n_attrs, parts, ends, tables[spec[TABLE]:], batch, counters[r])
+        if spec[EMITS] and counts[r] > 0:
+            emit(batch, counts[r], spec[WIDTH], outputs[spec[OUTPUT]:], room, filled[r])
+            filled[r] += counts[r]
+
+
+@njit(cache=True, nogil=True)
+def push_rows(columns, sizes, codes, frags, start, step, counts, relations, picks, factors, maps, tables, words, ends,
+              outputs, room, filled, scratch, counters):
+    """Push rows from `start` on, `step` at a time, until the rows end or an output might overflow; returns how far."""
+    n, n_attrs = codes.shape[0], relations[0, ATTRIBUTES]
+    while start < n and filled.max() + step <= room:
+        stop = min(start + step, n)
+        counts[0] = gather(columns, sizes, codes, frags, start, stop - start, n_attrs, ends, words,
+                           scratch[CHANGES * STRIDE:], scratch[HEADS * STRIDE:], scratch[WEIGHTS * STRIDE:])
+        descend(0, counts, relations, picks, factors, maps, tables, words, ends, outputs, room, filled, scratch, counters)
+        start = stop
+    return start
+
+
+@njit(cache=True, nogil=True)
+def flush_tables(r, bucket, step, counts, relations, picks, factors, maps, tables, words, ends, outputs, room, filled,
+                 scratch, counters):
+    """End-of-epoch update from `bucket` of relation r on; stops like `push_rows`; returns where (relation, bucket)."""
+    while r < relations.shape[0]:
+        spec = relations[r]
+        while bucket < spec[BUCKETS]:
+            if filled.max() + step > room:
+                return r, bucket
+            stop = min(bucket + step, spec[BUCKETS])
+            counts[r] = sweep(tables[spec[TABLE]:], spec[WIDTH], bucket, stop, words[spec[BATCH]:])
+            counters[r, FLUSHED] += counts[r]
+            descend(r, counts, relations, picks, factors, maps, tables, words, ends, outputs, room, filled, scratch, counters)
+            bucket = stop
+        r, bucket = r + 1, 0
+    return r, bucket
