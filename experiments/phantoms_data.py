@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 ATTRIBUTES = "ABCD"
 GROUPS = {1: 552, 2: 1846, 3: 2117, 4: 2837}
 TUPLES, PACKETS, SECONDS = 1_000_000, 860_000, 62.0
-FLOWS = 16_000
+FLOWS = 8_000
 
 Columns = NDArray[np.int64]
 """One row for each attribute."""

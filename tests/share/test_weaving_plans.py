@@ -24,6 +24,7 @@ from tidemill.optimize.share.weaving import (
 from tidemill.optimize.share.weaving.changes import SMALL
 from tidemill.optimize.share.weaving.cost import merge_gain, overlap_factor, tree_cost, triops_cost, twoops_cost
 from tidemill.optimize.share.weaving.plans import WeavePlan, weaved_group
+from tidemill.plan.windows import Window
 
 RUNNING = [Acq("a", sliding(8, 5)), Acq("b", sliding(5, 4)), Acq("c", sliding(10, 1)), Acq("d", sliding(5, 4))]
 RATES = st.sampled_from([0.25, 1.0, 3.0, 50.0, 10_000.0])
@@ -43,8 +44,6 @@ def test_equations_on_the_running_example() -> None:
 
 
 def test_a_landmark_window_takes_up_a_fragment_once() -> None:
-    from tidemill.plan.windows import Window
-
     assert overlap_factor(Acq("l", Window(5, 0, 0, None))) == 1
 
 

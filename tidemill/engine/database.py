@@ -16,6 +16,7 @@ from tidemill.engine.adhoc import answer
 from tidemill.engine.directory import Directory
 from tidemill.engine.results import Created, Subscription
 from tidemill.engine.runner import Runner
+from tidemill.engine.sharing import SHARING
 from tidemill.engine.status import status_of
 from tidemill.engine.tables import catalog_table, columns_table
 from tidemill.engine.workload import BoundView, Workload
@@ -261,7 +262,8 @@ class Database(Runner):
                           hint="EXPLAIN SELECT …, EXPLAIN VIEW v or EXPLAIN")
 
     def _set(self, statement: Set) -> Created:
-        """optimizer_off: rules that queries created from now on do without; trigger: least time between batches."""
+        """optimizer_off: rules that queries created from now on do without; trigger: least time between batches; the
+        settings of shared aggregation change the plan of all window aggregates at the next batch, and no answer."""
         name, value = statement.name.lower(), str(statement.value).strip()
         if name == "optimizer_off":
             rules = tuple(r for r in value.replace(",", " ").split() if r)
@@ -272,9 +274,13 @@ class Database(Runner):
             self.workload.without = rules
         elif name == "trigger":
             self._trigger = value or None
+        elif name in SHARING:
+            self.workload.sharing.set(name, value)
+            self._changed()
         else:
             raise PlanProblem("TM217", f'there is no setting "{statement.name}" to change',
-                              hint="optimizer_off and trigger can be set; shards and clock are given to tidemill.open")
+                              hint=f"optimizer_off, trigger, {', '.join(SHARING)} can be set; shards and clock are given"
+                              " to tidemill.open")
         return Created("setting", name, f"{name} is {value or 'empty'}")
 
     def _view(self, name: str) -> BoundView:

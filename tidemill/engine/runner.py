@@ -13,9 +13,10 @@ from typing import Any
 from py4j.protocol import Py4JError
 
 from tidemill.engine.results import RunSummary
+from tidemill.engine.sharing import Pace
 from tidemill.engine.workload import Workload
 from tidemill.errors import EngineProblem
-from tidemill.runtime.layout import Paths, read_json, write_bytes, write_json
+from tidemill.runtime.layout import Paths, load_plan, read_json, write_bytes, write_json
 from tidemill.runtime.outlet import Outlet
 from tidemill.runtime.shards import shard_labels
 from tidemill.runtime.sources.spool import Spooler
@@ -35,6 +36,7 @@ class Runner:
     outlet: Outlet
     store: ViewStore
     _dirty: bool
+    _lock: threading.RLock
     _leaving: list[StoredView]
 
     def __init__(self, spark: Any, trigger: str | None) -> None:
@@ -44,6 +46,7 @@ class Runner:
         self._last: dict[str, Any] = {}
         self._spoolers: dict[str, Spooler] = {}
         self._written = 0.0
+        self._pace = Pace()
 
     def status(self) -> dict[str, Any]:
         """Sources, lag, frontier, rows/s, state size, late and bad records."""
@@ -207,9 +210,30 @@ class Runner:
         with self._heard:
             self._last = summary
             self._heard.notify_all()
+        if summary["lfta"] and self._lock.acquire(blocking=False):
+            # A statement that waits for this batch holds the lock: then the statistics wait for the next one.
+            try:
+                self._learn(summary)
+            finally:
+                self._lock.release()
         if now - self._written > 1.0:
             self._written = now
             self._write_status()
+
+    def _learn(self, summary: dict[str, Any]) -> None:
+        """Statistics of the batch; where another plan is cheaper by a margin, it is installed at the next batch."""
+        plan = load_plan(self.paths.plan(summary["plan"]))
+        known = {op.id: op for op in plan.reader}
+        notes = {s: n for s, n in summary["lfta"].items() if f"lfta.{s}" in known and n["rows"]}
+        look = self._pace.due()
+        worth = False
+        for source, note in notes.items():
+            worth |= self.workload.sharing.learn(known[f"lfta.{source}"], note, look)
+        if look:
+            self._pace.looked()
+        if worth and not summary["final"] and summary["plan"] == self.catalog.version:
+            self._dirty = True
+            self._publish()
 
     def _write_status(self) -> None:
         with suppress(Exception):

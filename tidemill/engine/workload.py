@@ -9,6 +9,7 @@ from typing import Any
 
 from sqlglot import exp
 
+from tidemill.engine.sharing import Sharing
 from tidemill.engine.sources import source_spec
 from tidemill.errors import CatalogProblem, PlanProblem
 from tidemill.optimize.lower import lower
@@ -52,6 +53,7 @@ class Workload:
         self.catalog = catalog
         self.unit_us = unit_us
         self.without = without
+        self.sharing = Sharing(catalog)
         self.views: dict[str, BoundView] = {}
         for entry in catalog.of("view", "query"):
             self._rebind(entry)
@@ -265,7 +267,9 @@ class Workload:
         """One plan for everything that stands, or for some relations alone; to `keep` it remembers what it gave away."""
         specs = {e.spec.name: e.spec for e in self.catalog.of("source", "table") if e.spec}
         roots = {v.entry.id: v.node for v in self.views.values()} if roots is None else roots
-        return lower(roots, specs, version=version, unit_us=self.unit_us, shards=shards, bits=self._bits(keep))
+        settings = self.sharing.settings if keep else self.sharing.settings.copy()
+        return lower(roots, specs, version=version, unit_us=self.unit_us, shards=shards, bits=self._bits(keep),
+                     sharing=settings)
 
     def _bits(self, keep: bool) -> Bits:
         """Which bit of a signature belongs to which query: kept with the catalog; a plan that is only looked at gets a copy."""

@@ -21,7 +21,8 @@ class Paths:
         known = {
             "control": "control.json", "plans": "plans", "sources": "sources", "feedback": "feedback",
             "state": "state", "outbox": "outbox", "checkpoint": "checkpoint", "views": "views.duckdb",
-            "catalog": "catalog.json", "lock": "lock", "status": "status.json", "progress": "progress.json", "log": "spark.log",
+            "catalog": "catalog.json", "lock": "lock", "status": "status.json", "progress": "progress.json",
+            "log": "spark.log",
         }
         if name not in known:
             raise AttributeError(name)

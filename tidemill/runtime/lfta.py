@@ -21,6 +21,7 @@ from tidemill.runtime.kernels.edges import floor_edges, fragment_runs
 from tidemill.runtime.kernels.lfta import Emitted, Tables, TableSpec
 from tidemill.runtime.lifting import lifted, nothing
 from tidemill.runtime.patterns import Patterns
+from tidemill.runtime.sketches import Sketches
 
 _KINDS = {"sum": 0, "min": 1, "max": 2}
 _PENDING = 1 << 20  # entries that leave before the share of the batch is done
@@ -46,6 +47,8 @@ class Lfta:
         self.tables: Tables | None = None
         self.totals = np.zeros((len(self.relations), 4), np.int64)
         self.rows = 0
+        self.span: tuple[int, int] | None = None
+        self.sketches = Sketches(self.params["candidates"])
 
     # ---- in ------------------------------------------------------------------------------------
 
@@ -53,7 +56,7 @@ class Lfta:
         """Take a chunk in; (leaf operator, rows) of what had to leave."""
         if not len(times):
             return
-        self.rows += len(times)
+        self._seen(times)
         found = self.expressions.evaluate(rows)
         values = self._values(found.arguments, len(times))
         if self.tables is None or not set(values) <= set(self.active) or any(
@@ -62,6 +65,7 @@ class Lfta:
             yield from self._begin(values)
         assert self.tables is not None
         attributes = [coder.encode(column) for coder, column in zip(self.coders, found.attributes, strict=True)]
+        self.sketches.add(attributes)
         fragments = self._fragments(times)
         codes = self.patterns.codes(found.truths, found.failures, len(times))
         self.tables.map(self.fragment_maps, self.patterns.maps)
@@ -178,9 +182,16 @@ class Lfta:
         assert self.tables is not None
         self.totals += np.array(self.tables.counters).T
 
+    def _seen(self, times: np.ndarray) -> None:
+        low, high = int(times.min()), int(times.max())
+        self.span = (low, high) if self.span is None else (min(low, self.span[0]), max(high, self.span[1]))
+        self.rows += len(times)
+
     def note(self) -> dict[str, Any]:
         """What happened in the tables, for the statistics: for each relation probes, collisions, turnovers, flushed entries."""
-        return {"rows": self.rows, "relations": self.totals.tolist()}
+        first, last = self.span or (0, 0)
+        return {"rows": self.rows, "first": first, "last": last, "relations": self.totals.tolist(),
+                "tuples": self.sketches.rows, "sketches": self.sketches.texts()}
 
 
 def _classes(edges: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -255,6 +255,7 @@ def summarize(batch: int, notes: list[dict[str, Any]]) -> dict[str, Any]:
         "gates": [min(frontiers) for frontiers in zip(*(n["gates"] for n in notes), strict=True)],
         "state_rows": sum(n["state_rows"] for n in notes), "state_bytes": sum(n["state_bytes"] for n in notes),
         "stage_seconds": max(n["seconds"] for n in notes), "at": time.time(),
+        "lfta": {source: note for n in notes for source, note in n.get("lfta", {}).items()},
     }
 
 

@@ -51,6 +51,7 @@ class Reader:
     tallies: dict[str, Tally] = field(default_factory=dict)
     turn: int = 0
     feeding: str = ""
+    lfta: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.paths = Paths(self.root)
@@ -74,7 +75,9 @@ class Reader:
             "tallies": {name: vars(t) for name, t in self.tallies.items()},
         }
         for shard in self.plan.shards:
-            yield shard, TICK, json.dumps(tick).encode()
+            # What the hash tables did is for the statistics: one shard passes it on.
+            counted = {"lfta": self.lfta} if shard == self.plan.shards[0] else {}
+            yield shard, TICK, json.dumps({**tick, **counted}).encode()
 
     def _feedback(self, batch: int, notes: dict[str, Any]) -> Iterator[Message]:
         """What the stages sent back at the end of an earlier batch, and contents of views for later readers."""
@@ -106,6 +109,7 @@ class Reader:
                     yield from self._evicted(shared.push(rows, rows.column("__ts").to_numpy()))
         if shared is not None:
             yield from self._evicted(shared.finish())
+            self.lfta.setdefault(work.source, []).append(shared.note())
 
     def _shared(self, source: str) -> Lfta | None:
         """The hash tables of the source's window aggregates, empty."""

@@ -16,6 +16,7 @@ from tidemill.runtime.frontiers import advance, clock_begin, clock_of
 from tidemill.runtime.layout import Paths, load_plan
 from tidemill.runtime.operators.base import Batch
 from tidemill.runtime.reader import DEAD, TICK, Message, dead_letters, row_texts
+from tidemill.runtime.sketches import merged
 from tidemill.runtime.state import Shelf, from_ipc, ipc_bytes, ipc_pieces
 
 LOOP = "loop:"
@@ -112,7 +113,7 @@ class Stage:
             "loops": {e.port: evaluation.batch(e.source_op).frontier for e in plan.loops},
             "gates": [evaluation.batch(o.op).frontier for o in plan.outputs],
             "state_rows": rows, "state_bytes": size, "seconds": time.perf_counter() - self.began,
-            "clock": clock_of(plan, sources),
+            "clock": clock_of(plan, sources), "lfta": _counted(plan, ticks),
         }
         self.out.append((self.shard, TICK, json.dumps(note).encode()))
 
@@ -129,6 +130,16 @@ class Stage:
             if any(i in reached or ports.get(i) in reached for i in other.inputs):
                 reached.add(other.id)
         return next((o.view for o in self.plan.outputs if o.op in reached), op)
+
+
+def _counted(plan: Physical, ticks: list[dict[str, Any]]) -> dict[str, Any]:
+    """What the hash tables of each source did in this batch, all readers together."""
+    notes: dict[str, list[dict[str, Any]]] = {}
+    for tick in ticks:
+        for source, found in tick.get("lfta", {}).items():
+            notes.setdefault(source, []).extend(found)
+    ops = {op.id: op for op in plan.reader}
+    return {source: merged(found, ops[f"lfta.{source}"].params["candidates"]) for source, found in notes.items()}
 
 
 def _same(tables: list[pa.Table]) -> list[pa.Table]:

@@ -4,8 +4,8 @@ For each view: its contents as (row, multiplicity), and for STREAMED views the t
 in the same transaction as the rows, so a batch that Spark replays changes nothing.
 
 A view has tables of its own. Beside them, all views with the same columns share a *pool*, where small changes wait
-until there are enough of one view to move: hundreds of views that change a little cost a few statements, not hundreds. What
-a view holds is always both together. `pools` writes, this module reads.
+until there are enough of one view to move: hundreds of views that change a little cost a few statements, not hundreds.
+What a view holds is always both together. `pools` writes, this module reads.
 """
 
 from __future__ import annotations
@@ -97,31 +97,27 @@ class ViewStore:
 
     def create(self, view: StoredView) -> None:
         """Tables of a new view."""
-        with self.lock:
-            self.cursor().execute(";".join(_definitions(view).values()))
+        self._execute(_definitions(view).values())
 
     def drop(self, view: StoredView) -> None:
         """Forget a view's rows and its own tables."""
         own = (_drop(table(view.id)) for table in (contents_table, recent_table, changes_table))
         shared = [t(view.pool) for t in (contents_table, changes_table) if t(view.pool) in _definitions(view)]
-        with self.lock:
-            self.cursor().execute(";".join([*own, *(f"DELETE FROM {t} WHERE {_mine(view)}" for t in shared)]))
+        self._execute([*own, *(f"DELETE FROM {t} WHERE {_mine(view)}" for t in shared)])
 
     def sweep(self, views: Iterable[StoredView]) -> None:
         """Forget all other views: a crash came between the catalog and the tables. Tables that are missing are made."""
         views = list(views)
         wanted = {name: sql for view in views for name, sql in _definitions(view).items()}
         ids = ", ".join(f"'{v.id}'" for v in views)
-        with self.lock:
-            duck = self.cursor()
-            listed = duck.sql("SELECT table_name FROM duckdb_tables() WHERE table_name LIKE '% %'").fetchall()
-            found = {quoted(name) for (name,) in listed}
-            script = [_drop(name) for name in found - set(wanted)]
-            script += [sql for name, sql in wanted.items() if name not in found]
-            pools = {t(v.pool) for v in views for t in (contents_table, changes_table)} & found & set(wanted)
-            script += [f"DELETE FROM {pool} WHERE __view NOT IN ({ids})" for pool in pools]
-            if script:
-                duck.execute(";".join(script))
+        sql = "SELECT table_name FROM duckdb_tables() WHERE table_name LIKE '% %'"
+        found = {quoted(name) for (name,) in self.connection.sql(sql).fetchall()}
+        pools = {t(v.pool) for v in views for t in (contents_table, changes_table)} & found & set(wanted)
+        self._execute([
+            *(_drop(name) for name in found - set(wanted)),
+            *(sql for name, sql in wanted.items() if name not in found),
+            *(f"DELETE FROM {pool} WHERE __view NOT IN ({ids})" for pool in pools),
+        ])
 
     def relation_sql(self, view: StoredView) -> str:
         """A SELECT of the view's current rows, one for each copy."""
@@ -168,6 +164,16 @@ class ViewStore:
         """Remember all of them."""
         places = ", ".join("(?, ?)" for _ in values)
         duck.execute(f"INSERT OR REPLACE INTO __meta VALUES {places}", [x for pair in values.items() for x in pair])
+
+
+    def _execute(self, statements: Iterable[str]) -> None:
+        """All of them or none."""
+        with self.lock:
+            duck = self.cursor()
+            try:
+                duck.execute(";".join(["BEGIN TRANSACTION", *statements, "COMMIT"]))
+            finally:
+                duck.close()
 
 
 def present(view: StoredView, changes: pa.Table, duck: duckdb.DuckDBPyConnection) -> pa.Table:

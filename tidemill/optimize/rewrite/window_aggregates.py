@@ -28,7 +28,7 @@ def window_aggregates(node: Relation) -> Relation | None:
               Temporal[⌈ts + 1⌉, ⌈ts + r + 1⌉]
                 Scan
 
-    Filter, Project, Temporal and Synchronize may stand in any order and number, and a Stamp that nobody reads. Sound when
+    Filter, Project, Temporal, Synchronize and a Stamp that nobody reads may stand in any order and number. Sound when
     1. they stand over the rows of a stream, which are never taken back: no tagger, no table, no view;
     2. all that goes by time has one rhythm: the points at which windows are looked at;
     3. every bound is `__ts` plus a constant, rounded up to a point or not;

@@ -8,36 +8,44 @@ relation feeds a child that needs fewer edges: that is the intercede aggregation
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from tidemill.optimize.share.asked import Asked
 from tidemill.optimize.share.phantoms.choose import Chosen, choose_configuration
 from tidemill.optimize.share.phantoms.configuration import Relation
 from tidemill.optimize.share.phantoms.cost import Constants
+from tidemill.optimize.share.phantoms.model import Model
 from tidemill.optimize.share.phantoms.statistics import Statistics
+from tidemill.optimize.share.weaving import plans as weaving
 from tidemill.optimize.share.weaving.acq import Acq
 from tidemill.optimize.share.weaving.cost import amortised_factor
 from tidemill.optimize.share.weaving.edges import Edges, edge_rate, edges_of, union
 from tidemill.optimize.share.weaving.gtweave import WovenPlan, gtweave
 
 SECOND = 1_000_000
-Weaving = Literal["gtweave", "shared", "unshared"]
+Weaving = Literal["gtweave", "weave_share", "shared", "unshared"]
 
 
 @dataclass
 class Settings:
     """What the optimizers know, and what a user has switched off or fixed.
 
-    `memory` is M of paper 002, in units of 4 bytes, for all tables of one reader. `statistics` and `pinned` are by source.
+    `memory` is M of paper 002, in units of 4 bytes, for all tables of one reader. `statistics` are by source, as `measure` makes them. `shapes`
+    are what was chosen last, by source; with `pinned` they stay as long as they answer all queries.
     """
 
     memory: int = 2 << 20
     phantoms: bool = True
     weaving: Weaving = "gtweave"
+    pinned: bool = False
     constants: Constants = field(default_factory=Constants)
-    statistics: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    previous: dict[str, WovenPlan] = field(default_factory=dict)
+    statistics: dict[str, dict[str, Any]] = field(default_factory=dict)
+    shapes: dict[str, Shape] = field(default_factory=dict)
+
+    def copy(self) -> Settings:
+        """The same for a plan that is only looked at."""
+        return replace(self, shapes=dict(self.shapes))
 
 
 @dataclass(frozen=True)
@@ -63,13 +71,18 @@ class Shape:
     tree: Tree
     chosen: Chosen
     groups: tuple[tuple[str, ...], ...]  # queries of each weaved group
+    queries: tuple[Asked, ...]
+    parts: int
     woven: WovenPlan | None = None
 
 
 def shape_of(source: str, queries: Sequence[Asked], parts: int, settings: Settings) -> Shape:
     """The tree for the queries of one source, whose rows have `parts` numbers to aggregate."""
+    last = settings.shapes.get(source)
+    if settings.pinned and last is not None and last.queries == tuple(queries) and last.parts == parts:
+        return last
     known = known_statistics(settings.statistics.get(source, {}))
-    groups, woven = _groups(source, queries, known, settings)
+    groups, woven = _groups(queries, known, settings, last.woven if last else None)
     leaves = _leaves(queries, groups)
     chosen = choose_configuration(
         list(leaves), known.statistics, settings.memory, settings.constants,
@@ -77,7 +90,20 @@ def shape_of(source: str, queries: Sequence[Asked], parts: int, settings: Settin
         sizes=lambda relation: bucket_units(len(relation.attributes), parts),
         forbid_phantoms=not settings.phantoms,
     )
-    return Shape(_tree(chosen, leaves), chosen, groups, woven)
+    shape = Shape(_tree(chosen, leaves), chosen, groups, tuple(queries), parts, woven)
+    settings.shapes[source] = shape
+    return shape
+
+
+def cost_now(shape: Shape, measured: Mapping[str, Any], settings: Settings) -> float:
+    """What a shape costs for each tuple by newer statistics."""
+    known = known_statistics(measured)
+    leaves = _leaves(shape.queries, shape.groups)
+    model = Model(
+        known.statistics, settings.constants, lambda below: _turnovers(below, leaves, known),
+        lambda relation: bucket_units(len(relation.attributes), shape.parts), only_occupied=True,
+    )
+    return model.cost(shape.chosen.configuration, shape.chosen.table_sizes)
 
 
 @dataclass(frozen=True)
@@ -105,18 +131,20 @@ def bucket_units(attributes: int, parts: int) -> int:
     return 2 * (1 + attributes + parts)
 
 
-def _groups(source: str, queries: Sequence[Asked], known: Known,
-            settings: Settings) -> tuple[tuple[tuple[str, ...], ...], WovenPlan | None]:
+def _groups(queries: Sequence[Asked], known: Known, settings: Settings,
+            previous: WovenPlan | None) -> tuple[tuple[tuple[str, ...], ...], WovenPlan | None]:
     if settings.weaving == "unshared":
         return tuple((q.id,) for q in queries), None
     if settings.weaving == "shared" or len(queries) == 1:
         return (tuple(q.id for q in queries),), None
     acqs = [Acq(q.id, q.window, frozenset(q.names), q.predicate) for q in queries]
+    if settings.weaving == "weave_share":
+        plain = weaving.Weaving(acqs, SECOND, amortised_factor).weave_share(known.rate)
+        return tuple(g.queries for g in plain.groups), None
     plan = gtweave(
         acqs, known.rate, lambda attributes: known.statistics.of(Relation(frozenset(attributes))), unit=SECOND,
-        factor=amortised_factor, previous=settings.previous.get(source), compare=False,
+        factor=amortised_factor, previous=previous, compare=False,
     )
-    settings.previous[source] = plan
     return tuple(g.queries for g in plan.groups), plan
 
 

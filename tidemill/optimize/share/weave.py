@@ -11,6 +11,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from tidemill.optimize.share.asked import Asked
+from tidemill.optimize.share.phantoms.configuration import Relation
+from tidemill.optimize.share.phantoms.feeding import FeedingGraph
 from tidemill.optimize.share.predicates import program
 from tidemill.optimize.share.shape import Settings, Shape, Tree, shape_of
 from tidemill.plan.fragments import FragmentPart
@@ -18,6 +20,7 @@ from tidemill.plan.physical import Op
 from tidemill.plan.relations import Item
 from tidemill.plan.sources import Column, Schema
 
+_SKETCHED = 32
 Bits = dict[str, dict[str, int]]  # fragment store → query → its bit; "next" is the first free one
 
 
@@ -71,6 +74,7 @@ class _Weaver:
                 "predicate": -1 if q.predicate is None else self.predicates.index(q.predicate),
                 "uses": [expressions.index(n) for n in (*q.names, *(a.name for a in q.arguments))],
             } for q in self.queries],
+            "candidates": [[attributes.index(a) for a in sorted(names)] for names in self._candidates()],
             "stores": [{
                 "op": f"leaf.{store}", "words": self._words(store), "parts": [p.name for p in self._parts(store)],
             } for store in stores],
@@ -82,6 +86,13 @@ class _Weaver:
                 "queries": [order[q] for q in node.queries],
             } for node in tree],
         }
+
+    def _candidates(self) -> list[frozenset[str]]:
+        """Attribute sets whose groups the readers shall count: those asked for, and what could feed them."""
+        asked = {frozenset(q.names) for q in self.queries}
+        graph = FeedingGraph.of([Relation(names) for names in asked])
+        feeders = [r.attributes for r in graph.candidates if r.attributes not in asked]
+        return [*sorted(asked, key=sorted), *feeders][:_SKETCHED]
 
     def _words(self, store: str) -> list[int]:
         return sorted({b // 64 for b in self.bits[store].values()})

@@ -31,7 +31,6 @@ _READ_BYTES = types.Array(uint8, 1, "C", readonly=True)
 _INTS = int64[::1]
 _CODES = int32[::1]
 _NEVER = np.int64((1 << 63) - 1)
-_NO_MASK = np.empty(0, np.uint8)
 
 
 class Answers(NamedTuple):
@@ -78,8 +77,12 @@ def slide(
     until = LANDMARK if window.until is None else window.until
     last -= (last - first) % window.slide
     origin = first - window.slide if mode == CHANGES else first
-    rows, held, time = _counted(bounds, start, mask, origin - until, last - window.after)
-    stretches, total = _stretches(held, time, window.slide, window.after, until, origin, last)
+    begins, ends, seen = _seen(bounds, start, origin - until, last - window.after)
+    rows, time = None, start
+    if mask is not None:
+        rows, bounds = _counted(begins, ends, seen, mask)
+        begins, ends, seen, time = bounds[:-1], bounds[1:], len(rows), start.take(rows)
+    stretches, total = _stretches(begins, ends, seen, time, window.slide, window.after, until, origin, last)
     int_answers = np.empty((len(ints), len(stretches.key)), np.int64)
     float_answers = np.empty((len(floats), len(stretches.key)), np.float64)
     low, middle, high = stretches[3:]
@@ -95,19 +98,6 @@ def slide(
 
 def _taken(column: np.ndarray, rows: np.ndarray | None) -> np.ndarray:
     return column if rows is None else column.take(rows)
-
-
-def _counted(
-    bounds: np.ndarray, start: np.ndarray, mask: np.ndarray | None, after: int, until: int
-) -> tuple[np.ndarray | None, np.ndarray, np.ndarray]:
-    """The counted rows with after < start <= until (None: all rows), their bounds by key, and their starts."""
-    begins, ends, seen = _seen(bounds, start, after, until)
-    if mask is None and seen == len(start):
-        return None, bounds, start
-    rows, held = _picked(begins, ends, seen, _NO_MASK if mask is None else mask.view(np.uint8), mask is not None)
-    if len(rows) == len(start):
-        return None, bounds, start
-    return rows, held, start.take(rows)
 
 
 @njit(types.Tuple((_INTS, _INTS, int64))(_READ_INTS, _READ_INTS, int64, int64), cache=True, nogil=True)
@@ -130,39 +120,44 @@ def _seen(bounds, start, after, until):
     return begins, ends, seen
 
 
-@njit(types.UniTuple(_INTS, 2)(_INTS, _INTS, int64, _READ_BYTES, boolean), cache=True, nogil=True)
-def _picked(begins, ends, seen, mask, masked):
-    """Positions of the rows in [begins, ends) that `mask` counts, and the bounds of each key among them. O(seen)."""
-    keys = begins.shape[0]
-    held, rows = np.empty(keys + 1, np.int64), np.empty(seen + 1, np.int64)
+def _counted(begins: np.ndarray, ends: np.ndarray, seen: int, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Positions of the rows in [begins, ends) that `mask` counts, and the bounds of each key among them."""
+    rows, bounds = np.empty(seen + 1, np.int64), np.empty(len(begins) + 1, np.int64)
+    return rows[:_count(begins, ends, mask.view(np.uint8), rows, bounds)], bounds
+
+
+@njit(int64(_INTS, _INTS, _READ_BYTES, _INTS, _INTS), cache=True, nogil=True)
+def _count(begins, ends, mask, rows, bounds):
+    """Fills `rows` and `bounds` of `_counted`; the number of rows. O(rows seen)."""
     n = 0
-    for k in range(keys):
-        held[k] = n
+    for k in range(begins.shape[0]):
+        bounds[k] = n
         for i in range(begins[k], ends[k]):
             # No branch: a mask is as good as random to the processor.
             rows[n] = i
-            n += not masked or mask[i] != 0
-    held[keys] = n
-    return rows[:n], held
+            n += mask[i] != 0
+    bounds[begins.shape[0]] = n
+    return n
 
 
 def _stretches(
-    held: np.ndarray, time: np.ndarray, slide: int, after: int, until: int, origin: int, last: int
+    begins: np.ndarray, ends: np.ndarray, seen: int, time: np.ndarray,
+    slide: int, after: int, until: int, origin: int, last: int,
 ) -> tuple[_Stretches, int]:
     """The stretches, and how many points they have in all."""
-    most = min(3 * len(time), (len(held) - 1) * max((last - origin) // slide + 1, 0))
+    most = min(3 * seen, len(begins) * max((last - origin) // slide + 1, 0))
     key, low, middle, high = (np.empty(most, np.int32) for _ in range(4))
     point, points = np.empty(most, np.int64), np.empty(most, np.int64)
-    n, total = _walk(held, time, slide, after, until, origin, last, key, point, points, low, middle, high)
+    n, total = _walk(begins, ends, time, slide, after, until, origin, last, key, point, points, low, middle, high)
     return _Stretches(key[:n], point[:n], points[:n], low[:n], middle[:n], high[:n]), total
 
 
 @njit(
     types.UniTuple(int64, 2)(
-        _READ_INTS, _READ_INTS, int64, int64, int64, int64, int64, _CODES, _INTS, _INTS, _CODES, _CODES, _CODES),
+        _INTS, _INTS, _READ_INTS, int64, int64, int64, int64, int64, _CODES, _INTS, _INTS, _CODES, _CODES, _CODES),
     cache=True, nogil=True,
 )
-def _walk(held, time, slide, after, until, origin, last, key, point, points, low, middle, high):
+def _walk(begins, ends, time, slide, after, until, origin, last, key, point, points, low, middle, high):
     """The stretches of all keys with at least one row inside, from `origin` to `last`; how many, and their points.
 
     A stretch also ends where its window passes a grid line, for the folds' sake. Division only where the next event is
@@ -170,9 +165,9 @@ def _walk(held, time, slide, after, until, origin, last, key, point, points, low
     """
     n = total = 0
     length = until - after
-    for k in range(held.shape[0] - 1):
-        begin = end = half = held[k]
-        stop = held[k + 1]
+    for k in range(begins.shape[0]):
+        begin = end = half = begins[k]
+        stop = ends[k]
         if begin == stop:
             continue
         p = origin
@@ -213,36 +208,38 @@ def _whole(
 ) -> Answers:
     """Each stretch's answer at each of its points."""
     key, point, points = stretches[:3]
-    if total > len(key):
-        key, point = _spread(key, point, points, slide, total)
-        ints = _repeated(ints, points, total)
-        floats = _repeated(floats.view(np.int64), points, total).view(np.float64)
-    return Answers(point, key, np.ones(total, np.int8), ints, floats, operations)
+    diff = np.ones(total, np.int8)
+    if total == len(key):
+        return Answers(point, key, diff, ints, floats, operations)
+    spread = Answers(
+        np.empty(total, np.int64), np.empty(total, np.int32), diff,
+        np.empty((len(ints), total), np.int64), np.empty((len(floats), total), np.float64), operations,
+    )
+    _spread(key, point, points, slide, spread.key, spread.point)
+    _repeat(ints, points, spread.ints)
+    _repeat(floats.view(np.int64), points, spread.floats.view(np.int64))
+    return spread
 
 
-@njit(types.Tuple((_CODES, _INTS))(_CODES, _INTS, _INTS, int64, int64), cache=True, nogil=True)
-def _spread(key, point, points, slide, total):
-    """The key and the point of each point of each stretch. O(total)."""
-    keys, at = np.empty(total, np.int32), np.empty(total, np.int64)
+@njit(types.void(_CODES, _INTS, _INTS, int64, _CODES, _INTS), cache=True, nogil=True)
+def _spread(key, point, points, slide, out_key, out_point):
+    """The key and the point of each point of each stretch. O(output rows)."""
     n = 0
     for i in range(point.shape[0]):
         for j in range(points[i]):
-            keys[n], at[n] = key[i], point[i] + j * slide
+            out_key[n], out_point[n] = key[i], point[i] + j * slide
             n += 1
-    return keys, at
 
 
-@njit(int64[:, ::1](int64[:, ::1], _INTS, int64), cache=True, nogil=True)
-def _repeated(answers, points, total):
-    """Each column of answers as often as its stretch has points. O(parts · total)."""
-    out = np.empty((answers.shape[0], total), np.int64)
+@njit(types.void(int64[:, ::1], _INTS, int64[:, ::1]), cache=True, nogil=True)
+def _repeat(answers, points, out):
+    """Each stretch's answers as often as it has points. O(parts · output rows)."""
     for row in range(answers.shape[0]):
         n = 0
         for i in range(points.shape[0]):
             for _ in range(points[i]):
                 out[row, n] = answers[row, i]
                 n += 1
-    return out
 
 
 def _changes(
@@ -252,9 +249,12 @@ def _changes(
     differs = np.zeros(len(stretches.key), np.bool_)
     for answers in (*ints, *floats.view(np.int64)):
         _mark(answers, differs)
-    source, point, diff = _turns(stretches.key, stretches.point, stretches.points, differs, slide, first, last)
+    most = 3 * len(differs)
+    source, point, diff = np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most, np.int8)
+    n = _turn(*stretches[:3], differs, slide, first, last, source, point, diff)
+    source = source[:n]
     key = stretches.key.take(source)
-    return Answers(point, key, diff, _chosen(ints, source), _chosen(floats, source), operations)
+    return Answers(point[:n], key, diff[:n], _chosen(ints, source), _chosen(floats, source), operations)
 
 
 def _chosen(answers: np.ndarray, source: np.ndarray) -> np.ndarray:
@@ -273,14 +273,11 @@ def _mark(answers, differs):
 
 
 @njit(
-    types.Tuple((_INTS, _INTS, int8[::1]))(int32[::1], _INTS, _INTS, boolean[::1], int64, int64, int64),
-    cache=True, nogil=True,
+    int64(_CODES, _INTS, _INTS, boolean[::1], int64, int64, int64, _INTS, _INTS, int8[::1]), cache=True, nogil=True
 )
-def _turns(key, point, points, differs, slide, first, last):
-    """The changes in order: which stretch's answer, at which point, −1 or +1. O(stretches)."""
+def _turn(key, point, points, differs, slide, first, last, source, at, diff):
+    """The changes in order: which stretch's answer, at which point, −1 or +1; how many there are. O(stretches)."""
     stretches = key.shape[0]
-    source, at = np.empty(2 * stretches, np.int64), np.empty(2 * stretches, np.int64)
-    diff = np.empty(2 * stretches, np.int8)
     n = 0
     for i in range(stretches):
         goes_on = i > 0 and key[i] == key[i - 1] and point[i - 1] + points[i - 1] * slide == point[i]
@@ -295,4 +292,4 @@ def _turns(key, point, points, differs, slide, first, last):
         if not followed and end <= last:
             source[n], at[n], diff[n] = i, end, -1
             n += 1
-    return source[:n], at[:n], diff[:n]
+    return n

@@ -37,6 +37,9 @@ def slide_sums(values, low, high, out):
     total = np.int64(0)
     begin = end = operations = 0
     for i in range(low.shape[0]):
+        if low[i] >= end:
+            # Nothing stays: begin again, past the rows that no window holds.
+            total, begin, end = np.int64(0), low[i], low[i]
         operations += high[i] - end + low[i] - begin
         while end < high[i]:
             total += values[end]

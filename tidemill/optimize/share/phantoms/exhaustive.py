@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from tidemill.optimize.share.phantoms.collisions import collision_rates
 from tidemill.optimize.share.phantoms.configuration import Configuration
-from tidemill.optimize.share.phantoms.fronts import Fronts, combined, joined, leading
+from tidemill.optimize.share.phantoms.fronts import Front, chosen_steps, combined, leading
 from tidemill.optimize.share.phantoms.model import Model
 
 Array = NDArray[np.float64]
@@ -137,7 +137,7 @@ def _fronted(configuration: Configuration, model: Model, grid: Grid) -> list[int
     c1, c2 = model.constants.c1, model.constants.c2
     times = model.times(configuration)
     fed = _fed(configuration, model, grid, times)
-    fronts: dict[int, Fronts] = {}
+    fronts: dict[int, Front] = {}
     for i in reversed(range(len(configuration.relations))):
         # Entries leave R by collisions, x W, and by hash table evictions, n e: the weights of what is below.
         low, high = fed[i]
@@ -150,7 +150,8 @@ def _fronted(configuration: Configuration, model: Model, grid: Grid) -> list[int
         extra = c2 if configuration.emits[i] else 0.0
         fronts[i] = leading(i, below, grid.rates[i], times[i] * grid.entries[i], c1, extra, fed[i])
     everything = combined([fronts[i] for i in configuration.raw], grid.steps, fed[-1])
-    steps = joined(everything, grid.steps)
+    at = int(np.flatnonzero(everything.steps == grid.steps)[0])
+    steps = chosen_steps(everything, at)
     return [steps[i] for i in range(len(configuration.relations))]
 
 

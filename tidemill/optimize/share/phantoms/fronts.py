@@ -1,4 +1,4 @@
-"""Fronts of pairs (f, h): the divisions of m steps that are best for some weight W, by W·f + h."""
+"""Fronts of pairs (f, h): for each number of steps the divisions that are best for some weight W, by W·f + h."""
 
 from __future__ import annotations
 
@@ -8,113 +8,97 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+Floats = NDArray[np.float64]
+Places = NDArray[np.intp]
 Range = tuple[float, float]
 
 
-@dataclass
-class Front:
-    """Pairs for one number of steps; `made[j]` says how pair j came about, to be followed back."""
-
-    f: Array
-    h: Array
-    made: list[object]
-
-
-Fronts = list[Front]
-EMPTY = Front(np.empty(0), np.empty(0), [])
-
-
 @dataclass(frozen=True)
-class Lead:
-    """A relation with `steps` of its own over a division of its children."""
+class Front:
+    """Divisions of `steps` among some relations, with the pair (f, h) of each.
 
-    relation: int
-    steps: int
-    below: object
+    How division i came about: relation `relation` has `own[i]` steps (none if it is -1), and the others are divided
+    as in division `at[j][i]` of front `parts[j]`.
+    """
+
+    steps: Places
+    f: Floats
+    h: Floats
+    relation: int = -1
+    own: Places | None = None
+    parts: tuple[Front, ...] = ()
+    at: tuple[Places, ...] = ()
 
 
-def combined(siblings: Sequence[Fronts], steps: int, weights: Range) -> Fronts:
-    """The fronts of several subtrees that share m steps: f and h add up."""
-    total: Fronts = [Front(np.zeros(1), np.zeros(1), [None])] + [EMPTY] * steps
-    for fronts in siblings:
-        total = [_sums(total, fronts, m, weights) for m in range(steps + 1)]
+NOTHING = Front(np.zeros(1, np.intp), np.zeros(1), np.zeros(1))
+
+
+def combined(siblings: Sequence[Front], most: int, weights: Range) -> Front:
+    """Several subtrees that share up to `most` steps: f and h add up."""
+    total = NOTHING
+    for front in siblings:
+        left, right = np.nonzero(np.add.outer(total.steps, front.steps) <= most)
+        steps, f, h = (getattr(total, c)[left] + getattr(front, c)[right] for c in ("steps", "f", "h"))
+        kept = best(steps, f, h, weights)
+        total = Front(steps[kept], f[kept], h[kept], parts=(total, front), at=(left[kept], right[kept]))
     return total
 
 
-def _sums(left: Fronts, right: Fronts, m: int, weights: Range) -> Front:
-    pairs = [(left[k], right[m - k]) for k in range(m + 1) if len(left[k].f) and len(right[m - k].f)]
-    if not pairs:
-        return EMPTY
-    f = np.concatenate([np.add.outer(a.f, b.f).ravel() for a, b in pairs])
-    h = np.concatenate([np.add.outer(a.h, b.h).ravel() for a, b in pairs])
-    kept = best(f, h, weights)
-    starts = np.cumsum([0] + [len(a.f) * len(b.f) for a, b in pairs])
-    made: list[object] = []
-    for j in kept:
-        number = int(np.searchsorted(starts, j, side="right")) - 1
-        a, b = pairs[number]
-        row, column = divmod(int(j - starts[number]), len(b.f))
-        made.append((a.made[row], b.made[column]))
-    return Front(f[kept], h[kept], made)
-
-
 def leading(
-    relation: int, below: Fronts, rates: Array, evicted: Array, c1: float, extra: float, weights: Range
-) -> Fronts:
-    """Put a relation above: with k steps of its own, f = c1 + x_k F and h = evicted_k F + H, F including `extra`."""
-    fits = [k for k in range(len(rates)) if np.isfinite(rates[k])]
-    found: Fronts = []
-    for m in range(len(below)):
-        parts = [(k, below[m - k]) for k in fits if k <= m and len(below[m - k].f)]
-        if not parts:
-            found.append(EMPTY)
-            continue
-        f = np.concatenate([c1 + rates[k] * (part.f + extra) for k, part in parts])
-        h = np.concatenate([evicted[k] * (part.f + extra) + part.h for k, part in parts])
-        origin = [(k, made) for k, part in parts for made in part.made]
-        kept = best(f, h, weights)
-        found.append(Front(f[kept], h[kept], [Lead(relation, *origin[j]) for j in kept]))
-    return found
+    relation: int, below: Front, rates: Floats, evicted: Floats, c1: float, extra: float, weights: Range
+) -> Front:
+    """Put a relation above: with k steps of its own f = c1 + x_k F and h = evicted_k F + H, F including `extra`.
+
+    `rates` is infinite where k steps are too few for a bucket.
+    """
+    able = np.flatnonzero(np.isfinite(rates))
+    rows, at = np.nonzero(np.add.outer(able, below.steps) < len(rates))
+    own = able[rows]
+    lower = below.f[at] + extra
+    steps, f, h = own + below.steps[at], c1 + rates[own] * lower, evicted[own] * lower + below.h[at]
+    kept = best(steps, f, h, weights)
+    return Front(steps[kept], f[kept], h[kept], relation, own[kept], (below,), (at[kept],))
 
 
-def best(f: Array, h: Array, weights: Range) -> NDArray[np.intp]:
-    """Positions of the pairs that minimise W·f + h for some W in the range.
+def best(steps: Places, f: Floats, h: Floats, weights: Range) -> Places:
+    """Positions of the divisions that minimise W·f + h for some W in the range, among those of equal steps.
 
     With u and v the values at both ends of the range, W·f + h is a mixture of u and v: what counts is the lower left
     convex hull of the points (u, v).
 
-    >>> best(np.array([1.0, 3.0, 2.0, 2.0]), np.array([9.0, 0.0, 2.0, 8.0]), (0.0, 10.0)).tolist()
+    >>> same = np.zeros(4, np.intp)
+    >>> best(same, np.array([1.0, 3.0, 2.0, 2.0]), np.array([9.0, 0.0, 2.0, 8.0]), (0.0, 10.0)).tolist()
     [1, 2, 0]
     """
     u, v = weights[0] * f + h, weights[1] * f + h
-    order = np.lexsort((v, u))
-    lower = np.minimum.accumulate(v[order])
-    kept = order[np.concatenate([[True], v[order][1:] < lower[:-1]])]
+    order = np.lexsort((v, u, steps))
+    rank = np.empty(len(v), np.int64)
+    rank[np.argsort(v, kind="stable")] = np.arange(len(v))
+    # Ranks of v fall by more than their number from one group of equal steps to the next: the running minimum starts anew.
+    falling = rank[order] - steps[order].astype(np.int64) * len(v)
+    lowest = np.minimum.accumulate(falling)
+    kept = order[np.concatenate([[True], lowest[1:] < lowest[:-1]])]
     hull: list[int] = []
-    for j in kept.tolist():
-        while len(hull) > 1 and _above(u, v, hull[-2], hull[-1], j):
+    start = 0
+    for j, (own, x, y) in zip(kept.tolist(), zip(steps[kept], u[kept], v[kept], strict=True), strict=True):
+        if hull and steps[hull[-1]] != own:
+            start = len(hull)
+        while len(hull) - start > 1 and _above(u, v, hull[-2], hull[-1], x, y):
             hull.pop()
         hull.append(j)
     return np.array(hull, dtype=np.intp)
 
 
-def _above(u: Array, v: Array, a: int, b: int, c: int) -> bool:
-    """Whether point b lies on or above the line from a to c."""
-    return bool((u[b] - u[a]) * (v[c] - v[a]) - (v[b] - v[a]) * (u[c] - u[a]) <= 0)
+def _above(u: Floats, v: Floats, a: int, b: int, x: float, y: float) -> bool:
+    """Whether point b lies on or above the line from a to (x, y)."""
+    return bool((u[b] - u[a]) * (y - v[a]) - (v[b] - v[a]) * (x - u[a]) <= 0)
 
 
-def joined(fronts: Fronts, steps: int) -> dict[int, int]:
-    """The steps of each relation in the one pair left when all steps are used and the weight is known."""
-    chosen: dict[int, int] = {}
-
-    def follow(made: object) -> None:
-        if isinstance(made, Lead):
-            chosen[made.relation] = made.steps
-            follow(made.below)
-        elif isinstance(made, tuple):
-            for part in made:
-                follow(part)
-
-    follow(fronts[steps].made[0])
-    return chosen
+def chosen_steps(front: Front, at: int) -> dict[int, int]:
+    """The steps of each relation in division `at`."""
+    found: dict[int, int] = {}
+    if front.own is not None:
+        found[front.relation] = int(front.own[at])
+    for part, places in zip(front.parts, front.at, strict=True):
+        found.update(chosen_steps(part, int(places[at])))
+    return found

@@ -54,12 +54,18 @@ class MergeOrder:
 
     def until(self, worth: float) -> list[Merge]:
         """The merges up to the first whose loss is not below what a saved group is worth."""
-        for count, merge in enumerate(self._found):
-            if merge.loss >= worth:
-                return self._found[:count]
-        while self._settle(worth):
+        found: list[Merge] = []
+        while (merge := self.merge(len(found), worth)) and merge.loss < worth:
+            found.append(merge)
+        return found
+
+    def merge(self, number: int, worth: float = np.inf) -> Merge | None:
+        """The merge with this number, from 0; None after the last, or when its loss is not below `worth`."""
+        while len(self._found) <= number:
+            if not self._settle(worth):
+                return None
             self._found.append(self._merge())
-        return list(self._found)
+        return self._found[number]
 
     def _settle(self, worth: float) -> bool:
         """Count unions until the pair with the least bound is the pair with the least loss; False when none pays."""

@@ -115,19 +115,21 @@ class Weaving:
     def triweave(self, rate: float) -> WeavePlan:
         """Algorithm 1: greedy merging under TriOps, a group fewer is worth E.
 
-        Gains need not fall from merge to merge, so a merge that does not pay can be followed by one that does. The way
-        is therefore looked at as far as Weave Share would go, and the cheapest plan on it is taken if Shared and
-        unshared are not cheaper: by (4), TriWeave never costs more than any of the three.
+        Losses need not rise from merge to merge, so one that does not pay can be followed by some that do. The order is
+        therefore looked at until that is impossible, because no merge gains more than E, and the cheapest plan on it
+        is taken. Unshared, Weave Share's plan and Shared are in that order: by (4), TriWeave never costs more than they.
         """
         worth = self.edge_rate / self.unit
-        merges = self.order.until(max(rate / self.unit, worth))
-        best, chosen, gain = 0.0, 0, 0.0
-        for count, merge in enumerate(merges, 1):
+        gain, best, chosen = 0.0, 0.0, 0
+        merges: list[Merge] = []
+        while merge := self.order.merge(len(merges)):
+            merges.append(merge)
             gain += worth - merge.loss
             if gain > best:
-                best, chosen = gain, count
-        plans = (self._plan(self._partition(merges[:chosen]), rate), self.shared(rate), self.unshared(rate))
-        return min(plans, key=lambda plan: plan.triops)
+                best, chosen = gain, len(merges)
+            elif gain + worth * (len(self._alike) - 1 - len(merges)) <= best:
+                break
+        return self._plan(self._partition(merges[:chosen]), rate)
 
     def _partition(self, merges: Sequence[Merge]) -> list[list[Acq]]:
         """The groups after these merges."""

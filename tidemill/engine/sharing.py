@@ -1,0 +1,109 @@
+"""What shared aggregation may use and has learned: settings that a user changes, statistics that the readers bring.
+
+Both are kept with the catalog, so a restarted database plans as it did before.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tidemill.errors import PlanProblem
+from tidemill.optimize.share.measure import statistics, worth_changing
+from tidemill.optimize.share.phantoms.cost import Constants
+from tidemill.optimize.share.shape import Settings
+from tidemill.plan.physical import Op
+from tidemill.sql.catalog import Catalog
+
+WEAVING = ("gtweave", "weave_share", "shared", "unshared")
+_SMALLEST, _LARGEST = 1 << 16, 4 << 20
+
+
+class Sharing:
+    """Settings and statistics of all sources."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self.kept: dict[str, Any] = catalog.settings.setdefault("sharing", {})
+        measured = self.kept.setdefault("statistics", {})
+        costs = self.kept.get("constants") or {}
+        self.settings = Settings(
+            memory=int(self.kept.get("lfta_memory", 0)) or default_memory(), phantoms=self.kept.get("phantoms", True),
+            weaving=self.kept.get("weaving", "gtweave"), pinned=self.kept.get("pin_plan", False),
+            constants=Constants(**costs) if costs else Constants(), statistics=measured,
+        )
+
+    def set(self, name: str, value: str) -> None:
+        """Change one setting; bad values are refused with what is possible."""
+        self.kept[name] = found = SHARING[name](name, value)
+        field = {"lfta_memory": "memory", "pin_plan": "pinned"}.get(name, name)
+        setattr(self.settings, field, found)
+
+    def learn(self, op: Op, note: dict[str, Any], look: bool = True) -> bool:
+        """Take in what a batch counted; True when one has looked and another plan would be worth the change."""
+        source = op.id.partition(".")[2]
+        names = [a["name"] for a in op.params["attributes"]]
+        before = self.settings.statistics.get(source, {})
+        self.settings.statistics[source] = statistics(op.params["relations"], names, note, before)
+        shape = self.settings.shapes.get(source)
+        return look and shape is not None and worth_changing(source, shape, self.settings)
+
+
+class Pace:
+    """When to look for a better plan: after the first batches, then ever less often, and never for more than a small share of the time."""
+
+    def __init__(self) -> None:
+        self.batches, self.next, self.began, self.rest = 0, 1, 0.0, 0.0
+
+    def due(self) -> bool:
+        """Called for every batch."""
+        self.batches += 1
+        self.began = time.monotonic()
+        return self.batches >= self.next and self.began >= self.rest
+
+    def looked(self) -> None:
+        """The search is over: the longer it took, the longer until the next one."""
+        now = time.monotonic()
+        self.next = min(2 * self.batches, self.batches + 32)
+        self.rest = now + 20 * (now - self.began)
+
+
+def default_memory() -> int:
+    """A quarter of the last-level cache in units of 4 bytes: an eviction costs far more than a probe that leaves the inner caches."""
+    folder = Path("/sys/devices/system/cpu/cpu0/cache")
+    sizes = [_bytes(p.read_text()) for p in folder.glob("index*/size")] if folder.is_dir() else []
+    share = max(sizes, default=32 << 20) // 4 // max(1, (os.cpu_count() or 1) // 2)
+    return min(_LARGEST, max(_SMALLEST, share // 4))
+
+
+def _bytes(text: str) -> int:
+    found = re.fullmatch(r"(\d+)([KMG]?)", text.strip())
+    return int(found[1]) << {"": 0, "K": 10, "M": 20, "G": 30}[found[2]] if found else 0
+
+
+def _switch(name: str, value: str) -> bool:
+    words = {"on": True, "true": True, "yes": True, "1": True, "off": False, "false": False, "no": False, "0": False}
+    if value.lower() not in words:
+        raise PlanProblem("TM217", f'{name} cannot be "{value}"', hint=f"SET {name} = on or SET {name} = off")
+    return words[value.lower()]
+
+
+def _units(name: str, value: str) -> int:
+    if not value.isdigit() or not 1 <= int(value) < 1 << 31:
+        raise PlanProblem("TM217", f'{name} cannot be "{value}"',
+                          hint=f"a number of 4-byte units, for example SET {name} = 100000")
+    return int(value)
+
+
+def _weaving(name: str, value: str) -> str:
+    if value.lower() not in WEAVING:
+        raise PlanProblem("TM217", f'{name} cannot be "{value}"', hint=f"one of {', '.join(WEAVING)}")
+    return value.lower()
+
+
+SHARING: dict[str, Callable[[str, str], Any]] = {
+    "lfta_memory": _units, "phantoms": _switch, "weaving": _weaving, "pin_plan": _switch,
+}

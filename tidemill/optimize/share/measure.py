@@ -1,0 +1,60 @@
+"""From what the readers counted to the statistics of the next plan (paper 002, sections 4.1 and 5.3).
+
+Group counts come from sketches over a block of rows of the batch before, the flow length of each depth from the collisions that really happened:
+l_m = (rate by equation 13) / (measured rate), averaged over the relations of the depth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tidemill.optimize.share.phantoms.collisions import collision_rate, flow_length
+from tidemill.optimize.share.shape import SECOND, Settings, Shape, cost_now, shape_of
+
+MARGIN = 0.2  # a new plan must be cheaper by this share to be worth a change
+_SEEN = 1_000  # probes below which a rate says little
+
+
+def statistics(relations: Sequence[Mapping[str, Any]], attributes: Sequence[str], note: Mapping[str, Any],
+               before: Mapping[str, Any]) -> dict[str, Any]:
+    """Statistics of a source after a batch. `relations` are those of the plan the batch ran under, `note` what its readers counted."""
+    if not note["rows"]:
+        return dict(before)
+    groups = {"\x1f".join(sorted(attributes[i] for i in numbers)): count for numbers, count in note["groups"]}
+    span = max(1, note["last"] - note["first"])
+    return {
+        "groups": groups, "tuples": float(note["tuples"]), "rate": note["rows"] * SECOND / span,
+        "flows": _flows(relations, attributes, note["relations"], groups),
+        "relations": {
+            r["label"]: {"probes": p, "collisions": c, "turnovers": t, "flushed": f}
+            for r, (p, c, t, f) in zip(relations, note["relations"], strict=True)
+        },
+    }
+
+
+def _flows(relations: Sequence[Mapping[str, Any]], attributes: Sequence[str], counted: Sequence[Sequence[int]],
+           groups: Mapping[str, float]) -> list[float]:
+    depths: list[int] = []
+    found: dict[int, list[float]] = {}
+    for relation, (probes, collisions, _, _) in zip(relations, counted, strict=True):
+        depth = 1 if relation["parent"] < 0 else depths[relation["parent"]] + 1
+        depths.append(depth)
+        g = groups.get("\x1f".join(sorted(attributes[i] for i in relation["attributes"])))
+        if g is None or probes < _SEEN or collision_rate(g, relation["buckets"]) < 1e-6:
+            continue
+        length = flow_length(g, relation["buckets"], collisions / probes) if collisions else float(probes)
+        found.setdefault(depth, []).append(min(length, 1e4))
+    flows = [1.0] * max(depths, default=1)
+    for depth, lengths in found.items():
+        flows[depth - 1] = max(1.0, sum(lengths) / len(lengths))
+    return flows
+
+
+def worth_changing(source: str, shape: Shape, settings: Settings) -> bool:
+    """True when another plan is cheaper by the margin, by the statistics as they are now."""
+    if settings.pinned:
+        return False
+    now = cost_now(shape, settings.statistics.get(source, {}), settings)
+    other = shape_of(source, shape.queries, shape.parts, settings.copy())
+    return other.chosen.cost < (1 - MARGIN) * now
