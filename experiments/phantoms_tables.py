@@ -45,13 +45,17 @@ def measured_cost(chosen: Chosen, model: Model, columns: Columns) -> float:
 def measured_flows(
     configuration: Configuration, buckets: Sequence[int], groups: Mapping[int, float], columns: Columns
 ) -> tuple[list[float], tuple[float, ...]]:
-    """l_m of each relation, and its average over the relations of each depth (section 5.3)."""
+    """l_m of each relation, and its average over the relations of each depth (section 5.3).
+
+    Relations without a collision are left out; a depth without any takes the length of the depth above.
+    """
     rates = measured_rates(configuration, buckets, columns)
     lengths = [
         flow_length(groups[len(r.attributes)], b, x)
         for r, b, x in zip(configuration.relations, buckets, rates, strict=True)
     ]
-    by_depth: dict[int, list[float]] = {}
-    for length, depth in zip(lengths, configuration.depths, strict=True):
-        by_depth.setdefault(depth, []).append(length)
-    return lengths, tuple(float(np.mean(by_depth[d])) for d in sorted(by_depth))
+    averages = [1.0]
+    for depth in range(1, max(configuration.depths) + 1):
+        alike = [l for l, d in zip(lengths, configuration.depths, strict=True) if d == depth and np.isfinite(l)]
+        averages.append(float(np.mean(alike)) if alike else averages[-1])
+    return lengths, tuple(averages[1:])

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.harness import LocalDatabase
+from tests.paper.notation import Feed, tagged
 from tests.properties.effort import effort
 from tests.properties.queries import CLASSES, aggregate, grouping, predicate, scalar, stream_source
 from tests.properties.streams import PLAIN, UNIT, Stream, decimals, finite, maybe, small, words
@@ -54,15 +55,8 @@ def bound(db, text):
 
 
 def rewritten(node, without=()):
-    """A query after the rules, and after the one that is tested here."""
-    node = optimize(node, without).node
-    return _everywhere(node)
-
-
-def _everywhere(node):
-    node = window_aggregates(node) or node
-    below = [_everywhere(c) for c in node.children]
-    return r.with_children(node, *below) if below else node
+    """A query after the rules."""
+    return optimize(node, without).node
 
 
 def found_in(node):
@@ -190,6 +184,32 @@ def test_bounds_that_nobody_wrote_are_not_understood(db):
 ])
 def test_aggregates_of_numbers_are_weavable(function, kind, fine):
     assert (weavable(Aggregate(function, "a", kind, "n", kind)) is None) is fine
+
+
+# ---- epochs --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("without", [(), ("window_aggregates",)])
+def test_epochs_before_time_zero_are_epochs_of_their_own(tmp_path, without):
+    """Times -4…-1 and 0…4 do not share a number, and each epoch is reported once, when it ends."""
+    with LocalDatabase(str(tmp_path / "db"), without=without) as db:
+        Feed(db, tmp_path, "Raw", "n INTEGER").send("<1>-7 <2>-4 <4>-1 <8>0 <16>4 <32>5 <64>11")
+        db.execute("CREATE TAGGED STREAM S OVER Raw")
+        db.execute("CREATE STREAMED VIEW E AS SELECT tb, sum(n) AS s FROM S GROUP BY TS/5 AS tb")
+        db.execute("CREATE STREAMED VIEW F AS SELECT at/5 AS tb, sum(n) AS s FROM S GROUP BY at/5")
+        db.run()
+        assert tagged(db, "E") == ["+<-2,1>-5", "+<-1,6>0", "+<0,24>5", "+<1,32>10"] == tagged(db, "F")
+
+
+@pytest.mark.parametrize("without", [(), ("window_aggregates",)])
+def test_shifted_epochs_are_reported_when_they_end(tmp_path, without):
+    """(TS - 3)/5 numbers the epochs [3, 8), [8, 13), …"""
+    with LocalDatabase(str(tmp_path / "db"), without=without) as db:
+        Feed(db, tmp_path, "Raw", "n INTEGER").send("<1>2 <2>3 <4>7 <8>8 <16>12 <32>13")
+        db.execute("CREATE TAGGED STREAM S OVER Raw")
+        db.execute("CREATE STREAMED VIEW E AS SELECT tb, sum(n) AS s FROM S GROUP BY (TS - 3)/5 AS tb")
+        db.run()
+        assert tagged(db, "E") == ["+<-1,1>3", "+<0,6>8", "+<1,24>13"]
 
 
 # ---- meaning -------------------------------------------------------------------------------------

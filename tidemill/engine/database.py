@@ -244,13 +244,16 @@ class Database(Runner):
 
     def _explanation(self, name: str, node: Relation, trace: tuple[tuple[str, str], ...]) -> Explanation:
         shards = shard_labels(self.catalog.settings.get("shards") or 2)
-        return Explanation({name: node}, self.workload.physical(self.workload.pending, shards, {name: node}), trace)
+        roots = {name: node}
+        physical = self.workload.physical(self.workload.pending, shards, roots)
+        return Explanation(roots, physical, trace, *self.workload.sharing_of(roots))
 
     def _explain(self, target: Any) -> Explanation:
         if target is None:
             shards = shard_labels(self.catalog.settings.get("shards") or 2)
             roots = {v.entry.name: v.node for v in self.workload.views.values()}
-            return Explanation(roots, self.workload.physical(self.workload.pending, shards))
+            physical = self.workload.physical(self.workload.pending, shards)
+            return Explanation(roots, physical, (), *self.workload.sharing_of(roots))
         if isinstance(target, exp.Table):
             view = self._view(target.name)
             return self._explanation(view.entry.name, view.node, view.trace)

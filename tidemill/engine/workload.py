@@ -14,8 +14,11 @@ from tidemill.engine.sources import source_spec
 from tidemill.errors import CatalogProblem, PlanProblem
 from tidemill.optimize.lower import lower
 from tidemill.optimize.optimizer import optimize
+from tidemill.optimize.rewrite.window_aggregates import why_not
+from tidemill.optimize.share.report import report
 from tidemill.optimize.share.weave import Bits
 from tidemill.plan import relations as r
+from tidemill.plan.node import walk
 from tidemill.plan.physical import Physical
 from tidemill.plan.relations import Item, Relation, quoted
 from tidemill.plan.scalars import conjunction
@@ -270,6 +273,22 @@ class Workload:
         settings = self.sharing.settings if keep else self.sharing.settings.copy()
         return lower(roots, specs, version=version, unit_us=self.unit_us, shards=shards, bits=self._bits(keep),
                      sharing=settings)
+
+    def sharing_of(self, roots: dict[str, Relation]) -> tuple[tuple[dict[str, Any], ...], tuple[tuple[str, str], ...]]:
+        """How window aggregates share their work once these queries stand beside the others; and why some do not."""
+        everything = {v.entry.name: v.node for v in self.views.values()} | roots
+        settings = self.sharing.settings.copy()
+        specs = {e.spec.name: e.spec for e in self.catalog.of("source", "table") if e.spec}
+        lower(everything, specs, version=0, unit_us=self.unit_us, shards=(0,), bits={}, sharing=settings)
+        nodes = {name: [n for n in walk(node) if isinstance(n, r.WindowAggregate)] for name, node in everything.items()}
+        names = {n.fingerprint: name for name, found in nodes.items() for n in found}
+        asked = {n.input.source for name in roots for n in nodes[name] if isinstance(n.input, r.Scan)}
+        reports = tuple(report(s, settings.shapes[s], settings, names) for s in sorted(asked))
+        alone = tuple(
+            (name, reason) for name, node in roots.items() for n in walk(node)
+            if isinstance(n, r.GroupBy) and (reason := why_not(n))
+        )
+        return reports, alone
 
     def _bits(self, keep: bool) -> Bits:
         """Which bit of a signature belongs to which query: kept with the catalog; a plan that is only looked at gets a copy."""

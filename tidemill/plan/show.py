@@ -12,6 +12,7 @@ from tidemill.plan.aggregates import Aggregate
 from tidemill.plan.node import walk
 from tidemill.plan.physical import Exchange, Physical
 from tidemill.plan.relations import Relation
+from tidemill.plan.show_sharing import sharing_chart, sharing_text
 from tidemill.plan.windows import Window
 
 _HIDDEN = {"birth", "columns", "static", "unit_us", "stamp", "stamp_type", "left_ts", "right_ts"}
@@ -24,11 +25,16 @@ class Explanation:
     roots: Mapping[str, Relation]
     physical: Physical | None = None
     trace: tuple[tuple[str, str], ...] = ()
+    sharing: tuple[dict[str, Any], ...] = ()  # one report for each source with shared window aggregates
+    alone: tuple[tuple[str, str], ...] = ()  # (view, why its aggregate is not shared)
 
     def __str__(self) -> str:
         parts = [_text(self.roots)]
         if self.trace:
             parts.append("rules\n" + "\n".join(f"  {name}: {what}" for name, what in self.trace))
+        parts += [sharing_text(shared) for shared in self.sharing]
+        if self.alone:
+            parts.append("not shared\n" + "\n".join(f"  {view}: {reason}" for view, reason in self.alone))
         if self.physical:
             parts.append(_placement(self.physical))
         return "\n\n".join(parts)
@@ -47,6 +53,7 @@ class Explanation:
         result: dict[str, Any] = {
             "roots": {name: n.fingerprint for name, n in self.roots.items()}, "nodes": nodes,
             "rules": [{"rule": n, "change": w} for n, w in self.trace],
+            "sharing": list(self.sharing), "alone": [{"view": v, "reason": w} for v, w in self.alone],
         }
         if self.physical:
             result["placement"] = {
@@ -70,6 +77,8 @@ class Explanation:
                 lines.append(f'  {names[node.fingerprint]}["{label}"]')
                 lines += [f"  {names[c.fingerprint]} --> {names[node.fingerprint]}" for c in node.children]
         lines += [f'  {names[n.fingerprint]} --> v{i}(["{name}"])' for i, (name, n) in enumerate(self.roots.items())]
+        for i, shared in enumerate(self.sharing):
+            lines += sharing_chart(shared, f"s{i}")
         return "\n".join(lines)
 
 

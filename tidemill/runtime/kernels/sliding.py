@@ -249,7 +249,7 @@ def _changes(
     differs = np.zeros(len(stretches.key), np.bool_)
     for answers in (*ints, *floats.view(np.int64)):
         _mark(answers, differs)
-    most = 3 * len(differs)
+    most = 2 * len(differs)  # a stretch begins once and ends once
     source, point, diff = np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most, np.int8)
     n = _turn(*stretches[:3], differs, slide, first, last, source, point, diff)
     source = source[:n]

@@ -147,45 +147,53 @@ def _agrees(column, codes, first):
     return different == 0
 
 
-@njit(_HASHES(_HASHES, int64), cache=True, nogil=True)
-def _grown(table, size):
-    """The same entries in a table of `size` slots. O(size)."""
-    wider = np.zeros(2 * size, np.uint64)
-    for slot in range(0, table.shape[0], 2):
-        if table[slot + 1] > 0:
-            place = 2 * np.int64(table[slot] & np.uint64(size - 1))
-            while wider[place + 1] > 0:
-                place = (place + 2) & (2 * size - 1)
-            wider[place], wider[place + 1] = table[slot], table[slot + 1]
-    return wider
+def _numbered(hashes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Dense codes of hashes in order of appearance, and each code's first row.
 
-
-@njit(types.Tuple((_CODES, _INTS))(_HASHES), cache=True, nogil=True)
-def _numbered(hashes):
-    """Dense codes of hashes: open addressing with linear probing, at most half full. O(n).
-
-    A slot is two words, the hash and its code + 1, side by side: one probe, one cache line.
+    An open-addressing table with linear probing, which grows when it is three quarters full. A slot is two words, the hash
+    and its code + 1, side by side: one probe, one cache line. NumPy allocates it, for the sake of huge pages.
     """
-    n = hashes.shape[0]
-    codes, first = np.empty(n, np.int32), np.empty(n, np.int64)
-    size = 1024
-    table = np.zeros(2 * size, np.uint64)
-    found = 0
-    for i in range(n):
+    codes, first = np.empty(len(hashes), np.int32), np.empty(len(hashes), np.int64)
+    table = np.zeros(2 * 1024, np.uint64)
+    done, found = _number(hashes, 0, 0, table, codes, first)
+    while done < len(hashes):
+        table, narrow = np.zeros(4 * len(table), np.uint64), table
+        _refill(narrow, table)
+        done, found = _number(hashes, done, found, table, codes, first)
+    return codes, first[:found]
+
+
+@njit(types.UniTuple(int64, 2)(_HASHES, int64, int64, _HASHES, _CODES, _INTS), cache=True, nogil=True)
+def _number(hashes, done, found, table, codes, first):
+    """Codes of the rows from `done` on until the table is full; how many rows have one, and how many codes. O(n)."""
+    last = table.shape[0] - 2
+    most = table.shape[0] // 8 * 3
+    for i in range(done, hashes.shape[0]):
         h = hashes[i]
-        place = 2 * np.int64(h & np.uint64(size - 1))
+        place = np.int64(h << np.uint64(1)) & last
         while table[place + 1] > 0 and table[place] != h:
-            place = (place + 2) & (2 * size - 1)
+            place = (place + 2) & last
         if table[place + 1] > 0:
             codes[i] = table[place + 1] - 1
             continue
+        if found == most:
+            return i, found
         codes[i], first[found] = found, i
         found += 1
         table[place], table[place + 1] = h, found
-        if 2 * found > size:
-            size *= 4
-            table = _grown(table, size)
-    return codes, first[:found].copy()
+    return hashes.shape[0], found
+
+
+@njit(types.void(_HASHES, _HASHES), cache=True, nogil=True)
+def _refill(narrow, table):
+    """Moves the entries of one table into a wider one. O(slots)."""
+    last = table.shape[0] - 2
+    for slot in range(0, narrow.shape[0], 2):
+        if narrow[slot + 1] > 0:
+            place = np.int64(narrow[slot] << np.uint64(1)) & last
+            while table[place + 1] > 0:
+                place = (place + 2) & last
+            table[place], table[place + 1] = narrow[slot], narrow[slot + 1]
 
 
 def combine(

@@ -159,7 +159,7 @@ def same(left: pa.Table, right: pa.Table, columns: Sequence[Column]) -> np.ndarr
 
 
 def _exact(kind: pa.DataType) -> bool:
-    """Values are equal in SQL exactly where Arrow finds them equal; not so for −0.0 and NaN, intervals, nested values."""
+    """SQL and Arrow agree on which values are equal; they do not for −0.0 and NaN, intervals and nested values."""
     kinds = pa.types
     tests = (
         kinds.is_boolean, kinds.is_integer, kinds.is_decimal, kinds.is_string, kinds.is_binary,

@@ -72,10 +72,9 @@ def linear_rate(groups: float, buckets: float, flow: float = 1.0) -> float:
 def flow_length(groups: float, buckets: float, actual: float) -> float:
     """l_m (section 5.3): what equation 13 predicts without flows, divided by the rate that was met.
 
-    >>> flow_length(2, 2, actual=0.05)
-    5.0
+    A table that met no collision has an infinite l_m: leave it out of an average, it says nothing of a smaller table.
+
+    >>> flow_length(2, 2, actual=0.05), flow_length(2, 2, actual=0.0)
+    (5.0, inf)
     """
-    expected = collision_rate(groups, buckets)
-    if actual <= 0 or expected <= 0:
-        return 1.0
-    return expected / actual
+    return collision_rate(groups, buckets) / actual if actual > 0 else math.inf

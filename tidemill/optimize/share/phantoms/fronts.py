@@ -74,7 +74,7 @@ def best(steps: Places, f: Floats, h: Floats, weights: Range) -> Places:
     order = np.lexsort((v, u, steps))
     rank = np.empty(len(v), np.int64)
     rank[np.argsort(v, kind="stable")] = np.arange(len(v))
-    # Ranks of v fall by more than their number from one group of equal steps to the next: the running minimum starts anew.
+    # From one group of equal steps to the next the ranks fall by more than their number: the minimum starts anew.
     falling = rank[order] - steps[order].astype(np.int64) * len(v)
     lowest = np.minimum.accumulate(falling)
     kept = order[np.concatenate([[True], lowest[1:] < lowest[:-1]])]

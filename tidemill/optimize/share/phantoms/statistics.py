@@ -30,7 +30,7 @@ class Statistics:
     _estimates: dict[frozenset[str], float] = field(default_factory=dict, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        if not self.flows or min(self.flows) <= 0 or self.tuples <= 0:
+        if not self.flows or not all(0 < l < math.inf for l in self.flows) or self.tuples <= 0:
             raise ValueError("flow lengths and tuples must be positive")
 
     @classmethod

@@ -1,0 +1,127 @@
+"""What the experiments of paper 002 share: windows of data, query sets, the statistics of the window before."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from benchmarks.report import Check, Table
+from experiments import phantoms_data as data
+from experiments.figures import Figure
+from experiments.phantoms_data import GROUPS, Columns
+from experiments.phantoms_tables import measured_flows
+from tidemill.optimize.share.phantoms.choose import Chosen, gc, gp
+from tidemill.optimize.share.phantoms.configuration import Configuration, Relation, relations
+from tidemill.optimize.share.phantoms.epochs import Epochs
+from tidemill.optimize.share.phantoms.model import Model
+from tidemill.optimize.share.phantoms.space import sl
+from tidemill.optimize.share.phantoms.statistics import Statistics
+
+SINGLES, PAIRS = relations("A B C D"), relations("AB BC BD CD")
+LENGTHS = (2, 3, 5, 6)
+MINUTE_UNIFORM, MINUTE_TRACE = 1_000_000.0, data.PACKETS / data.SECONDS * 60
+
+
+def groups_of(relation: Relation) -> float:
+    """The number of groups that every projection of our data has."""
+    return GROUPS[len(relation.attributes)]
+
+
+@dataclass
+class Part:
+    """What one family of experiments adds to the result."""
+
+    figures: list[Figure] = field(default_factory=list)
+    tables: list[Table] = field(default_factory=list)
+    checks: list[Check] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A query set over a kind of data: statistics come from the window before, collisions from the present one."""
+
+    name: str
+    queries: tuple[Relation, ...]
+    before: Columns
+    now: Columns
+    minute: float
+
+    def model(self, memory: int, lengths: tuple[int, ...] | None = None) -> Model:
+        """The cost model with the group counts and flow lengths of the window before.
+
+        Flow lengths come from running the configuration that was best with the flow lengths known until then, twice.
+        """
+        statistics = Statistics(groups_of, tuples=self.minute)
+        for _ in range(2):
+            chosen = gc(self.queries, Model(statistics), memory)
+            _, flows = measured_flows(chosen.configuration, chosen.table_sizes, GROUPS, self.before)
+            statistics = replace(statistics, flows=flows)
+        if lengths is None:
+            return Model(statistics)
+        epochs = Epochs(dict(zip(self.queries, lengths, strict=True)))
+        return Model(replace(statistics, tuples=self.minute * epochs.cycle), evictions=epochs)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Sizes of a run and its data, made once."""
+
+    quick: bool
+
+    @property
+    def memories(self) -> list[int]:
+        return [40_000, 100_000] if self.quick else list(range(20_000, 100_001, 20_000))
+
+    @property
+    def ratios(self) -> list[float]:
+        """φ of GP."""
+        return [0.8, 1.4] if self.quick else [0.4, 0.6, 0.8, 1.0, 1.2, 1.4, 1.6, 2.0, 2.4]
+
+    @property
+    def steps(self) -> int:
+        """The granularity of exhaustive allocation: 1 % of M."""
+        return 40 if self.quick else 100
+
+    @cached_property
+    def uniform(self) -> Workload:
+        size = data.TUPLES // 10 if self.quick else data.TUPLES
+        before, now = (data.uniform(size, seed) for seed in (3, 13))
+        return Workload("uniform data", SINGLES, before, now, MINUTE_UNIFORM)
+
+    @cached_property
+    def traces(self) -> tuple[data.Trace, data.Trace]:
+        """The window before, and the present one: the same groups, new flows."""
+        return data.trace(seed=4), data.trace(seed=14)
+
+    @cached_property
+    def trace(self) -> Workload:
+        before, now = self.traces
+        return Workload("packet trace", PAIRS, before.columns, now.columns, MINUTE_TRACE)
+
+
+def best_gp(asked: tuple[Relation, ...], model: Model, memory: int, ratios: list[float]) -> Chosen:
+    """GP with the φ that serves it best by the model."""
+    return min((gp(asked, model, memory, phi) for phi in ratios), key=lambda chosen: chosen.cost)
+
+
+def no_phantom(asked: tuple[Relation, ...], model: Model, memory: int) -> Chosen:
+    """All memory for the queries alone, divided in the best way."""
+    plain = Configuration.unshared(asked)
+    return Chosen.of(plain, sl(plain, model, memory), model)
+
+
+def one_bucket_a_group(asked: tuple[Relation, ...], model: Model) -> Chosen:
+    """Queries alone with as many buckets as groups, whatever the memory: a cost that does not depend on M."""
+    plain = Configuration.unshared(asked)
+    return Chosen.of(plain, [math.ceil(g) for g in model.groups(plain)], model)
+
+
+def at_most(what: str, values: list[float], limit: float) -> Check:
+    """A check that the greatest value keeps below a limit."""
+    return Check(what, f"<= {limit:g}", f"{max(values):.3f}", max(values) <= limit)
+
+
+def at_least(what: str, values: list[float], limit: float) -> Check:
+    """A check that the least value reaches a limit."""
+    return Check(what, f">= {limit:g}", f"{min(values):.3f}", min(values) >= limit)

@@ -1,0 +1,192 @@
+"""Space allocation by the cost model: figures 15 and 23, tables 3 to 5 of paper 002."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import numpy as np
+
+from benchmarks.report import Check, Table
+from experiments.figures import Figure, Panel
+from experiments.phantoms_data import GROUPS
+from experiments.phantoms_setting import MINUTE_TRACE, PAIRS, SINGLES, Part, Setting, groups_of
+from experiments.phantoms_tables import measured_flows
+from tidemill.optimize.share.phantoms.configuration import Configuration, Relation, relations
+from tidemill.optimize.share.phantoms.enumeration import every_configuration
+from tidemill.optimize.share.phantoms.epochs import Epochs
+from tidemill.optimize.share.phantoms.exhaustive import exhaustive
+from tidemill.optimize.share.phantoms.model import Model
+from tidemill.optimize.share.phantoms.space import pl, pr, sl, sr
+from tidemill.optimize.share.phantoms.statistics import Statistics
+
+SCHEMES = {"SL": sl, "SR": sr, "PL": pl, "PR": pr}
+SHOWN = ("ABCD(AB BCD(BC BD CD))", "ABCD(AB(A B) CD(C D))", "ABCD(ABC(AB(A B) C) D)", "ABC(AC(A C) B)")
+SHOWN_EPOCHS = (("ABC(AC(A C) B)", (2, 3, 5)), ("ABCD(AB BCD(BC BD CD))", (2, 3, 5, 6)))
+TRIPLE = relations("A B C")
+EPOCHS = (
+    *((TRIPLE, lengths) for lengths in ((2, 3, 5), (3, 4, 5), (1, 5, 9))),
+    *((PAIRS, lengths) for lengths in ((2, 3, 5, 6), (2, 3, 5, 7), (3, 5, 7, 9))),
+)
+Costs = dict[str, float]
+
+
+def space(setting: Setting, done: Callable[[str], None]) -> Part:
+    """Sections 8.3 and 8.6.1."""
+    flows = {memory: _flows(setting, memory) for memory in setting.memories}
+    tractable_part = tractable(setting, flows)
+    done("tractable configurations")
+    same = same_epochs(setting, flows)
+    done("space, same epochs")
+    different = different_epochs(setting, flows, done)
+    parts = (tractable_part, same, different)
+    return Part(
+        [f for p in parts for f in p.figures], [t for p in parts for t in p.tables], [c for p in parts for c in p.checks]
+    )
+
+
+def _flows(setting: Setting, memory: int) -> tuple[float, ...]:
+    """Flow lengths by depth as the trace has them at this memory."""
+    forest = Configuration.parse(SHOWN[0])
+    buckets = sl(forest, Model(Statistics(groups_of, (40.0, 4.0, 1.5))), memory)
+    return measured_flows(forest, buckets, GROUPS, setting.trace.before)[1]
+
+
+def _relative(forest: Configuration, model: Model, memory: int, steps: int) -> Costs:
+    """The cost with each scheme over the cost with exhaustive allocation."""
+    best = model.cost(forest, exhaustive(steps)(forest, model, memory))
+    return {name: model.cost(forest, scheme(forest, model, memory)) / best for name, scheme in SCHEMES.items()}
+
+
+def is_tractable(forest: Configuration) -> bool:
+    """No phantom, or one phantom over all queries."""
+    return not forest.phantoms or (len(forest.phantoms) == 1 and len(forest.raw) == 1 and max(forest.depths) == 2)
+
+
+def tractable(setting: Setting, flows: dict[int, tuple[float, ...]]) -> Part:
+    """Section 8.3.1: where a closed form exists."""
+    found: dict[str, list[float]] = {"no phantom": [], "one phantom over all queries": []}
+    for memory in setting.memories:
+        model = Model(Statistics(groups_of, flows[memory]))
+        for asked in (SINGLES, PAIRS, TRIPLE):
+            for forest in filter(is_tractable, every_configuration(asked)):
+                kind = "one phantom over all queries" if forest.phantoms else "no phantom"
+                found[kind].append(_relative(forest, model, memory, setting.steps)["SL"])
+    rows = [[kind, float(np.mean(values)), max(values)] for kind, values in found.items()]
+    table = Table(
+        "Section 8.3.1: closed form over exhaustive allocation, tractable configurations",
+        ["configuration", "average", "greatest"],
+        rows,
+        "The paper: less than 1 % without phantom; usually less than 1 % with one, at most 2 %.",
+    )
+    return Part([], [table], [Check("closed forms, cost over exhaustive allocation", "<= 1.02", f"{max(r[2] for r in rows):.3f}", max(r[2] for r in rows) <= 1.02)])
+
+
+def same_epochs(setting: Setting, flows: dict[int, tuple[float, ...]]) -> Part:
+    """Figure 15, tables 3 and 4."""
+    every = [f for asked in (SINGLES, PAIRS, TRIPLE) for f in every_configuration(asked) if not is_tractable(f)]
+    costs: dict[int, dict[str, Costs]] = {}
+    for memory in setting.memories:
+        model = Model(Statistics(groups_of, flows[memory]))
+        costs[memory] = {str(forest): _relative(forest, model, memory, setting.steps) for forest in every}
+    panels = [
+        Panel(text, "M (thousands)", "cost over ES", _lines(setting.memories, (costs[m][text] for m in setting.memories)))
+        for text in SHOWN
+    ]
+    averages = {m: _averages(costs[m].values()) for m in setting.memories}
+    figure = Figure(
+        "phantoms_15",
+        "Figure 15: space allocation schemes, representative configurations",
+        "SL and SR are better than PL and PR, which reach 1.3 times the optimum; SL is mostly the best.",
+        _spoken(averages, costs),
+        panels,
+    )
+    names = [f"{m:,}" for m in setting.memories]
+    three = Table(
+        f"Table 3: average relative cost over all {len(every)} intractable configurations",
+        ["M", *names],
+        [[name, *(averages[m][name] for m in setting.memories)] for name in SCHEMES],
+        "The paper: SL 1.024 falling to 1.001, SR 1.021 to 1.011, PL 1.083 to 1.092, PR 1.080 to 1.125.",
+    )
+    return Part([figure], [three, _table_4(setting, costs)], _checks("", averages))
+
+
+def _table_4(setting: Setting, costs: dict[int, dict[str, Costs]]) -> Table:
+    shares, gaps = [], []
+    for memory in setting.memories:
+        behind = [c["SL"] / min(c.values()) - 1 for c in costs[memory].values()]
+        late = [b for b in behind if b > 1e-9]
+        shares.append(100 * (1 - len(late) / len(behind)))
+        gaps.append(100 * float(np.mean(late)) if late else 0.0)
+    return Table(
+        "Table 4: SL against the best of the four schemes",
+        ["M", *(f"{m:,}" for m in setting.memories)],
+        [["SL being best (%)", *shares], ["difference from the best where it is not (%)", *gaps]],
+        "The paper: best in 31, 65, 89, 92, 100 % of the configurations, else within 0.034 (of 1).",
+    )
+
+
+def different_epochs(setting: Setting, flows: dict[int, tuple[float, ...]], done: Callable[[str], None]) -> Part:
+    """Figure 23 and table 5: the same with hash table evictions in the cost (29)."""
+    chosen = EPOCHS[::3] if setting.quick else EPOCHS
+    averages: dict[int, Costs] = {}
+    shown: dict[str, list[Costs]] = {text: [] for text, _ in SHOWN_EPOCHS}
+    for memory in setting.memories:
+        costs: list[Costs] = []
+        for asked, lengths in chosen:
+            model = _epoch_model(asked, lengths, flows[memory])
+            for forest in every_configuration(asked):
+                if forest.phantoms:
+                    costs.append(_relative(forest, model, memory, setting.steps))
+                if (str(forest), lengths) in SHOWN_EPOCHS:
+                    shown[str(forest)].append(costs[-1])
+        averages[memory] = _averages(costs)
+        done(f"space, different epochs, M = {memory:,}")
+    panels = [
+        Panel(f"{text}, epochs {lengths}", "M (thousands)", "cost over ES", _lines(setting.memories, shown[text]))
+        for text, lengths in SHOWN_EPOCHS
+    ]
+    figure = Figure(
+        "phantoms_23",
+        "Figure 23: space allocation schemes, different epochs",
+        "In most cases SL is the best; where it is not, it is close.",
+        "Averages over all configurations are in table 5.",
+        panels,
+    )
+    table = Table(
+        "Table 5: average relative cost, different epochs",
+        ["M", *(f"{m:,}" for m in setting.memories)],
+        [[name, *(averages[m][name] for m in setting.memories)] for name in SCHEMES],
+        "The paper: SL 1.038 falling to 1.001, SR 1.02 to 1.03, PL 1.09 to 1.11, PR 1.09 to 1.13.",
+    )
+    return Part([figure], [table], _checks(", different epochs", averages))
+
+
+def _epoch_model(asked: tuple[Relation, ...], lengths: tuple[int, ...], flows: tuple[float, ...]) -> Model:
+    epochs = Epochs(dict(zip(asked, lengths, strict=True)))
+    return Model(Statistics(groups_of, flows, MINUTE_TRACE * epochs.cycle), evictions=epochs)
+
+
+def _averages(costs: Iterable[Costs]) -> Costs:
+    listed = list(costs)
+    return {name: float(np.mean([c[name] for c in listed])) for name in SCHEMES}
+
+
+def _lines(memories: list[int], costs: Iterable[Costs]) -> list[tuple[str, list[float], list[float]]]:
+    listed = list(costs)
+    return [(name, [m / 1000 for m in memories], [c[name] for c in listed]) for name in SCHEMES]
+
+
+def _spoken(averages: dict[int, Costs], costs: dict[int, dict[str, Costs]]) -> str:
+    worst = {name: max(c[name] for by in costs.values() for c in by.values()) for name in SCHEMES}
+    mean = {name: float(np.mean([a[name] for a in averages.values()])) for name in SCHEMES}
+    return "On average over all M " + ", ".join(f"{n} {mean[n]:.3f} (at most {worst[n]:.2f})" for n in SCHEMES) + "."
+
+
+def _checks(what: str, averages: dict[int, Costs]) -> list[Check]:
+    highest = max(a["SL"] for a in averages.values())
+    mean = {name: float(np.mean([a[name] for a in averages.values()])) for name in SCHEMES}
+    margin = min(mean["PL"], mean["PR"]) - mean["SL"]
+    return [
+        Check(f"SL over exhaustive allocation{what}, average at each M", "<= 1.04", f"{highest:.3f}", highest <= 1.04),
+        Check(f"SL better than PL and PR on average{what}", "> 0", f"{margin:.3f}", margin > 0),
+    ]

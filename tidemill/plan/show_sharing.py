@@ -1,0 +1,58 @@
+"""Reports of shared aggregation as text and as a chart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+_FEW = 12
+
+
+def sharing_text(shared: Mapping[str, Any]) -> str:
+    """One source: configuration, tables, weaved groups, and what else was possible."""
+    lines = [
+        f"shared aggregation of {shared['source']}: {shared['queries']} queries, statistics {shared['statistics']}",
+        f"  configuration  {shared['configuration']}",
+        f"  group-by tree  {shared['group_by_tree']}",
+        f"  memory         {shared['memory_units']:,} units of 4 bytes",
+    ]
+    lines += ["  " + line for line in _table(
+        ["relation", "buckets", "bytes", "edges/s", "queries", "collisions", "measured", "probes", "evictions"],
+        [[
+            "  " * (x["depth"] - 1) + x["relation"], f"{x['buckets']:,}", f"{x['bytes']:,}", f"{x['edges_per_second']:g}",
+            str(x["queries"]), f"{x['predicted_collisions']:.4f}", _or(x, "measured_collisions", ".4f"),
+            _or(x, "probes", ","), _or(x, "evictions", ","),
+        ] for x in shared["relations"]],
+    )]
+    for i, group in enumerate(shared["weaved_groups"]):
+        members = ", ".join(group["queries"][:_FEW]) + (" …" if len(group["queries"]) > _FEW else "")
+        lines.append(f"  weaved group {i + 1}: {group['edges_per_second']:g} edges/s, {len(group['queries'])} queries: {members}")
+    lines.append("  predicted cost for each row (probes of a table)")
+    lines += ["    " + line for line in _table(
+        ["plan", "phantoms", "weaved groups", "cost"],
+        [[a["plan"], "yes" if a["phantoms"] else "no", str(a["weaved_groups"]), f"{a['cost']:.4g}"]
+         for a in shared["alternatives"]] + [["chosen", "", str(len(shared["weaved_groups"])), f"{shared['cost']:.4g}"]],
+    )]
+    return "\n".join(lines)
+
+
+def sharing_chart(shared: Mapping[str, Any], prefix: str) -> list[str]:
+    """Mermaid lines: the stream, the relations it feeds, the tables below them."""
+    lines = [f'  {prefix}(["{shared["source"]}"])']
+    above: list[str] = [prefix]
+    for i, relation in enumerate(shared["relations"]):
+        name = f"{prefix}r{i}"
+        above = [*above[: relation["depth"]], name]
+        lines.append(f'  {name}["{relation["relation"]}<br/>{relation["buckets"]:,} buckets"]')
+        lines.append(f"  {above[relation['depth'] - 1]} --> {name}")
+    return lines
+
+
+def _or(entry: Mapping[str, Any], key: str, form: str) -> str:
+    return format(entry[key], form) if key in entry else "–"
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
+    return ["  ".join(v.ljust(w) if i == 0 else v.rjust(w) for i, (v, w) in enumerate(zip(row, widths, strict=True))).rstrip()
+            for row in [head, *rows]]
