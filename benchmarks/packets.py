@@ -1,9 +1,10 @@
-"""A generated packet trace in place of the one of paper 002, section 8.1: flows that interleave, 14,000 packets a second.
+"""A generated packet trace in place of that of paper 002, section 8.1: flows that interleave, 14,000 packets a second.
 
 A *group* is one (sip, dip, sp, dp). Within any minute there are about 2,837 of them, 552 sources, 1,846 (sip, dip) and
 2,117 (sip, dip, sp), as in the paper's trace of 62 seconds. A flow is a train of packets of one group, 40 of them on
-average (the raw relation of figure 9 has a flow length of 20 to 80), and some 40 flows are under way at once. Popular groups have more
-flows than others. Every host is replaced by a new one after an hour, so that a long trace has ever new groups.
+average (the raw relation of figure 9 has a flow length of 20 to 80), and some 40 flows are under way at once. Popular
+groups have more flows than others. Every host is replaced by a new one after an hour, so that a long trace has ever new
+groups.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ def trace(rows: int, files: int = 16) -> str:
 
 
 def table_minutes() -> Iterator[pa.Table]:
-    """The trace without end, a minute at a time; packets of a flow that crosses the full minute come in the next one."""
+    """The trace without end, a minute at a time; a flow that crosses the full minute goes on in the next one."""
     parts = population(np.random.default_rng(_SEED))
     weights = np.random.default_rng(_SEED + 1).permutation(np.arange(1, GROUPS + 1) ** -POPULARITY)
     weights /= weights.sum()

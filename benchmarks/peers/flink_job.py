@@ -1,8 +1,9 @@
 """Runs in Flink's own Python: one request a line on standard input, one answer a line on standard output.
 
-A request: folder, columns, tables (DDL of the sinks), inserts, settings. All inserts are one statement set, so that they read the
-source once. The files are read in their order, as many at once as there are cores: a table of the filesystem connector
-would give them to its readers in any order, and rows behind the watermark are dropped. Inside, it is the same reader.
+A request: cores, folder, columns, tables (DDL of the sinks), inserts, settings. All inserts are one statement set, so
+that they read the source once. The files are read in their order, as many at once as there are cores: a table of the
+filesystem connector would give them to its readers in any order, and Flink drops rows behind the watermark. Inside, it
+is the same reader.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Flink SQL in streaming mode on a cluster inside one JVM: window table functions, event time, state on the heap.
 
-Flink is an extra with libraries of its own and lives in its own virtual environment: `python -m benchmarks.peers --flink`
-makes it, TIDEMILL_FLINK names the Python of another one. Without it the columns of Flink stay empty.
+Flink is an extra with libraries of its own and lives in its own virtual environment: `python -m benchmarks.peers
+--flink` makes it; TIDEMILL_FLINK names the Python of another one, in whose folder lies the Parquet format's jar. Without
+Flink its columns stay empty.
 """
 
 from __future__ import annotations
@@ -114,8 +115,8 @@ def insert(query: Query) -> str:
  INTERVAL '60' SECOND(6), INTERVAL '600' SECOND(6))) GROUP BY window_start, window_end, sip
     """
     slide, length = (f"INTERVAL '{n}' SECOND(6)" for n in (query.slide, query.range))
-    tumbling = query.slide == query.range
-    window = f"TUMBLE(TABLE P, DESCRIPTOR(ts), {slide})" if tumbling else f"HOP(TABLE P, DESCRIPTOR(ts), {slide}, {length})"
+    kind, sizes = ("TUMBLE", slide) if query.slide == query.range else ("HOP", f"{slide}, {length}")
+    window = f"{kind}(TABLE P, DESCRIPTOR(ts), {sizes})"
     return (
         f"INSERT INTO {query.name} SELECT window_end, {query.by}, count(*), sum(CAST(len AS BIGINT))"
         f" FROM TABLE({window}){query.where} GROUP BY window_start, window_end, {query.by}"
@@ -131,4 +132,3 @@ def _spark_jars(prefix: str) -> list[str]:
     import pyspark
 
     return sorted(glob.glob(os.path.join(pyspark.__path__[0], "jars", f"{prefix}*.jar")))
-

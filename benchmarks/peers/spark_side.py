@@ -1,8 +1,8 @@
 """Spark Structured Streaming, in a session set up for it. A work is written in one of three ways:
 
-  each query   every query is a streaming query with its own source, as users write it; all run at once
-  one pass     one streaming query: a row is copied for each group-by (Spark refuses GROUPING SETS on streams)
-  panes        every query by hand in two steps: tumbling windows of one slide, and sliding windows over those
+each query   every query is a streaming query with its own source, as users write it; all run at once
+one pass     one streaming query: a row is copied for each group-by (Spark refuses GROUPING SETS on streams)
+panes        every query by hand in two steps: tumbling windows of one slide, and sliding windows over those
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class SparkSide:
     def measure(
         self, folder: str, queries: Sequence[Query], shape: str, store: str, files: int | None, kept: str | None
     ) -> dict[str, Any]:
-        """Seconds from the start of the first streaming query to the end of the last; answers are taken to the driver."""
+        """Seconds from the start of the first streaming query to the end of the last; answers go to the driver."""
         self.spark.conf.set("spark.sql.streaming.stateStore.providerClass", STORES[store])
         plans = [self._one_pass(folder, queries, files)] if shape == ONE else []
         plans += [self._plan(folder, q, shape, files) for q in queries] if shape != ONE else []

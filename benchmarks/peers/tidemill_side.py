@@ -60,7 +60,7 @@ class TidemillSide:
 
 
 def sustained(ends: Sequence[tuple[float, int]], rows: int, seconds: float) -> float:
-    """Rows per second between the end of the first and of the last micro-batch; of the whole run when there is one only.
+    """Rows per second between the end of the first and of the last micro-batch; of the whole run if there is but one.
 
     >>> sustained([(3.0, 16), (4.0, 32), (5.0, 40)], 40, 5.1)
     12.0

@@ -72,11 +72,14 @@ POOL = (
 def drawn(count: int, unit: int, least: int, seed: int = 5) -> tuple[Query, ...]:
     """Queries as in Table II of paper 003, each with one predicate of the pool and any of the 15 group-bys.
 
-    A slide is k·unit seconds with P(k) ~ k^-0.6 for `least` <= k <= 1,000. The paper begins at 1; many windows of thousands of
-    groups that report every second would only measure how fast rows are stored.
+    A slide is k·unit seconds with P(k) ~ k^-0.6 for `least` <= k <= 1,000. The paper begins at 1; many windows with
+    thousands of groups that report every second would only measure how fast rows are stored.
 
-    >>> [(q.by, q.range // q.slide, q.slide % 10, q.predicate) for q in drawn(2, 10, 20)]
-    [('sip, dp', 28, 0, 'sp >= 1024'), ('sip', 31, 0, 'len > 60')]
+    >>> queries = drawn(300, 10, 20)
+    >>> all(q.slide in range(200, 10_001, 10) and q.range in range(q.slide, 51 * q.slide, q.slide) for q in queries)
+    True
+    >>> len({q.keys for q in queries})
+    15
     """
     chance = np.random.default_rng(seed)
     steps = np.arange(least, STEPS + 1)

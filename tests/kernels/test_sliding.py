@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -117,6 +118,34 @@ def test_a_cancelled_giant_leaves_nothing_behind():
     found = slide(np.array([0, 4]), np.arange(4), None, np.ones((1, 4), np.int64), [SUM], values, [SUM],
                   Window(1, 0, 1, 4), 4, 5, WHOLE)
     assert found.floats[0].tolist() == [0.2, -1e300]
+
+
+def test_a_cut_meets_the_same_double_where_the_two_folds_differ():
+    """Too much cancellation even for doubled precision: forwards the sum is 1, backwards 0, and no cut may mix them."""
+    values = np.array([[1e200, 1e100, -1e100, -1e200, 1.0]])
+    counts, start, bounds, window = np.ones((1, 5), np.int64), np.arange(3, 8), np.array([0, 5]), Window(1, 0, 1, 11)
+
+    def between(first: int, last: int) -> list[str]:
+        return listed(slide(bounds, start, None, counts, [SUM], values, [SUM], window, first, last, CHANGES))
+
+    whole = between(0, 20)
+    assert any("(1.0,)" in row for row in whole) and any("(0.0,)" in row for row in whole)
+    for cut in range(1, 20):
+        assert between(0, cut) + between(cut + 1, 20) == whole
+
+
+def test_columns_of_arrow_are_read_in_place():
+    """Arrow lends its buffers read-only."""
+    columns = [pa.array(c).to_numpy() for c in ([0, 3], [0, 10, 20], [1, 2, 4])]
+    assert not any(c.flags.writeable for c in columns)
+    bounds, start, counts = columns
+    floats = [pa.array([1.0, 2.0, 4.0]).to_numpy()] * 2
+    window = Window(10, 0, 1, 21)
+    found = slide(bounds, start, None, [counts, counts], [SUM, MAX], floats, [SUM, MIN], window, 30, 30, WHOLE)
+    assert found.ints.tolist() == [[6], [4]] and found.floats.tolist() == [[6.0], [2.0]]
+    assert codes_of([start, counts])[0].tolist() == [0, 1, 2]
+    merged = combine([start, start], [counts, counts], [SUM, MIN], floats, [SUM, MAX])
+    assert merged.ints.tolist() == [[1, 2, 4]] * 2 and merged.floats.tolist() == [[1.0, 2.0, 4.0]] * 2
 
 
 @pytest.mark.parametrize("mode", [WHOLE, CHANGES])

@@ -18,6 +18,7 @@ from tidemill.optimize.share.phantoms.cost import Constants
 from tidemill.optimize.share.phantoms.exhaustive import exhaustive
 from tidemill.optimize.share.phantoms.model import Model
 from tidemill.optimize.share.phantoms.peak import peak_load, shift, shrink, within_peak
+from tidemill.optimize.share.phantoms.refinement import refined, slopes
 from tidemill.optimize.share.phantoms.space import (
     one_phantom,
     pl,
@@ -158,6 +159,41 @@ def test_exhaustive_is_never_worse_than_a_scheme_on_its_grid(
         cut[max(movable, key=lambda i: (shares[i] - cut[i]) * direction)] += direction
     on_grid = [int(k * memory / steps / h + 1e-9) for k, h in zip(cut, sizes, strict=True)]
     assert model.cost(c, exhaustive(steps)(c, model, memory)) <= model.cost(c, on_grid) * (1 + 1e-12)
+
+
+@effort(80)
+@given(shared(), models(), st.sampled_from([600, 20_000]), st.booleans(), st.booleans(), st.sampled_from(SCHEMES))
+def test_refined_sizes_are_never_worse_than_those_it_began_with(
+    c: Configuration, model: Model, memory: int, ended: bool, only_occupied: bool, scheme  # type: ignore[no-untyped-def]
+) -> None:
+    if ended:
+        model = replace(model, evictions=lambda below: 2.0 * len(below), only_occupied=only_occupied)
+    buckets, sizes = refined(scheme)(c, model, memory), model.bucket_sizes(c)
+    assert model.cost(c, buckets) <= model.cost(c, scheme(c, model, memory))
+    assert min(buckets) >= 1 and sum(b * h for b, h in zip(buckets, sizes, strict=True)) <= max(memory, sum(sizes))
+
+
+@effort(60)
+@given(shared(), models(), st.booleans(), st.booleans(), st.data())
+def test_a_slope_is_what_one_more_bucket_saves(
+    c: Configuration, model: Model, ended: bool, only_occupied: bool, data: st.DataObject
+) -> None:
+    if ended:
+        model = replace(model, evictions=lambda below: 3.0 * len(below), only_occupied=only_occupied)
+    n = len(c.relations)
+    buckets = data.draw(st.lists(st.integers(20, 3000).map(float), min_size=n, max_size=n))
+    for i, slope in enumerate(slopes(c, buckets, model)):
+        more = [b * (1.001 if i == j else 1.0) for j, b in enumerate(buckets)]
+        saved = (model.cost(c, buckets) - model.cost(c, more)) / (0.001 * buckets[i])
+        assert math.isclose(slope, saved, rel_tol=1e-3, abs_tol=1e-9)
+
+
+def test_refined_sizes_are_close_to_exhaustive_ones() -> None:
+    for text, flows in (("ABCD(AC(A C) BD(B D))", (1.0,)), ("ABCD(AB BCD(BC BD CD))", (40.0, 3.0, 1.0))):
+        c, model = Configuration.parse(text), _papers(flows)
+        for memory in (20_000, 40_000, 100_000):
+            best = model.cost(c, exhaustive(100)(c, model, memory))
+            assert model.cost(c, refined()(c, model, memory)) <= 1.01 * best
 
 
 def test_too_few_steps_are_refused() -> None:

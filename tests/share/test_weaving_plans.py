@@ -13,6 +13,7 @@ from tidemill.optimize.share.weaving import (
     Acq,
     Weaving,
     amortised_factor,
+    edges_of,
     extend,
     shared,
     sliding,
@@ -113,9 +114,9 @@ def test_merge_gain_is_the_difference_of_costs(acqs: list[Acq], rate: float) -> 
 @given(queries())
 def test_every_merge_loses_as_little_as_any_pair_would(acqs: list[Acq]) -> None:
     """Against the full search of Algorithm 1, lines 8 to 15."""
-    distinct = {frozenset((a.window.slide, p) for p in a.window.phases): a for a in acqs}
+    distinct = {edges_of([a.window]): a for a in acqs}
     weaving = Weaving(distinct.values())
-    groups = {i: [acq] for i, acq in enumerate(distinct.values())}
+    groups = {i: [distinct[edges]] for i, edges in enumerate(sorted(distinct))}
     for merge in weaving.order.until(float("inf")):
         least = min(
             -merge_gain(0.0, weaved_group(one), weaved_group(other), counted_rate([a.window for a in one + other]))
@@ -171,6 +172,14 @@ def test_a_small_plan_is_made_afresh(acqs: list[Acq], rate: float) -> None:
     plan = extend(triweave(acqs[1:], rate), acqs[0])
     assert plan.triops == pytest.approx(triweave(acqs, rate).triops)
     assert without(plan, acqs[0].name).triops == pytest.approx(triweave(acqs[1:], rate).triops)
+
+
+@given(queries(), RATES, st.randoms())
+def test_the_order_of_queries_does_not_matter(acqs: list[Acq], rate: float, random) -> None:
+    mixed = list(acqs)
+    random.shuffle(mixed)
+    assert names(triweave(mixed, rate)) == names(triweave(acqs, rate))
+    assert names(weave_share(mixed, rate)) == names(weave_share(acqs, rate))
 
 
 def test_names_are_checked() -> None:

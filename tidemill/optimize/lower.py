@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from tidemill.optimize.share.asked import asked
+from tidemill.optimize.share.asked import Asked, asked
 from tidemill.optimize.share.shape import Settings
-from tidemill.optimize.share.weave import Bits, Woven, pick_name, query_params, weave
+from tidemill.optimize.share.weave import Bits, Mode, Woven, pick_name, query_params, weave
 from tidemill.plan import relations as r
 from tidemill.plan.aggregates import Aggregate, finish, parts, single
 from tidemill.plan.node import walk
@@ -234,16 +234,12 @@ class _Lowering:
     # ---- stateful ----------------------------------------------------------------------------
 
     def _windowaggregate(self, node: r.WindowAggregate, whole: bool = False) -> Handle:
-        self.build(node.input)
-        assert isinstance(node.input, r.Scan)
-        woven = self.woven[node.input.source]
-        query = asked(node, node.input.source)
-        store = self._fragment_store(woven, query.store)
-        wanted = query_params(query, woven.bits[query.store][query.id], whole or node.once)
-        if wanted not in store.params["queries"]:
-            store.params["queries"].append(wanted)
-        name = f"{_name(node)}.{'whole' if whole else 'changes'}"
-        params = {"pick": pick_name(query, whole or node.once), "closed": whole or node.once}
+        if node.window.until is None:
+            return self._landmark(node)
+        mode: Mode = "whole" if whole or node.once else "changes"
+        query, store = self._asked(node, mode)
+        name = f"{_name(node)}.{mode}"
+        params = {"pick": pick_name(query, mode), "closed": mode == "whole"}
         self.add_stage("weaved", name, (store.id,), node.schema, params)
         columns = dict(query.renames)
         return Handle("stage", name, node.schema, _hash([columns[a] for a in query.names]))
@@ -274,6 +270,33 @@ class _Lowering:
         source = self.deliver(records, _hash(node.keys))
         name = self.add_stage("tagger", _name(node), (source,), node.schema, {"keys": list(node.keys)})
         return Handle("stage", name, node.schema, _hash(node.keys))
+
+    def _landmark(self, node: r.WindowAggregate) -> Handle:
+        """Nothing leaves: the fragments are the partial aggregates of a grouping that only grows."""
+        keys = tuple(Column(k.name, k.type) for k in node.keys)
+        query, store = self._asked(node, "partials")
+        needed = {p.name: p for a in query.aggregates for p in parts(a, True)}
+        schema = (*keys, Column("__n", "BIGINT"), *(Column(p.name, p.type) for p in needed.values()))
+        name = f"{_name(node)}.partials"
+        self.add_stage("weaved", name, (store.id,), schema, {"pick": pick_name(query, "partials"), "closed": False})
+        grouped = self.add_stage("group", _name(node), (name,), node.schema, {
+            "keys": [[c.name, c.type] for c in keys], "parts": [[p.name, p.type, p.combine] for p in needed.values()],
+            "values": [], "beginning": "first row", "answers": [[a.name, _answer(a, True, {})] for a in query.aggregates],
+        })
+        columns = dict(query.renames)
+        return Handle("stage", grouped, node.schema, _hash([columns[a] for a in query.names]))
+
+    def _asked(self, node: r.WindowAggregate, mode: Mode) -> tuple[Asked, Op]:
+        """The canonical form of a window aggregate, and its fragment store, which from now on answers it in this mode."""
+        self.build(node.input)
+        assert isinstance(node.input, r.Scan)
+        woven = self.woven[node.input.source]
+        query = asked(node, node.input.source)
+        store = self._fragment_store(woven, query.store)
+        wanted = query_params(query, woven.bits[query.store][query.id], mode)
+        if wanted not in store.params["queries"]:
+            store.params["queries"].append(wanted)
+        return query, store
 
     def _groupby(self, node: r.GroupBy) -> Handle:
         below = self.build(node.input)
@@ -396,7 +419,7 @@ class _Lowering:
         while isinstance(below, (r.Filter, r.Project)):
             chain.append(below)
             below = below.input
-        if not isinstance(below, r.WindowAggregate) or below.once:
+        if not isinstance(below, r.WindowAggregate) or below.once or below.window.until is None:
             return None
         if node.period != (below.window.slide, below.window.offset):
             return None

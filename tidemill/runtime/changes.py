@@ -139,8 +139,9 @@ def _together(spans: list[Span], parcels: list[pa.Table]) -> Changes:
 def tagged(changes: Changes, duck: duckdb.DuckDBPyConnection, ordered: bool = False) -> pa.Table:
     """Changes as tagged tuples: the minimum set, a − and a + of one key at one time become one u.
 
-    `changes` must be netted. The result has `__time`, `__tag`, the columns, `__old`, and `__view` if there are several.
+    The result has `__time`, `__tag`, the columns, `__old`, and `__view` if there are several.
     """
+    changes.net(duck)
     view, rows = changes.pattern, changes.rows
     single = _single(rows)
     sort = f" ORDER BY __time, {order(view)}" if ordered or rows.num_rows <= SORTED_ROWS else ""
@@ -157,8 +158,8 @@ def tagged(changes: Changes, duck: duckdb.DuckDBPyConnection, ordered: bool = Fa
 def signed_sql(changes: Changes) -> str:
     """A SELECT over `net`: every copy that comes is a +, every copy that goes a −."""
     view = changes.pattern
-    columns = [*changes.whose, "__time", "CASE WHEN __diff > 0 THEN '+' ELSE '-' END AS __tag",
-               name_list(view.names), f"{_null_old(view)} AS __old"]
+    tag = "'+'" if view.insert_only else "CASE WHEN __diff > 0 THEN '+' ELSE '-' END"
+    columns = [*changes.whose, "__time", f"{tag} AS __tag", name_list(view.names), f"{_null_old(view)} AS __old"]
     return f"SELECT {', '.join(columns)} FROM {_copies(changes)}"
 
 

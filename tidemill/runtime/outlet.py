@@ -74,8 +74,6 @@ class Outlet:
         frontiers = self._known("gates", {})
         seeds, delivered = self._seeds(plan, frontiers)
         found = gather(plan.outputs, self.views, list(outbox.receive(self.paths.outbox, _letters(messages))))
-        for changes in found:
-            changes.net(self.duck)
         logs = [self._log(changes) for changes in found]
         heard = self._heard(found, logs)
         for view_id, log in heard.items():
@@ -114,8 +112,11 @@ class Outlet:
         view, heard = changes.pattern, {v.id for v in changes.views if self._listened(v)}
         if view.output != "streamed":
             return tagged(changes.only(heard), self.duck, ordered=True) if heard else None
-        plain = not changes.whose and (view.keys is None or view.insert_only) and changes.rows.num_rows > SORTED_ROWS
-        return None if plain and not heard else tagged(changes, self.duck, ordered=bool(heard))
+        plain = not changes.whose and (view.keys is None or view.insert_only)
+        if plain and not heard and changes.rows.num_rows > SORTED_ROWS:
+            changes.net(self.duck)
+            return None
+        return tagged(changes, self.duck, ordered=bool(heard))
 
     def _heard(self, found: list[Changes], logs: list[pa.Table | None]) -> dict[str, pa.Table]:
         """The tagged changes of each view that has a sink or a subscriber."""

@@ -200,11 +200,11 @@ class Arrangement:
         if not tables:
             return self.empty()
         names = [c.name for c in self.layout.columns()]
-        tables = [(t if set(names) <= set(t.column_names) else self._widened(t)).select(names) for t in tables]
+        tables = [(t if set(names) <= set(t.column_names) else self.widened(t)).select(names) for t in tables]
         return pa.concat_tables([t.cast(tables[0].schema) for t in tables]) if len(tables) > 1 else tables[0]
 
 
-    def _widened(self, table: pa.Table) -> pa.Table:
+    def widened(self, table: pa.Table) -> pa.Table:
         """Rows from before the layout had all its columns: nothing had contributed to those."""
         for column in (*self.layout.keys, *(c for c, _ in self.layout.adds)):
             if column.name not in table.column_names:

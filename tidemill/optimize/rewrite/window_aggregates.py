@@ -32,8 +32,8 @@ def window_aggregates(node: Relation) -> Relation | None:
     1. they stand over the rows of a stream, which are never taken back: no tagger, no table, no view;
     2. all that goes by time has one rhythm: the points at which windows are looked at;
     3. every bound is `__ts` plus a constant, rounded up to a point or not;
-    4. rows leave again, or (`once`) a key is the number of the epoch that the points end, so that no group sees two of
-       them; then the group's window is its epoch, and nothing leaves;
+    4. rows leave again; or never (a landmark window); or (`once`) a key is the number of the epoch that the points end, so
+       that no group sees two of them; then the group's window is its epoch, and nothing leaves;
     5. there are keys, and neither they nor the rest depend on the order of arrival;
     6. every aggregate can be put together from parts (`weavable`).
     Proof: a row's presence is always of the form ts + after <= p < ts + until (`_Presence`), as `unshared` writes it.
@@ -118,9 +118,9 @@ class _Reading:
             if inside.until <= inside.after:
                 raise _Otherwise("no row is ever inside")
             return Window(slide, offset, inside.after, inside.until), False
-        if inside.after != 1 or not any(_is_epoch(k, slide, offset) for k in keys):
-            raise _Otherwise("rows never leave")
-        return Window(slide, offset, 1, slide + 1), True
+        if inside.after == 1 and any(_is_epoch(k, slide, offset) for k in keys):
+            return Window(slide, offset, 1, slide + 1), True
+        return Window(slide, offset, inside.after, None), False
 
     def read(self, node: Relation) -> r.Scan:
         """Take in the operators from the stream up to `node`; the stream."""

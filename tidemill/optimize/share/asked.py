@@ -9,9 +9,9 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, replace
 
-from tidemill.plan.aggregates import Aggregate, finish
+from tidemill.plan.aggregates import Aggregate, finish, parts
 from tidemill.plan.fragments import COUNT, FragmentPart, assembled, fragment_parts
-from tidemill.plan.relations import Item, Scan, WindowAggregate, quoted
+from tidemill.plan.relations import Item, Scan, WindowAggregate, quoted, sync_ceiling
 from tidemill.plan.windows import Window
 
 
@@ -54,6 +54,16 @@ class Asked:
         keys = [f"{quoted(a)} AS {quoted(n)}" for a, n in self.renames]
         answers = [f"CAST({finish(a)} AS {a.type}) AS {quoted(a.name)}" for a in self.aggregates]
         return first, ", ".join([*keys, *answers, "__time", "__diff"])
+
+
+    def partials(self) -> tuple[str, str]:
+        """(inner, outer) select lists of a landmark window: fragments to the partial aggregates that a grouping adds up."""
+        inner, _ = self.answer()
+        keys = [f"{quoted(a)} AS {quoted(n)}" for a, n in self.renames]
+        point = sync_ceiling(f"(__time + {self.window.after})", self.window.slide, self.window.offset)
+        needed = {p.name: p for a in self.aggregates for p in parts(a, True)}
+        columns = [f"CAST({quoted(p.name)} AS {p.type}) AS {quoted(p.name)}" for p in needed.values()]
+        return inner, ", ".join([*keys, f"{point} AS __time", "__n", *columns])
 
 
 def asked(node: WindowAggregate, instance: str) -> Asked:

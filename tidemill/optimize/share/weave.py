@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
 
 from tidemill.optimize.share.asked import Asked
 from tidemill.optimize.share.phantoms.configuration import Relation
@@ -21,6 +21,7 @@ from tidemill.plan.relations import Item
 from tidemill.plan.sources import Column, Schema
 
 _SKETCHED = 32
+Mode = Literal["whole", "changes", "partials"]
 Bits = dict[str, dict[str, int]]  # fragment store → query → its bit; "next" is the first free one
 
 
@@ -119,20 +120,20 @@ class _Weaver:
         })
 
 
-def query_params(query: Asked, bit: int, whole: bool) -> dict[str, Any]:
+def query_params(query: Asked, bit: int, mode: Mode) -> dict[str, Any]:
     """One query in one mode as its store's operator reads it."""
-    inner, outer = query.answer()
+    inner, outer = query.answer() if mode != "partials" else query.partials()
     window = query.window
     return {
-        "id": pick_name(query, whole), "bit": bit, "whole": whole,
+        "id": pick_name(query, mode), "bit": bit, "mode": mode,
         "window": [window.slide, window.offset, window.after, window.until],
         "parts": [p.name for p in query.parts], "inner": inner, "outer": outer,
     }
 
 
-def pick_name(query: Asked, whole: bool) -> str:
-    """The name under which a store hands out a query's answers: whole ones, or changes."""
-    return f"{query.id}.{'whole' if whole else 'changes'}"
+def pick_name(query: Asked, mode: Mode) -> str:
+    """The name under which a store hands out a query's answers: whole ones, changes, or the partial aggregates themselves."""
+    return f"{query.id}.{mode}"
 
 
 def _items(items: Iterable[Item]) -> dict[str, Item]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from tidemill.runtime.kernels import lfta_loops as loops
 from tidemill.runtime.kernels.lfta_loops import GREATEST, LEAST, STEP, STRIDE, SUM
@@ -14,6 +15,7 @@ from tidemill.runtime.kernels.lfta_loops import GREATEST, LEAST, STEP, STRIDE, S
 __all__ = ["GREATEST", "LEAST", "RAW", "SUM", "Counters", "Emitted", "TableSpec", "Tables"]
 
 RAW = -1
+Columns = Sequence[ArrayLike | None] | np.ndarray
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,8 @@ class Tables:
         self._attributes, self._ints, self._floats = attributes, len(int_kinds), len(float_kinds)
         self._step, self._room = min(step, STEP), max(room, step)
         self._int_order, self._float_order = (np.argsort(k, kind="stable") for k in (int_kinds, float_kinds))
-        self._ends = np.cumsum([list(kinds).count(k) for kinds in (int_kinds, float_kinds) for k in (SUM, LEAST, GREATEST)])
+        kinds = (list(int_kinds), list(float_kinds))
+        self._ends = np.cumsum([of_type.count(kind) for of_type in kinds for kind in (SUM, LEAST, GREATEST)])
         self._taken: dict[int, list[np.ndarray]] = {r: [] for r, spec in enumerate(specs) if spec.emits}
         self._lengths: list[int] = []
         self._maps = np.empty(0, np.int32)
@@ -93,8 +96,8 @@ class Tables:
         table, batch, output = 0, STRIDE * (1 + self._attributes + parts), 0
         for r, spec in enumerate(self._specs, 1):
             width = 1 + len(spec.attributes) + parts
-            self._relations[r, :loops.ATTRIBUTES + 1] = (
-                spec.parent + 1, spec.buckets, width, table, batch, spec.emits, output, len(picks), len(spec.attributes))
+            self._relations[r, :loops.PICKS] = spec.parent + 1, spec.buckets, width, table, batch, spec.emits, output
+            self._relations[r, [loops.PICKS, loops.ATTRIBUTES]] = len(picks), len(spec.attributes)
             picks += [1 + held[spec.parent + 1].index(a) for a in spec.attributes]
             table += spec.buckets * width
             batch += STRIDE * width
@@ -102,14 +105,15 @@ class Tables:
         self._picks, self._factors = np.array(picks, np.int64), _odd_numbers(len(picks) + n)
         self._tables = np.full(table, loops.EMPTY, np.int64)
         self._words, self._outputs = np.empty(batch, np.int64), np.empty(output, np.int64)
-        self._counts, self._filled, self._counters = np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros((n, 4), np.int64)
+        self._counts, self._filled = np.zeros(n, np.int64), np.zeros(n, np.int64)
+        self._counters = np.zeros((n, 4), np.int64)
         self._scratch = np.ones((loops.KEYS + self._attributes) * STRIDE, np.int64)
 
-    def map(self, fragments: Sequence, codes: Sequence) -> None:
+    def map(self, fragments: Sequence[ArrayLike], codes: Sequence[ArrayLike]) -> None:
         """Say for each relation which of its own fragments and codes the parent's (raw: the rows') fall into.
 
-        `codes[r][c] == -1` (or a fragment's -1): nothing below r wants it, no probe. To be called before the first push,
-        and again when fragments or codes are added: numbers already given keep their meaning.
+        `codes[r][c] == -1` (or a fragment's -1): nothing below r wants it, no probe. To be called before the first
+        push, and again when fragments or codes are added: numbers already given keep their meaning.
         """
         maps = [np.asarray(m, np.int32) for pair in zip(fragments, codes, strict=True) for m in pair]
         if len(maps) != 2 * len(self._specs):
@@ -120,25 +124,28 @@ class Tables:
         self._relations[1:, loops.FRAGMENTS], self._relations[1:, loops.CODES] = starts[:-1:2], starts[1:-1:2]
         self._maps = np.concatenate([*maps, np.empty(0, np.int32)])
 
-    def push(self, attrs: Sequence, codes: Sequence, frags: Sequence, ints: Sequence = (), floats: Sequence = ()) -> None:
-        """Let rows fall through the forest; `attrs`, `ints`, `floats` have an array for each column, all of one length.
+    def push(self, attrs: Columns, codes: ArrayLike, frags: ArrayLike, ints: Columns = (),
+             floats: Columns = ()) -> None:
+        """Let rows fall through the forest; `attrs`, `ints`, `floats` have an array for each column, of equal length.
 
-        int64 and int32 columns are read where they are; other types are converted. None for a column of `ints`: all ones.
-        Codes and fragments must have a place in the maps of the raw relations. O(rows) for each raw relation, less where
-        neighbours of the same group, fragment and code probe as one.
+        int64 and int32 columns are read where they are, others are converted; None in `ints` is a column of ones.
+        Codes and fragments must have a place in the maps of the raw relations. O(rows) for each raw relation, less
+        where neighbours of the same group, fragment and code probe as one.
         """
-        codes, frags = np.ascontiguousarray(codes, np.int32), np.ascontiguousarray(frags, np.int32)
-        n = len(codes)
-        for kind, numbers in enumerate((_columns([frags], 1, n, np.int32)[0], codes)):
-            self._check_range(kind, numbers)
-        ints, floats = _columns(ints, self._ints, n, np.int64), _columns(floats, self._floats, n, np.float64)
+        code, frag = np.ascontiguousarray(codes, np.int32), np.ascontiguousarray(frags, np.int32)
+        n = len(code)
+        if len(frag) != n:
+            raise ValueError(f"{n} codes, {len(frag)} fragments: as many rows expected")
+        self._check_range(0, frag)
+        self._check_range(1, code)
+        whole, real = _columns(ints, self._ints, n, np.int64), _columns(floats, self._floats, n, np.float64)
         columns = _columns(attrs, self._attributes, n, np.int64)
-        columns += [ints[p] for p in self._int_order] + [floats[p] for p in self._float_order]
+        columns += [whole[p] for p in self._int_order] + [real[p] for p in self._float_order]
         addresses = np.array([0 if c is None else c.__array_interface__["data"][0] for c in columns], np.int64)
         sizes = np.array([loops.ONES if c is None else c.itemsize for c in columns], np.int64)
         done = 0
         while done < n:
-            done = loops.push_rows(addresses, sizes, codes, frags, done, *self._state())
+            done = loops.push_rows(addresses, sizes, code, frag, done, *self._state())
             if done < n:
                 self._drain()
 
@@ -190,13 +197,13 @@ class Tables:
         """The loops read the maps without looking at their ends."""
         if not self._lengths and self._specs:
             raise ValueError("map() comes before push()")
-        length = min((self._lengths[2 * r + kind] for r, spec in enumerate(self._specs) if spec.parent == RAW), default=0)
-        if len(numbers) and not (numbers.min() >= 0 and numbers.max() < length):
+        lengths = [self._lengths[2 * r + kind] for r, spec in enumerate(self._specs) if spec.parent == RAW]
+        if len(numbers) and not (numbers.min() >= 0 and numbers.max() < min(lengths, default=0)):
             raise ValueError("a code or a fragment of a row has no place in the maps")
 
     def _state(self) -> tuple:
-        return (self._step, self._counts, self._relations, self._picks, self._factors, self._maps, self._tables, self._words,
-                self._ends, self._outputs, self._room, self._filled, self._scratch, self._counters)
+        return (self._step, self._counts, self._relations, self._picks, self._factors, self._maps, self._tables,
+                self._words, self._ends, self._outputs, self._room, self._filled, self._scratch, self._counters)
 
     def _drain(self) -> None:
         for r, chunks in self._taken.items():
@@ -207,7 +214,7 @@ class Tables:
         self._filled[:] = 0
 
     def _emitted(self, r: int, chunks: list[np.ndarray]) -> Emitted:
-        words = np.concatenate(chunks, axis=1) if chunks else np.empty((self._relations[r + 1, loops.WIDTH], 0), np.int64)
+        words = np.concatenate([np.empty((self._relations[r + 1, loops.WIDTH], 0), np.int64), *chunks], axis=1)
         first = 1 + len(self._specs[r].attributes)
         ints = words[first + np.argsort(self._int_order)]
         floats = words[first + self._ints + np.argsort(self._float_order)].view(np.float64)
@@ -228,11 +235,12 @@ def _check(specs: Sequence[TableSpec], attributes: int) -> None:
             raise ValueError(f"relation {r}: a leaf must emit")
 
 
-def _columns(columns: Sequence, count: int, n: int, kind: type) -> list:
+def _columns(columns: Columns, count: int, n: int, kind: type) -> list[np.ndarray | None]:
     """Contiguous arrays that the loops can read: float64, int64 or, as it is, int32. None is a column of ones."""
-    if len(columns) != count or any(c is not None and len(c) != n for c in columns):
+    found = [None if c is None else _readable(np.asarray(c), kind) for c in columns]
+    if len(found) != count or any(c is not None and c.shape != (n,) for c in found):
         raise ValueError(f"{count} columns of {n} rows expected")
-    return [None if c is None else _readable(np.asarray(c), kind) for c in columns]
+    return found
 
 
 def _readable(column: np.ndarray, kind: type) -> np.ndarray:

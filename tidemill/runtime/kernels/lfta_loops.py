@@ -6,13 +6,16 @@ A record has int64 words `[tag][group attributes][parts]`.
 - Parts are sorted by what combines them: sums, least, greatest of the integers, then of the floats (their bits).
   `ends` holds the six ends of these stretches, as numbers of parts.
 
-A batch keeps word w of record j at `words[w * STRIDE + j]`, so that all passes but one run along columns. A table keeps the
-words of a bucket together, in one cache line or two. Relations are numbered from 1, parents before children; number 0
-is the raw batch, whose records stand for runs of rows.
+A batch keeps word w of record j at `words[w * STRIDE + j]`, so that all passes but one run along columns. A table
+keeps the words of a bucket together, in one cache line or two. Relations are numbered from 1, parents before
+children; number 0 is the raw batch, whose records stand for runs of rows.
 
 Why a whole batch may pass one relation before the next: a relation's buckets depend only on the sequence of entries
-that its parent evicts, and no two relations share a bucket. So feeding a relation all evictions of a batch at once leaves
-the same buckets, evictions and counts as sending each entry down the tree when it is evicted.
+that its parent evicts, and no two relations share a bucket. So feeding a relation all evictions of a batch at once
+leaves the same buckets, evictions and counts as sending each entry down the tree when it is evicted.
+
+Columns of rows stay where the caller has them: the loops get addresses, so that int32 and int64 columns need neither a
+copy nor a compilation of their own.
 
 All loops are in this one file because numba's cache of an entry point watches only the entry point's own file.
 """
@@ -65,11 +68,11 @@ def read_column(address, size, start, into):
     """Fill `into` with the rows from `start` on of the column at this address: int32, 8 bytes of any kind, or ones."""
     n = into.shape[0]
     if size == NARROW:
-        narrow = carray(pointer(address + start * NARROW), n, np.int32)
+        narrow = carray(pointer(address + start * NARROW), n, np.int32)  # type: ignore[call-arg]
         for i in range(n):
             into[i] = narrow[i]
     elif size == WIDE:
-        wide = carray(pointer(address + start * WIDE), n, np.int64)
+        wide = carray(pointer(address + start * WIDE), n, np.int64)  # type: ignore[call-arg]
         for i in range(n):
             into[i] = wide[i]
     else:
@@ -118,9 +121,9 @@ def add_runs(column, heads, m):
 
 @njit(nogil=True)
 def fold_runs(column, changes, kind):
-    """In place: column[j] = sum, least or greatest value of run j. NaN is the greatest, as in SQL. O(rows), no branches.
+    """In place: column[j] = sum, least or greatest value of run j. NaN is the greatest, as in SQL. O(rows).
 
-    The running value is written at every row: the last write of a run stays.
+    No branches: the running value is written at every row, and the last write of a run stays.
     """
     m = -1
     held = column[0]
@@ -154,8 +157,8 @@ def fold_part(column, size, kind, changes, heads, m):
 def gather(columns, sizes, codes, frags, start, n, n_attrs, ends, words, changes, heads, weights):
     """The raw batch of rows [start, start + n): one record for each run. O(n). Returns the number of records.
 
-    `columns` are the addresses of the attributes, then of the parts in the order of `ends`; `weights[j]` tells how many rows
-    record j stands for.
+    `columns` are the addresses of the attributes, then of the parts in the order of `ends`; `weights[j]` tells how
+    many rows record j stands for.
     """
     tag_rows(codes[start:start + n], frags[start:start + n], words, changes)
     for w in range(1, columns.shape[0] + 1):
@@ -198,7 +201,7 @@ def bucket_of(values, factors, buckets):
 
 @njit(nogil=True)
 def translate(tags, n, fragments, codes, weights, own):
-    """own[j] = the relation's tag of a record with the parent's tag, negative if unwanted. Returns the weight wanted."""
+    """own[j] = the relation's tag for the parent's tag of record j, negative if unwanted. Returns the weight wanted."""
     wanted = 0
     for j in range(n):
         own[j] = np.int64(fragments[at(tags[j] >> 32)]) << 32 | np.int64(codes[at(tags[j] & LOW)])
@@ -336,7 +339,8 @@ def emit(batch, n, width, output, room, filled):
 
 
 @njit(nogil=True)
-def descend(top, counts, relations, picks, factors, maps, tables, words, ends, outputs, room, filled, scratch, counters):
+def descend(top, counts, relations, picks, factors, maps, tables, words, ends, outputs, room, filled, scratch,
+            counters):
     """Send the batch of relation `top` (0: raw) to its output and down its subtree. `counts[top]` records are in it."""
     counts[:top] = 0
     counts[top + 1:] = 0
@@ -366,7 +370,8 @@ def push_rows(columns, sizes, codes, frags, start, step, counts, relations, pick
         stop = min(start + step, n)
         counts[0] = gather(columns, sizes, codes, frags, start, stop - start, n_attrs, ends, words,
                            scratch[CHANGES * STRIDE:], scratch[HEADS * STRIDE:], scratch[WEIGHTS * STRIDE:])
-        descend(0, counts, relations, picks, factors, maps, tables, words, ends, outputs, room, filled, scratch, counters)
+        descend(0, counts, relations, picks, factors, maps, tables, words, ends, outputs, room, filled, scratch,
+                counters)
         start = stop
     return start
 
@@ -383,7 +388,8 @@ def flush_tables(r, bucket, step, counts, relations, picks, factors, maps, table
             stop = min(bucket + step, spec[BUCKETS])
             counts[r] = sweep(tables[spec[TABLE]:], spec[WIDTH], bucket, stop, words[spec[BATCH]:])
             counters[r, FLUSHED] += counts[r]
-            descend(r, counts, relations, picks, factors, maps, tables, words, ends, outputs, room, filled, scratch, counters)
+            descend(r, counts, relations, picks, factors, maps, tables, words, ends, outputs, room, filled, scratch,
+                    counters)
             bucket = stop
         r, bucket = r + 1, 0
     return r, bucket

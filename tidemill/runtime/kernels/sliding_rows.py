@@ -150,8 +150,8 @@ def _agrees(column, codes, first):
 def _numbered(hashes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Dense codes of hashes in order of appearance, and each code's first row.
 
-    An open-addressing table with linear probing, which grows when it is three quarters full. A slot is two words, the hash
-    and its code + 1, side by side: one probe, one cache line. NumPy allocates it, for the sake of huge pages.
+    An open-addressing table with linear probing, which grows when it is half full. A slot is two words, the hash and
+    its code + 1, side by side: one probe, one cache line. NumPy allocates it, for the sake of huge pages.
     """
     codes, first = np.empty(len(hashes), np.int32), np.empty(len(hashes), np.int64)
     table = np.zeros(2 * 1024, np.uint64)
@@ -167,7 +167,7 @@ def _numbered(hashes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _number(hashes, done, found, table, codes, first):
     """Codes of the rows from `done` on until the table is full; how many rows have one, and how many codes. O(n)."""
     last = table.shape[0] - 2
-    most = table.shape[0] // 8 * 3
+    most = table.shape[0] // 4
     for i in range(done, hashes.shape[0]):
         h = hashes[i]
         place = np.int64(h << np.uint64(1)) & last

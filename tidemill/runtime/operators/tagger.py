@@ -104,8 +104,8 @@ class Tagger(Operator):
         both = np.flatnonzero((walk.old >= 0) & (walk.new >= 0))
         # Old and new have one key, so only the other columns can differ.
         others = rows.select([c.name for c in self.others])
-        pair = (_take(others, side[both]) for side in (walk.old, walk.new))
-        turned[both] = ~same(*pair, self.others) if self.others else False
+        olds, news = (_take(others, side[both]) for side in (walk.old, walk.new))
+        turned[both] = ~same(olds, news, self.others) if self.others else False
         row, step, diff = _tagged(walk.old, walk.new, turned)
         return _take(rows, row).append_column("__time", pa.array(walk.time[step])).append_column("__diff", diff)
 

@@ -27,6 +27,8 @@ from tidemill.runtime.lifting import doubles_from_order
 from tidemill.runtime.operators.base import Batch, Operator
 from tidemill.runtime.state import Arrangement, Layout, Shelf
 
+PARTIALS = 2
+_MODES = {"whole": WHOLE, "changes": CHANGES, "partials": PARTIALS}
 _KINDS = {"sum": 0, "min": 1, "max": 2}
 _NOTHING = {"sum": 0, "min": MOST, "max": LEAST}
 _PRUNE_ROWS = 50_000
@@ -66,23 +68,46 @@ class Weave(Operator):
         self.decoded = set(self.params["decoded"])
         self.layout = Layout("__time", (*self.keys, *self.words), self.parts)
         self.queries = [
-            Query(q["id"], q["bit"], Window(*q["window"]), WHOLE if q["whole"] else CHANGES, tuple(q["parts"]),
-                  q["inner"], q["outer"])
+            Query(q["id"], q["bit"], Window(*q["window"]), _MODES[q["mode"]], tuple(q["parts"]), q["inner"], q["outer"])
             for q in self.params["queries"]
         ]
+        self.landmarks = [q for q in self.queries if q.mode == PARTIALS]
+        self.queries = [q for q in self.queries if q.mode != PARTIALS]
 
     def step(self, inputs: list[Batch], shelf: Shelf) -> Batch:
         batch = inputs[0]
         fragments = self.arrangement(shelf, "fragments", self.layout)
+        passed: dict[str, pa.Table] = {}
         if batch.rows is not None and batch.rows.num_rows:
-            fragments.append(self._filled(batch.rows))
-            fragments.compact()
+            rows = fragments.widened(self._filled(batch.rows))
+            passed = self._passed_on(rows)
+            if self.queries:
+                fragments.append(rows)
+                fragments.compact()
         value = shelf.value(self.id)
         lasts = {q.id: p for q in self.queries if (p := value.get("last", {}).get(q.id)) is not None}
         picks = self._report(fragments, lasts, batch.frontier)
         value["last"] = lasts
         self._forget(fragments, lasts, value)
-        return Batch(None, batch.frontier, picks)
+        return Batch(None, batch.frontier, passed | picks)
+
+    def _passed_on(self, rows: pa.Table) -> dict[str, pa.Table]:
+        """Landmark windows: what came goes on to a grouping that only grows; nothing of it is kept here."""
+        found = {}
+        for query in self.landmarks:
+            mask = self._mask(rows, query)
+            own = rows if mask.all() else rows.filter(pa.array(mask))
+            if own.num_rows:
+                found[query.id] = self._selected(query, own.append_column("__diff", pa.array(np.ones(len(own), np.int64))))
+        return found
+
+    def _selected(self, query: Query, table: pa.Table) -> pa.Table:
+        for name in self.decoded & set(table.column_names):
+            at = table.column_names.index(name)
+            table = table.set_column(at, name, pa.array(doubles_from_order(table.column(name).to_numpy())))
+        source = duck.source("answers", [
+            *self.keys, *(Column(n, "") for n in table.column_names if n not in {c.name for c in self.keys})])
+        return duck.run(f"SELECT {query.outer} FROM (SELECT {query.inner} FROM {source})", answers=table)
 
     def _filled(self, rows: pa.Table) -> pa.Table:
         """A reader leaves out parts to which nothing contributed."""
@@ -163,11 +188,8 @@ class Weave(Operator):
         for names, which in ((ints, 3), (floats, 4)):
             for i, name in enumerate(names):
                 values = np.concatenate([a[which][i] for _, (a, _, _) in found])
-                values = doubles_from_order(values) if name in self.decoded else values
                 table = table.append_column(name, pa.array(values))
-        source = duck.source("answers", [*self.keys, *(Column(n, "") for n in table.column_names[len(self.keys):])])
-        shape = found[0][0]
-        whole = duck.run(f"SELECT {shape.outer} FROM (SELECT {shape.inner} FROM {source})", answers=table)
+        whole = self._selected(found[0][0], table)
         ends = np.cumsum(counts)
         return [
             (query.id, whole.slice(int(end - count), count))

@@ -11,7 +11,8 @@ from tidemill.optimize.share.phantoms.enumeration import every_configuration
 from tidemill.optimize.share.phantoms.exhaustive import exhaustive
 from tidemill.optimize.share.phantoms.feeding import FeedingGraph, assemble
 from tidemill.optimize.share.phantoms.model import Model, Sizes, bucket_size
-from tidemill.optimize.share.phantoms.space import Allocate, pl, sl, sr
+from tidemill.optimize.share.phantoms.refinement import refined
+from tidemill.optimize.share.phantoms.space import Allocate, pl, sl
 from tidemill.optimize.share.phantoms.statistics import Statistics
 
 
@@ -83,11 +84,12 @@ def gc(queries: Iterable[Relation], model: Model, memory: int, allocate: Allocat
     return Chosen.of(current, buckets, model, steps)
 
 
-def gp(queries: Iterable[Relation], model: Model, memory: int, phi: float) -> Chosen:
+def gp(queries: Iterable[Relation], model: Model, memory: int, phi: float, as_printed: bool = False) -> Chosen:
     """Greedy by increasing space (figure 5): each relation has φ g buckets while phantoms are chosen.
 
-    Take in the phantom with the largest benefit for each unit of space, whatever its sign, as long as one fits. In
-    the end all memory is divided in proportion to the groups (section 8.4).
+    Take in the phantom with the largest benefit for each unit of space, as long as one fits and has a benefit; as
+    printed, it goes on with phantoms that raise the cost. In the end all memory is divided in proportion to the
+    groups (section 8.4).
     """
     graph = FeedingGraph.of(queries)
     left, taken = list(graph.candidates), list[Relation]()
@@ -112,7 +114,7 @@ def gp(queries: Iterable[Relation], model: Model, memory: int, phi: float) -> Ch
             benefit = (steps[-1].cost - cost) / (phi * model.statistics.of(candidate) * model.sizes(candidate))
             if best is None or benefit > best[0]:
                 best = benefit, candidate, trial, cost
-        if best is None:
+        if best is None or (best[0] <= 0 and not as_printed):
             break
         _, candidate, trial, cost = best
         free -= sum(space(r) for r in trial.relations) - sum(space(r) for r in current.relations)
@@ -157,7 +159,7 @@ def choose_configuration(
     sizes: Sizes | None = None,
     forbid_phantoms: bool = False,
 ) -> Chosen:
-    """The configuration for an engine's reader: the cheapest of GC with SL, GC with SR and no phantom.
+    """The configuration for an engine's reader: what GC with SL finds, or no phantom, with refined table sizes.
 
     `memory` is in the units of `sizes` (default: one for each attribute and one counter). `evictions` gives the hash
     table evictions of a relation in the time of `statistics.tuples`, from the queries at or below it; a hash table
@@ -166,9 +168,11 @@ def choose_configuration(
     model = Model(statistics, constants, evictions, sizes or bucket_size, only_occupied=True)
     asked = list(queries)
     plain = Configuration.unshared(asked)
-    options = {"no phantoms": Chosen.of(plain, sl(plain, model, memory), model)}
+    options = {"no phantoms": Chosen.of(plain, refined()(plain, model, memory), model)}
     if not forbid_phantoms:
-        options["GCSL"] = gc(asked, model, memory, sl)
-        options["GCSR"] = gc(asked, model, memory, sr)
+        greedy = gc(asked, model, memory)
+        options["GCSL"] = greedy
+        sizes_refined = refined()(greedy.configuration, model, memory)
+        options["GCSL refined"] = Chosen.of(greedy.configuration, sizes_refined, model, greedy.steps)
     best = min(options.values(), key=lambda chosen: chosen.cost)
     return replace(best, alternatives={name: chosen.cost for name, chosen in options.items()})

@@ -88,10 +88,12 @@ class Weaving:
             raise ValueError("two queries have the same name")
         self.unit = unit
         self.factor = factor
-        # Queries with the same edges lose nothing by a merge: Algorithm 1 merges them before all others.
-        self._alike: dict[Edges, list[Acq]] = {}
-        for acq in queries:
-            self._alike.setdefault(edges_of([acq.window]), []).append(acq)
+        # Queries with the same edges lose nothing by a merge: Algorithm 1 merges them before all others. Sorted, so
+        # that equal losses are decided in the same way whatever the order of the queries.
+        alike: dict[Edges, list[Acq]] = {}
+        for acq in sorted(queries, key=lambda acq: acq.name):
+            alike.setdefault(edges_of([acq.window]), []).append(acq)
+        self._alike = dict(sorted(alike.items()))
         self.edges = union(*self._alike)
         self.edge_rate = edge_rate(self.edges).value * unit
 
@@ -117,7 +119,8 @@ class Weaving:
 
         Losses need not rise from merge to merge, so one that does not pay can be followed by some that do. The order is
         therefore looked at until that is impossible, because no merge gains more than E, and the cheapest plan on it
-        is taken. Unshared, Weave Share's plan and Shared are in that order: by (4), TriWeave never costs more than they.
+        is taken. Unshared, Weave Share's plan and Shared are in that order: by (4), TriWeave never costs more than
+        any of them.
         """
         worth = self.edge_rate / self.unit
         gain, best, chosen = 0.0, 0.0, 0
@@ -132,11 +135,13 @@ class Weaving:
         return self._plan(self._partition(merges[:chosen]), rate)
 
     def _partition(self, merges: Sequence[Merge]) -> list[list[Acq]]:
-        """The groups after these merges."""
+        """The groups after these merges, queries and groups in the order of the queries."""
+        place = {name: i for i, name in enumerate(self.acqs)}
         groups = {i: list(alike) for i, alike in enumerate(self._alike.values())}
         for merge in merges:
             groups[merge.first] += groups.pop(merge.second)
-        return list(groups.values())
+        ordered = [sorted(group, key=lambda acq: place[acq.name]) for group in groups.values()]
+        return sorted(ordered, key=lambda group: place[group[0].name])
 
     def _plan(self, partition: Iterable[Sequence[Acq]], rate: float) -> WeavePlan:
         groups = tuple(weaved_group(part, self.unit, self.factor) for part in partition)

@@ -1,0 +1,202 @@
+"""Every side in a process of its own, over the same files, on the same cores, one after another.
+
+Spark and Flink take minutes for what takes the others seconds: they run once, after a warm-up and after the choice of
+their best setting on a small trace. Tidemill and DuckDB take turns, three times. All answers are compared with
+Tidemill's.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from benchmarks import data, packets
+from benchmarks.peers import answers, duckdb_side, flink_side
+from benchmarks.peers.duckdb_side import DuckDBSide
+from benchmarks.peers.figures import Figures
+from benchmarks.peers.flink_side import FlinkSide
+from benchmarks.peers.page import page
+from benchmarks.peers.spark_side import EACH, ONE, PANES, SparkSide
+from benchmarks.peers.tidemill_side import TidemillSide
+from benchmarks.peers.workloads import WORKS, Query, drawn
+from benchmarks.report import Result
+from benchmarks.sides import Side, alternate
+from benchmarks.throughput import STORES
+
+ROWS, LONG_ROWS, SMALL_ROWS, ROUNDS = 20_000_000, 100_000_000, 2_000_000, 3
+QUICK_ROWS, QUICK_LONG_ROWS, QUICK_SMALL_ROWS = 1_000_000, 2_000_000, 250_000
+# Queries, unit of their slides in seconds, least slide in units, answers compared with DuckDB's.
+MANY, QUICK_MANY = (1_000, 10, 20, 6), (50, 1, 20, 3)
+SHAPES = {"W1": (EACH, ONE), "W2": (EACH, PANES), "W3": (EACH, PANES)}
+FILES_A_BATCH = 4
+
+Plan = tuple[str, str, int | None]
+Done = Callable[[str], None]
+
+
+def run(quick: bool, steps: Any) -> Result:
+    rows, long_rows, small_rows = (
+        (QUICK_ROWS, QUICK_LONG_ROWS, QUICK_SMALL_ROWS) if quick else (ROWS, LONG_ROWS, SMALL_ROWS)
+    )
+    trace, long, small = packets.trace(rows), packets.trace(long_rows), packets.trace(small_rows)
+    found = Figures(rows, long_rows)
+    steps.expect(_steps())
+    with data.scratch("answers") as kept:
+        _spark(found, trace, small, kept, steps.done)
+        if flink_side.python():
+            _flink(found, trace, small, kept, steps.done)
+        with Side(TidemillSide) as ours, Side(DuckDBSide) as duck:
+            _turns(found, ours, duck, trace, small, kept, steps.done)
+            _long(found, ours, duck, long, kept, steps.done)
+            _many(found, ours, duck, long, kept, QUICK_MANY if quick else MANY, steps.done)
+    return page(found)
+
+
+def _steps() -> int:
+    """How many measurements there will be."""
+    spark = sum(1 + len(_spark_plans(work)) + len(SHAPES[work]) for work in WORKS)
+    flink = sum(2 + len(_flink_settings(work)) for work in WORKS) if flink_side.python() else 0
+    turns = sum(1 + len(duckdb_side.shapes(w.queries)) + 4 * ROUNDS for w in WORKS.values())
+    return spark + flink + turns + 2 * ROUNDS
+
+
+def _spark_plans(work: str) -> list[Plan]:
+    """What is tried on the small trace. Twenty queries take too long to try: they run as the one query before."""
+    if work == "W3":
+        return []
+    return [(shape, store, None) for shape in SHAPES[work] for store in STORES] + [
+        (SHAPES[work][1], "in memory", FILES_A_BATCH)
+    ]
+
+
+def _spark(found: Figures, trace: str, small: str, kept: str, done: Done) -> None:
+    best: dict[str, Plan] = {}
+    with Side(SparkSide) as side:
+        for work, what in WORKS.items():
+            side.ask("measure", small, what.queries[:4], EACH, "in memory", None, None)
+            done(f"{work}: Spark, warm-up")
+            tried = {}
+            for plan in _spark_plans(work):
+                tried[plan] = side.ask("measure", small, what.queries, *plan, None)["seconds"]
+                found.tried.append([work, "Spark", _plan_name(plan), tried[plan]])
+                done(f"{work}: which setting is best for Spark")
+            for shape in SHAPES[work]:
+                chosen = [p for p in tried if p[0] == shape]
+                best[shape] = min(chosen, key=tried.__getitem__) if chosen else best[shape]
+                folder = os.path.join(kept, work, shape)
+                got = side.ask("measure", trace, what.queries, *best[shape], folder)
+                assert got["rows"] == found.rows, got
+                found.add(work, shape, got)
+                found.way(work, shape, _plan_name(best[shape]))
+                done(f"{work}: Spark, {shape}")
+
+
+def _plan_name(plan: Plan) -> str:
+    shape, store, files = plan
+    return f"{shape}, state {store}, {f'{files} files a batch' if files else 'everything in one batch'}"
+
+
+def _flink_settings(work: str) -> list[str]:
+    return list(flink_side.SETTINGS) if work != "W3" else []
+
+
+def _flink(found: Figures, trace: str, small: str, kept: str, done: Done) -> None:
+    best = ""
+    with Side(FlinkSide) as side:
+        for work, what in WORKS.items():
+            first = next(iter(flink_side.SETTINGS))
+            side.ask("measure", small, what.queries, first, os.path.join(kept, "warm", work))
+            done(f"{work}: Flink, warm-up")
+            tried = {}
+            for setting in _flink_settings(work):
+                place = os.path.join(kept, "tried", work, setting)
+                tried[setting] = side.ask("measure", small, what.queries, setting, place)["job"]
+                found.tried.append([work, "Flink", setting, tried[setting]])
+                done(f"{work}: which setting is best for Flink")
+            best = min(tried, key=tried.__getitem__) if tried else best
+            found.add(work, "flink", side.ask("measure", trace, what.queries, best, os.path.join(kept, work, "flink")))
+            found.way(work, "flink", best)
+            done(f"{work}: Flink")
+        side.ask("close")
+
+
+def _turns(found: Figures, ours: Side, duck: Side, trace: str, small: str, kept: str, done: Done) -> None:
+    """Tidemill and DuckDB over the trace, and all answers against Tidemill's."""
+    until = answers.last_time(trace)
+    for work, what in WORKS.items():
+        ours.ask("measure", small, what.queries, None)
+        done(f"{work}: Tidemill, warm-up")
+        tried = {}
+        for shape in duckdb_side.shapes(what.queries):
+            tried[shape] = duck.ask("measure", trace, what.queries, shape, None)["seconds"]
+            found.tried.append([work, "DuckDB", shape, tried[shape]])
+            done(f"{work}: which SQL is best for DuckDB")
+        best = min(tried, key=tried.__getitem__)
+        found.way(work, "duckdb", best)
+        _alternate(found, ours, duck, trace, what.queries, best, os.path.join(kept, work), found.runs, work, done)
+        mine = os.path.join(kept, work, "tidemill")
+        for side in found.runs[work]:
+            other = os.path.join(kept, work, side)
+            found.compared[work] = answers.check_equal(what.queries, mine, other, until)
+        assert found.compared[work], f"{work}: no window ended"
+
+
+def _long(found: Figures, ours: Side, duck: Side, long: str, kept: str, done: Done) -> None:
+    """Tidemill and DuckDB over the long trace."""
+    until = answers.last_time(long)
+    for work, what in WORKS.items():
+        place = os.path.join(kept, "long", work)
+        best = found.ways[work]["duckdb"]
+        _alternate(found, ours, duck, long, what.queries, best, place, found.long, work, done)
+        answers.check_equal(what.queries, f"{place}/tidemill", f"{place}/duckdb", until)
+
+
+def _alternate(
+    found: Figures,
+    ours: Side,
+    duck: Side,
+    trace: str,
+    queries: Sequence[Query],
+    shape: str,
+    place: str,
+    into: dict[str, dict[str, list[dict[str, Any]]]],
+    work: str,
+    done: Done,
+) -> None:
+    runs = alternate(
+        {
+            "tidemill": lambda: ours.ask("measure", trace, queries, os.path.join(place, "tidemill")),
+            "duckdb": lambda: duck.ask("measure", trace, queries, shape, os.path.join(place, "duckdb")),
+        },
+        ROUNDS,
+        lambda: done(f"{work}: Tidemill and DuckDB"),
+    )
+    rows = found.rows if into is found.runs else found.long_rows
+    assert all(r["rows"] == rows for r in runs["tidemill"]), runs["tidemill"]
+    into.setdefault(work, {}).update(runs)
+
+
+def _many(
+    found: Figures, ours: Side, duck: Side, long: str, kept: str, sizes: tuple[int, int, int, int], done: Done
+) -> None:
+    """Many queries at once against the first of them alone; some answers against DuckDB's."""
+    count, unit, least, checked = sizes
+    queries = drawn(count, unit, least)
+    place, some = os.path.join(kept, "many"), queries[:: count // checked][:checked]
+    found.many_queries = count
+    found.many = alternate(
+        {
+            "one": lambda: ours.ask("measure", long, queries[:1], None),
+            "all": lambda: ours.ask("measure", long, queries, os.path.join(place, "tidemill"), some),
+        },
+        ROUNDS,
+        lambda: done(f"W5: {count:,} queries and one"),
+    )
+    until, compared = answers.last_time(long), 0
+    for query in some:
+        duck.ask("measure", long, (query,), "copies", os.path.join(place, "duckdb"))
+        compared += answers.check_equal((query,), f"{place}/tidemill", f"{place}/duckdb", until)
+    found.compared["W5"] = compared
+    share = found.many["all"][0]["out"] / found.long_rows
+    assert 0 < share < 0.1, f"the answers of W5 have {share:.0%} as many rows as the input"

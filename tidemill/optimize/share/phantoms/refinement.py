@@ -1,0 +1,74 @@
+"""A better division of space than SL by a few milliseconds of numbers: make the last unit worth the same everywhere.
+
+The paper stays with closed forms (section 6.2: equations of high order). But the cost is linear in each collision
+rate and in each table's entries, so its slope along every table size costs one pass over the configuration:
+
+    ∂cost/∂b_R = (W_R x'_R + n_R e'_R) · v_R        W_R: entries fed to R, v_R: what an entry evicted from R costs below
+
+At a minimum the slope for each unit of space is the same for all tables. With x about μ g / b the step
+s_R ← s_R √slope_R, scaled to M, gets there at once; repeated, it also follows the true curve (13) and the evictions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from tidemill.optimize.share.phantoms.collisions import collision_rate
+from tidemill.optimize.share.phantoms.configuration import Configuration
+from tidemill.optimize.share.phantoms.cost import evicted_costs
+from tidemill.optimize.share.phantoms.model import Model
+from tidemill.optimize.share.phantoms.space import Allocate, sl, whole_buckets
+
+_ROUNDS = 24
+_NUDGE = 1e-3
+
+
+def refined(start: Allocate = sl) -> Allocate:
+    """An allocation scheme: begin with another one and even out the slopes; never worse than where it began."""
+
+    def allocate(configuration: Configuration, model: Model, memory: int) -> list[int]:
+        first = start(configuration, model, memory)
+        sizes = model.bucket_sizes(configuration)
+        best, least = first, model.cost(configuration, first)
+        shares = [float(b * h) for b, h in zip(first, sizes, strict=True)]
+        for _ in range(_ROUNDS):
+            buckets = [s / h for s, h in zip(shares, sizes, strict=True)]
+            worth = slopes(configuration, buckets, model)
+            shares = _moved(shares, [w / h for w, h in zip(worth, sizes, strict=True)], sizes, memory)
+            trial = whole_buckets(shares, sizes, memory)
+            cost = model.cost(configuration, trial)
+            if cost < least:
+                best, least = trial, cost
+        return best
+
+    return allocate
+
+
+def slopes(configuration: Configuration, buckets: Sequence[float], model: Model) -> list[float]:
+    """By how much one more bucket lowers the cost per tuple, for each relation."""
+    rates = model.rates(configuration, buckets)
+    below = evicted_costs(configuration, rates, model.constants)
+    entries = model.entries(configuration, buckets)
+    ends = [n / model.statistics.tuples for n in model.times(configuration)]
+    flows, groups = model.flows(configuration), model.groups(configuration)
+    fed: list[float] = []
+    found: list[float] = []
+    for i, parent in enumerate(configuration.parents):
+        fed.append(1.0 if parent < 0 else rates[parent] * fed[parent] + ends[parent] * entries[parent])
+        nudge = buckets[i] * _NUDGE
+        curve = (collision_rate(groups[i], buckets[i] + nudge) - rates[i] * flows[i]) / nudge
+        growth = -groups[i] * curve if model.only_occupied else 1.0
+        found.append(-(fed[i] * curve / flows[i] + ends[i] * growth) * below[i])
+    return found
+
+
+def _moved(shares: list[float], worth: list[float], sizes: Sequence[int], memory: int) -> list[float]:
+    """Shares times the root of what their last unit is worth, scaled to the memory; no table below one bucket."""
+    most = max(worth)
+    if most <= 0:
+        return shares
+    # A table that pays nothing, or costs, gives up at most three quarters of its space in a round.
+    wanted = [s * math.sqrt(max(w / most, 1 / 16)) for s, w in zip(shares, worth, strict=True)]
+    scale = memory / sum(wanted)
+    return [max(w * scale, h) for w, h in zip(wanted, sizes, strict=True)]
