@@ -11,10 +11,11 @@ from experiments import phantoms_data as data
 from experiments.figures import Figure
 from experiments.phantoms_data import GROUPS, Columns
 from experiments.phantoms_tables import measured_flows
-from tidemill.optimize.share.phantoms.choose import Chosen, gc, gp
+from tidemill.optimize.share.phantoms.choose import Chosen, gc
 from tidemill.optimize.share.phantoms.configuration import Configuration, Relation, relations
 from tidemill.optimize.share.phantoms.epochs import Epochs
 from tidemill.optimize.share.phantoms.model import Model
+from tidemill.optimize.share.phantoms.refinement import refined
 from tidemill.optimize.share.phantoms.space import sl
 from tidemill.optimize.share.phantoms.statistics import Statistics
 
@@ -35,6 +36,15 @@ class Part:
     figures: list[Figure] = field(default_factory=list)
     tables: list[Table] = field(default_factory=list)
     checks: list[Check] = field(default_factory=list)
+
+
+def joined(*parts: Part) -> Part:
+    """Several parts as one, in order."""
+    return Part(
+        [figure for part in parts for figure in part.figures],
+        [table for part in parts for table in part.tables],
+        [check for part in parts for check in part.checks],
+    )
 
 
 @dataclass(frozen=True)
@@ -100,9 +110,10 @@ class Setting:
         return Workload("packet trace", PAIRS, before.columns, now.columns, MINUTE_TRACE)
 
 
-def best_gp(asked: tuple[Relation, ...], model: Model, memory: int, ratios: list[float]) -> Chosen:
-    """GP with the φ that serves it best by the model."""
-    return min((gp(asked, model, memory, phi) for phi in ratios), key=lambda chosen: chosen.cost)
+def gcsl_refined(asked: tuple[Relation, ...], model: Model, memory: int) -> Chosen:
+    """GCSL's configuration with refined table sizes: what the engine runs."""
+    found = gc(asked, model, memory)
+    return Chosen.of(found.configuration, refined()(found.configuration, model, memory), model)
 
 
 def no_phantom(asked: tuple[Relation, ...], model: Model, memory: int) -> Chosen:

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable
 import numpy as np
 
 from benchmarks.report import Check, Table
-from experiments.figures import Figure, Panel
+from experiments.figures import Figure, Line, Panel
 from experiments.phantoms_data import GROUPS
-from experiments.phantoms_setting import MINUTE_TRACE, PAIRS, SINGLES, Part, Setting, groups_of
+from experiments.phantoms_setting import MINUTE_TRACE, PAIRS, SINGLES, Part, Setting, at_most, groups_of, joined
 from experiments.phantoms_tables import measured_flows
 from tidemill.optimize.share.phantoms.configuration import Configuration, Relation, relations
 from tidemill.optimize.share.phantoms.enumeration import every_configuration
@@ -38,10 +38,7 @@ def space(setting: Setting, done: Callable[[str], None]) -> Part:
     same = same_epochs(setting, flows)
     done("space, same epochs")
     different = different_epochs(setting, flows, done)
-    parts = (tractable_part, same, different)
-    return Part(
-        [f for p in parts for f in p.figures], [t for p in parts for t in p.tables], [c for p in parts for c in p.checks]
-    )
+    return joined(tractable_part, same, different)
 
 
 def _flows(setting: Setting, memory: int) -> tuple[float, ...]:
@@ -71,14 +68,15 @@ def tractable(setting: Setting, flows: dict[int, tuple[float, ...]]) -> Part:
             for forest in filter(is_tractable, every_configuration(asked)):
                 kind = "one phantom over all queries" if forest.phantoms else "no phantom"
                 found[kind].append(_relative(forest, model, memory, setting.steps)["SL"])
-    rows = [[kind, float(np.mean(values)), max(values)] for kind, values in found.items()]
+    rows = [(kind, float(np.mean(values)), max(values)) for kind, values in found.items()]
     table = Table(
         "Section 8.3.1: closed form over exhaustive allocation, tractable configurations",
         ["configuration", "average", "greatest"],
-        rows,
+        [list(row) for row in rows],
         "The paper: less than 1 % without phantom; usually less than 1 % with one, at most 2 %.",
     )
-    return Part([], [table], [Check("closed forms, cost over exhaustive allocation", "<= 1.02", f"{max(r[2] for r in rows):.3f}", max(r[2] for r in rows) <= 1.02)])
+    worst = [greatest for _, _, greatest in rows]
+    return Part([], [table], [at_most("closed forms, cost over exhaustive allocation", worst, 1.02)])
 
 
 def same_epochs(setting: Setting, flows: dict[int, tuple[float, ...]]) -> Part:
@@ -88,9 +86,10 @@ def same_epochs(setting: Setting, flows: dict[int, tuple[float, ...]]) -> Part:
     for memory in setting.memories:
         model = Model(Statistics(groups_of, flows[memory]))
         costs[memory] = {str(forest): _relative(forest, model, memory, setting.steps) for forest in every}
+    shown = {text: [costs[m][text] for m in setting.memories] for text in SHOWN}
     panels = [
-        Panel(text, "M (thousands)", "cost over ES", _lines(setting.memories, (costs[m][text] for m in setting.memories)))
-        for text in SHOWN
+        Panel(text, "M (thousands)", "cost over ES", _lines(setting.memories, relative))
+        for text, relative in shown.items()
     ]
     averages = {m: _averages(costs[m].values()) for m in setting.memories}
     figure = Figure(
@@ -171,7 +170,7 @@ def _averages(costs: Iterable[Costs]) -> Costs:
     return {name: float(np.mean([c[name] for c in listed])) for name in SCHEMES}
 
 
-def _lines(memories: list[int], costs: Iterable[Costs]) -> list[tuple[str, list[float], list[float]]]:
+def _lines(memories: list[int], costs: Iterable[Costs]) -> list[Line]:
     listed = list(costs)
     return [(name, [m / 1000 for m in memories], [c[name] for c in listed]) for name in SCHEMES]
 

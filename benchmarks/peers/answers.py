@@ -1,7 +1,7 @@
 """Answers as files, and whether two engines answered the same.
 
 An answer is a folder with one folder for each query, in it Parquet files with the columns TS (the end of the window),
-the query's keys, n and total. Engines differ in what they do with the windows that were still open when the input ended:
+the query's keys, n and total. Engines differ in what they do with the windows that are still open when the input ends:
 Flink shows them, Spark and Tidemill do not. So what is compared are all windows that ended before the last packet.
 """
 

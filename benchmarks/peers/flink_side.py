@@ -1,8 +1,8 @@
 """Flink SQL in streaming mode on a cluster inside one JVM: window table functions, event time, state on the heap.
 
 Flink is an extra with libraries of its own and lives in its own virtual environment: `python -m benchmarks.peers
---flink` makes it; TIDEMILL_FLINK names the Python of another one, in whose folder lies the Parquet format's jar. Without
-Flink its columns stay empty.
+--flink` makes it; TIDEMILL_FLINK names the Python of another one, in whose folder lies the jar of the Parquet format.
+Without Flink its columns stay empty.
 """
 
 from __future__ import annotations

@@ -48,9 +48,9 @@ def _setup(found: Figures) -> str:
         " Tidemill's stored views, in Spark's driver as Arrow tables, in Parquet files of Flink, in tables in memory of"
         " DuckDB. Spark and Flink ran once, Tidemill and DuckDB three times in turns. Spark: availableNow, a watermark"
         " without delay, append. Flink: streaming mode, window table functions, one statement set, so that the queries"
-        " of a work read the source once, no checkpoints. DuckDB is no streaming engine: it is what a machine can do when it has all rows at once and somebody has written the"
-        " best plan by hand. Every side's answers were equal to Tidemill's in all windows that ended before the last"
-        f" packet: {compared}."
+        " of a work read the source once, no checkpoints. DuckDB is no streaming engine: it is what a machine can do"
+        " when it has all rows at once and somebody has written the best plan by hand. Every side's answers were equal"
+        f" to Tidemill's in all windows that ended before the last packet: {compared}."
         + ("" if flink_side.python() else " Flink is not installed here (`python -m benchmarks.peers --flink`).")
     )
 

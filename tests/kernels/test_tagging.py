@@ -1,4 +1,4 @@
-"""The tagger's kernels equal their slow twins, and the tagger keeps the law of its docstring for columns of any type."""
+"""The tagger's kernels equal their slow twins, and the tagger keeps its law for columns of any type and any cut."""
 
 from __future__ import annotations
 
@@ -166,3 +166,14 @@ def test_rows_are_taken_in_pieces(monkeypatch):
     rows, times = [(i % 2, "x" * i) for i in range(7)], list(range(7))
     stream = (["INTEGER", "VARCHAR"], 1, rows, times, [False] * 7, list(range(7)), [0] * 7, [END])
     assert stream_results(*stream) == changes_twin(rows, times, [False] * 7, list(range(7)), 1)
+
+
+def test_rows_taken_back_in_a_later_segment_are_not_shown():
+    """Forty keys are stored; four leave and four change, in a segment too small to merge; then all eight come again."""
+    some = range(0, 40, 5)
+    rows = [(k, 0) for k in range(40)] + [(k, 1) for k in some] + [(k, 2) for k in some]
+    times, comes = ([at] * 40 + [at + 1] * 8 + [at + 2] * 8 for at in (5, 0))
+    gone = [False] * 40 + [True, False] * 4 + [False] * 8
+    seq = list(range(len(rows)))
+    stream = (["INTEGER", "INTEGER"], 1, rows, times, gone, seq, comes, [6, 7, END])
+    assert stream_results(*stream) == changes_twin(rows, times, gone, seq, 1)

@@ -135,7 +135,7 @@ def test_own_bucket_sizes_and_group_counts_of_a_tagged_leaf_are_used() -> None:
     asked = relations("A#1 A#2")
     statistics = Statistics(lambda r: 1000.0 if r == relation("A#1") else 10.0)
     chosen = choose_configuration(asked, statistics, 4000, sizes=lambda r: 10, forbid_phantoms=True)
-    assert chosen.buckets[relation("A#1")] == pytest.approx(10 * chosen.buckets[relation("A#2")], rel=0.1)
+    assert chosen.buckets[relation("A#1")] > 3 * chosen.buckets[relation("A#2")]
     assert sum(chosen.buckets.values()) == 400
 
 

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.share.weaving_drawn import counted_rate, table_two, windows
+from experiments.weaving_workload import table_two
+from tests.share.weaving_drawn import counted_rate, windows
 from tidemill.optimize.share.weaving.acq import sliding
 from tidemill.optimize.share.weaving.edges import common_rates, edge_after, edge_rate, edge_times, edges_of, union
 from tidemill.optimize.share.weaving.estimate import estimated_density

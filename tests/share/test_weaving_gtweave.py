@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.share.weaving_drawn import table_two, windows
+from experiments.weaving_workload import table_two
+from tests.share.weaving_drawn import windows
 from tidemill.optimize.share.weaving import Acq, GroupCounts, group_tree, gtweave, sliding, triweave
 from tidemill.optimize.share.weaving.grouptree import Attributes, GroupNode, GroupTree, forest_cost
 from tidemill.optimize.share.weaving.gtweave import Operator, integrate

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.share.weaving_drawn import counted_rate, queries, table_two
+from experiments.weaving_workload import table_two
+from tests.share.weaving_drawn import counted_rate, queries
 from tidemill.optimize.share.weaving import (
     Acq,
     Weaving,

@@ -1,4 +1,4 @@
-"""Windows and queries drawn by hypothesis, and by Table II of paper 003."""
+"""Windows and queries drawn by hypothesis, and the slow twin of the edge rate."""
 
 from __future__ import annotations
 
@@ -26,15 +26,6 @@ def windows(draw: st.DrawFn, most: int = 12) -> Window:
 def queries(draw: st.DrawFn, most: int = 7) -> list[Acq]:
     """Queries by their windows alone."""
     return [Acq(f"q{i}", w) for i, w in enumerate(draw(st.lists(windows(), min_size=1, max_size=most)))]
-
-
-def table_two(count: int, seed: int, whole: bool = False) -> list[Acq]:
-    """Slides by Zipf 0.6 over 1 … 10,000, overlaps uniform in 1 … 50."""
-    rng = np.random.default_rng(seed)
-    shares = np.arange(1, 10_001) ** -0.6
-    slides = rng.choice(np.arange(1, 10_001), count, p=shares / shares.sum())
-    overlaps = rng.integers(1, 51, count) if whole else rng.uniform(1, 50, count)
-    return [Acq(f"q{i}", sliding(round(s * w), int(s))) for i, (s, w) in enumerate(zip(slides, overlaps, strict=True))]
 
 
 def counted_rate(windows: list[Window]) -> float:

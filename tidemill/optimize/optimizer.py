@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from tidemill.optimize.rewrite.columns import prune_tagger
+from tidemill.optimize.rewrite.distinct_windows import distinct_windows
 from tidemill.optimize.rewrite.filters import push_filters
 from tidemill.optimize.rewrite.presynchronization import presynchronize
 from tidemill.optimize.rewrite.select_tagger import merge_select_tagger
@@ -17,7 +18,7 @@ from tidemill.optimize.rewrite.window_aggregates import window_aggregates
 from tidemill.plan.relations import Relation, View, with_children
 
 Rule = Callable[[Relation], Relation | None]
-RULES: tuple[Rule, ...] = (push_filters, presynchronize, merge_select_tagger, prune_tagger, window_aggregates)
+RULES: tuple[Rule, ...] = (push_filters, presynchronize, merge_select_tagger, prune_tagger, distinct_windows, window_aggregates)
 _ROUNDS = 100
 
 

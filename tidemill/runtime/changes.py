@@ -141,18 +141,32 @@ def tagged(changes: Changes, duck: duckdb.DuckDBPyConnection, ordered: bool = Fa
 
     The result has `__time`, `__tag`, the columns, `__old`, and `__view` if there are several.
     """
+    view = changes.pattern
+    sort = f" ORDER BY __time, {order(view)}" if ordered or changes.rows.num_rows <= SORTED_ROWS else ""
+    if view.keys is not None and not view.insert_only:
+        # Most often there is nothing to net, and finding that out costs less than netting.
+        found = _paired(changes, duck, sort)
+        if found is None:
+            changes.net(duck)
+            return _select(duck, _numbered_sql(changes) + sort, changes.rows)
+        return found
     changes.net(duck)
-    view, rows = changes.pattern, changes.rows
-    single = _single(rows)
-    sort = f" ORDER BY __time, {order(view)}" if ordered or rows.num_rows <= SORTED_ROWS else ""
-    if view.keys is None or view.insert_only:
-        return _select(duck, signed_sql(changes) + sort, rows)
-    if single and not any(rows.column(k).null_count for k in view.keys):
-        found = _select(duck, _paired_sql(changes) + sort, rows)
-        # Each u stands for two changes. A key that is none would have paired some of them twice.
-        if found.num_rows * 2 - found.column("__old").null_count == rows.num_rows:
-            return found
-    return _select(duck, _numbered_sql(changes) + sort, rows)
+    return _select(duck, signed_sql(changes) + sort, changes.rows)
+
+
+def _paired(changes: Changes, duck: duckdb.DuckDBPyConnection, sort: str) -> pa.Table | None:
+    """What came joined with what went, if at every time each key has at most one row before and one after.
+
+    None where that does not hold: some were paired twice (each u stands for two changes), or with themselves.
+    """
+    rows = changes.rows
+    if not _single(rows) or any(rows.column(k).null_count for k in changes.pattern.keys or ()):
+        return None
+    found = _select(duck, _paired_sql(changes) + sort, rows)
+    twice = found.num_rows * 2 - found.column("__old").null_count != rows.num_rows
+    if twice or pc.any(found.column("__same")).as_py():
+        return None
+    return found.drop_columns(["__same"])
 
 
 def signed_sql(changes: Changes) -> str:
@@ -164,25 +178,24 @@ def signed_sql(changes: Changes) -> str:
 
 
 def _paired_sql(changes: Changes) -> str:
-    """Where each key has at most one row before and one after: join what came with what went."""
-    same = " AND ".join(f"came.{c} = went.{c}" for c in _place(changes))
+    pair = " AND ".join(f"came.{c} = went.{c}" for c in _place(changes))
     sides = (f"(SELECT * FROM ({_typed(changes)}) WHERE __diff {sign} 0) AS {name}"
              for sign, name in ((">", "came"), ("<", "went")))
-    return _joined_sql(changes, same, *sides)
+    return _joined_sql(changes, pair, *sides, f"{same_row(changes.pattern.names, 'came', 'went')} AS __same")
 
 
 def _numbered_sql(changes: Changes) -> str:
     """A key of NULLs may stand for two rows (both sides of a full join): the first leaves for the first that comes."""
     view = changes.pattern
     number = f"row_number() OVER (PARTITION BY {', '.join(_place(changes))} ORDER BY {name_list(view.names)}) AS __i"
-    same = " AND ".join([*(f"came.{c} = went.{c}" for c in (*changes.whose, "__time", "__i")),
+    pair = " AND ".join([*(f"came.{c} = went.{c}" for c in (*changes.whose, "__time", "__i")),
                          same_row(view.keys or (), "came", "went")])
     sides = (f"(SELECT *, {number} FROM {_copies(changes)} WHERE __diff {sign} 0) AS {name}"
              for sign, name in ((">", "came"), ("<", "went")))
-    return _joined_sql(changes, same, *sides)
+    return _joined_sql(changes, pair, *sides)
 
 
-def _joined_sql(changes: Changes, same: str, came: str, went: str) -> str:
+def _joined_sql(changes: Changes, pair: str, came: str, went: str, *more: str) -> str:
     view = changes.pattern
     old = "struct_pack(" + ", ".join(f"{quoted(n)} := went.{quoted(n)}" for n in view.names) + ")"
     both = [f"coalesce(came.{c}, went.{c}) AS {c}" for c in (*changes.whose, "__time")]
@@ -190,8 +203,8 @@ def _joined_sql(changes: Changes, same: str, came: str, went: str) -> str:
               for n in view.names]
     tag = "CASE WHEN came.__time IS NULL THEN '-' WHEN went.__time IS NULL THEN '+' ELSE 'u' END AS __tag"
     kept = f"CASE WHEN came.__time IS NOT NULL AND went.__time IS NOT NULL THEN {old} END AS __old"
-    inner = f"SELECT {', '.join([*both, tag, *values, kept])} FROM {came} FULL JOIN {went} ON {same}"
-    return f"SELECT * FROM ({inner})"
+    columns = ", ".join([*both, tag, *values, kept, *more])
+    return f"SELECT * FROM (SELECT {columns} FROM {came} FULL JOIN {went} ON {pair})"
 
 
 def _place(changes: Changes) -> list[str]:

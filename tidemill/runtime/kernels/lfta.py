@@ -198,7 +198,8 @@ class Tables:
         if not self._lengths and self._specs:
             raise ValueError("map() comes before push()")
         lengths = [self._lengths[2 * r + kind] for r, spec in enumerate(self._specs) if spec.parent == RAW]
-        if len(numbers) and not (numbers.min() >= 0 and numbers.max() < min(lengths, default=0)):
+        # Without its sign a negative number is too great as well.
+        if len(numbers) and numbers.view(np.uint32).max() >= min(lengths, default=0):
             raise ValueError("a code or a fragment of a row has no place in the maps")
 
     def _state(self) -> tuple:

@@ -9,7 +9,6 @@ import numpy as np
 from numba import njit
 
 _BITS = 64
-_FACTORS = np.random.default_rng(2007).integers(0, 1 << 64, 64, np.uint64) | np.uint64(1)
 
 
 def sketch(attrs: Sequence[np.ndarray] | np.ndarray, positions: Sequence[int] | np.ndarray, p: int = 14) -> np.ndarray:
@@ -23,8 +22,10 @@ def sketch(attrs: Sequence[np.ndarray] | np.ndarray, positions: Sequence[int] | 
     registers = np.zeros(1 << p, np.uint8)
     # Without attributes all rows are one group.
     sums = np.ones(len(attrs[0]) if len(attrs) else 0, np.uint64)
-    for k, position in enumerate(positions):
-        _add(np.ascontiguousarray(attrs[position]), _FACTORS[k % len(_FACTORS)] * np.uint64(2 * k + 1), sums)
+    # The same in every process: sketches of different readers merge.
+    factors = np.random.default_rng(2007).integers(0, 1 << _BITS, len(positions), np.uint64) | np.uint64(1)
+    for position, factor in zip(positions, factors, strict=True):
+        _add(np.ascontiguousarray(attrs[position]), factor, sums)
     _fill(sums, np.uint64(p), registers)
     return registers
 
@@ -52,7 +53,7 @@ def estimate(registers: np.ndarray) -> float:
     for count in counts[q:0:-1]:
         z = (z + count) / 2
     z += m * _sigma(counts[0] / m)
-    return m * m / (2 * math.log(2) * z)
+    return float(m * m / (2 * math.log(2) * z))
 
 
 def _sigma(x: float) -> float:

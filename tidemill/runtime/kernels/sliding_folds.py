@@ -91,7 +91,7 @@ def added(total, error, value):
     """total + value rounded, and the error so far with what the rounding lost (Knuth's two-sum)."""
     whole = total + value
     if not np.isfinite(whole):
-        return whole, 0.0
+        return whole, error
     part = whole - total
     return whole, error + ((total - (whole - part)) + (value - part))
 
@@ -101,8 +101,8 @@ def slide_float_sums(values, low, middle, high, out):
     """out[i] = Σ values[low[i]:high[i]] in doubled precision, then rounded. O(rows + windows).
 
     Nothing is ever subtracted: an infinity or a NaN leaves the answer with its row. Rounding errors are carried along,
-    so that both ways to fold the same rows round to the same double unless Σ is about 2^-50 of Σ|v|. Zeros are +0 and
-    NaNs alike, so that equal answers have equal bits. Returns the number of additions.
+    so that both ways to fold the same rows round to the same double unless Σ is about 2^-50 of Σ|v|. Zeros are +0
+    (the folds begin with one) and NaNs alike, so that equal answers have equal bits. Returns the number of additions.
     """
     older = np.empty((values.shape[0] + 1, 2), np.float64)
     line = base = end = operations = 0
@@ -125,7 +125,7 @@ def slide_float_sums(values, low, middle, high, out):
             answer = whole + error
         else:
             answer = young + lost
-        out[i] = np.nan if np.isnan(answer) else answer + 0.0
+        out[i] = np.nan if np.isnan(answer) else answer
     return operations
 
 

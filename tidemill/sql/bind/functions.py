@@ -27,9 +27,10 @@ pad split sha2 date_from_parts time_from_parts timestamp_from_parts
 AGGREGATES: dict[type[exp.Expression], str] = {
     exp.Count: "count", exp.Sum: "sum", exp.Avg: "avg", exp.Min: "min", exp.Max: "max",
     exp.Stddev: "stddev_samp", exp.StddevSamp: "stddev_samp", exp.StddevPop: "stddev_pop",
-    exp.Variance: "var_samp", exp.VariancePop: "var_pop",
+    exp.Variance: "var_samp", exp.VariancePop: "var_pop", exp.ApproxDistinct: "approx_count_distinct",
 }
-AGGREGATE_NAMES = {"stddev": "stddev_samp", "mean": "avg", "var_samp": "var_samp", "var_pop": "var_pop"}
+AGGREGATE_NAMES = {"stddev": "stddev_samp", "mean": "avg", "var_samp": "var_samp", "var_pop": "var_pop",
+                   "approx_count_distinct": "approx_count_distinct", "approx_distinct": "approx_count_distinct"}
 
 # Functions that DuckDB knows by another name than sqlglot's node for it.
 _OPERATORS = (

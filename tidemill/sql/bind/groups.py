@@ -11,6 +11,7 @@ from tidemill.plan.aggregates import Aggregate
 from tidemill.plan.bounds import epoch_number, shift_of
 from tidemill.plan.relations import Item, Relation, quoted, sync_ceiling
 from tidemill.plan.sources import Column
+from tidemill.plan.two_level import APPROXIMATE, by_register, decomposes
 from tidemill.sql.bind.functions import aggregate_name
 from tidemill.sql.bind.scalar import Bound, Scalars, duration_us, types_of
 from tidemill.sql.bind.scope import Field, Rhythm, Scope, column_name, problem
@@ -176,7 +177,7 @@ class _Groups:
 
     def result(self) -> Grouped:
         below = r.Project(self.scope.node, tuple(self.items.values()) or (Item("__one", "1", "INTEGER"),))
-        grouped = r.GroupBy(below, tuple(self.keys), tuple(self.aggregates))
+        grouped: Relation = self._approximate(r.GroupBy(below, tuple(self.keys), tuple(self.aggregates)))
         above = Scalars(self.scope, grouped.schema, self.replaced)
         node: Relation = grouped
         having = self.select.args.get("having")
@@ -194,6 +195,17 @@ class _Groups:
         keys = [names.get(quoted(k)) for k in self.keys]
         whole = tuple(k for k in keys if k is not None)
         return Grouped(r.Project(node, tuple(items)), whole if None not in keys else None, self.rhythm)
+
+    def _approximate(self, grouped: r.GroupBy) -> Relation:
+        """APPROX_COUNT_DISTINCT is a sketch with a row for each register: two groupings, one over the other."""
+        counted = {a.argument for a in grouped.aggregates if a.function == APPROXIMATE}
+        if not counted:
+            return grouped
+        others = [a for a in grouped.aggregates if a.function != APPROXIMATE]
+        if len(counted) > 1 or any(a.distinct or not decomposes(a, exactly=False) for a in others):
+            raise problem("APPROX_COUNT_DISTINCT stands beside COUNT, SUM, AVG, MIN and MAX only, and counts one column",
+                          self.select, code="TM206", hint="write one view for each count and join them")
+        return by_register(grouped)
 
     def _output(self, expression: exp.Expression, above: Scalars, index: int) -> Item:
         inner = expression.this if isinstance(expression, exp.Alias) else expression
