@@ -14,9 +14,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from tidemill.engine.database import Database
+from tidemill.runtime import outbox
 from tidemill.runtime.operators.base import Batch, Operator
 from tidemill.runtime.planner import Planner
-from tidemill.runtime.reader import Reader
+from tidemill.runtime.reader import Message, Reader
 from tidemill.runtime.stage import Stage
 from tidemill.runtime.state import Shelf
 
@@ -29,10 +30,14 @@ class _Query:
 
 
 class InProcess(Database):
-    """A database driven by hand. `spent` adds up seconds by part: reader, stage, outlet."""
+    """A database driven by hand. `spent` adds up seconds by part: reader, stage, outlet.
 
-    def __init__(self, path: str, *, shards: int = 1, **options: Any) -> None:
+    Without `stores` the answer leaves the stages and is dropped; time and frontiers go on as ever.
+    """
+
+    def __init__(self, path: str, *, shards: int = 1, stores: bool = True, **options: Any) -> None:
         self.shards = shards
+        self.stores = stores
         self.blobs: dict[int, bytes] = {}
         self.offset: dict[str, Any] | None = None
         self.planner: Planner | None = None
@@ -63,7 +68,7 @@ class InProcess(Database):
             self.blobs[shard], out = Stage(self.paths.root, shard, self.blobs.get(shard)).step(messages)
             sent += out
         staged = time.perf_counter()
-        self.outlet.apply(self.batch, sent)
+        self.outlet.apply(self.batch, sent if self.stores else self._without_answers(sent))
         self.planner.commit(end)
         self.offset, self.batch = end, self.batch + 1
         stored = time.perf_counter()
@@ -71,6 +76,11 @@ class InProcess(Database):
         if self.after is not None:
             self.after(self)
         return stored - began
+
+    def _without_answers(self, sent: list[Message]) -> list[Message]:
+        answers = (outbox.VIEW, outbox.LETTER)
+        outbox.discard(self.paths.outbox, ((port, payload) for _, port, payload in sent if port in answers))
+        return [message for message in sent if message[1] not in answers]
 
     def state_rows(self, operator: str = "tagger") -> int:
         """Rows that the arrangements of one kind of operator hold, equal rows added up."""
@@ -106,14 +116,20 @@ def _contents_of(op: Any) -> Any:
 
 
 @contextmanager
-def counting(operator: type[Operator], counts: Counter[str]) -> Iterator[None]:
-    """Count change rows into (`in`) and out of (`out`) every operator of a class."""
+def watching(operator: type[Operator], seen: Counter[str]) -> Iterator[None]:
+    """Add up change rows into (`in`) and out of (`out`) every operator of a class, and its `seconds`."""
     plain = operator.step
 
     def step(self: Operator, inputs: list[Batch], shelf: Shelf) -> Batch:
+        began = time.perf_counter()
         result = plain(self, inputs, shelf)
-        counts["in"] += sum(b.rows.num_rows for b in inputs if b.rows is not None)
-        counts["out"] += result.rows.num_rows if result.rows is not None else 0
+        seen.update(
+            {
+                "seconds": time.perf_counter() - began,
+                "in": sum(b.rows.num_rows for b in inputs if b.rows is not None),
+                "out": result.rows.num_rows if result.rows is not None else 0,
+            }
+        )
         return result
 
     operator.step = step  # type: ignore[method-assign]

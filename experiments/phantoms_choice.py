@@ -125,9 +125,9 @@ def _process(setting: Setting) -> tuple[Figure, Table]:
         "The first phantom brings the largest decrease, each further one less; with φ = 1.6 and 2.0 GP has no space for"
         " more than one phantom.",
         f"GCSL lowers the cost by {', '.join(f'{g:.2f}' for g in gains)}, in this order. GP is drawn as printed: it"
-        " goes on while space is left, and its last phantoms raise the cost. In the other figures GP has the better"
-        " of this and of stopping there. A phantom that is left with one relation to feed is taken out, so a line"
-        " may show more steps than the configuration has phantoms.",
+        " goes on while space is left, and its last phantoms raise the cost. Figures show GP as printed; tables and"
+        " checks also have a GP that stops when no phantom has a benefit. A phantom that is left with one relation"
+        " to feed is taken out, so a line may show more steps than the configuration has phantoms.",
         [Panel("queries A, B, C, D, uniform data", "phantoms chosen", "cost per tuple", lines, from_zero=True)],
     )
     title = "Phantoms in the order they were chosen, M = 40,000"

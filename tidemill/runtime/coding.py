@@ -77,6 +77,8 @@ def _number(column: pa.ChunkedArray) -> np.ndarray:
         column = column.cast(pa.int32())
     elif pa.types.is_timestamp(kind):
         column = column.cast(pa.int64())
+    if column.type == pa.int32():
+        return column.to_numpy()
     return column.to_numpy().astype(np.int64, copy=False)
 
 

@@ -43,8 +43,10 @@ class Expressions:
         self.types = {c.name: c.type for c in op.schema}
         self.columns = {c for e in (*self.predicates, *self.named) for c in columns_of(e["sql"])}
 
-    def evaluate(self, rows: pa.Table) -> Evaluated:
-        """All expressions over one chunk."""
+    def evaluate(self, rows: pa.Table, times: np.ndarray) -> Evaluated:
+        """All expressions over one chunk of rows with these event times."""
+        if "__ts" in self.columns:
+            rows = rows.append_column("__ts", pa.array(times))
         simple: dict[int, Any] = {}
         wanted: dict[int, str] = {}
         for i, predicate in enumerate(self.predicates):
@@ -72,7 +74,7 @@ class Expressions:
 
     def _computed(self, wanted: dict[int, str], rows: pa.Table, failures: dict[int, np.ndarray]) -> dict[int, Any]:
         needed = [c for c in rows.column_names if c in self.columns]
-        part = rows.select(needed) if needed else rows.select(["__ts"])
+        part = rows.select(needed) if needed else pa.table({"__ts": pa.nulls(rows.num_rows, pa.int64())})
         source = duck.source("feed", [Column(n, self.types.get(n, "")) for n in part.column_names])
         items = ", ".join(f"{sql} AS {quoted(f'e{i}')}" for i, sql in wanted.items())
         try:

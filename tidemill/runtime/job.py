@@ -44,6 +44,7 @@ def start(spark: SparkSession, root: str, outlet: Outlet, *, cores: int, shards:
           interval: str | None) -> StreamingQuery:
     """Start, or go on from the checkpoint."""
     paths = Paths(root)
+    outlet.sweep()
     spark.dataSource.register(TidemillSource)
     messages = (
         spark.readStream.format("tidemill").option("root", paths.root).option("cores", str(cores)).load()

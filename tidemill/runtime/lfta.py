@@ -19,12 +19,13 @@ from tidemill.runtime.coding import Coder
 from tidemill.runtime.expressions import Expressions
 from tidemill.runtime.kernels.edges import floor_edges, fragment_runs
 from tidemill.runtime.kernels.lfta import Emitted, Tables, TableSpec
-from tidemill.runtime.lifting import lifted, nothing
+from tidemill.runtime.lifting import Lifted, lifted, nothing
 from tidemill.runtime.patterns import Patterns
 from tidemill.runtime.sketches import Sketches
 
 _KINDS = {"sum": 0, "min": 1, "max": 2}
 _PENDING = 1 << 20  # entries that leave before the share of the batch is done
+_BLOCK = 1 << 16  # rows at a time: what is computed of them stays in the cache
 _FRAGMENTS = 1 << 18  # fragments of one generation of tables
 
 Complain = Callable[[Op, pa.Table, str], None]
@@ -43,6 +44,7 @@ class Lfta:
         self.edges = [_classes(r["edges"]) for r in self.relations]
         raw = [r for r in self.relations if r["parent"] < 0]
         self.finest = _classes(sorted({tuple(e) for r in raw for e in r["edges"]}))
+        self.room = (np.empty(_BLOCK, np.int64), np.empty(_BLOCK, np.int64))
         self.active: tuple[str, ...] = ()
         self.tables: Tables | None = None
         self.totals = np.zeros((len(self.relations), 4), np.int64)
@@ -57,26 +59,39 @@ class Lfta:
         if not len(times):
             return
         self._seen(times)
-        found = self.expressions.evaluate(rows)
-        values = self._values(found.arguments, len(times))
+        found = self.expressions.evaluate(rows, times)
+        values = self._values(found.arguments)
         if self.tables is None or not set(values) <= set(self.active) or any(
             coder.changes(column) for coder, column in zip(self.coders, found.attributes, strict=True)
         ):
             yield from self._begin(values)
         assert self.tables is not None
-        attributes = [coder.encode(column) for coder, column in zip(self.coders, found.attributes, strict=True)]
+        attributes: list[np.ndarray | None] = [
+            coder.encode(column) for coder, column in zip(self.coders, found.attributes, strict=True)
+        ]
         self.sketches.add(attributes)
-        fragments = self._fragments(times)
-        codes = self.patterns.codes(found.truths, found.failures, len(times))
-        self.tables.map(self.fragment_maps, self.patterns.maps)
         by_name = {p.name: p for p in self.parts}
         ints = [_given(values, by_name[n], len(times)) for n in self.int_names]
         floats = [_given(values, by_name[n], len(times)) for n in self.float_names]
-        self.tables.push(attributes, codes, fragments, ints, floats)
+        for low in range(0, len(times), _BLOCK):
+            block = slice(low, low + _BLOCK)
+            fragments = self._fragments(times[block])
+            codes = self.patterns.codes([t[block] for t in found.truths],
+                                        {e: f[block] for e, f in found.failures.items()}, len(fragments))
+            self._map()
+            self.tables.push(_cut(attributes, block), codes, fragments, _cut(ints, block), _cut(floats, block))
         if self.tables.pending > _PENDING:
             yield from self._emitted()
-        if len(self.starts) > _FRAGMENTS:
+        if len(self.places) > _FRAGMENTS:
             yield from self._begin(values)
+
+    def _map(self) -> None:
+        """Tell the tables about fragments and patterns that are new."""
+        known = (len(self.places), len(self.patterns.known))
+        if known != self.mapped:
+            assert self.tables is not None
+            self.tables.map(self.fragment_maps, self.patterns.maps)
+            self.mapped = known
 
     def finish(self) -> Iterator[tuple[str, pa.Table]]:
         """The end-of-epoch update of the reader's share."""
@@ -86,14 +101,14 @@ class Lfta:
             self._count()
             self.tables = None
 
-    def _values(self, arguments: dict[str, pa.ChunkedArray], rows: int) -> dict[str, np.ndarray]:
-        values: dict[str, np.ndarray] = {}
+    def _values(self, arguments: dict[str, pa.ChunkedArray]) -> Lifted:
+        values: Lifted = {}
         for name in dict.fromkeys(p.argument for p in self.parts):
             wanted = tuple(p for p in self.parts if p.argument == name)
-            values |= lifted(wanted, None if name is None else arguments[name], rows)
+            values |= lifted(wanted, None if name is None else arguments[name])
         return values
 
-    def _begin(self, values: dict[str, np.ndarray]) -> Iterator[tuple[str, pa.Table]]:
+    def _begin(self, values: Lifted) -> Iterator[tuple[str, pa.Table]]:
         """New tables: after a flush, codes, fragments and parts may change their meaning."""
         yield from self.finish()
         needed = {*self.active, *values}
@@ -109,7 +124,7 @@ class Lfta:
         self.patterns = Patterns(self.params)
         self.coders = [Coder() for _ in self.coders]
         self.places: dict[int, int] = {}  # start of a finest fragment → its number
-        self.starts: list[int] = []
+        self.mapped = (-1, -1)
         self.own: list[dict[int, int]] = [{} for _ in self.relations]
         self.fragment_maps: list[np.ndarray] = [np.zeros(0, np.int32) for _ in self.relations]
 
@@ -117,15 +132,13 @@ class Lfta:
 
     def _fragments(self, times: np.ndarray) -> np.ndarray:
         """The number of each row's finest fragment."""
-        begins, starts = np.empty(len(times), np.int64), np.empty(len(times), np.int64)
-        runs = fragment_runs(times, *self.finest, begins, starts)
-        begins, starts = begins[:runs], starts[:runs]
+        runs = fragment_runs(times, *self.finest, *self.room)
+        begins, starts = self.room[0][:runs], self.room[1][:runs]
         distinct, which = np.unique(starts, return_inverse=True)
         fresh = [int(s) for s in distinct if int(s) not in self.places]
         if fresh:
             for start in fresh:
-                self.places[start] = len(self.starts)
-                self.starts.append(start)
+                self.places[start] = len(self.places)
             self._coarsen(np.array(fresh, np.int64))
         numbers = np.array([self.places[int(s)] for s in distinct], np.int32)[which]
         return np.repeat(numbers, np.diff(begins, append=len(times)))
@@ -199,5 +212,9 @@ def _classes(edges: Any) -> tuple[np.ndarray, np.ndarray]:
     return pairs[:, 0].copy(), pairs[:, 1].copy()
 
 
-def _given(values: dict[str, np.ndarray], part: FragmentPart, rows: int) -> np.ndarray:
+def _cut(columns: list[np.ndarray | None], block: slice) -> list[np.ndarray | None]:
+    return [None if c is None else c[block] for c in columns]
+
+
+def _given(values: Lifted, part: FragmentPart, rows: int) -> np.ndarray | None:
     return values[part.name] if part.name in values else nothing(part, rows)

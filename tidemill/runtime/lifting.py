@@ -1,6 +1,7 @@
 """From Arrow columns to the numbers that hash tables and fragments combine (`plan.fragments` says which).
 
-A lift that would be nothing for every row of a chunk is left out: most integers need no high limb, most doubles no remainder.
+A lift that would be nothing for every row of a chunk is left out: most integers need no high limb, most doubles no remainder. A column of
+ones is None, and 32-bit integers stay as they are: the hash tables take both.
 """
 
 from __future__ import annotations
@@ -15,15 +16,21 @@ _FIX, _BIG, _HUGE = 2.0**40, 2.0**62, 2.0**111
 _SIGN = np.int64(0x7FFF_FFFF_FFFF_FFFF)
 
 
-def lifted(parts: tuple[FragmentPart, ...], column: pa.ChunkedArray | None, rows: int) -> dict[str, np.ndarray]:
+Lifted = dict[str, np.ndarray | None]
+
+
+def lifted(parts: tuple[FragmentPart, ...], column: pa.ChunkedArray | None) -> Lifted:
     """What each row of a chunk contributes to each part; parts that nothing contributes to are missing."""
-    found: dict[str, np.ndarray] = {}
+    found: Lifted = {}
     if column is None:
-        return {p.name: np.ones(rows, np.int64) for p in parts}
+        return {p.name: None for p in parts}
     valid = None if column.null_count == 0 else column.is_valid().to_numpy()
     plain = [p for p in parts if p.lift in ("valid", "whole", "low", "high", "order")]
     for part in plain:
-        values = _plain(part, column, valid, rows)
+        if part.lift == "valid":
+            found[part.name] = None if valid is None else valid.astype(np.int64)
+            continue
+        values = _plain(part, column, valid)
         if values is not None:
             found[part.name] = values
     for squared in (False, True):
@@ -34,9 +41,9 @@ def lifted(parts: tuple[FragmentPart, ...], column: pa.ChunkedArray | None, rows
     return found
 
 
-def _plain(part: FragmentPart, column: pa.ChunkedArray, valid: np.ndarray | None, rows: int) -> np.ndarray | None:
-    if part.lift == "valid":
-        return np.ones(rows, np.int64) if valid is None else valid.astype(np.int64)
+def _plain(part: FragmentPart, column: pa.ChunkedArray, valid: np.ndarray | None) -> np.ndarray | None:
+    if part.lift in ("whole", "low", "high") and valid is None and column.type == pa.int32():
+        return column.to_numpy() if part.lift != "high" else None
     numbers = whole_numbers(column)
     if part.lift == "order":
         numbers = ordered(column, numbers)

@@ -263,8 +263,9 @@ def summarize(batch: int, notes: list[dict[str, Any]]) -> dict[str, Any]:
 def progress(summary: dict[str, Any]) -> dict[str, Any]:
     """What the planner wants to know of each source: how far it is closed, what was read of it and what that sent."""
     nothing = {"rows": 0, "sent": 0}
+    which = {"batch": summary["batch"], "plan": summary["plan"]}
     return {
-        name: {**entry, **{k: summary["tallies"].get(name, nothing)[k] for k in nothing}, "batch": summary["batch"]}
+        name: {**entry, **which, **{k: summary["tallies"].get(name, nothing)[k] for k in nothing}}
         for name, entry in summary["sources"].items()
     }
 

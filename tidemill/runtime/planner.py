@@ -17,8 +17,12 @@ from tidemill.plan.sources import SourceSpec
 from tidemill.runtime.layout import Paths, load_plan, read_json
 from tidemill.runtime.sources.connector import Connector, Range, open_connector
 
-# A batch is as large as what is there, up to this: partial aggregates travel light, raw rows do not.
+# A batch is as large as what is there, up to a limit that follows what its rows send to the shards. Nobody knows that
+# of a first batch: partial aggregates travel light, raw rows do not.
 AGGREGATED_ROWS, RAW_ROWS = 4_000_000, 1_000_000
+SENT_BYTES = 128 << 20  # what a batch should send: a JVM of 1 GB dies of some 500 MB
+LEAST_ROWS, MOST_ROWS, GROWTH = 1_000_000, 64_000_000, 4
+TELLING_ROWS = 100_000  # of fewer rows most of what is sent is wrapping
 CLOCK_STEP_US = 500_000
 Offset = dict[str, Any]
 
@@ -44,6 +48,20 @@ class Assignment:
     notes: dict[str, Any] = field(default_factory=dict)
 
 
+@dataclass
+class Portion:
+    """How many rows of a source the next batch takes, as long as it feeds the same ports."""
+
+    ports: tuple[str, ...]
+    rows: int
+    learnt: int = -1  # the last batch that this was learnt from
+
+    def learn(self, note: dict[str, Any], plan: int) -> None:
+        """Take in what a batch read and sent; a batch of another plan says nothing."""
+        if note.get("plan") == plan and note["batch"] > self.learnt and note["rows"] >= TELLING_ROWS:
+            self.rows, self.learnt = next_rows(self.rows, note["rows"], note["sent"]), note["batch"]
+
+
 class Planner:
     """Plans micro-batches of one database; one object for each running Spark query."""
 
@@ -52,6 +70,7 @@ class Planner:
         self.cores = max(1, cores)
         self.connectors: dict[str, Connector] = {}
         self.progressed: dict[str, float] = {}
+        self.portions: dict[str, Portion] = {}
         self.fresh = True
 
     def initial(self) -> Offset:
@@ -63,13 +82,14 @@ class Planner:
         control = read_json(self.paths.control)
         plan = load_plan(self.paths.plan(control["plan"]))
         live = control["mode"] == "live"
+        notes = read_json(self.paths.progress) or {}
         finished = not live and start["final"] == control["run"]
         end: Offset = {
             "feedback": self._feedback(start["feedback"]), "final": start["final"],
             "plan": plan.version, "sources": dict(start["sources"]),
         }
         if not finished:
-            exhausted = [self._advance(plan, spec, end["sources"], live) for spec in plan.sources]
+            exhausted = [self._advance(plan, spec, end["sources"], live, notes) for spec in plan.sources]
             if not live and all(exhausted):
                 end["final"] = control["run"]
         for name in control.get("dropped", []):
@@ -77,7 +97,7 @@ class Planner:
         end["sources"] = dict(sorted(end["sources"].items()))
         if end == start:
             return start
-        self._refresh(end)
+        _refresh(end, notes)
         return end
 
     def assignments(self, start: Offset, end: Offset) -> list[Assignment]:
@@ -124,12 +144,26 @@ class Planner:
                 return batch
         return taken
 
-    def _advance(self, plan: Physical, spec: SourceSpec, sources: dict[str, Any], live: bool) -> bool:
+    def _most_rows(self, plan: Physical, spec: SourceSpec, note: dict[str, Any] | None) -> int:
+        """How many rows of a source this batch may take."""
+        if spec.batch_rows:
+            return spec.batch_rows
+        ports = tuple(e.port for e in plan.exchanges if e.origin == f"source:{spec.name}")
+        portion = self.portions.get(spec.name)
+        if portion is None or portion.ports != ports:
+            portion = self.portions[spec.name] = Portion(ports, first_rows(plan, spec.name))
+        if note:
+            portion.learn(note, plan.version)
+        return portion.rows
+
+    def _advance(self, plan: Physical, spec: SourceSpec, sources: dict[str, Any], live: bool,
+                 notes: dict[str, Any]) -> bool:
         """Move one source's entry forward; True when there is nothing more at this moment."""
         connector = self._connector(spec)
         entry = sources.get(spec.name)
         start = entry["position"] if entry else connector.initial()
-        progress = connector.latest(start, spec.batch_rows or most_rows(plan, spec.name), live, time.time_ns() // 1000)
+        most = self._most_rows(plan, spec, notes.get(spec.name))
+        progress = connector.latest(start, most, live, time.time_ns() // 1000)
         now = time.monotonic()
         if entry is None or progress.end != start:
             self.progressed[spec.name] = now
@@ -149,14 +183,6 @@ class Planner:
         }
         return progress.exhausted
 
-    def _refresh(self, end: Offset) -> None:
-        """Write the frontiers that the last batch reached into the offset, for the readers."""
-        notes = read_json(self.paths.progress) or {}
-        for name, entry in end["sources"].items():
-            known = notes.get(name)
-            if known:
-                end["sources"][name] = {**entry, "floor": known["floor"], "top": known["top"]}
-
     def _pieces(self, spec: SourceSpec, start: Offset, end: Offset) -> list[Work]:
         entry = end["sources"].get(spec.name)
         if entry is None:
@@ -173,13 +199,33 @@ class Planner:
         return works
 
 
+def _refresh(end: Offset, notes: dict[str, Any]) -> None:
+    """Write the frontiers that the last batch reached into the offset, for the readers."""
+    for name, entry in end["sources"].items():
+        known = notes.get(name)
+        if known:
+            end["sources"][name] = {**entry, "floor": known["floor"], "top": known["top"]}
+
+
 def spec_of(plan: Physical, name: str) -> SourceSpec:
     """The specification of a source instance in a plan."""
     return next(s for s in plan.sources if s.name == name)
 
 
-def most_rows(plan: Physical, source: str) -> int:
-    """How many rows of a source one batch may take by default."""
+def next_rows(before: int, rows: int, sent: int) -> int:
+    """How many rows the next batch may take when `rows` of the last one have sent so many bytes.
+
+    SENT_BYTES / (sent / rows), at least LEAST_ROWS, at most MOST_ROWS, not more than GROWTH times as many as before.
+
+    >>> next_rows(4_000_000, 4_000_000, 40_000), next_rows(64_000_000, 64_000_000, 1 << 30)
+    (16000000, 8000000)
+    """
+    fitting = SENT_BYTES * rows // max(sent, 1)
+    return max(LEAST_ROWS, min(fitting, MOST_ROWS, GROWTH * before))
+
+
+def first_rows(plan: Physical, source: str) -> int:
+    """How many rows of a source a batch may take before anything is known of it."""
     kinds = {op.id: op.kind for op in plan.reader}
     edges = [e for e in plan.exchanges if e.origin == f"source:{source}"]
     light = all(kinds[e.source_op] in ("partial", "values", "leaf") for e in edges)

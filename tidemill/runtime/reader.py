@@ -101,15 +101,21 @@ class Reader:
         narrow = _narrowed(spec, self._needed(scan))
         connector = open_connector(narrow, self.paths.source(work.source))
         shared = self._shared(work.source)
+        others = self._travels(scan)
         for chunk in connector.read(work.piece):
-            rows = self._timed(spec, chunk, work.floor, tally)
-            if rows.num_rows:
-                yield from self._exchanged(scan, rows)
-                if shared is not None:
-                    yield from self._evicted(shared.push(rows, rows.column("__ts").to_numpy()))
+            rows, times = self._timed(spec, chunk, work.floor, tally)
+            if len(times) and others:
+                yield from self._exchanged(scan, _stamped(rows, times))
+            if len(times) and shared is not None:
+                yield from self._evicted(shared.push(rows, times))
         if shared is not None:
             yield from self._evicted(shared.finish())
             self.lfta.setdefault(work.source, []).append(shared.note())
+
+    def _travels(self, scan: str) -> bool:
+        """True when something but the hash tables reads the rows of a scan."""
+        reached = _above(scan, self.plan.reader)
+        return any(e.source_op in reached and self.ops[e.source_op].kind != "leaf" for e in self.plan.exchanges)
 
     def _shared(self, source: str) -> Lfta | None:
         """The hash tables of the source's window aggregates, empty."""
@@ -136,7 +142,7 @@ class Reader:
             wanted |= {c.name for c in self.ops[scan].schema}
         return wanted
 
-    def _timed(self, spec: SourceSpec, chunk: Chunk, floor: int, tally: Tally) -> pa.Table:
+    def _timed(self, spec: SourceSpec, chunk: Chunk, floor: int, tally: Tally) -> tuple[pa.Table, np.ndarray]:
         """Rows with their event time; rows without one, and rows behind the frontier, go to the dead letters."""
         if chunk.bad.num_rows:
             tally.bad += chunk.bad.num_rows
@@ -145,7 +151,7 @@ class Reader:
         if spec.static:
             times = np.full(rows.num_rows, STATIC_TIME, np.int64)
             tally.rows += rows.num_rows
-            return _stamped(rows, times)
+            return rows, times
         if spec.timestamp:
             stamp = event_time_us(rows.column(spec.timestamp), _type(spec, spec.timestamp), self.plan.unit_us)
             if stamp.null_count:
@@ -158,14 +164,15 @@ class Reader:
             times = rows.column("__arrival").to_numpy()
         return self._punctual(spec, rows, times, floor, tally)
 
-    def _punctual(self, spec: SourceSpec, rows: pa.Table, times: np.ndarray, floor: int, tally: Tally) -> pa.Table:
+    def _punctual(self, spec: SourceSpec, rows: pa.Table, times: np.ndarray, floor: int,
+                  tally: Tally) -> tuple[pa.Table, np.ndarray]:
         """A row is late when it is behind the frontier or more than the lateness behind a row before it."""
         if not len(times):
-            return _stamped(rows, times)
+            return rows, times
         if times[0] >= max(tally.top - spec.lateness_us, floor) and bool((times[1:] >= times[:-1]).all()):
             tally.rows, tally.top = tally.rows + len(times), max(tally.top, int(times[-1]))
             tally.first = int(times[0]) if tally.first is None else tally.first
-            return _stamped(rows, times)
+            return rows, times
         running = np.maximum.accumulate(times)
         before = np.maximum(np.concatenate([[BEGINNING], running[:-1]]), tally.top)
         late = times < np.maximum(before - spec.lateness_us, floor)
@@ -177,7 +184,7 @@ class Reader:
         tally.rows += len(times)
         if tally.first is None and len(times):
             tally.first = int(times[0])
-        return _stamped(rows, times)
+        return rows, times
 
     def _exchanged(self, feed: str, rows: pa.Table) -> Iterator[Message]:
         """Every exchange that this feed reaches, evaluated and split."""

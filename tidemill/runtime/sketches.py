@@ -26,8 +26,8 @@ class Sketches:
         if self.rows or not attributes:
             return
         self.rows = min(BLOCK, len(attributes[0]))
-        block = np.array([a[: self.rows] for a in attributes], np.int64)
-        self.registers = [sketch(block, np.array(c, np.int64), _PRECISION) for c in self.candidates]
+        block = [a[: self.rows] for a in attributes]
+        self.registers = [sketch(block, c, _PRECISION) for c in self.candidates]
 
     def texts(self) -> list[str]:
         """The registers as text for a tick."""

@@ -1,0 +1,265 @@
+"""Hundreds of small views share tables: what a view holds does not depend on where its rows lie."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.harness import LocalDatabase
+from tests.lifecycle.pace import settle
+from tests.paper.notation import Feed, rows_of, tagged
+from tests.properties.effort import effort
+from tidemill.runtime import changes, pools
+from tidemill.runtime.views import StoredView
+
+VIEWS = {
+    "Latest": "CREATE STREAMED VIEW {name} AS SELECT k, v FROM K",
+    "Grown": "CREATE STREAMED VIEW {name} AS SELECT k, v FROM S",
+    "Kept": "CREATE STREAMED VIEW {name} WITH (retain = 3) AS SELECT k, v FROM S",
+    "Now": "CREATE COMPLETE VIEW {name} AS SELECT k, v FROM K",
+    "Bag": "CREATE STREAMED VIEW {name} AS SELECT v FROM K",
+    "Whole": "CREATE RSTREAM VIEW {name} AS SELECT k, count(*) AS n FROM S [RANGE 4 SLIDE 2] GROUP BY k",
+}
+COPIES = 3
+
+
+def eagerly(patch) -> None:
+    """Rows move early: into pools, out of them, and pools are rewritten, within a few batches."""
+    patch.setattr(changes, "TOGETHER", 2)
+    patch.setattr(changes, "ALONE_ROWS", 6)
+    patch.setattr(pools, "OWN_ROWS", 5)
+    patch.setattr(pools, "REWRITE_ROWS", 4)
+
+
+@pytest.fixture
+def everywhere(monkeypatch):
+    eagerly(monkeypatch)
+
+
+def create(db) -> None:
+    db.execute("CREATE TAGGED STREAM K OVER Raw KEY k; CREATE TAGGED STREAM S OVER Raw")
+    for copy in range(COPIES):
+        for name, text in VIEWS.items():
+            db.execute(text.format(name=f"{name}{copy}"))
+
+
+def everything(db) -> dict[str, list]:
+    """Logs in order; contents of all views."""
+    found = {}
+    for name, view in db.workload.views.items():
+        if view.stored.output == "streamed":
+            found[f"log of {name}"] = tagged(db, name)
+        sql = db.store.relation_sql(view.stored)
+        found[name] = sorted(db.store.cursor().sql(sql).fetchall(), key=str)
+    return found
+
+
+def tables(db, owner: str) -> int:
+    """Rows in the tables of a view or pool."""
+    names = db.store.cursor().sql("SELECT table_name FROM duckdb_tables()").fetchall()
+    mine = [n for (n,) in names if n.partition(" ")[2] == owner]
+    return sum(db.store.cursor().sql(f'SELECT count(*) FROM "{n}"').fetchall()[0][0] for n in mine)
+
+
+def pooled(db) -> int:
+    """Rows in all pools."""
+    return sum(tables(db, pool) for pool in {v.stored.pool for v in db.workload.views.values()})
+
+
+def run(folder, batches, after=lambda db, number: None, **options) -> dict[str, list]:
+    folder.mkdir(exist_ok=True)
+    with LocalDatabase(str(folder / "db"), **options) as db:
+        feed = Feed(db, folder, "Raw", "k INTEGER, v INTEGER")
+        create(db)
+        db.start()
+        for number, rows in enumerate(batches):
+            feed.send(rows)
+            settle(db)
+            after(db, number)
+        return everything(db)
+
+
+rows = st.lists(st.tuples(st.integers(1, 4), st.integers(1, 3)), min_size=1, max_size=8)
+
+
+def timed(batches):
+    """Event times that grow, two rows each."""
+    at, found = 0, []
+    for batch in batches:
+        found.append([(k, v, (at := at + 1) // 2) for k, v in batch])
+    return found
+
+
+@effort(4)
+@given(batches=st.lists(rows, min_size=2, max_size=6).map(timed))
+def test_pools_change_no_log_and_no_contents(batches, tmp_path_factory):
+    wanted = run(tmp_path_factory.mktemp("own"), batches)
+    with pytest.MonkeyPatch.context() as patch:
+        eagerly(patch)
+        assert run(tmp_path_factory.mktemp("pooled"), batches) == wanted
+
+
+STREAM = timed([[(k, v) for k in (1, 2, 3) for v in (i % 3 + 1,)] for i in range(12)])
+
+
+def test_rows_go_into_pools_and_out_of_them_again(everywhere, tmp_path):
+    seen, moved = [], []
+
+    def look(db, number):
+        seen.append(pooled(db))
+        moved.append(sum(tables(db, v.stored.id) for v in db.workload.views.values()))
+
+    run(tmp_path, STREAM, look)
+    assert min(seen[1:]) > 0 and any(b < a for a, b in pairwise(seen))
+    assert moved[0] == 0 < moved[-1]
+
+
+def test_few_views_have_their_own_tables_only(tmp_path):
+    seen = []
+    run(tmp_path, STREAM[:4], lambda db, number: seen.append(pooled(db)))
+    assert COPIES < changes.TOGETHER and seen == [0, 0, 0, 0]
+
+
+def test_a_batch_that_fails_leaves_pools_as_they_were(everywhere, tmp_path):
+    wanted = run(tmp_path / "undisturbed", STREAM)
+    failures = []
+
+    def disturb(db, number):
+        commit = db.outlet._store_dead_letters
+
+        def fail(*_):
+            db.outlet._store_dead_letters = commit
+            failures.append(number)
+            raise OSError("no space left on device")
+
+        db.outlet._store_dead_letters = fail
+
+    class Stubborn(LocalDatabase):
+        def finish(self, end):
+            try:
+                super().finish(end)
+            except OSError:
+                super().finish(end)
+
+    with Stubborn(str(tmp_path / "db")) as db:
+        feed = Feed(db, tmp_path, "Raw", "k INTEGER, v INTEGER")
+        create(db)
+        db.start()
+        for number, batch in enumerate(STREAM):
+            disturb(db, number)
+            feed.send(batch)
+            settle(db)
+        assert everything(db) == wanted
+    assert len(failures) == len(STREAM)
+
+
+def test_a_reopened_database_goes_on_with_its_pools(everywhere, tmp_path):
+    wanted = run(tmp_path / "undisturbed", STREAM)
+    with LocalDatabase(str(tmp_path / "db")) as db:
+        feed = Feed(db, tmp_path, "Raw", "k INTEGER, v INTEGER")
+        create(db)
+        db.start()
+        for batch in STREAM[:7]:
+            feed.send(batch)
+            settle(db)
+        assert pooled(db) > 0
+        blobs, offset, number = db.blobs, db.offset, db.batch
+    with LocalDatabase(str(tmp_path / "db")) as db:
+        db.blobs, db.offset, db.batch = blobs, offset, number
+        db.start()
+        for batch in STREAM[7:]:
+            feed.send(batch)
+            settle(db)
+        assert everything(db) == wanted
+
+
+def test_a_dropped_view_leaves_nothing_and_its_neighbours_everything(everywhere, tmp_path):
+    wanted = run(tmp_path / "undisturbed", STREAM)
+    gone = []
+
+    def drop(db, number):
+        if number == 5:
+            gone.append(db.workload.views["now1"].stored)
+            db.execute("DROP VIEW Now1")
+            assert db.store.cursor().sql(f'SELECT count(*) FROM "contents {gone[0].pool}"'
+                                         f" WHERE __view = '{gone[0].id}'").fetchall() == [(0,)]
+
+    found = run(tmp_path, STREAM, drop)
+    assert found == {name: rows for name, rows in wanted.items() if not name.endswith("now1")}
+
+
+def test_what_a_crash_left_of_a_dropped_view_is_swept(everywhere, tmp_path):
+    with LocalDatabase(str(tmp_path / "db")) as db:
+        feed = Feed(db, tmp_path, "Raw", "k INTEGER, v INTEGER")
+        create(db)
+        db.start()
+        for batch in STREAM[:4]:
+            feed.send(batch)
+            settle(db)
+        views = [v.stored for v in db.workload.views.values()]
+        gone = [v for v in views if v.name == "Now0"]
+        before = everything(db)
+        db.store.sweep(v for v in views if v not in gone)
+        owners = db.store.cursor().sql(f'SELECT DISTINCT __view FROM "contents {gone[0].pool}"').fetchall()
+        assert (gone[0].id,) not in owners
+        names = {n for (n,) in db.store.cursor().sql("SELECT table_name FROM duckdb_tables()").fetchall()}
+        assert f"contents {gone[0].id}" not in names
+        db.store.sweep(views)
+        kept = everything(db)
+        assert {n: r for n, r in kept.items() if n != "now0"} == {n: r for n, r in before.items() if n != "now0"}
+
+
+def test_a_view_of_a_pooled_view_begins_with_its_contents(everywhere, tmp_path):
+    with LocalDatabase(str(tmp_path / "db")) as db:
+        feed = Feed(db, tmp_path, "Raw", "k INTEGER, v INTEGER")
+        create(db)
+        db.start()
+        for batch in STREAM[:3]:
+            feed.send(batch)
+            settle(db)
+        assert pooled(db) > 0
+        db.execute("CREATE VIEW Later AS SELECT k, v FROM Latest0")
+        settle(db)
+        assert rows_of(db, "SELECT * FROM Later ORDER BY ALL") == rows_of(db, "SELECT * FROM Now0 ORDER BY ALL") != []
+
+
+def test_subscribers_and_sinks_of_pooled_views_hear_of_their_own_changes(everywhere, tmp_path):
+    heard: dict[str, list] = {"Latest1": [], "Now2": [], "Whole0": []}
+    inboxes = {}
+
+    def listen(db, number):
+        if number == 0:
+            for name in heard:
+                inboxes[name] = db.subscribe(name)
+                inboxes[name].next(0)
+        for name, inbox in inboxes.items():
+            while (table := inbox.next(0)) is not None:
+                heard[name] += table.to_pylist()
+
+    with LocalDatabase(str(tmp_path / "db")) as db:
+        feed = Feed(db, tmp_path, "Raw", "k INTEGER, v INTEGER")
+        create(db)
+        db.start()
+        for number, batch in enumerate(STREAM):
+            feed.send(batch)
+            settle(db)
+            listen(db, number)
+        log = db.changes("Latest1").to_pylist()
+        whole = rows_of(db, 'SELECT "TS", k, n FROM Whole0')
+    assert heard["Latest1"] == heard["Now2"] == log[-len(heard["Latest1"]):] != []
+    assert {r["TAG"] for r in heard["Whole0"]} == {"+"}
+    assert {(r["TS"], r["k"], r["n"]) for r in heard["Whole0"]} <= set(whole)
+
+
+def test_a_pool_depends_on_the_columns_alone():
+    from tidemill.plan.sources import Column
+
+    def one(**other):
+        known = {"columns": (Column("k", "BIGINT"),), "keys": None, "output": "complete", "insert_only": False}
+        return StoredView(**{"id": "v1", "name": "V", "stamp": "__time", "stamp_type": "BIGINT", **known, **other})
+
+    assert one().pool == one(id="v2", keys=("k",), output="streamed", insert_only=True).pool
+    assert one().pool != one(columns=(Column("k", "INTEGER"),)).pool != one(columns=(Column("K", "BIGINT"),)).pool
