@@ -226,5 +226,5 @@ def _peak(setting: Setting) -> Figure:
         f" less than {reached['shift']:.0f} % of E_e, shrink all limits tried, down to {reached['shrink']:.0f} %: a"
         " smaller table of a query collides more often at the end of the epoch too, so from some point on shifting"
         f" raises E_e. (With the rates that were met E_e is {real_peak:.2f} times the prediction.)",
-        [Panel(f"{forest}, packet trace, M = 40,000", "E_p (% of E_e)", "cost over unconstrained", lines)],
+        [Panel("packet trace, M = 40,000", "E_p (% of E_e)", "cost over unconstrained", lines)],
     )

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from tidemill.optimize.share.asked import Asked, asked
 from tidemill.optimize.share.shape import Settings
-from tidemill.optimize.share.weave import Bits, Mode, Woven, pick_name, query_params, weave
+from tidemill.optimize.share.weave import Bits, Mode, Woven, query_params, weave
 from tidemill.plan import relations as r
 from tidemill.plan.aggregates import Aggregate, finish, parts, single
 from tidemill.plan.node import walk
@@ -63,6 +63,7 @@ def lower(
     work = _Lowering(sources, unit_us)
     work.weave(roots.values(), {} if bits is None else bits, sharing or Settings())
     outputs = [Output(view, work.output(node)) for view, node in roots.items()]
+    work.settle()
     return Physical(
         version=version, unit_us=unit_us, shards=tuple(shards), sources=tuple(work.specs.values()),
         reader=tuple(work.reader.values()), stage=tuple(work.stage.values()),
@@ -97,7 +98,18 @@ class _Lowering:
             self.woven[source] = weave(source, schema, [asked(n, source) for n in found], bits, sharing)
         live = {store for w in self.woven.values() for store in w.stores}
         for gone in [store for store in bits if store not in live]:
-            del bits[gone]
+            # Its fragments may still be in the state when another query comes: no bit is ever given twice.
+            bits[gone] = {"next": bits[gone]["next"]}
+
+    def settle(self) -> None:
+        """Tell the fragment stores what is read of them; what is not, is not asked for."""
+        read = {i for op in self.stage.values() for i in op.inputs} | {e.source_op for e in self.loops.values()}
+        for op in [o for o in self.stage.values() if o.kind == "weaved"]:
+            if op.id in read:
+                self.stage[op.inputs[0]].params["queries"].append({"id": op.id, **op.params})
+                self.stage[op.id] = Op(op.id, op.kind, op.inputs, op.schema)
+            else:
+                del self.stage[op.id]
 
     def output(self, node: Relation) -> str:
         """The gate through which a view's changes leave."""
@@ -108,9 +120,7 @@ class _Lowering:
     def _closed(self, name: str) -> bool:
         """True when all that an operator lets out is closed and nothing in it cancels: whole answers of windows."""
         op = self.stage.get(name)
-        while op is not None and op.kind in ("filter", "project"):
-            op = self.stage.get(op.inputs[0])
-        return op is not None and op.kind == "weaved" and bool(op.params["closed"])
+        return op is not None and op.kind == "weaved" and op.params["mode"] == "whole"
 
     def build(self, node: Relation) -> Handle:
         """Place a node, once."""
@@ -160,6 +170,12 @@ class _Lowering:
             )
             return Handle("union", schema=schema, branches=branches)
         op = Op(name, kind, (handle.op,), schema, params)
+        below = self.stage.get(handle.op)
+        if below is not None and below.kind == "weaved" and kind in ("filter", "project"):
+            # A fragment store makes the rows of all its queries together: it takes selection and projection over.
+            layer = ["where", params["predicate"]] if kind == "filter" else ["select", ", ".join(
+                f"{sql} AS {quoted(n)}" for n, sql in params["items"])]
+            op = Op(name, "weaved", below.inputs, schema, {**below.params, "layers": [*below.params["layers"], layer]})
         if handle.place == "reader":
             self.reader.setdefault(name, op)
             self.origins[name] = self.origins[handle.op]
@@ -237,10 +253,9 @@ class _Lowering:
         if node.window.until is None:
             return self._landmark(node)
         mode: Mode = "whole" if whole or node.once else "changes"
-        query, store = self._asked(node, mode)
+        query, store, wanted = self._asked(node, mode)
         name = f"{_name(node)}.{mode}"
-        params = {"pick": pick_name(query, mode), "closed": mode == "whole"}
-        self.add_stage("weaved", name, (store.id,), node.schema, params)
+        self.add_stage("weaved", name, (store.id,), node.schema, wanted)
         columns = dict(query.renames)
         return Handle("stage", name, node.schema, _hash([columns[a] for a in query.names]))
 
@@ -274,11 +289,11 @@ class _Lowering:
     def _landmark(self, node: r.WindowAggregate) -> Handle:
         """Nothing leaves: the fragments are the partial aggregates of a grouping that only grows."""
         keys = tuple(Column(k.name, k.type) for k in node.keys)
-        query, store = self._asked(node, "partials")
+        query, store, wanted = self._asked(node, "partials")
         needed = {p.name: p for a in query.aggregates for p in parts(a, True)}
         schema = (*keys, Column("__n", "BIGINT"), *(Column(p.name, p.type) for p in needed.values()))
         name = f"{_name(node)}.partials"
-        self.add_stage("weaved", name, (store.id,), schema, {"pick": pick_name(query, "partials"), "closed": False})
+        self.add_stage("weaved", name, (store.id,), schema, wanted)
         grouped = self.add_stage("group", _name(node), (name,), node.schema, {
             "keys": [[c.name, c.type] for c in keys], "parts": [[p.name, p.type, p.combine] for p in needed.values()],
             "values": [], "beginning": "first row", "answers": [[a.name, _answer(a, True, {})] for a in query.aggregates],
@@ -286,17 +301,14 @@ class _Lowering:
         columns = dict(query.renames)
         return Handle("stage", grouped, node.schema, _hash([columns[a] for a in query.names]))
 
-    def _asked(self, node: r.WindowAggregate, mode: Mode) -> tuple[Asked, Op]:
-        """The canonical form of a window aggregate, and its fragment store, which from now on answers it in this mode."""
+    def _asked(self, node: r.WindowAggregate, mode: Mode) -> tuple[Asked, Op, dict[str, Any]]:
+        """The canonical form of a window aggregate, its fragment store, and what the store is asked for in this mode."""
         self.build(node.input)
         assert isinstance(node.input, r.Scan)
         woven = self.woven[node.input.source]
         query = asked(node, node.input.source)
         store = self._fragment_store(woven, query.store)
-        wanted = query_params(query, woven.bits[query.store][query.id], mode)
-        if wanted not in store.params["queries"]:
-            store.params["queries"].append(wanted)
-        return query, store
+        return query, store, query_params(query, woven.bits[query.store][query.id], mode)
 
     def _groupby(self, node: r.GroupBy) -> Handle:
         below = self.build(node.input)

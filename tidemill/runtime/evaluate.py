@@ -73,9 +73,11 @@ class Evaluation:
         if op.kind == "mine":
             return self._mine(op, inputs[0])
         if op.kind == "weaved":
-            return Batch((inputs[0].picks or {}).get(op.params["pick"]), inputs[0].frontier)
+            return Batch((inputs[0].picks or {}).get(op.id), inputs[0].frontier)
         assert self.shelf is not None, f"{op.kind} needs state"
-        return STATEFUL[op.kind](op, first=self.shard[0] == 0).step(inputs, self.shelf)
+        operator = STATEFUL[op.kind](op, first=self.shard[0] == 0)
+        operator.complain = self.complain
+        return operator.step(inputs, self.shelf)
 
     def _linear(self, op: Op) -> Batch:
         """Fuse the chain below `op` down to the nearest shared or stateful input."""

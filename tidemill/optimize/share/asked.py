@@ -47,18 +47,18 @@ class Asked:
         return (COUNT, *found.values())
 
     def answer(self) -> tuple[str, str]:
-        """(inner, outer) select lists: parts to the columns that `finish` reads, then to the answer's columns."""
+        """Two select lists, one over the other: parts to the columns that `finish` reads, those to the answer's columns."""
         inner = {name: sql for a in self.aggregates for name, sql in assembled(a)}
-        kept = [quoted(n) for n in self.names] + ["__time", "__diff", "__n"]
+        kept = [*(quoted(n) for n in self.names), "__n"]
         first = ", ".join([*kept, *(f"{sql} AS {quoted(name)}" for name, sql in inner.items())])
         keys = [f"{quoted(a)} AS {quoted(n)}" for a, n in self.renames]
         answers = [f"CAST({finish(a)} AS {a.type}) AS {quoted(a.name)}" for a in self.aggregates]
-        return first, ", ".join([*keys, *answers, "__time", "__diff"])
+        return first, ", ".join([*keys, *answers])
 
 
     def partials(self) -> tuple[str, str]:
-        """(inner, outer) select lists of a landmark window: fragments to the partial aggregates that a grouping adds up."""
-        inner, _ = self.answer()
+        """The same for a landmark window: fragments to the partial aggregates that a grouping adds up."""
+        inner = f"{self.answer()[0]}, __time"
         keys = [f"{quoted(a)} AS {quoted(n)}" for a, n in self.renames]
         point = sync_ceiling(f"(__time + {self.window.after})", self.window.slide, self.window.offset)
         needed = {p.name: p for a in self.aggregates for p in parts(a, True)}

@@ -121,19 +121,17 @@ class _Weaver:
 
 
 def query_params(query: Asked, bit: int, mode: Mode) -> dict[str, Any]:
-    """One query in one mode as its store's operator reads it."""
+    """One query in one mode as its store's operator reads it: whole answers, changes, or the partial aggregates themselves.
+
+    `layers` are SELECTs, each over the one before, that make the rows: ["select", list] or ["where", predicate].
+    """
     inner, outer = query.answer() if mode != "partials" else query.partials()
     window = query.window
     return {
-        "id": pick_name(query, mode), "bit": bit, "mode": mode,
+        "query": f"{query.id}.{mode}", "bit": bit, "mode": mode,
         "window": [window.slide, window.offset, window.after, window.until],
-        "parts": [p.name for p in query.parts], "inner": inner, "outer": outer,
+        "parts": [p.name for p in query.parts], "layers": [["select", inner], ["select", outer]],
     }
-
-
-def pick_name(query: Asked, mode: Mode) -> str:
-    """The name under which a store hands out a query's answers: whole ones, changes, or the partial aggregates themselves."""
-    return f"{query.id}.{mode}"
 
 
 def _items(items: Iterable[Item]) -> dict[str, Item]:

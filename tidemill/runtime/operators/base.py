@@ -7,6 +7,7 @@ needs order processes closed changes only and keeps the others on its agenda.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,6 +51,7 @@ class Operator:
         self.id = op.id
         self.schema = op.schema
         self.params: dict[str, Any] = op.params
+        self.complain: Callable[[Op, pa.Table, str], None] | None = None  # rows on which an expression fails go there
 
     def step(self, inputs: list[Batch], shelf: Shelf) -> Batch:
         """Take one micro-batch of input changes to output changes."""

@@ -11,8 +11,10 @@ difference between consecutive answers. Combining is associative, so any cut int
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,7 +23,7 @@ from tidemill.plan.fragments import LEAST, MOST
 from tidemill.plan.sources import Column
 from tidemill.plan.windows import Window
 from tidemill.runtime import duck
-from tidemill.runtime.kernels.sliding import CHANGES, WHOLE, slide
+from tidemill.runtime.kernels.sliding import CHANGES, WHOLE, Answers, slide
 from tidemill.runtime.kernels.sliding_rows import codes_of, order
 from tidemill.runtime.lifting import doubles_from_order
 from tidemill.runtime.operators.base import Batch, Operator
@@ -36,15 +38,15 @@ _PRUNE_ROWS = 50_000
 
 @dataclass(frozen=True)
 class Query:
-    """One query of a store in one mode: two select lists make its rows from (group, __time, __diff, parts)."""
+    """One query of a store in one mode, as it is picked by one operator; `layers` make its rows from (group, parts)."""
 
     id: str
+    query: str  # the query and its mode: several operators may pick different rows of the same answers
     bit: int
     window: Window
     mode: int
     parts: tuple[str, ...]
-    inner: str
-    outer: str
+    layers: tuple[tuple[str, str], ...]
 
     def due(self, first: int, frontier: int) -> tuple[int, int] | None:
         """The first and last point to report before the frontier."""
@@ -68,7 +70,8 @@ class Weave(Operator):
         self.decoded = set(self.params["decoded"])
         self.layout = Layout("__time", (*self.keys, *self.words), self.parts)
         self.queries = [
-            Query(q["id"], q["bit"], Window(*q["window"]), _MODES[q["mode"]], tuple(q["parts"]), q["inner"], q["outer"])
+            Query(q["id"], q["query"], q["bit"], Window(*q["window"]), _MODES[q["mode"]], tuple(q["parts"]),
+                  tuple((what, text) for what, text in q["layers"]))
             for q in self.params["queries"]
         ]
         self.landmarks = [q for q in self.queries if q.mode == PARTIALS]
@@ -85,7 +88,7 @@ class Weave(Operator):
                 fragments.append(rows)
                 fragments.compact()
         value = shelf.value(self.id)
-        lasts = {q.id: p for q in self.queries if (p := value.get("last", {}).get(q.id)) is not None}
+        lasts = {q.query: p for q in self.queries if (p := value.get("last", {}).get(q.query)) is not None}
         picks = self._report(fragments, lasts, batch.frontier)
         value["last"] = lasts
         self._forget(fragments, lasts, value)
@@ -93,21 +96,13 @@ class Weave(Operator):
 
     def _passed_on(self, rows: pa.Table) -> dict[str, pa.Table]:
         """Landmark windows: what came goes on to a grouping that only grows; nothing of it is kept here."""
-        found = {}
+        found: dict[str, pa.Table] = {}
         for query in self.landmarks:
             mask = self._mask(rows, query)
             own = rows if mask.all() else rows.filter(pa.array(mask))
             if own.num_rows:
-                found[query.id] = self._selected(query, own.append_column("__diff", pa.array(np.ones(len(own), np.int64))))
+                found |= self._shaped([query], own, [own.num_rows])
         return found
-
-    def _selected(self, query: Query, table: pa.Table) -> pa.Table:
-        for name in self.decoded & set(table.column_names):
-            at = table.column_names.index(name)
-            table = table.set_column(at, name, pa.array(doubles_from_order(table.column(name).to_numpy())))
-        source = duck.source("answers", [
-            *self.keys, *(Column(n, "") for n in table.column_names if n not in {c.name for c in self.keys})])
-        return duck.run(f"SELECT {query.outer} FROM (SELECT {query.inner} FROM {source})", answers=table)
 
     def _filled(self, rows: pa.Table) -> pa.Table:
         """A reader leaves out parts to which nothing contributed."""
@@ -121,21 +116,21 @@ class Weave(Operator):
 
     def _report(self, fragments: Arrangement, lasts: dict[str, int], frontier: int) -> dict[str, pa.Table]:
         """Every point before the frontier that was not reported yet."""
-        firsts = {q.id: lasts[q.id] + q.window.slide for q in self.queries if q.id in lasts}
+        firsts = {q.query: lasts[q.query] + q.window.slide for q in self.queries if q.query in lasts}
         self._first_points(fragments, firsts)
-        due = {q.id: span for q in self.queries if q.id in firsts and (span := q.due(firsts[q.id], frontier))}
+        due = {q.query: span for q in self.queries if q.query in firsts and (span := q.due(firsts[q.query], frontier))}
         if not due:
             return {}
-        asked = [q for q in self.queries if q.id in due]
-        oldest = [q.oldest(due[q.id][0]) for q in asked]
+        asked = [q for q in self.queries if q.query in due]
+        oldest = [q.oldest(due[q.query][0]) for q in asked]
         low = None if None in oldest else min(o for o in oldest if o is not None)
-        rows = fragments.between(low, max(q.window.end(due[q.id][1]) for q in asked))
-        lasts |= {q.id: due[q.id][1] for q in asked}
+        rows = fragments.between(low, max(q.window.end(due[q.query][1]) for q in asked))
+        lasts |= {name: last for name, (_, last) in due.items()}
         return self._final(rows, asked, due) if rows.num_rows else {}
 
     def _first_points(self, fragments: Arrangement, firsts: dict[str, int]) -> None:
         """A query that has reported nothing yet begins with its first fragment."""
-        fresh = [q for q in self.queries if q.id not in firsts]
+        fresh = [q for q in self.queries if q.query not in firsts]
         if not fresh or not fragments.segments:
             return
         rows = fragments.between(None, None)
@@ -143,58 +138,93 @@ class Weave(Operator):
         for query in fresh:
             wanted = starts[self._mask(rows, query)]
             if len(wanted):
-                firsts[query.id] = query.window.first_point(int(wanted.min()))
+                firsts[query.query] = query.window.first_point(int(wanted.min()))
 
     def _mask(self, rows: pa.Table, query: Query) -> np.ndarray:
         word = rows.column(f"__s{query.bit // 64}").to_numpy()
         return (word >> np.int64(query.bit % 64) & 1).astype(bool)
 
     def _final(self, rows: pa.Table, asked: list[Query], due: dict[str, tuple[int, int]]) -> dict[str, pa.Table]:
-        groups = [_number(rows.column(c.name)) for c in self.keys]
-        codes, firsts = codes_of(groups)
-        starts = rows.column("__time").to_numpy()
-        permutation, bounds = order(codes, starts, len(firsts))
-        columns = {c.name: rows.column(c.name).to_numpy()[permutation] for c, _ in self.parts}
-        words = {c.name: rows.column(c.name).to_numpy()[permutation] for c in self.words}
-        starts = starts[permutation]
-        masks: dict[int, np.ndarray] = {}
-        keys = rows.select([c.name for c in self.keys]).take(pa.array(firsts))
-        shapes: dict[tuple[str, str], list[tuple[Query, Any]]] = {}
+        """Final aggregation of all queries that are due; those whose rows are made alike go through SQL together."""
+        sorted_rows = _Sorted.of(rows, [c.name for c in self.keys])
+        answers: dict[str, Answers] = {}
+        alike: dict[tuple[Any, ...], list[Query]] = {}
         for query in asked:
-            if query.bit not in masks:
-                word = words[f"__s{query.bit // 64}"]
-                masks[query.bit] = (word >> np.int64(query.bit % 64) & 1).astype(np.uint8)
-            ints = [n for n in query.parts if columns[n].dtype == np.int64]
-            floats = [n for n in query.parts if columns[n].dtype != np.int64]
-            answers = slide(
-                bounds, starts, masks[query.bit], [columns[n] for n in ints], [_KINDS[self.combines[n]] for n in ints],
-                [columns[n] for n in floats], [_KINDS[self.combines[n]] for n in floats],
-                query.window, *due[query.id], query.mode,
-            )
-            shapes.setdefault((query.inner, query.outer), []).append((query, (answers, ints, floats)))
-        return dict(pick for found in shapes.values() for pick in self._finished(found, keys))
+            if query.query not in answers:
+                answers[query.query] = self._slide(sorted_rows, query, *due[query.query])
+            if len(answers[query.query].point):
+                alike.setdefault((query.parts, query.layers), []).append(query)
+        picks: dict[str, pa.Table] = {}
+        for queries in alike.values():
+            found = [answers[q.query] for q in queries]
+            picks |= self._shaped(queries, self._table(queries[0], found, sorted_rows), [len(a.point) for a in found])
+        return picks
 
-    def _finished(self, found: list[tuple[Query, Any]], keys: pa.Table) -> list[tuple[str, pa.Table]]:
-        """The answers of all queries of one shape in one statement, cut apart again."""
-        counts = [len(a.point) for _, (a, _, _) in found]
-        if not sum(counts):
-            return []
-        _, ints, floats = found[0][1]
-        key = np.concatenate([a.key for _, (a, _, _) in found])
-        table = keys.take(pa.array(key))
-        table = table.append_column("__time", pa.array(np.concatenate([a.point for _, (a, _, _) in found])))
-        diffs = np.concatenate([a.diff for _, (a, _, _) in found]).astype(np.int64)
-        table = table.append_column("__diff", pa.array(diffs))
-        for names, which in ((ints, 3), (floats, 4)):
+    def _slide(self, rows: _Sorted, query: Query, first: int, last: int) -> Answers:
+        names = self._split(query)
+        columns = [[rows.column(n) for n in group] for group in names]
+        kinds = [[_KINDS[self.combines[n]] for n in group] for group in names]
+        return slide(rows.bounds, rows.starts, rows.mask(query.bit), columns[0], kinds[0], columns[1], kinds[1],
+                     query.window, first, last, query.mode)
+
+    def _split(self, query: Query) -> tuple[list[str], list[str]]:
+        """The parts of a query: integers and doubles."""
+        doubles = {c.name for c, _ in self.parts if c.type == "DOUBLE"}
+        return [n for n in query.parts if n not in doubles], [n for n in query.parts if n in doubles]
+
+    def _table(self, query: Query, found: list[Answers], rows: _Sorted) -> pa.Table:
+        """Answers of queries with the same parts, one after the other, with their groups."""
+        table = rows.keys.take(pa.array(_joined([a.key for a in found])))
+        table = table.append_column("__time", pa.array(_joined([a.point for a in found])))
+        table = table.append_column("__diff", pa.array(_joined([a.diff for a in found]).astype(np.int64)))
+        for names, which in zip(self._split(query), ("ints", "floats"), strict=True):
             for i, name in enumerate(names):
-                values = np.concatenate([a[which][i] for _, (a, _, _) in found])
-                table = table.append_column(name, pa.array(values))
-        whole = self._selected(found[0][0], table)
-        ends = np.cumsum(counts)
-        return [
-            (query.id, whole.slice(int(end - count), count))
-            for (query, _), end, count in zip(found, ends, counts, strict=True) if count
-        ]
+                table = table.append_column(name, pa.array(_joined([getattr(a, which)[i] for a in found])))
+        return table
+
+    # ---- shaping -------------------------------------------------------------------------------
+
+    def _shaped(self, queries: list[Query], table: pa.Table, counts: list[int]) -> dict[str, pa.Table]:
+        """The rows of queries with the same layers, made in one statement and cut apart again."""
+        for name in self.decoded & set(table.column_names):
+            at = table.column_names.index(name)
+            table = table.set_column(at, name, pa.array(doubles_from_order(table.column(name).to_numpy())))
+        table = table.append_column("__q", pa.array(np.repeat(np.arange(len(queries), dtype=np.int32), counts)))
+        made = self._selected(queries[0], table)
+        ends = np.searchsorted(made.column("__q").to_numpy(), np.arange(len(queries) + 1))
+        made = made.drop_columns(["__q"])
+        pieces = {q.id: made.slice(int(a), int(b - a)) for q, (a, b) in zip(queries, pairwise(ends), strict=True)}
+        return {name: piece for name, piece in pieces.items() if piece.num_rows}
+
+    def _selected(self, query: Query, table: pa.Table) -> pa.Table:
+        keys = {c.name for c in self.keys}
+        sql = duck.source("rows", [*self.keys, *(Column(n, "") for n in table.column_names if n not in keys)])
+        hidden = "__time, __diff, __q" if query.mode != PARTIALS else "__q"
+        for what, text in query.layers:
+            sql = f"(SELECT * FROM {sql} WHERE {text})" if what == "where" else f"(SELECT {text}, {hidden} FROM {sql})"
+        try:
+            return duck.run(sql[1:-1], rows=table)
+        except duckdb.Error as problem:
+            if self.complain is None or isinstance(problem, (duckdb.BinderException, duckdb.ParserException)):
+                raise
+            return duck.run(sql[1:-1], rows=self._without_bad(sql[1:-1], table))
+
+    def _without_bad(self, sql: str, table: pa.Table) -> pa.Table:
+        """An expression fails on some answers: those are put aside."""
+        assert self.complain is not None
+        good, todo = [], [table]
+        while todo:
+            piece = todo.pop()
+            try:
+                duck.run(sql, rows=piece)
+                good.append(piece)
+            except duckdb.Error as problem:
+                if piece.num_rows == 1:
+                    self.complain(self.op, piece, str(problem).splitlines()[0])
+                else:
+                    half = piece.num_rows // 2
+                    todo += [piece.slice(half), piece.slice(0, half)]
+        return pa.concat_tables(good) if good else table.slice(0, 0)
 
     # ---- forgetting ----------------------------------------------------------------------------
 
@@ -202,7 +232,7 @@ class Weave(Operator):
         """Only fragments that an open window still needs stay: the oldest go at once, those between by and by."""
         if not fragments.segments:
             return
-        needs = {q: q.oldest(lasts[q.id] + q.window.slide) for q in self.queries if q.id in lasts}
+        needs = {q: q.oldest(lasts[q.query] + q.window.slide) for q in self.queries if q.query in lasts}
         if len(needs) == len(self.queries) and None not in needs.values():
             fragments.pop(min(n for n in needs.values() if n is not None))
         stored = fragments.rows()
@@ -216,6 +246,38 @@ class Weave(Operator):
         if not keep.all():
             fragments.replace(rows.filter(pa.array(keep)))
         value["pruned"] = fragments.rows()
+
+
+class _Sorted:
+    """Fragments by (group, start), for the kernels; columns are put in order when they are asked for."""
+
+    def __init__(self, rows: pa.Table, permutation: np.ndarray, bounds: np.ndarray, keys: pa.Table) -> None:
+        self.rows, self.permutation, self.bounds, self.keys = rows, permutation, bounds, keys
+        self.columns: dict[str, np.ndarray] = {}
+        self.masks: dict[int, np.ndarray | None] = {}
+        self.starts = self.column("__time")
+
+    @staticmethod
+    def of(rows: pa.Table, keys: list[str]) -> _Sorted:
+        codes, firsts = codes_of([_number(rows.column(k)) for k in keys])
+        permutation, bounds = order(codes, rows.column("__time").to_numpy(), len(firsts))
+        return _Sorted(rows, permutation, bounds, rows.select(keys).take(pa.array(firsts)))
+
+    def column(self, name: str) -> np.ndarray:
+        if name not in self.columns:
+            self.columns[name] = self.rows.column(name).to_numpy()[self.permutation]
+        return self.columns[name]
+
+    def mask(self, bit: int) -> np.ndarray | None:
+        """Rows whose signature has this bit; None when all have it."""
+        if bit not in self.masks:
+            found = (self.column(f"__s{bit // 64}") >> np.int64(bit % 64) & 1).astype(np.uint8)
+            self.masks[bit] = None if found.all() else found
+        return self.masks[bit]
+
+
+def _joined(arrays: list[np.ndarray]) -> np.ndarray:
+    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
 
 
 def _number(column: pa.ChunkedArray) -> np.ndarray:
