@@ -99,11 +99,11 @@ def costs(found: dict[str, list[Run]], tuples: int) -> Table:
         [[name, *(parts[part][name] for part in list(parts)[:4]), *counts[name]] for name in PIPELINES],
         f"A tuple costs {with_it} µs with the merged operator, {in_it} of them in the tagger, and {without_it} µs"
         " without tagging. In the paper it costs 71 and 63 µs; what tagging does not double there, it says, are"
-        " communication and the making of output tuples. Here a tuple's share of these is small, and what tagging adds is seen: the"
-        " tagger itself; records that fail the predicate and still travel, because they end a row; event time, arrival"
-        " number and deletion mark of every record; and changes. An update is one tuple of the paper and two changes"
-        f" here, the old row and the new one: {counts[merged][1] / counts[plain][1]:.1f} × as many as without tagging"
-        " pass the gate, which adds them up.",
+        " communication and the making of output tuples. Here a tuple's share of these is small, and what tagging adds"
+        " is seen: the tagger itself; records that fail the predicate and still travel, because they end a row; event"
+        " time, arrival number and deletion mark of every record; and changes. An update is one tuple of the paper and"
+        f" two changes here, the old row and the new one: {counts[merged][1] / counts[plain][1]:.1f} × as many as without"
+        " tagging pass the gate, which adds them up.",
     )
 
 

@@ -1,6 +1,7 @@
 """The experiments of paper 002: collision rates, space allocation, phantom choosing, real collisions.
 
-Data, models and sizes are in `phantoms_setting`; the parts in `phantoms_collisions`, `_space`, `_choice`, `_real`.
+Data, models and sizes are in `phantoms_setting`; parts in `phantoms_collisions`, `_space`, `_choice`, `_real`,
+`_problems`.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from benchmarks.report import Result
 from experiments import figures
 from experiments.phantoms_choice import choice
 from experiments.phantoms_collisions import collisions
+from experiments.phantoms_problems import problems
 from experiments.phantoms_real import real
 from experiments.phantoms_setting import Setting, joined
 from experiments.phantoms_space import space
@@ -31,8 +33,8 @@ def run(quick: bool, steps: Any) -> Result:
     """Everything; about a minute on two cores."""
     setting = Setting(quick)
     memories = len(setting.memories)
-    steps.expect(4 + 2 + memories + 2 * memories + 4 * memories + 1)
-    everything = joined(*(part(setting, steps.done) for part in (collisions, space, choice, real)))
+    steps.expect(4 + 2 + memories + 2 * memories + 4 * memories + 1 + 1)
+    everything = joined(*(part(setting, steps.done) for part in (collisions, space, choice, real, problems)))
     return Result(
         title="Phantoms (paper 002)",
         setup=SETUP,

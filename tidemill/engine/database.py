@@ -282,8 +282,8 @@ class Database(Runner):
             self._changed()
         else:
             raise PlanProblem("TM217", f'there is no setting "{statement.name}" to change',
-                              hint=f"optimizer_off, trigger, {', '.join(SHARING)} can be set; shards and clock are given"
-                              " to tidemill.open")
+                              hint=f"optimizer_off, trigger, {', '.join(SHARING)} can be set; shards and clock are"
+                              " given to tidemill.open")
         return Created("setting", name, f"{name} is {value or 'empty'}")
 
     def _view(self, name: str) -> BoundView:

@@ -53,7 +53,9 @@ class Sharing:
 
 
 class Pace:
-    """When to look for a better plan: after the first batches, then ever less often, and never for more than a small share of the time."""
+    """When to look for a better plan: after the first batches, then ever less often, and never for more than a small
+    share of the time.
+    """
 
     def __init__(self) -> None:
         self.batches, self.next, self.began, self.rest = 0, 1, 0.0, 0.0
@@ -72,7 +74,9 @@ class Pace:
 
 
 def default_memory() -> int:
-    """A quarter of the last-level cache in units of 4 bytes: an eviction costs far more than a probe that leaves the inner caches."""
+    """A quarter of the last-level cache in units of 4 bytes: an eviction costs far more than a probe that leaves the
+    inner caches.
+    """
     folder = Path("/sys/devices/system/cpu/cpu0/cache")
     sizes = [_bytes(p.read_text()) for p in folder.glob("index*/size")] if folder.is_dir() else []
     share = max(sizes, default=32 << 20) // 4 // max(1, (os.cpu_count() or 1) // 2)

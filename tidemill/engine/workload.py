@@ -267,7 +267,8 @@ class Workload:
 
     def physical(self, version: int, shards: tuple[int, ...], roots: dict[str, Relation] | None = None,
                  keep: bool = False) -> Physical:
-        """One plan for everything that stands, or for some relations alone; to `keep` it remembers what it gave away."""
+        """One plan for everything that stands, or for some relations alone; to `keep` it remembers what it gave away.
+        """
         specs = {e.spec.name: e.spec for e in self.catalog.of("source", "table") if e.spec}
         roots = {v.entry.id: v.node for v in self.views.values()} if roots is None else roots
         settings = self.sharing.settings if keep else self.sharing.settings.copy()
@@ -291,7 +292,9 @@ class Workload:
         return reports, alone
 
     def _bits(self, keep: bool) -> Bits:
-        """Which bit of a signature belongs to which query: kept with the catalog; a plan that is only looked at gets a copy."""
+        """Which bit of a signature belongs to which query: kept with the catalog; a plan that is only looked at gets a
+        copy.
+        """
         known: Bits = self.catalog.settings.setdefault("bits", {})
         return known if keep else copy.deepcopy(known)
 

@@ -296,13 +296,15 @@ class _Lowering:
         self.add_stage("weaved", name, (store.id,), schema, wanted)
         grouped = self.add_stage("group", _name(node), (name,), node.schema, {
             "keys": [[c.name, c.type] for c in keys], "parts": [[p.name, p.type, p.combine] for p in needed.values()],
-            "values": [], "beginning": "first row", "answers": [[a.name, _answer(a, True, {})] for a in query.aggregates],
+            "values": [], "beginning": "first row",
+            "answers": [[a.name, _answer(a, True, {})] for a in query.aggregates],
         })
         columns = dict(query.renames)
         return Handle("stage", grouped, node.schema, _hash([columns[a] for a in query.names]))
 
     def _asked(self, node: r.WindowAggregate, mode: Mode) -> tuple[Asked, Op, dict[str, Any]]:
-        """The canonical form of a window aggregate, its fragment store, and what the store is asked for in this mode."""
+        """The canonical form of a window aggregate, its fragment store, and what the store is asked for in this mode.
+        """
         self.build(node.input)
         assert isinstance(node.input, r.Scan)
         woven = self.woven[node.input.source]
@@ -425,7 +427,9 @@ class _Lowering:
 
 
     def _whole_answers(self, node: r.Rstream) -> Handle | None:
-        """RSTREAM of a window aggregate at its own points: its fragment store makes whole answers, nothing is put together again."""
+        """RSTREAM of a window aggregate at its own points: its fragment store makes whole answers, nothing is put
+        together again.
+        """
         chain: list[r.Filter | r.Project] = []
         below = node.input
         while isinstance(below, (r.Filter, r.Project)):

@@ -18,7 +18,9 @@ from tidemill.optimize.rewrite.window_aggregates import window_aggregates
 from tidemill.plan.relations import Relation, View, with_children
 
 Rule = Callable[[Relation], Relation | None]
-RULES: tuple[Rule, ...] = (push_filters, presynchronize, merge_select_tagger, prune_tagger, distinct_windows, window_aggregates)
+RULES: tuple[Rule, ...] = (
+    push_filters, presynchronize, merge_select_tagger, prune_tagger, distinct_windows, window_aggregates,
+)
 _ROUNDS = 100
 
 

@@ -1,10 +1,13 @@
-"""Partial aggregates that travel as plain numbers: what a row contributes, how contributions combine, how they become answers.
+"""Partial aggregates that travel as plain numbers: what a row contributes, how contributions combine, how they become
+answers.
 
-Every part is a BIGINT or DOUBLE column that combines by sum, min or max, so a hash table bucket, a fragment and a sliding window
-treat all aggregates alike. Nothing is lost on the way:
+Every part is a BIGINT or DOUBLE column that combines by sum, min or max, so a hash table bucket, a fragment and a
+sliding window treat all aggregates alike. Nothing is lost on the way:
 
-- integer and decimal sums travel as two limbs, v = high · 2^32 + low, and BIGINT sums of limbs cannot overflow in practice;
-- DOUBLE sums travel as the fixed-point limbs of `plan.aggregates` (multiples of 2^-40 in three limbs of 32 bits, coarse ones for values of 2^62
+- integer and decimal sums travel as two limbs, v = high · 2^32 + low, and BIGINT sums of limbs cannot overflow in
+  practice;
+- DOUBLE sums travel as the fixed-point limbs of `plan.aggregates` (multiples of 2^-40 in three limbs of 32 bits,
+  coarse ones for values of 2^62
   and more), counts of NaN and infinities, and two DOUBLE remainders;
 - MIN and MAX travel as integers in the order of the values.
 """

@@ -296,9 +296,9 @@ class GroupBy(Relation):
 class WindowAggregate(Relation):
     """GROUP BY over a window of a stream: one row for each group that the window holds at a point.
 
-    The same as Filter, Temporal, Project and GroupBy over `input` (`unshared` writes it so), in one node that can share its
-    work with others over the same stream. `keys` and `arguments` are expressions over `input`; aggregates name
-    arguments. With `once`, each group is reported when its window ends and stays for ever (`GROUP BY time/5`).
+    The same as Filter, Temporal, Project and GroupBy over `input` (`unshared` writes it so), in one node that can
+    share its work with others over the same stream. `keys` and `arguments` are expressions over `input`; aggregates
+    name arguments. With `once`, each group is reported when its window ends and stays for ever (`GROUP BY time/5`).
     """
 
     input: Relation

@@ -19,20 +19,20 @@ def sharing_text(shared: Mapping[str, Any]) -> str:
     lines += ["  " + line for line in _table(
         ["relation", "buckets", "bytes", "edges/s", "queries", "collisions", "measured", "probes", "evictions"],
         [[
-            "  " * (x["depth"] - 1) + x["relation"], f"{x['buckets']:,}", f"{x['bytes']:,}", f"{x['edges_per_second']:g}",
-            str(x["queries"]), f"{x['predicted_collisions']:.4f}", _or(x, "measured_collisions", ".4f"),
+            "  " * (x["depth"] - 1) + x["relation"], f"{x['buckets']:,}", f"{x['bytes']:,}",
+            f"{x['edges_per_second']:g}", str(x["queries"]), f"{x['predicted_collisions']:.4f}", _or(x, "measured_collisions", ".4f"),
             _or(x, "probes", ","), _or(x, "evictions", ","),
         ] for x in shared["relations"]],
     )]
     for i, group in enumerate(shared["weaved_groups"]):
         members = ", ".join(group["queries"][:_FEW]) + (" …" if len(group["queries"]) > _FEW else "")
-        lines.append(f"  weaved group {i + 1}: {group['edges_per_second']:g} edges/s, {len(group['queries'])} queries: {members}")
+        lines.append(f"  weaved group {i + 1}: {group['edges_per_second']:g} edges/s,"
+                     f" {len(group['queries'])} queries: {members}")
     lines.append("  predicted cost for each row (probes of a table)")
-    lines += ["    " + line for line in _table(
-        ["plan", "phantoms", "weaved groups", "cost"],
-        [[a["plan"], "yes" if a["phantoms"] else "no", str(a["weaved_groups"]), f"{a['cost']:.4g}"]
-         for a in shared["alternatives"]] + [["chosen", "", str(len(shared["weaved_groups"])), f"{shared['cost']:.4g}"]],
-    )]
+    plans = [[a["plan"], "yes" if a["phantoms"] else "no", str(a["weaved_groups"]), f"{a['cost']:.4g}"]
+             for a in shared["alternatives"]]
+    plans.append(["chosen", "", str(len(shared["weaved_groups"])), f"{shared['cost']:.4g}"])
+    lines += ["    " + line for line in _table(["plan", "phantoms", "weaved groups", "cost"], plans)]
     return "\n".join(lines)
 
 
@@ -54,5 +54,5 @@ def _or(entry: Mapping[str, Any], key: str, form: str) -> str:
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
-    return ["  ".join(v.ljust(w) if i == 0 else v.rjust(w) for i, (v, w) in enumerate(zip(row, widths, strict=True))).rstrip()
+    return ["  ".join([row[0].ljust(widths[0]), *(v.rjust(w) for v, w in zip(row[1:], widths[1:], strict=True))]).rstrip()
             for row in [head, *rows]]

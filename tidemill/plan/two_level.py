@@ -1,7 +1,8 @@
 """Aggregates in two levels: group by (keys, v) first, then by keys.
 
-COUNT(DISTINCT x) counts the groups (keys, x); an approximate count keeps the greatest rank for each (keys, register of x), which is a HyperLogLog sketch with
-a row for each register in use. Both are then plain aggregates, which combine, slide and share like all others. The other aggregates of the query go through both levels:
+COUNT(DISTINCT x) counts the groups (keys, x); an approximate count keeps the greatest rank for each (keys, register
+of x), which is a HyperLogLog sketch with a row for each register in use. Both are then plain aggregates, which
+combine, slide and share like all others. The other aggregates of the query go through both levels:
 
     count(*)  →  n = count(*)       sum(n)                min(y)  →  m = min(y)   min(m)
     sum(y)    →  s = sum(y)         sum(s)                avg(y)  →  s, c         sum(s) / sum(c)
@@ -44,9 +45,10 @@ def by_register(node: r.GroupBy) -> Relation:
     column = f"hash({quoted(argument)})"
     known = f"{quoted(argument)} IS NOT NULL"
     rest = f"CAST({column} & {(1 << 64 - PRECISION) - 1} AS DOUBLE)"  # 52 bits: a double holds them
-    rank = f"CASE WHEN {rest} = 0 THEN {64 - PRECISION + 1} ELSE {64 - PRECISION} - CAST(floor(log2({rest})) AS INTEGER) END"
+    width = 64 - PRECISION
+    rank = f"CASE WHEN {rest} = 0 THEN {width + 1} ELSE {width} - CAST(floor(log2({rest})) AS INTEGER) END"
     items = [Item(c.name, quoted(c.name), c.type) for c in node.input.schema]
-    items.append(Item("__register", f"CASE WHEN {known} THEN CAST({column} >> {64 - PRECISION} AS INTEGER) END", "INTEGER"))
+    items.append(Item("__register", f"CASE WHEN {known} THEN CAST({column} >> {width} AS INTEGER) END", "INTEGER"))
     items.append(Item("__rank", f"CASE WHEN {known} THEN CAST({rank} AS INTEGER) END", "INTEGER"))
     return _Levels(r.GroupBy(r.Project(node.input, tuple(items)), node.keys, node.aggregates), "__register").relation()
 

@@ -1,14 +1,14 @@
 """Windows by time: which rows a query looks at, and when.
 
-A window is looked at in the points p ≡ `offset` (mod `slide`). At point p it holds the rows whose event time ts satisfies
-`ts + after <= p < ts + until`. All lengths are microseconds.
+A window is looked at in the points p ≡ `offset` (mod `slide`). At point p it holds the rows whose event time ts
+satisfies `ts + after <= p < ts + until`. All lengths are microseconds.
 
     FROM S [RANGE r SLIDE s]                               Window(s, r % s, 1, r + 1)   rows of [p - r, p)
     S SYNC EVERY s … WHERE NOW - r < TS AND TS <= NOW      Window(s, 0, 0, r)           rows of (p - r, p]
     landmark: everything up to now                         until = None
 
-An *edge* of a query is a time at which its fragments end: no window of the query begins or ends inside a fragment (paired
-windows, paper 003, section II-B).
+An *edge* of a query is a time at which its fragments end: no window of the query begins or ends inside a fragment
+(paired windows, paper 003, section II-B).
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Group attributes as 64-bit codes for hash tables, and back.
 
-Integers, times and doubles are their own code as long as no value is missing; everything else gets the number of its value in a dictionary that
-lives as long as the reader's share of the batch. Two codes may stand for equal values, never one code for two: the stage adds up what belongs together.
+Integers, times and doubles are their own code as long as no value is missing; everything else gets the number of its
+value in a dictionary that lives as long as the reader's share of the batch. Two codes may stand for equal values,
+never one code for two: the stage adds up what belongs together.
 """
 
 from __future__ import annotations

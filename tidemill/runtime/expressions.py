@@ -1,7 +1,7 @@
 """Predicates, group attributes and aggregate arguments of one source, evaluated once for each chunk of rows.
 
-Plain columns cost nothing and simple predicates are evaluated on arrays; everything else goes into one DuckDB statement. A row on which an expression
-fails is put aside for the queries that use that expression, and for no other.
+Plain columns cost nothing and simple predicates are evaluated on arrays; everything else goes into one DuckDB
+statement. A row on which an expression fails is put aside for the queries that use that expression, and for no other.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from tidemill.runtime import duck, predicates
 
 @dataclass
 class Evaluated:
-    """One chunk: truth of each predicate, values of attributes and arguments, and the rows on which expressions failed."""
+    """One chunk: truth of each predicate, values of attributes and arguments, and the rows on which expressions failed.
+    """
 
     truths: list[np.ndarray]
     attributes: list[pa.ChunkedArray]

@@ -1,8 +1,10 @@
 """The low level of shared aggregation (paper 002): rows of one source through a configuration of hash tables.
 
-An `Lfta` lives for one reader's share of a micro-batch. For each chunk of rows it evaluates every distinct predicate once (the row's *pattern*), finds the
-fragment of each row, codes the group attributes, and pushes all through the tables. What leaves evict goes to the exchange, as rows of
-(group, fragment start in `__time`, signature words, parts). Tables are flushed at the end of the share, or earlier where codes change their meaning; flushing is always right.
+An `Lfta` lives for one reader's share of a micro-batch. For each chunk of rows it evaluates every distinct predicate
+once (the row's *pattern*), finds the fragment of each row, codes the group attributes, and pushes all through the
+tables. What leaves evict goes to the exchange, as rows of (group, fragment start in `__time`, signature words,
+parts). Tables are flushed at the end of the share, or earlier where codes change their meaning; flushing is always
+right.
 """
 
 from __future__ import annotations
@@ -201,7 +203,9 @@ class Lfta:
         self.rows += len(times)
 
     def note(self) -> dict[str, Any]:
-        """What happened in the tables, for the statistics: for each relation probes, collisions, turnovers, flushed entries."""
+        """What happened in the tables, for the statistics: for each relation probes, collisions, turnovers, flushed
+        entries.
+        """
         first, last = self.span or (0, 0)
         return {"rows": self.rows, "first": first, "last": last, "relations": self.totals.tolist(),
                 "tuples": self.sketches.rows, "sketches": self.sketches.texts()}

@@ -1,7 +1,7 @@
 """From Arrow columns to the numbers that hash tables and fragments combine (`plan.fragments` says which).
 
-A lift that would be nothing for every row of a chunk is left out: most integers need no high limb, most doubles no remainder. A column of
-ones is None, and 32-bit integers stay as they are: the hash tables take both.
+A lift that would be nothing for every row of a chunk is left out: most integers need no high limb, most doubles no
+remainder. A column of ones is None, and 32-bit integers stay as they are: the hash tables take both.
 """
 
 from __future__ import annotations
@@ -121,7 +121,8 @@ def _doubles(column: pa.ChunkedArray, valid: np.ndarray | None, squared: bool) -
 
 
 def _double(values: np.ndarray) -> dict[str, np.ndarray]:
-    """Limbs of a DOUBLE: value = (f2·2^64 + f1·2^32 + f0) / 2^40 + r below 2^62; coarser limbs g above; b beyond 2^111."""
+    """Limbs of a DOUBLE: value = (f2·2^64 + f1·2^32 + f0) / 2^40 + r below 2^62; coarser limbs g above; b beyond 2^111.
+    """
     size = np.abs(values)
     small = size < _BIG
     found = _limbs(np.where(small, values, 0.0), "f")

@@ -1,7 +1,8 @@
 """Patterns: which predicates a row satisfies, as small numbers; and which queries want it (paper 003, section IV).
 
-A pattern has a bit for each distinct predicate, and a bit for each expression that failed on the row. A relation needs to tell apart only what the queries below it tell
-apart, so each has its own codes for the patterns restricted to its bits; a pattern that no query below wants has no code. Only patterns that occur are numbered.
+A pattern has a bit for each distinct predicate, and a bit for each expression that failed on the row. A relation
+needs to tell apart only what the queries below it tell apart, so each has its own codes for the patterns restricted
+to its bits; a pattern that no query below wants has no code. Only patterns that occur are numbered.
 """
 
 from __future__ import annotations

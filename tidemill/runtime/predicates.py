@@ -52,5 +52,5 @@ def _compared(sign: str, values: np.ndarray, number: int) -> np.ndarray:
     if not facts.min <= number <= facts.max:
         # No value of this width equals the number: all lie on one side of it.
         below = number > facts.max
-        return np.full(len(values), sign == "<>" or (sign in ("<", "<=")) == below and sign not in ("=",))
+        return np.full(len(values), sign == "<>" or ((sign in ("<", "<=")) == below and sign not in ("=",)))
     return _COMPARE[sign](values, values.dtype.type(number))

@@ -16,8 +16,8 @@ def distinct_windows(node: Relation) -> Relation | None:
           R                                 →      GroupBy[k, x]
                                                      R
 
-    Sound for every relation R: a value is in the group k exactly when the group (k, x) has a row. Worth it only where the lower grouping is a
-    window aggregate: elsewhere the values are kept in one operator anyway.
+    Sound for every relation R: a value is in the group k exactly when the group (k, x) has a row. Worth it only where
+    the lower grouping is a window aggregate: elsewhere the values are kept in one operator anyway.
     """
     if not isinstance(node, r.GroupBy) or not any(a.distinct for a in node.aggregates):
         return None

@@ -29,10 +29,10 @@ def window_aggregates(node: Relation) -> Relation | None:
                 Scan
 
     Filter, Project, Temporal, Synchronize and a Stamp that nobody reads may stand in any order and number. Sound when
-    1. they stand over the rows of a stream, which are never taken back: no tagger, no table, no view;
-    2. all that goes by time has one rhythm: the points at which windows are looked at;
-    3. every bound is `__ts` plus a constant, rounded up to a point or not;
-    4. rows leave again; or never (a landmark window); or (`once`) a key is the number of the epoch that the points end, so
+    1. they stand over the rows of a stream, which are never taken back: no tagger, no table, no view; 2. all that
+    goes by time has one rhythm: the points at which windows are looked at; 3. every bound is `__ts` plus a constant,
+    rounded up to a point or not; 4. rows leave again; or never (a landmark window); or (`once`) a key is the number
+    of the epoch that the points end, so
        that no group sees two of them; then the group's window is its epoch, and nothing leaves;
     5. there are keys, and neither they nor the rest depend on the order of arrival;
     6. every aggregate can be put together from parts (`weavable`).

@@ -1,7 +1,8 @@
 """Window aggregates in canonical form: what two queries share has the same name in both.
 
-A group attribute or an argument that is a plain column keeps its name; any other expression is named by its text. Queries over the same source with the same
-attributes meet in one *fragment store*, whatever their windows, predicates and aggregates.
+A group attribute or an argument that is a plain column keeps its name; any other expression is named by its text.
+Queries over the same source with the same attributes meet in one *fragment store*, whatever their windows, predicates
+and aggregates.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class Asked:
         return (COUNT, *found.values())
 
     def answer(self) -> tuple[str, str]:
-        """Two select lists, one over the other: parts to the columns that `finish` reads, those to the answer's columns."""
+        """Two select lists, one over the other: parts to the columns that `finish` reads, those to the answer's."""
         inner = {name: sql for a in self.aggregates for name, sql in assembled(a)}
         kept = [*(quoted(n) for n in self.names), "__n"]
         first = ", ".join([*kept, *(f"{sql} AS {quoted(name)}" for name, sql in inner.items())])

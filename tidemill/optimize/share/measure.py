@@ -1,7 +1,8 @@
 """From what the readers counted to the statistics of the next plan (paper 002, sections 4.1 and 5.3).
 
-Group counts come from sketches over a block of rows of the batch before, the flow length of each depth from the collisions that really happened:
-l_m = (rate by equation 13) / (measured rate), averaged over the relations of the depth.
+Group counts come from sketches over a block of rows of the batch before, the flow length of each depth from the
+collisions that really happened: l_m = (rate by equation 13) / (measured rate), averaged over the relations of the
+depth.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ _SEEN = 1_000  # probes below which a rate says little
 
 def statistics(relations: Sequence[Mapping[str, Any]], attributes: Sequence[str], note: Mapping[str, Any],
                before: Mapping[str, Any]) -> dict[str, Any]:
-    """Statistics of a source after a batch. `relations` are those of the plan the batch ran under, `note` what its readers counted."""
+    """Statistics of a source after a batch. `relations` are those of the plan the batch ran under, `note` what its
+    readers counted.
+    """
     if not note["rows"]:
         return dict(before)
     groups = {"\x1f".join(sorted(attributes[i] for i in numbers)): count for numbers, count in note["groups"]}

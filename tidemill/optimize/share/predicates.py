@@ -1,7 +1,8 @@
 """Predicates that need no SQL engine: comparisons of integer columns with integers, joined by AND, OR and NOT.
 
-The reader evaluates such a program on arrays; every other predicate is evaluated by DuckDB. Programs are nested lists, so that they
-travel in a plan file: ["and", …], ["or", …], ["not", p], [">", column, number], ["in", column, [numbers]].
+The reader evaluates such a program on arrays; every other predicate is evaluated by DuckDB. Programs are nested
+lists, so that they travel in a plan file: ["and", …], ["or", …], ["not", p], [">", column, number], ["in", column,
+[numbers]].
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Which relations a source's readers keep, how they feed each other, and how large their tables are.
 
-GTWeave (paper 003) puts the queries into weaved groups; the queries of one group with the same attributes are one leaf. The phantoms (paper 002) then choose which
-finer relations feed the leaves, and divide the memory. A relation's fragments are those of the leaves below it, so coarser ones are put together where a
-relation feeds a child that needs fewer edges: that is the intercede aggregation.
+GTWeave (paper 003) puts the queries into weaved groups; the queries of one group with the same attributes are one
+leaf. The phantoms (paper 002) then choose which finer relations feed the leaves, and divide the memory. A relation's
+fragments are those of the leaves below it, so coarser ones are put together where a relation feeds a child that needs
+fewer edges: that is the intercede aggregation.
 """
 
 from __future__ import annotations
@@ -31,8 +32,9 @@ Weaving = Literal["gtweave", "weave_share", "shared", "unshared"]
 class Settings:
     """What the optimizers know, and what a user has switched off or fixed.
 
-    `memory` is M of paper 002, in units of 4 bytes, for all tables of one reader. `statistics` are by source, as `measure` makes them. `shapes`
-    are what was chosen last, by source; with `pinned` they stay as long as they answer all queries.
+    `memory` is M of paper 002, in units of 4 bytes, for all tables of one reader. `statistics` are by source, as
+    `measure` makes them. `shapes` are what was chosen last, by source; with `pinned` they stay as long as they answer
+    all queries.
     """
 
     memory: int = 2 << 20
@@ -115,7 +117,9 @@ class Known:
 
 
 def known_statistics(measured: Mapping[str, Any]) -> Known:
-    """Statistics as the readers report them; where nothing was measured, a busy stream with some hundred values an attribute."""
+    """Statistics as the readers report them; where nothing was measured, a busy stream with some hundred values an
+    attribute.
+    """
     groups = {frozenset(name.split("\x1f")): float(count) for name, count in measured.get("groups", {}).items()}
     flows = tuple(max(1.0, f) for f in measured.get("flows", ())) or (1.0,)
     return Known(float(measured.get("rate", 10_000.0)),

@@ -1,7 +1,9 @@
-"""All window aggregates of one source as one plan: the configuration of its readers' hash tables, and its fragment stores.
+"""All window aggregates of one source as one plan: the configuration of its readers' hash tables, and its fragment
+stores.
 
-This puts the optimizers together: `weaving` (paper 003) decides which queries share fragments, `phantoms` (paper 002) which finer relations feed them and
-how the memory is divided. What they decide is data; whatever it is, the answers are the same.
+This puts the optimizers together: `weaving` (paper 003) decides which queries share fragments, `phantoms` (paper 002)
+which finer relations feed them and how the memory is divided. What they decide is data; whatever it is, the answers
+are the same.
 """
 
 from __future__ import annotations
@@ -121,7 +123,8 @@ class _Weaver:
 
 
 def query_params(query: Asked, bit: int, mode: Mode) -> dict[str, Any]:
-    """One query in one mode as its store's operator reads it: whole answers, changes, or the partial aggregates themselves.
+    """One query in one mode as its store's operator reads it: whole answers, changes, or the partial aggregates
+    themselves.
 
     `layers` are SELECTs, each over the one before, that make the rows: ["select", list] or ["where", predicate].
     """

@@ -8,10 +8,11 @@ from numba import njit
 
 @njit(cache=True, nogil=True)
 def fragment_runs(times, slides, phases, begins, starts):
-    """Neighbouring rows of one fragment as runs: begins[k] is a run's first row, starts[k] its fragment's start; returns the number of runs.
+    """Neighbouring rows of one fragment as runs: begins[k] is a run's first row, starts[k] its fragment's start;
+    returns the number of runs.
 
-    The edges are all e with e ≡ phases[c] (mod slides[c]) for some c; a fragment starts at the last edge at or before the time. Needs
-    room for len(times) runs and slides > 0. O(rows + runs · classes).
+    The edges are all e with e ≡ phases[c] (mod slides[c]) for some c; a fragment starts at the last edge at or before
+    the time. Needs room for len(times) runs and slides > 0. O(rows + runs · classes).
     """
     runs, start, end = 0, np.int64(1), np.int64(0)
     for i in range(len(times)):

@@ -1,11 +1,14 @@
-"""The high level of shared aggregation (paper 003): one fragment store, and the final aggregation of every query over it.
+"""The high level of shared aggregation (paper 003): one fragment store, and the final aggregation of every query over
+it.
 
-State: rows (fragment start, signature, group, parts), and for each query the last point that it has reported. A query counts the rows whose signature has its
-bit. A fragment with that bit was made while the query was in the plan, so none of the query's edges lies inside it; hence its start alone decides to which
-windows it belongs, and any plan may take over at any batch: nothing that is stored depends on how it was made.
+State: rows (fragment start, signature, group, parts), and for each query the last point that it has reported. A query
+counts the rows whose signature has its bit. A fragment with that bit was made while the query was in the plan, so
+none of the query's edges lies inside it; hence its start alone decides to which windows it belongs, and any plan may
+take over at any batch: nothing that is stored depends on how it was made.
 
-Law: at every point p the answer of a query is finish(combine of the parts of its rows inside the window at p); the output is each answer as a whole, or the
-difference between consecutive answers. Combining is associative, so any cut into batches gives the same.
+Law: at every point p the answer of a query is finish(combine of the parts of its rows inside the window at p); the
+output is each answer as a whole, or the difference between consecutive answers. Combining is associative, so any cut
+into batches gives the same.
 """
 
 from __future__ import annotations

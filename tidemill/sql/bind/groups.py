@@ -203,7 +203,7 @@ class _Groups:
             return grouped
         others = [a for a in grouped.aggregates if a.function != APPROXIMATE]
         if len(counted) > 1 or any(a.distinct or not decomposes(a, exactly=False) for a in others):
-            raise problem("APPROX_COUNT_DISTINCT stands beside COUNT, SUM, AVG, MIN and MAX only, and counts one column",
+            raise problem("APPROX_COUNT_DISTINCT counts one column, beside COUNT, SUM, AVG, MIN and MAX only",
                           self.select, code="TM206", hint="write one view for each count and join them")
         return by_register(grouped)
 
