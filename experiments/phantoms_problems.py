@@ -19,9 +19,9 @@ from tidemill.optimize.share.phantoms.statistics import Statistics
 SETS = [Relation(frozenset(s)) for size in (1, 2, 3) for s in combinations("ABCD", size)]
 STEPS = 60
 NOTE = (
-    "3 to 5 queries over four attributes with 20 to 2,000 values, up to 100,000 groups, flow lengths 1 to 40, M of 5,000"
-    " to 200,000, c2/c1 of 5 to 50; half of them with as many hash table evictions for a million tuples as there are"
-    f" queries below. EPES divides M in {STEPS} steps, so it can be beaten slightly."
+    "3 to 5 queries over four attributes with 20 to 2,000 values, up to 100,000 groups, flow lengths 1 to 40, M of"
+    " 5,000 to 200,000, c2/c1 of 5 to 50; half of them with as many hash table evictions for a million tuples as"
+    f" there are queries below. EPES divides M in {STEPS} steps, so it can be beaten slightly."
 )
 
 

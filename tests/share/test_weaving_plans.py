@@ -168,6 +168,23 @@ def test_a_changed_plan_costs_at_most_five_percent_more_than_a_fresh_one(
     assert drifted, "no plan was changed in place"
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_a_new_query_goes_where_it_costs_least(seed: int) -> None:
+    acqs = table_two(2 * SMALL + 8, seed)
+    plan = triweave(acqs[: 2 * SMALL], rate=1)
+    placed = 0
+    for acq in acqs[2 * SMALL :]:
+        found = extend(plan, acq)
+        if found.changes == plan.changes + 1:
+            placed += 1
+            parts = [[plan.acqs[q] for q in group.queries] for group in plan.groups]
+            choices = [[*parts[:i], [*part, acq], *parts[i + 1 :]] for i, part in enumerate(parts)] + [[*parts, [acq]]]
+            costs = [triops_cost(1, found.edge_rate, map(weaved_group, choice)) for choice in choices]
+            assert found.triops == pytest.approx(min(costs))
+        plan = found
+    assert placed
+
+
 @given(queries(), RATES)
 def test_a_small_plan_is_made_afresh(acqs: list[Acq], rate: float) -> None:
     plan = extend(triweave(acqs[1:], rate), acqs[0])

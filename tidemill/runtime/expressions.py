@@ -68,10 +68,10 @@ class Expressions:
         truths = [_booleans(values[i]) for i in range(count)]
         for i in [i for i in failures if i < count]:
             truths[i] &= ~failures.pop(i)
-        named = [values[i] for i in range(count, count + len(self.named))]
-        arguments = {n["name"]: v for n, v in zip(self.named, named, strict=True)}
+        found = [values[i] for i in range(count, count + len(self.named))]
+        arguments = {n["name"]: v for n, v in zip(self.named, found, strict=True)}
         failures = {i - count: f for i, f in failures.items()}
-        return Evaluated(truths, named[: self.attributes], arguments, failures)
+        return Evaluated(truths, found[: self.attributes], arguments, failures)
 
     def _computed(self, wanted: dict[int, str], rows: pa.Table, failures: dict[int, np.ndarray]) -> dict[int, Any]:
         needed = [c for c in rows.column_names if c in self.columns]

@@ -9,7 +9,7 @@ right.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -47,6 +47,7 @@ class Lfta:
         raw = [r for r in self.relations if r["parent"] < 0]
         self.finest = _classes(sorted({tuple(e) for r in raw for e in r["edges"]}))
         self.room = (np.empty(_BLOCK, np.int64), np.empty(_BLOCK, np.int64))
+        self.mapped = (-1, -1)  # fragments and patterns that the tables know
         self.active: tuple[str, ...] = ()
         self.tables: Tables | None = None
         self.totals = np.zeros((len(self.relations), 4), np.int64)
@@ -68,7 +69,7 @@ class Lfta:
         ):
             yield from self._begin(values)
         assert self.tables is not None
-        attributes: list[np.ndarray | None] = [
+        attributes = [
             coder.encode(column) for coder, column in zip(self.coders, found.attributes, strict=True)
         ]
         self.sketches.add(attributes)
@@ -121,8 +122,8 @@ class Lfta:
         specs = [
             TableSpec(r["parent"], tuple(r["attributes"]), r["buckets"], r["emits"] >= 0) for r in self.relations
         ]
-        kinds = ([_KINDS[p.combine] for p in group] for group in (ints, floats))
-        self.tables = Tables(specs, len(self.coders), *kinds)
+        int_kinds, float_kinds = ([_KINDS[p.combine] for p in group] for group in (ints, floats))
+        self.tables = Tables(specs, len(self.coders), int_kinds, float_kinds)
         self.patterns = Patterns(self.params)
         self.coders = [Coder() for _ in self.coders]
         self.places: dict[int, int] = {}  # start of a finest fragment → its number
@@ -216,7 +217,7 @@ def _classes(edges: Any) -> tuple[np.ndarray, np.ndarray]:
     return pairs[:, 0].copy(), pairs[:, 1].copy()
 
 
-def _cut(columns: list[np.ndarray | None], block: slice) -> list[np.ndarray | None]:
+def _cut(columns: Sequence[np.ndarray | None], block: slice) -> list[np.ndarray | None]:
     return [None if c is None else c[block] for c in columns]
 
 

@@ -34,7 +34,7 @@ def lifted(parts: tuple[FragmentPart, ...], column: pa.ChunkedArray | None) -> L
         if values is not None:
             found[part.name] = values
     for squared in (False, True):
-        wanted = {p.lift: p.name for p in parts if p not in plain and p.squared == squared}
+        wanted: dict[str, str] = {p.lift: p.name for p in parts if p not in plain and p.squared == squared}
         if wanted:
             lifts = _double(_doubles(column, valid, squared))
             found |= {wanted[lift]: values for lift, values in lifts.items() if values.any()}

@@ -264,8 +264,8 @@ def _narrowed(spec: SourceSpec, needed: set[str]) -> SourceSpec:
 def _reads(op: Op) -> set[str]:
     params = op.params
     if op.kind == "lfta":
-        named = (e["sql"] for part in ("attributes", "arguments", "predicates") for e in params[part])
-        return {c for sql in named for c in columns_of(sql)}
+        parts = ("attributes", "arguments", "predicates")
+        return {c for part in parts for e in params[part] for c in columns_of(e["sql"])}
     texts = [v for v in params.values() if isinstance(v, str)]
     texts += [sql for _, sql in params.get("items", ())] + [sql for _, sql in params.get("parts", ())]
     named = {*params.get("keys", ()), *params.get("from", ())}

@@ -14,7 +14,7 @@ import sqlglot
 from sqlglot import exp
 
 _INTEGERS = {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"}
-_COMPARISONS: dict[type[exp.Expression], str] = {
+_COMPARISONS: dict[type[exp.Expr], str] = {
     exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=",
 }
 _MIRROR = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
@@ -35,7 +35,7 @@ def program(predicate: str, types: Mapping[str, str]) -> Program | None:
         return None
 
 
-def _compiled(node: exp.Expression, types: Mapping[str, str]) -> Program | None:
+def _compiled(node: exp.Expr, types: Mapping[str, str]) -> Program | None:
     if isinstance(node, exp.Paren):
         return _compiled(node.this, types)
     if isinstance(node, (exp.And, exp.Or)):
@@ -52,7 +52,7 @@ def _compiled(node: exp.Expression, types: Mapping[str, str]) -> Program | None:
     return None
 
 
-def _comparison(sign: str, node: exp.Expression, types: Mapping[str, str]) -> Program | None:
+def _comparison(sign: str, node: exp.Expr, types: Mapping[str, str]) -> Program | None:
     for left, right, how in ((node.this, node.expression, sign), (node.expression, node.this, _MIRROR[sign])):
         name, number = _column(left, types), _number(right)
         if name is not None and number is not None:
@@ -60,7 +60,7 @@ def _comparison(sign: str, node: exp.Expression, types: Mapping[str, str]) -> Pr
     return None
 
 
-def _column(node: exp.Expression, types: Mapping[str, str]) -> str | None:
+def _column(node: exp.Expr, types: Mapping[str, str]) -> str | None:
     while isinstance(node, exp.Paren):
         node = node.this
     if isinstance(node, exp.Column) and not node.table and types.get(node.name) in _INTEGERS:
@@ -68,7 +68,7 @@ def _column(node: exp.Expression, types: Mapping[str, str]) -> str | None:
     return None
 
 
-def _number(node: exp.Expression) -> int | None:
+def _number(node: exp.Expr) -> int | None:
     if isinstance(node, exp.Paren):
         return _number(node.this)
     if isinstance(node, exp.Neg):
