@@ -102,8 +102,8 @@ def costs(found: dict[str, list[Run]], tuples: int) -> Table:
         " communication and the making of output tuples. Here a tuple's share of these is small, and what tagging adds"
         " is seen: the tagger itself; records that fail the predicate and still travel, because they end a row; event"
         " time, arrival number and deletion mark of every record; and changes. An update is one tuple of the paper and"
-        f" two changes here, the old row and the new one: {counts[merged][1] / counts[plain][1]:.1f} × as many as without"
-        " tagging pass the gate, which adds them up.",
+        f" two changes here, the old row and the new one: {counts[merged][1] / counts[plain][1]:.1f} × as many as"
+        " without tagging pass the gate, which adds them up.",
     )
 
 

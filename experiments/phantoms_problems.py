@@ -36,10 +36,8 @@ def problems(setting: Setting, done: Callable[[str], None]) -> Part:
         found["GCSL refined"].append(gcsl_refined(asked, model, memory).cost / best)
     done("random problems")
     rows = [[n, float(np.mean(v)), float(np.percentile(v, 90)), max(v)] for n, v in found.items()]
-    count = len(found["GCSL"])
-    table = Table(
-        f"Cost over EPES by the model, {count} random problems", ["algorithm", "average", "90 %", "greatest"], rows, NOTE
-    )
+    title = f"Cost over EPES by the model, {len(found['GCSL'])} random problems"
+    table = Table(title, ["algorithm", "average", "90 %", "greatest"], rows, NOTE)
     means = [float(np.mean(found["GCSL refined"]))]
     return Part([], [table], [at_most("GCSL with refined sizes over EPES, random problems, average", means, 1.05)])
 

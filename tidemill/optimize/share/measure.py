@@ -14,7 +14,7 @@ from tidemill.optimize.share.phantoms.collisions import collision_rate, flow_len
 from tidemill.optimize.share.shape import SECOND, Settings, Shape, cost_now, shape_of
 
 MARGIN = 0.2  # a new plan must be cheaper by this share to be worth a change
-_SEEN = 1_000  # probes below which a rate says little
+_SEEN, _MET = 1_000, 30  # probes and collisions below which a rate says little
 
 
 def statistics(relations: Sequence[Mapping[str, Any]], attributes: Sequence[str], note: Mapping[str, Any],
@@ -44,10 +44,9 @@ def _flows(relations: Sequence[Mapping[str, Any]], attributes: Sequence[str], co
         depth = 1 if relation["parent"] < 0 else depths[relation["parent"]] + 1
         depths.append(depth)
         g = groups.get("\x1f".join(sorted(attributes[i] for i in relation["attributes"])))
-        if g is None or probes < _SEEN or collision_rate(g, relation["buckets"]) < 1e-6:
+        if g is None or probes < _SEEN or collisions < _MET or collision_rate(g, relation["buckets"]) < 1e-6:
             continue
-        length = flow_length(g, relation["buckets"], collisions / probes) if collisions else float(probes)
-        found.setdefault(depth, []).append(min(length, 1e4))
+        found.setdefault(depth, []).append(flow_length(g, relation["buckets"], collisions / probes))
     flows = [1.0] * max(depths, default=1)
     for depth, lengths in found.items():
         flows[depth - 1] = max(1.0, sum(lengths) / len(lengths))

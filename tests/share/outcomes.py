@@ -1,0 +1,57 @@
+"""What a run has left behind, and when two runs have left the same."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tests.harness import LocalDatabase
+from tests.properties.queries import View
+from tests.properties.trial import contents_of, log_of
+from tests.reference.logs import Row, same_rows
+from tidemill.plan import relations as r
+from tidemill.plan.node import walk
+
+UNSHARED = ("window_aggregates", "distinct_windows")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Change logs, with times and tags as columns, and stored answers, by view; rows put aside, once each."""
+
+    logs: dict[str, Counter[Row]]
+    contents: dict[str, Counter[Row]]
+    aside: set[tuple[str, bytes]]
+
+
+def outcome(db: LocalDatabase, views: Iterable[View]) -> Outcome:
+    """What is stored of these views."""
+    listed = list(views)
+    logs = {
+        v.name: Counter((c.time, c.tag, *c.row, *(c.old or ())) for c in log_of(db, v.name))
+        for v in listed if v.output == "STREAMED"
+    }
+    return Outcome(logs, {v.name: contents_of(db, v.name) for v in listed}, aside(db))
+
+
+def aside(db: LocalDatabase) -> set[tuple[str, bytes]]:
+    """Rows on which an expression failed."""
+    table = db.query("SELECT * FROM dead_letters")
+    return set(zip(table.column("source").to_pylist(), table.column("raw").to_pylist(), strict=True))
+
+
+def check_same(found: Outcome, expected: Outcome) -> None:
+    """Equal outcomes; doubles up to a relative error of 1e-9."""
+    for what in ("logs", "contents"):
+        left, right = getattr(found, what), getattr(expected, what)
+        assert left.keys() == right.keys()
+        for name in left:
+            assert same_rows(left[name], right[name]), (
+                f"{what} of {name}\n  only shared: {sorted(map(str, (left[name] - right[name]).elements()))[:8]}"
+                f"\n  only unshared: {sorted(map(str, (right[name] - left[name]).elements()))[:8]}")
+
+
+def shared_nodes(db: LocalDatabase) -> int:
+    """How many window aggregates stand in the plans of the views."""
+    return sum(isinstance(n, r.WindowAggregate) for v in db.workload.views.values() for n in walk(v.node))
