@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from benchmarks import data, packets
@@ -17,17 +18,31 @@ from benchmarks.peers.duckdb_side import DuckDBSide
 from benchmarks.peers.figures import Figures
 from benchmarks.peers.flink_side import FlinkSide
 from benchmarks.peers.page import page
-from benchmarks.peers.spark_side import EACH, ONE, PANES, SparkSide
+from benchmarks.peers.spark_side import SparkSide
 from benchmarks.peers.tidemill_side import TidemillSide
-from benchmarks.peers.workloads import WORKS, Query, drawn
+from benchmarks.peers.workloads import EACH, ONE, PANES, STEPS, WORKS, Query, drawn
 from benchmarks.report import Result
 from benchmarks.sides import Side, alternate
 from benchmarks.throughput import STORES
 
-ROWS, LONG_ROWS, SMALL_ROWS, ROUNDS = 20_000_000, 100_000_000, 2_000_000, 3
-QUICK_ROWS, QUICK_LONG_ROWS, QUICK_SMALL_ROWS = 1_000_000, 2_000_000, 250_000
-# Queries, unit of their slides in seconds, least slide in units, answers compared with DuckDB's.
-MANY, QUICK_MANY = (1_000, 10, 40, 6), (50, 1, 20, 3)
+
+@dataclass(frozen=True)
+class Sizes:
+    """Rows of the trace, of the long one, and of the one to warm up and to try settings; rounds of Tidemill and DuckDB.
+    W5: queries, unit and least number of units of their slides (seconds), queries whose answers are compared."""
+
+    rows: int
+    long_rows: int
+    small_rows: int
+    rounds: int
+    queries: int
+    unit: int
+    least: int
+    compared: int
+
+
+FULL = Sizes(20_000_000, 100_000_000, 2_000_000, 3, 1_000, 10, 40, 6)
+QUICK = Sizes(1_000_000, 2_000_000, 250_000, 1, 50, 1, 20, 3)
 SHAPES = {"W1": (EACH, ONE), "W2": (EACH, PANES), "W3": (EACH, PANES)}
 FILES_A_BATCH = 4
 
@@ -35,13 +50,12 @@ Plan = tuple[str, str, int | None]
 Done = Callable[[str], None]
 
 
-def run(quick: bool, steps: Any) -> Result:
-    rows, long_rows, small_rows = (
-        (QUICK_ROWS, QUICK_LONG_ROWS, QUICK_SMALL_ROWS) if quick else (ROWS, LONG_ROWS, SMALL_ROWS)
-    )
-    trace, long, small = packets.trace(rows), packets.trace(long_rows), packets.trace(small_rows)
-    found = Figures(rows, long_rows)
-    steps.expect(_steps())
+def compare(quick: bool, steps: Any) -> Result:
+    """Everything, in this order: Spark, Flink, Tidemill and DuckDB in turns, the long trace, many queries."""
+    sizes = QUICK if quick else FULL
+    trace, long, small = (packets.trace(rows) for rows in (sizes.rows, sizes.long_rows, sizes.small_rows))
+    found = Figures(sizes.rows, sizes.long_rows, sizes.rounds)
+    steps.expect(_steps(sizes.rounds))
     with data.scratch("answers") as kept:
         _spark(found, trace, small, kept, steps.done)
         if flink_side.python():
@@ -49,16 +63,16 @@ def run(quick: bool, steps: Any) -> Result:
         with Side(TidemillSide) as ours, Side(DuckDBSide) as duck:
             _turns(found, ours, duck, trace, small, kept, steps.done)
             _long(found, ours, duck, long, kept, steps.done)
-            _many(found, ours, duck, long, kept, QUICK_MANY if quick else MANY, steps.done)
+            _many(found, ours, duck, long, kept, sizes, steps.done)
     return page(found)
 
 
-def _steps() -> int:
+def _steps(rounds: int) -> int:
     """How many measurements there will be."""
     spark = sum(1 + len(_spark_plans(work)) + len(SHAPES[work]) for work in WORKS)
     flink = sum(2 + len(_flink_settings(work)) for work in WORKS) if flink_side.python() else 0
-    turns = sum(1 + len(duckdb_side.shapes(w.queries)) + 4 * ROUNDS for w in WORKS.values())
-    return spark + flink + turns + 2 * ROUNDS
+    turns = sum(1 + len(duckdb_side.shapes(w.queries)) + 4 * rounds for w in WORKS.values())
+    return spark + flink + turns + 2 * rounds
 
 
 def _spark_plans(work: str) -> list[Plan]:
@@ -169,7 +183,7 @@ def _alternate(
             "tidemill": lambda: ours.ask("measure", trace, queries, os.path.join(place, "tidemill")),
             "duckdb": lambda: duck.ask("measure", trace, queries, shape, os.path.join(place, "duckdb")),
         },
-        ROUNDS,
+        found.rounds,
         lambda: done(f"{work}: Tidemill and DuckDB"),
     )
     rows = found.rows if into is found.runs else found.long_rows
@@ -177,26 +191,25 @@ def _alternate(
     into.setdefault(work, {}).update(runs)
 
 
-def _many(
-    found: Figures, ours: Side, duck: Side, long: str, kept: str, sizes: tuple[int, int, int, int], done: Done
-) -> None:
-    """Many queries at once against the first of them alone; some answers against DuckDB's."""
-    count, unit, least, checked = sizes
-    queries = drawn(count, unit, least)
-    place, some = os.path.join(kept, "many"), queries[:: count // checked][:checked]
-    found.many_queries = count
+def _many(found: Figures, ours: Side, duck: Side, long: str, kept: str, sizes: Sizes, done: Done) -> None:
+    """Many queries at once against the one that reports most often alone; some answers against DuckDB's."""
+    queries = sorted(drawn(sizes.queries, sizes.unit, sizes.least), key=lambda q: q.slide)
+    place, some = os.path.join(kept, "many"), queries[: sizes.queries // 2 : sizes.queries // 2 // sizes.compared]
+    found.many_queries = sizes.queries
+    found.many_slides = f"{sizes.least * sizes.unit} to {STEPS * sizes.unit:,} s"
     found.many = alternate(
         {
             "one": lambda: ours.ask("measure", long, queries[:1], None),
             "all": lambda: ours.ask("measure", long, queries, os.path.join(place, "tidemill"), some),
         },
-        ROUNDS,
-        lambda: done(f"W5: {count:,} queries and one"),
+        found.rounds,
+        lambda: done(f"W5: {sizes.queries:,} queries and one"),
     )
     until, compared = answers.last_time(long), 0
     for query in some:
         duck.ask("measure", long, (query,), "copies", os.path.join(place, "duckdb"))
         compared += answers.check_equal((query,), f"{place}/tidemill", f"{place}/duckdb", until)
+    assert compared, "W5: no window ended"
     found.compared["W5"] = compared
     share = found.many["all"][0]["out"] / found.long_rows
     assert 0 < share < 0.1, f"the answers of W5 have {share:.0%} as many rows as the input"

@@ -13,10 +13,12 @@ class Figures:
 
     rows: int
     long_rows: int
+    rounds: int
     runs: dict[str, dict[str, list[dict[str, Any]]]] = field(default_factory=dict)
     long: dict[str, dict[str, list[dict[str, Any]]]] = field(default_factory=dict)
     many: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     many_queries: int = 0
+    many_slides: str = ""
     compared: dict[str, int] = field(default_factory=dict)
     tried: list[list[Any]] = field(default_factory=list)
     ways: dict[str, dict[str, str]] = field(default_factory=dict)

@@ -17,12 +17,10 @@ import pyarrow.compute as pc
 from benchmarks import data
 from benchmarks.packets import COLUMNS
 from benchmarks.peers import answers
-from benchmarks.peers.workloads import Query
+from benchmarks.peers.workloads import ONE, PANES, Query
 from benchmarks.sides import quiet
 from benchmarks.throughput import STORES
 from benchmarks.throughput import SparkSide as Session
-
-EACH, ONE, PANES = "each query", "one pass", "panes"
 
 
 class SparkSide:

@@ -58,6 +58,9 @@ WORKS = {
     ),
 }
 
+# The ways to write a work for Spark; spark_side.py tells what they are.
+EACH, ONE, PANES = "each query", "one pass", "panes"
+
 # Table II of paper 003: slides by a Zipf law, ranges of 1 to 50 slides.
 SKEW, OVERLAP, STEPS = 0.6, 50, 1_000
 _LENGTHS = (40, 60, 100, 200, 300, 450, 576, 700, 900, 1_100, 1_300, 1_499)

@@ -287,3 +287,12 @@ def test_numbers_without_a_place_in_the_maps_are_refused():
             tables.push([], [code], [frag])
     with pytest.raises(ValueError, match="rows expected"):
         tables.push([], [0], [0, 0])
+
+
+def test_columns_must_be_of_the_right_type_and_number():
+    tables = Tables([TableSpec(RAW, (0,), 1, True)], 1, [SUM], [SUM])
+    tables.map([[0]], [[0]])
+    for attrs, ints, floats in (([[0.5]], [None], [[1.0]]), ([[1]], [None], [None]), ([[1]], [[1, 2]], [[1.0]]),
+                                ([[1]], [], [[1.0]]), ([[1], [1]], [None], [[1.0]])):
+        with pytest.raises(ValueError, match="expected"):
+            tables.push(attrs, [0], [0], ints, floats)

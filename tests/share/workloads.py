@@ -84,7 +84,7 @@ def shared_streams(draw: st.DrawFn, taste: Taste, most: int = 24) -> Stream:
         "s": texts, "f": st.booleans(), "day": days,
     }
     full = draw(st.sets(st.sampled_from(sorted(record))))  # columns without NULLs take other paths
-    values = st.fixed_dictionaries({n: v if n in full else maybe(v) for n, v in record.items()})
+    values = st.tuples(*(v if n in full else maybe(v) for n, v in record.items())).map(lambda v: dict(zip(record, v)))
     rows = tuple(draw(values) | {"tm": t} for t in times)
     sizes, batch = draw(cuts(len(rows)))
     return Stream("A", COLUMNS, rows, (), lateness, draw(st.sampled_from(["parquet", "parquet", "csv"])), sizes, batch)
@@ -197,5 +197,5 @@ memories = st.one_of(st.just(1), st.integers(1, 60), st.integers(1, 5000), st.ju
 @st.composite
 def settings_text(draw: st.DrawFn) -> str:
     """SET statements that change the configuration and no answer."""
-    return (f"SET lfta_memory = {draw(memories)}; SET phantoms = {draw(st.sampled_from(['on', 'off']))};"
+    return (f"SET lfta_memory = {draw(memories)}; SET phantoms = '{draw(st.sampled_from(["on", "off"]))}';"
             f" SET weaving = {draw(st.sampled_from(WAYS))}")

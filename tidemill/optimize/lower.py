@@ -268,8 +268,13 @@ class _Lowering:
                 self.reader.setdefault(op.id, op)
                 self.origins[op.id] = f"source:{woven.source}"
             keys = [name for name, _ in planned.params["keys"]]
-            port = self._exchange(Handle("reader", leaf.id, leaf.schema), _hash(keys))
-            self.stage[planned.id] = Op(planned.id, planned.kind, (port,), planned.schema, planned.params)
+            ports = [self._exchange(Handle("reader", leaf.id, leaf.schema), _hash(keys))]
+            objects = woven.objects.get(store)
+            if objects is not None:
+                self.reader.setdefault(objects.id, objects)
+                self.origins[objects.id] = f"source:{woven.source}"
+                ports.append(self._exchange(Handle("reader", objects.id, objects.schema), _hash(keys)))
+            self.stage[planned.id] = Op(planned.id, planned.kind, tuple(ports), planned.schema, planned.params)
         return self.stage[planned.id]
 
     def _tag(self, node: r.Tag) -> Handle:

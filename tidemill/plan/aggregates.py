@@ -58,6 +58,11 @@ class Aggregate:
         """Prefix of this aggregate's part columns; equal arguments share their parts."""
         return "" if self.argument is None else f"{self.argument}"
 
+    @property
+    def fold(self) -> str | None:
+        """The user's functions behind it (`plan.custom`), pickled; None for the aggregates of the language."""
+        return None
+
     def keeps_values(self, insert_only: bool) -> bool:
         """True when the values themselves must be kept: the least one may go, or each counts only once."""
         return self.distinct or self.is_extreme(insert_only)
@@ -77,6 +82,8 @@ def weavable(aggregate: Aggregate) -> str | None:
     if aggregate.distinct:
         return f"{aggregate.function.upper()}(DISTINCT …)"
     type_name = aggregate.argument_type
+    if aggregate.fold is not None:
+        return None  # its parts are objects
     if aggregate.function == "count" or type_name is None or type_name in _MACHINE:
         return None  # whether there is a value can be counted for any type
     shape = decimal_shape(type_name)
@@ -106,7 +113,7 @@ def single(part: Part) -> str:
 
 def parts(aggregate: Aggregate, insert_only: bool) -> tuple[Part, ...]:
     """The additive columns this aggregate needs besides the row count `__n`."""
-    if aggregate.argument is None or aggregate.is_extreme(insert_only):
+    if aggregate.argument is None or aggregate.is_extreme(insert_only) or aggregate.fold is not None:
         return ()
     if aggregate.distinct:
         # Filled in by the stage, which sees a value appear for the first time and leave for good.

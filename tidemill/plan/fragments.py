@@ -60,7 +60,7 @@ def fragment_parts(aggregate: Aggregate) -> tuple[FragmentPart, ...]:
     ['len__c', 'len__low']
     """
     argument, slug, kind = aggregate.argument, aggregate.slug, aggregate.function
-    if argument is None:
+    if argument is None or aggregate.fold is not None:
         return ()
     valid = FragmentPart(f"{slug}__c", "valid", argument)
     if kind == "count":
@@ -88,7 +88,7 @@ def _double_parts(argument: str, slug: str, squared: bool) -> tuple[FragmentPart
 def assembled(aggregate: Aggregate) -> tuple[tuple[str, str], ...]:
     """(name, SQL over the fragment columns) of the columns that `plan.aggregates.finish` reads."""
     slug, kind, type_name = aggregate.slug, aggregate.function, str(aggregate.argument_type)
-    if aggregate.argument is None:
+    if aggregate.argument is None or aggregate.fold is not None:
         return ()
     count = (f"{slug}__c", _quote(f"{slug}__c"))
     if kind == "count":

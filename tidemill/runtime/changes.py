@@ -1,7 +1,7 @@
 """The changes that one micro-batch makes to views: gathered from all shards, netted, tagged.
 
 Views of one kind (same columns, key and output) are treated together: one table with a column `__view`, one statement.
-A view that changes a lot stays alone, and so do a few, for which more machinery would not pay.
+A view that changes a lot stays alone.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from tidemill.runtime.outbox import runs
 from tidemill.runtime.views import StoredView, order, typed_column
 
 ALONE_ROWS = 1024  # a view with more changes than this is worth statements of its own
-TOGETHER = 8  # fewer views than this are not worth a pool
 SORTED_ROWS = 65_536  # up to here, sorting what is written costs nothing; whoever reads sorts anyway
 WHOSE = ("__view",)
 
@@ -105,15 +104,12 @@ def gather(outputs: Iterable[Output], views: dict[str, StoredView], parcels: lis
 
 
 def _grouped(spans: list[Span], sizes: Counter[str], parcels: list[pa.Table]) -> Iterable[Changes]:
-    """Views of one kind: the small ones together if they are many, every other one alone."""
-    few = len({s[0].id for s in spans if sizes[s[0].id] <= ALONE_ROWS}) < TOGETHER
+    """Views of one kind: those with many changes alone, the others together."""
     alone: dict[str, list[Span]] = {}
-    together = []
     for span in spans:
-        if few or sizes[span[0].id] > ALONE_ROWS:
+        if sizes[span[0].id] > ALONE_ROWS:
             alone.setdefault(span[0].id, []).append(span)
-        else:
-            together.append(span)
+    together = [span for span in spans if span[0].id not in alone]
     for own in alone.values():
         tables = [parcels[place].slice(start, count) for _, place, start, count in own]
         yield Changes((own[0][0],), _concat(tables), len(own) == 1)
@@ -167,6 +163,13 @@ def _paired(changes: Changes, duck: duckdb.DuckDBPyConnection, sort: str) -> pa.
     if twice or pc.any(found.column("__same")).as_py():
         return None
     return found.drop_columns(["__same"])
+
+
+def log_of(view: StoredView, log: pa.Table) -> pa.Table:
+    """The part of tagged changes that belongs to one view."""
+    if "__view" not in log.column_names:
+        return log
+    return log.filter(pc.equal(log.column("__view").cast(pa.string()), view.id)).drop_columns(["__view"])
 
 
 def signed_sql(changes: Changes) -> str:

@@ -21,12 +21,14 @@ from tidemill.runtime.coding import Coder
 from tidemill.runtime.expressions import Expressions
 from tidemill.runtime.kernels.edges import floor_edges, fragment_runs
 from tidemill.runtime.kernels.lfta import Emitted, Tables, TableSpec
+from tidemill.runtime.kernels.sliding_rows import combine
 from tidemill.runtime.lifting import Lifted, lifted, nothing
 from tidemill.runtime.patterns import Patterns
 from tidemill.runtime.sketches import Sketches
 
 _KINDS = {"sum": 0, "min": 1, "max": 2}
 _PENDING = 1 << 20  # entries that leave before the share of the batch is done
+_FEW = 1 << 12  # entries that are not worth putting together
 _BLOCK = 1 << 16  # rows at a time: what is computed of them stays in the cache
 _FRAGMENTS = 1 << 18  # fragments of one generation of tables
 
@@ -52,6 +54,7 @@ class Lfta:
         self.tables: Tables | None = None
         self.totals = np.zeros((len(self.relations), 4), np.int64)
         self.rows = 0
+        self.held: dict[int, Emitted] = {}  # evicted from emitting relations, by relation
         self.span: tuple[int, int] | None = None
         self.sketches = Sketches(self.params["candidates"])
 
@@ -84,7 +87,9 @@ class Lfta:
             self._map()
             self.tables.push(_cut(attributes, block), codes, fragments, _cut(ints, block), _cut(floats, block))
         if self.tables.pending > _PENDING:
-            yield from self._emitted()
+            self._hold()
+            if sum(len(e.codes) for e in self.held.values()) > _PENDING:
+                yield from self._emitted()
         if len(self.places) > _FRAGMENTS:
             yield from self._begin(values)
 
@@ -100,6 +105,7 @@ class Lfta:
         """The end-of-epoch update of the reader's share."""
         if self.tables is not None:
             self.tables.flush()
+            self._hold()
             yield from self._emitted()
             self._count()
             self.tables = None
@@ -164,12 +170,37 @@ class Lfta:
 
     # ---- out -----------------------------------------------------------------------------------
 
-    def _emitted(self) -> Iterator[tuple[str, pa.Table]]:
+    def _hold(self) -> None:
+        """Take what the tables evicted and put together what belongs together: an eviction that comes back costs
+        little here and much on its way to a shard.
+        """
         assert self.tables is not None
-        tables: dict[int, list[pa.Table]] = {}
         for r, emitted in self.tables.take().items():
             if len(emitted.codes):
-                tables.setdefault(self.relations[r]["emits"], []).append(self._rows(r, emitted))
+                before = self.held.get(r)
+                whole = emitted if before is None else Emitted(
+                    *(np.concatenate(pair, axis=-1) for pair in zip(before, emitted, strict=True)))
+                self.held[r] = self._combined(whole)
+
+    def _combined(self, emitted: Emitted) -> Emitted:
+        if len(emitted.codes) < _FEW:
+            return emitted
+        place = emitted.fragments.astype(np.int64) << 32 | emitted.codes
+        kinds = {p.name: _KINDS[p.combine] for p in self.parts}
+        found = combine(
+            [np.ascontiguousarray(c) for c in (place, *emitted.attrs)],
+            [np.ascontiguousarray(c) for c in emitted.ints], [kinds[n] for n in self.int_names],
+            [np.ascontiguousarray(c) for c in emitted.floats], [kinds[n] for n in self.float_names],
+        )
+        first = found.first
+        return Emitted(emitted.fragments[first], emitted.codes[first], emitted.attrs[:, first], found.ints, found.floats)
+
+    def _emitted(self) -> Iterator[tuple[str, pa.Table]]:
+        """All that is held, as rows of the fragment stores."""
+        tables: dict[int, list[pa.Table]] = {}
+        for r, emitted in self.held.items():
+            tables.setdefault(self.relations[r]["emits"], []).append(self._rows(r, emitted))
+        self.held = {}
         for store, pieces in tables.items():
             yield self.stores[store]["op"], pa.concat_tables(pieces)
 

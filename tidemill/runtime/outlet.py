@@ -16,12 +16,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tidemill.plan.physical import BEGINNING, FOREVER, Physical
 from tidemill.plan.relations import STATIC_TIME
 from tidemill.runtime import outbox, sinks
-from tidemill.runtime.changes import SORTED_ROWS, Changes, gather, tagged
+from tidemill.runtime.changes import SORTED_ROWS, Changes, gather, log_of, tagged
 from tidemill.runtime.layout import Paths, load_plan, write_json
 from tidemill.runtime.pools import Pools
 from tidemill.runtime.reader import DEAD, TICK, Message
@@ -120,7 +119,7 @@ class Outlet:
 
     def _heard(self, found: list[Changes], logs: list[pa.Table | None]) -> dict[str, pa.Table]:
         """The tagged changes of each view that has a sink or a subscriber."""
-        heard = {v.id: _of(v, log) for changes, log in zip(found, logs, strict=True) if log is not None
+        heard = {v.id: log_of(v, log) for changes, log in zip(found, logs, strict=True) if log is not None
                  for v in changes.views if self._listened(v)}
         return {view_id: log for view_id, log in heard.items() if log.num_rows}
 
@@ -268,13 +267,6 @@ def progress(summary: dict[str, Any]) -> dict[str, Any]:
         name: {**entry, **which, **{k: summary["tallies"].get(name, nothing)[k] for k in nothing}}
         for name, entry in summary["sources"].items()
     }
-
-
-def _of(view: StoredView, log: pa.Table) -> pa.Table:
-    """The part of a log that belongs to one view."""
-    if "__view" not in log.column_names:
-        return log
-    return log.filter(pc.equal(log.column("__view").cast(pa.string()), view.id)).drop_columns(["__view"])
 
 
 def _letters(messages: list[Message]) -> list[tuple[str, bytes]]:

@@ -73,7 +73,7 @@ class Patterns:
         table = np.zeros((len(self.own[relation]), len(words)), np.uint64)
         column = {word: i for i, word in enumerate(words)}
         for pattern, code in self.own[relation].items():
-            for number in self.relations[relation]["queries"]:
+            for number in self.relations[relation]["own"]:
                 need, never = self._wish(number)
                 if pattern & need == need and not pattern & never:
                     bit = self.queries[number]["bit"]

@@ -19,7 +19,7 @@ from tidemill.runtime.sources.connector import Connector, Range, open_connector
 
 # A batch is as large as what is there, up to a limit that follows what its rows send to the shards. Nobody knows that
 # of a first batch: partial aggregates travel light, raw rows do not.
-AGGREGATED_ROWS, RAW_ROWS = 4_000_000, 1_000_000
+AGGREGATED_ROWS, RAW_ROWS, ASSUMED_ROWS = 4_000_000, 1_000_000, 500_000
 SENT_BYTES = 128 << 20  # what a batch should send: a JVM of 1 GB dies of some 500 MB
 LEAST_ROWS, MOST_ROWS, GROWTH = 1_000_000, 64_000_000, 4
 TELLING_ROWS = 100_000  # of fewer rows most of what is sent is wrapping
@@ -149,6 +149,8 @@ class Planner:
         if spec.batch_rows:
             return spec.batch_rows
         ports = tuple(e.port for e in plan.exchanges if e.origin == f"source:{spec.name}")
+        if _assumed(plan, spec.name):
+            ports = (*ports, "assumed")
         portion = self.portions.get(spec.name)
         if portion is None or portion.ports != ports:
             portion = self.portions[spec.name] = Portion(ports, first_rows(plan, spec.name))
@@ -229,4 +231,9 @@ def first_rows(plan: Physical, source: str) -> int:
     kinds = {op.id: op.kind for op in plan.reader}
     edges = [e for e in plan.exchanges if e.origin == f"source:{source}"]
     light = all(kinds[e.source_op] in ("partial", "values", "leaf") for e in edges)
-    return AGGREGATED_ROWS if light else RAW_ROWS
+    return (ASSUMED_ROWS if _assumed(plan, source) else AGGREGATED_ROWS) if light else RAW_ROWS
+
+
+def _assumed(plan: Physical, source: str) -> bool:
+    """True when the hash tables of a source were chosen without statistics: the first batch brings them."""
+    return any(op.params["assumed"] for op in plan.reader if op.id == f"lfta.{source}")

@@ -17,10 +17,11 @@ from collections import Counter
 import duckdb
 import pyarrow as pa
 
-from tidemill.runtime.changes import Changes, signed_sql
+from tidemill.runtime.changes import Changes, log_of, signed_sql
 from tidemill.runtime.operators.base import hash_sql, name_list
 from tidemill.runtime.views import StoredView, changes_table, contents_table, recent_table, typed_column
 
+TOGETHER = 8  # the logs of fewer views than this are not worth a pool: each needs one statement anyway
 OWN_ROWS = 4096  # so many rows of one view in a pool, up to twice as many, move to its own table
 REWRITE_ROWS = 8192  # a pool smaller than this is not worth rewriting
 FOLD_PART, FOLD_BELOW = 4, 20_000  # fold when recent changes are a quarter of the contents, or these are small
@@ -48,14 +49,14 @@ class Pools:
             else:
                 self._keep(view, changes.rows)
         if view.output == "streamed":
-            if changes.whose:
-                assert log is not None
-                self._pour_log(changes, log, batch)
-            elif log is not None:
-                self._append(view, f"SELECT __time, {batch}, __tag, {name_list(view.names)}, __old FROM net", log)
+            columns = f"__time, {batch}, __tag, {name_list(view.names)}, __old"
+            if log is None:
+                self._append(view, f"SELECT {columns} FROM ({signed_sql(changes)})", changes.rows)
+            elif len(changes.views) >= TOGETHER:
+                self._pour_log(changes, f"SELECT __view, {columns} FROM net", log)
             else:
-                logged = f"SELECT __time, {batch}, __tag, {name_list(view.names)}, __old FROM ({signed_sql(changes)})"
-                self._append(view, logged, changes.rows)
+                for one in changes.views:
+                    self._append(one, f"SELECT {columns} FROM net", log_of(one, log))
 
     # ---- pools ---------------------------------------------------------------------------------
 
@@ -73,11 +74,10 @@ class Pools:
         if sum(counts.values()) >= max(2 * self.rewritten[table], REWRITE_ROWS):
             self._rewrite(table, names)
 
-    def _pour_log(self, changes: Changes, log: pa.Table, batch: int) -> None:
+    def _pour_log(self, changes: Changes, rows: str, log: pa.Table) -> None:
         table = changes_table(changes.pattern.pool)
         counts = self._counted(table)
-        names = name_list(changes.pattern.names)
-        self._execute(f"INSERT INTO {table} SELECT __view, __time, {batch}, __tag, {names}, __old FROM net", log)
+        self._execute(f"INSERT INTO {table} {rows}", log)
         for one, rows in self._leaving(changes, counts, table):
             self._append(one, "SELECT * FROM net", rows)
 

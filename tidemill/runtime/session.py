@@ -8,9 +8,10 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from pyspark.sql import SparkSession
 
@@ -86,10 +87,22 @@ def local_session(cores: int | None = None, log: str | None = None) -> SparkSess
     builder = builder.config("spark.driver.memory", f"{_heap_mb()}m")
     for name, value in SETTINGS.items():
         builder = builder.config(name, value)
+    # No daemon: the interpreter must not end in the middle of a compilation, so it waits for the one under way.
+    threading.Thread(target=warm_kernels, name="warm kernels").start()
     with _quiet(log):
         session = builder.getOrCreate()
         session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+def warm_kernels() -> None:
+    """Compile the kernels while the JVM starts: its workers find them compiled. What cannot be compiled or kept fails
+    where it is used, not here.
+    """
+    with suppress(Exception):
+        from tidemill.runtime.kernels.warm import warm
+
+        warm(wanted=threading.main_thread().is_alive)
 
 
 def _heap_mb() -> int:

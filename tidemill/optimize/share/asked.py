@@ -11,6 +11,7 @@ import hashlib
 from dataclasses import dataclass, replace
 
 from tidemill.plan.aggregates import Aggregate, finish, parts
+from tidemill.plan.custom import ObjectPart, object_part, object_parts
 from tidemill.plan.fragments import COUNT, FragmentPart, assembled, fragment_parts
 from tidemill.plan.relations import Item, Scan, WindowAggregate, quoted, sync_ceiling
 from tidemill.plan.windows import Window
@@ -47,13 +48,19 @@ class Asked:
         found = {p.name: p for a in self.aggregates for p in fragment_parts(a)}
         return (COUNT, *found.values())
 
+    @property
+    def objects(self) -> tuple[ObjectPart, ...]:
+        """Parts that are accumulators of users' aggregates."""
+        return object_parts(self.aggregates)
+
     def answer(self) -> tuple[str, str]:
         """Two select lists, one over the other: parts to the columns that `finish` reads, those to the answer's."""
         inner = {name: sql for a in self.aggregates for name, sql in assembled(a)}
+        inner |= {p.name: quoted(p.name) for p in self.objects}  # finished before SQL sees them
         kept = [*(quoted(n) for n in self.names), "__n"]
         first = ", ".join([*kept, *(f"{sql} AS {quoted(name)}" for name, sql in inner.items())])
         keys = [f"{quoted(a)} AS {quoted(n)}" for a, n in self.renames]
-        answers = [f"CAST({finish(a)} AS {a.type}) AS {quoted(a.name)}" for a in self.aggregates]
+        answers = [f"CAST({_finished(a)} AS {a.type}) AS {quoted(a.name)}" for a in self.aggregates]
         return first, ", ".join([*keys, *answers])
 
 
@@ -85,6 +92,11 @@ def asked(node: WindowAggregate, instance: str) -> Asked:
         renames=tuple((c.name, k.name) for k, c in keys),
         types=tuple((c.name, c.type) for c in scan.schema),
     )
+
+
+def _finished(aggregate: Aggregate) -> str:
+    part = object_part(aggregate)
+    return finish(aggregate) if part is None else quoted(part.name)
 
 
 def _named(item: Item, prefix: str) -> Item:

@@ -61,6 +61,7 @@ class TreeNode:
     edges: Edges
     queries: tuple[str, ...]  # those whose rows pass here
     store: str | None = None  # the fragment store it emits to
+    own: tuple[str, ...] = ()  # the queries it emits for
 
 
 Tree = tuple[TreeNode, ...]
@@ -117,9 +118,11 @@ class Known:
 
 
 def known_statistics(measured: Mapping[str, Any]) -> Known:
-    """Statistics as the readers report them; where nothing was measured, a busy stream with some hundred values an
-    attribute.
+    """Statistics as the readers report them. Where nothing was measured, a busy stream with few groups: a phantom too
+    many costs a probe, one too few an eviction for every query.
     """
+    if not measured:
+        return Known(10_000.0, Statistics(lambda r: float(min(10 ** len(r.attributes), 100_000)), (1.0,), 100_000.0))
     groups = {frozenset(name.split("\x1f")): float(count) for name, count in measured.get("groups", {}).items()}
     flows = tuple(max(1.0, f) for f in measured.get("flows", ())) or (1.0,)
     return Known(float(measured.get("rate", 10_000.0)),
@@ -182,5 +185,6 @@ def _tree(chosen: Chosen, leaves: Mapping[Relation, list[Asked]]) -> Tree:
         nodes.append(TreeNode(
             relation.text, tuple(sorted(relation.attributes)), configuration.parents[i], chosen.buckets[relation],
             edges_of(q.window for q in below), tuple(q.id for q in below), store,
+            tuple(q.id for q in leaves.get(relation, ())),
         ))
     return tuple(nodes)

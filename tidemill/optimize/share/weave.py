@@ -17,6 +17,7 @@ from tidemill.optimize.share.phantoms.configuration import Relation
 from tidemill.optimize.share.phantoms.feeding import FeedingGraph
 from tidemill.optimize.share.predicates import program
 from tidemill.optimize.share.shape import Settings, Shape, Tree, shape_of
+from tidemill.plan.custom import ACCUMULATOR, ObjectPart, object_parts
 from tidemill.plan.fragments import FragmentPart
 from tidemill.plan.physical import Op
 from tidemill.plan.relations import Item
@@ -34,6 +35,7 @@ class Woven:
     source: str
     lfta: Op
     leaves: dict[str, Op]  # by store
+    objects: dict[str, Op]  # by store: leaves of accumulators, where a query has a user's aggregate
     stores: dict[str, Op]  # by store; inputs and queries are filled in by `lower`
     bits: dict[str, dict[str, int]]  # by store, by query
     shape: Shape
@@ -51,6 +53,7 @@ class _Weaver:
         self.arguments = _items(a for q in queries for a in q.arguments)
         self.predicates = list(dict.fromkeys(q.predicate for q in queries if q.predicate is not None))
         self.parts = {p.name: p for q in queries for p in q.parts}
+        self.objects = {p.name: p for q in queries for p in q.objects}
         self.stores: dict[str, list[Asked]] = {}
         for query in queries:
             self.stores.setdefault(query.store, []).append(query)
@@ -61,12 +64,13 @@ class _Weaver:
         leaves = {store: self._leaf(store) for store in self.stores}
         lfta = Op(f"lfta.{self.source}", "lfta", (f"scan.{self.source}",), self.schema, self._params(shape.tree))
         stores = {store: self._store(store) for store in self.stores}
-        return Woven(self.source, lfta, leaves, stores, self.bits, shape)
+        objects = {store: self._object_leaf(store) for store, found in self.stores.items() if _objects(found)}
+        return Woven(self.source, lfta, leaves, objects, stores, self.bits, shape)
 
     def _params(self, tree: Tree) -> dict[str, Any]:
         attributes, order = list(self.attributes), {q.id: i for i, q in enumerate(self.queries)}
         stores = list(self.stores)
-        expressions = [*self.attributes, *self.arguments]
+        expressions = [*self.attributes, *self.arguments, *self.objects]
         return {
             "attributes": [vars(i) for i in self.attributes.values()],
             "arguments": [vars(i) for i in self.arguments.values()],
@@ -75,18 +79,22 @@ class _Weaver:
             "queries": [{
                 "id": q.id, "bit": self.bits[q.store][q.id],
                 "predicate": -1 if q.predicate is None else self.predicates.index(q.predicate),
-                "uses": [expressions.index(n) for n in (*q.names, *(a.name for a in q.arguments))],
+                "uses": [expressions.index(n) for n in (*q.names, *(a.name for a in (*q.arguments, *q.objects)))],
+                "objects": [p.name for p in q.objects],
             } for q in self.queries],
+            "objects": [asdict(p) for p in self.objects.values()],
+            "assumed": len(tree) > 1 and self.source not in self.settings.statistics,
             "candidates": [[attributes.index(a) for a in sorted(names)] for names in self._candidates()],
             "stores": [{
-                "op": f"leaf.{store}", "words": self._words(store), "parts": [p.name for p in self._parts(store)],
+                "op": f"leaf.{store}", "objects": f"objects.{store}", "words": self._words(store),
+                "parts": [p.name for p in self._parts(store)],
             } for store in stores],
             "relations": [{
                 "label": node.label, "parent": node.parent, "buckets": node.buckets,
                 "attributes": [attributes.index(a) for a in node.attributes],
                 "edges": [list(e) for e in node.edges],
                 "emits": stores.index(node.store) if node.store else -1,
-                "queries": [order[q] for q in node.queries],
+                "queries": [order[q] for q in node.queries], "own": [order[q] for q in node.own],
             } for node in tree],
         }
 
@@ -111,6 +119,10 @@ class _Weaver:
         parts = tuple(Column(p.name, p.type) for p in self._parts(store))
         return Op(f"leaf.{store}", "leaf", (f"lfta.{self.source}",), (*self._keys(store), *words, *parts))
 
+    def _object_leaf(self, store: str) -> Op:
+        words = tuple(Column(f"__s{w}", "BIGINT") for w in self._words(store))
+        return Op(f"objects.{store}", "leaf", (f"lfta.{self.source}",), (*self._keys(store), *words, *ACCUMULATOR))
+
     def _store(self, store: str) -> Op:
         floating = {a.name for q in self.stores[store] for a in q.arguments if a.type in ("DOUBLE", "FLOAT")}
         parts = self._parts(store)
@@ -118,7 +130,7 @@ class _Weaver:
             "keys": [[c.name, c.type] for c in self._keys(store)], "words": self._words(store),
             "parts": [[p.name, p.type, p.combine] for p in parts],
             "decoded": [p.name for p in parts if p.lift == "order" and p.argument in floating],
-            "queries": [],
+            "objects": [asdict(p) for p in _objects(self.stores[store])], "queries": [],
         })
 
 
@@ -133,12 +145,16 @@ def query_params(query: Asked, bit: int, mode: Mode) -> dict[str, Any]:
     return {
         "query": f"{query.id}.{mode}", "bit": bit, "mode": mode,
         "window": [window.slide, window.offset, window.after, window.until],
-        "parts": [p.name for p in query.parts], "layers": [["select", inner], ["select", outer]],
+        "parts": [p.name for p in query.parts], "objects": [p.name for p in query.objects], "layers": [["select", inner], ["select", outer]],
     }
 
 
 def _items(items: Iterable[Item]) -> dict[str, Item]:
     return {i.name: i for i in items}
+
+
+def _objects(queries: list[Asked]) -> tuple[ObjectPart, ...]:
+    return object_parts(a for q in queries for a in q.aggregates)
 
 
 def _part(part: FragmentPart) -> dict[str, Any]:

@@ -130,7 +130,8 @@ class Tables:
 
         int64 and int32 columns are read where they are, others are converted; None in `ints` is a column of ones.
         Codes and fragments must have a place in the maps of the raw relations. O(rows) for each raw relation, less
-        where neighbours of the same group, fragment and code probe as one.
+        where neighbours of the same group, fragment and code probe as one. Integers do not depend on how rows are cut
+        into pushes; the last bits of a float sum may: such neighbours are added up before they meet the bucket.
         """
         code, frag = np.ascontiguousarray(codes, np.int32), np.ascontiguousarray(frags, np.int32)
         n = len(code)
@@ -238,6 +239,8 @@ def _check(specs: Sequence[TableSpec], attributes: int) -> None:
 
 def _columns(columns: Columns, count: int, n: int, kind: type) -> list[np.ndarray | None]:
     """Contiguous arrays that the loops can read: float64, int64 or, as it is, int32. None is a column of ones."""
+    if kind is np.float64 and any(c is None for c in columns):
+        raise ValueError("a column of floats expected, not None")
     found = [None if c is None else _readable(np.asarray(c), kind) for c in columns]
     if len(found) != count or any(c is not None and c.shape != (n,) for c in found):
         raise ValueError(f"{count} columns of {n} rows expected")
@@ -245,6 +248,8 @@ def _columns(columns: Columns, count: int, n: int, kind: type) -> list[np.ndarra
 
 
 def _readable(column: np.ndarray, kind: type) -> np.ndarray:
+    if kind is np.int64 and column.dtype.kind not in "iub" and len(column):
+        raise ValueError(f"a column of integers expected, not of {column.dtype}")
     narrow = kind is np.int64 and column.dtype == np.int32
     return np.ascontiguousarray(column, None if narrow else kind)
 

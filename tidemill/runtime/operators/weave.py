@@ -235,6 +235,9 @@ class Weave(Operator):
         """Only fragments that an open window still needs stay: the oldest go at once, those between by and by."""
         if not fragments.segments:
             return
+        if not self.queries:  # only landmark windows are left, which read nothing of the past
+            fragments.replace(fragments.between(None, None).slice(0, 0))
+            return
         needs = {q: q.oldest(lasts[q.query] + q.window.slide) for q in self.queries if q.query in lasts}
         if len(needs) == len(self.queries) and None not in needs.values():
             fragments.pop(min(n for n in needs.values() if n is not None))

@@ -1,0 +1,87 @@
+"""Whoever was warm once never waits for a compiler again."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import tidemill
+from tests.harness import LocalDatabase
+from tidemill.runtime import session
+from tidemill.runtime.kernels import warm as module
+from tidemill.runtime.kernels.warm import kernels, warm
+
+WORKLOAD = """
+    REGISTER SOURCE Readings (room INTEGER, floor SMALLINT, big BIGINT, temp DOUBLE, name VARCHAR, at TIMESTAMP)
+    FROM GENERATE (rate = 10, rows = 300, seed = 7, room = 'uniform(1,9)', floor = 'uniform(1,3)',
+                   temp = 'normal(74,6)', name = 'choice(a,b,c)')
+    WITH (timestamp = 'at');
+    CREATE TAGGED STREAM Log OVER Readings;
+    CREATE TAGGED STREAM Rooms OVER Readings KEY room;
+    CREATE STREAMED VIEW Current AS SELECT room, temp FROM Rooms;
+    CREATE VIEW Extremes AS SELECT floor, min(temp) AS low, max(temp) AS high FROM Rooms GROUP BY floor;
+    CREATE VIEW ByRoom AS SELECT room, count(*) AS n, sum(temp) AS s, min(temp) AS low, max(big) AS high
+    FROM Log [RANGE 6 SECONDS SLIDE 2 SECONDS] WHERE floor > 1 GROUP BY room;
+    CREATE RSTREAM VIEW ByName AS SELECT name, floor, avg(big) AS mean
+    FROM Log [RANGE 5 SECONDS SLIDE 1 SECOND] GROUP BY name, floor;
+    CREATE VIEW ByBoth AS SELECT room, name, count(DISTINCT floor) AS floors
+    FROM Log SYNC EVERY 3 SECONDS WHERE NOW - 9 < TS AND TS <= NOW GROUP BY room, name;
+"""
+
+
+def test_every_kernel_is_called():
+    found = warm()
+    assert found.kernels == len(kernels()) > 20
+    assert not [name for name, kernel in kernels().items() if not kernel.signatures]
+    assert all(os.path.isdir(folder) for folder in found.folder.split(", "))
+
+
+def test_the_engine_finds_every_kernel_compiled(tmp_path):
+    # In a process of its own: here other tests have called kernels with types of their own.
+    code = (f"from tests.kernels.test_warm import types_that_warmth_missed\n"
+            f"print('missed', types_that_warmth_missed({str(tmp_path)!r}))\n")
+    done = subprocess.run([sys.executable, "-c", code], cwd=Path(tidemill.__file__).parents[1], capture_output=True,
+                          text=True)
+    assert "missed {}" in done.stdout, done.stdout + done.stderr
+
+
+def types_that_warmth_missed(folder: str) -> dict[str, list[str]]:
+    """Signatures that an engine at work added to those of `warm`."""
+    warm()
+    before = {name: set(kernel.signatures) for name, kernel in kernels().items()}
+    with LocalDatabase(os.path.join(folder, "db")) as db:
+        db.execute(WORKLOAD)
+        db.run()
+        assert db.query("SELECT count(*) AS n FROM ByName").to_pylist()[0]["n"] > 100
+    return {
+        name: [str(s) for s in kernel.signatures if s not in before[name]]
+        for name, kernel in kernels().items() if set(kernel.signatures) != before[name]
+    }
+
+
+def test_an_unwanted_warmth_ends_early(monkeypatch):
+    called = []
+    steps = tuple(lambda n=n: called.append(n) for n in range(3))
+    monkeypatch.setattr(module, "STEPS", steps)
+    warm(wanted=lambda: len(called) < 2)
+    assert called == [0, 1]
+
+
+@pytest.mark.parametrize("problem", [RuntimeError("cannot cache function"), OSError("no room"), ImportError("numba")])
+def test_a_kernel_that_does_not_compile_fails_no_session(monkeypatch, problem):
+    def broken(wanted):
+        raise problem
+
+    monkeypatch.setattr(module, "warm", broken)
+    session.warm_kernels()
+
+
+def test_a_folder_of_ones_own_is_used(tmp_path):
+    code = "from tidemill.runtime.kernels.edges import floor_edges; print(floor_edges.stats.cache_path)"
+    done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)},
+                          cwd=Path(tidemill.__file__).parents[1], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith(str(tmp_path))

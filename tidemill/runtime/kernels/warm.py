@@ -1,0 +1,119 @@
+"""Compile every kernel before somebody waits for it.
+
+numba compiles a function for the types of its first call, seconds each, and keeps the machine code in a folder: the
+`__pycache__` beside the source or, where that cannot be written, the user's cache (`~/.cache/numba`). A folder named
+by NUMBA_CACHE_DIR comes before both. Later processes load what is kept in milliseconds. `warm` calls each
+kernel with the types that the engine uses, on a row or two.
+
+    python -m tidemill.runtime.kernels.warm
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numba.core.dispatcher import Dispatcher
+
+from tidemill.plan.windows import Window
+from tidemill.runtime import kernels as package
+from tidemill.runtime.kernels import sliding_rows
+from tidemill.runtime.kernels.edges import floor_edges, fragment_runs
+from tidemill.runtime.kernels.extremes import slide_extremes
+from tidemill.runtime.kernels.lfta import GREATEST, LEAST, RAW, SUM, Tables, TableSpec
+from tidemill.runtime.kernels.sketch import sketch
+from tidemill.runtime.kernels.sliding import CHANGES, WHOLE, slide
+from tidemill.runtime.kernels.tagging import tag_steps, walk_records
+
+
+class Warmth(NamedTuple):
+    """How many kernels there are, how many this process had to compile, and the folder where they are kept."""
+
+    kernels: int
+    compiled: int
+    folder: str
+
+
+def warm(wanted: Callable[[], bool] = lambda: True) -> Warmth:
+    """Call every kernel once; stops between two of them when it is no longer `wanted`."""
+    for step in STEPS:
+        if wanted():
+            step()
+    found = kernels().values()
+    misses = sum(sum(kernel.stats.cache_misses.values()) for kernel in found)
+    folders = sorted({kernel.stats.cache_path for kernel in found})
+    return Warmth(len(found), misses, ", ".join(folders))
+
+
+def kernels() -> dict[str, Dispatcher]:
+    """Every function of this folder whose machine code is kept, by module and name."""
+    found = {}
+    for info in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+        for name, value in vars(importlib.import_module(info.name)).items():
+            own = isinstance(value, Dispatcher) and value.py_func.__module__ == info.name
+            if own and value.stats.cache_path is not None:
+                found[f"{info.name.rpartition('.')[2]}.{name}"] = value
+    return found
+
+
+def _edges() -> None:
+    slides, phases, out = np.array([5]), np.array([0]), np.empty(1, np.int64)
+    # Times come out of Arrow as they are, read-only, or as a copy without the late ones.
+    for times in _both(np.array([7])):
+        fragment_runs(times, slides, phases, np.empty(1, np.int64), out)
+    floor_edges(np.array([7]), slides, phases, out)
+
+
+def _tables() -> None:
+    """The loops get addresses of columns: one compilation serves all types and numbers of them."""
+    tables = Tables([TableSpec(RAW, (0,), 1, True)], 1, [SUM, LEAST, GREATEST], [SUM])
+    tables.map([[0]], [[0]])
+    tables.push([np.array([7])], [0], [0], [None, np.array([1]), np.array([1])], [np.array([1.0])])
+    tables.bucket(0, 0, [7])
+    tables.flush()
+
+
+def _sketches() -> None:
+    for kind in (np.int64, np.int32):
+        for column in _both(np.array([7], kind)):
+            sketch([column], [0])
+
+
+def _tagging() -> None:
+    one, none = np.zeros(1, np.int64), np.full(1, -1, np.int64)
+    last, old, new = (np.empty(1, np.int64) for _ in range(3))
+    walk_records(one, one, one, one, one, np.zeros(1, np.bool_), none.copy(), none.copy(), last, old, new)
+    step, row, diff = (np.empty(2, np.int64) for _ in range(3))
+    tag_steps(old, new, np.ones(1, np.bool_), step, row, diff)
+
+
+def _extremes() -> None:
+    one = np.zeros(1, np.int64)
+    slide_extremes(one, one, np.ones(1, np.int64), one, one, one.copy(), one.copy(), one.copy())
+
+
+def _sliding() -> None:
+    """These name their types, so they were compiled when they were imported; the calls see that they run."""
+    rows, bounds = sliding_rows.order(np.zeros(2, np.int32), np.array([10, 0]), 1)
+    window = Window(slide=10, offset=0, after=1, until=21)
+    for mode in (WHOLE, CHANGES):
+        slide(bounds, np.array([0, 10]), None, [rows], [SUM], [np.ones(2)], [SUM], window, 10, 30, mode)
+    sliding_rows.combine([rows, rows], [rows], [LEAST], [np.ones(2)], [GREATEST])
+
+
+STEPS: tuple[Callable[[], None], ...] = (_edges, _tables, _sketches, _tagging, _extremes, _sliding)
+
+
+def _both(column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The column, and the same read-only, which is another type for the compiler."""
+    fixed = column.copy()
+    fixed.flags.writeable = False
+    return column, fixed
+
+
+if __name__ == "__main__":
+    done = warm()
+    print(f"{done.kernels} kernels are ready ({done.compiled} compiled now), kept in {done.folder}")
