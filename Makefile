@@ -12,6 +12,7 @@ help:  ## what there is to make
 $(READY): pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@$(BIN)/python -m tidemill.runtime.kernels.warm
 	@touch $@
 
 demo: $(READY)  ## a live parking lot and temperatures, in the terminal
@@ -22,7 +23,7 @@ test: check  ## set everything up and pass all checks
 check: $(READY) lint types unit  ## exactly what CI runs
 
 lint: $(READY)
-	@$(BIN)/ruff check tidemill tests benchmarks
+	@$(BIN)/ruff check tidemill tests benchmarks experiments
 	@$(BIN)/lint-imports --no-cache 2>&1 | tail -n 5
 
 types: $(READY)

@@ -112,12 +112,16 @@ def apart(patch) -> None:
     patch.setattr(changes, "ALONE_ROWS", 0)
 
 
+def none_pooled(db, number) -> None:
+    assert pooled(db) == 0
+
+
 @pytest.fixture(scope="module")
 def wanted(tmp_path_factory):
     """What the views hold when nobody disturbs them."""
     with pytest.MonkeyPatch.context() as patch:
         apart(patch)
-        return run(tmp_path_factory.mktemp("wanted"), STREAM, lambda db, number: pooled(db) == 0 or pytest.fail("pooled"))
+        return run(tmp_path_factory.mktemp("wanted"), STREAM, none_pooled)
 
 
 def test_rows_go_into_pools_and_out_of_them_again(everywhere, tmp_path):

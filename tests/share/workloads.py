@@ -197,5 +197,6 @@ memories = st.one_of(st.just(1), st.integers(1, 60), st.integers(1, 5000), st.ju
 @st.composite
 def settings_text(draw: st.DrawFn) -> str:
     """SET statements that change the configuration and no answer."""
-    return (f"SET lfta_memory = {draw(memories)}; SET phantoms = '{draw(st.sampled_from(["on", "off"]))}';"
+    phantoms = draw(st.sampled_from(["on", "off"]))
+    return (f"SET lfta_memory = {draw(memories)}; SET phantoms = '{phantoms}';"
             f" SET weaving = {draw(st.sampled_from(WAYS))}")

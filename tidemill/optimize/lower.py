@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from tidemill.optimize.share.asked import Asked, asked
+from tidemill.optimize.share.fed import fed_by, settings_for
 from tidemill.optimize.share.shape import Settings
 from tidemill.optimize.share.weave import Bits, Mode, Woven, query_params, weave
 from tidemill.plan import relations as r
@@ -91,11 +92,10 @@ class _Lowering:
         nodes = {n.fingerprint: n for root in roots for n in walk(root) if isinstance(n, r.WindowAggregate)}
         by_source: dict[str, list[r.WindowAggregate]] = {}
         for node in nodes.values():
-            assert isinstance(node.input, r.Scan)
-            by_source.setdefault(node.input.source, []).append(node)
+            by_source.setdefault(fed_by(node), []).append(node)
         for source, found in by_source.items():
-            schema = found[0].input.schema
-            self.woven[source] = weave(source, schema, [asked(n, source) for n in found], bits, sharing)
+            schema, known = found[0].input.schema, settings_for(found[0], sharing)
+            self.woven[source] = weave(source, schema, [asked(n, source) for n in found], bits, known)
         live = {store for w in self.woven.values() for store in w.stores}
         for gone in [store for store in bits if store not in live]:
             # Its fragments may still be in the state when another query comes: no bit is ever given twice.
@@ -257,7 +257,8 @@ class _Lowering:
         name = f"{_name(node)}.{mode}"
         self.add_stage("weaved", name, (store.id,), node.schema, wanted)
         columns = dict(query.renames)
-        return Handle("stage", name, node.schema, _hash([columns[a] for a in query.names]))
+        where = ONE if node.counts_rows else _hash([columns[a] for a in query.names])
+        return Handle("stage", name, node.schema, where)
 
     def _fragment_store(self, woven: Woven, store: str) -> Op:
         """The stage operator of a fragment store, fed by its leaf in the readers."""
@@ -275,6 +276,16 @@ class _Lowering:
                 self.origins[objects.id] = f"source:{woven.source}"
                 ports.append(self._exchange(Handle("reader", objects.id, objects.schema), _hash(keys)))
             self.stage[planned.id] = Op(planned.id, planned.kind, tuple(ports), planned.schema, planned.params)
+        return self.stage[planned.id]
+
+    def _numbered_store(self, woven: Woven, store: str, window: r.RowsWindow) -> Op:
+        """The same where windows count rows: only one shard can number them, so it keeps their fragments as well."""
+        planned = woven.stores[store]
+        if planned.id not in self.stage:
+            rows = self.deliver(self.build(window.input), ONE)
+            name = self.add_stage("numbering", woven.lfta.id, (rows,), window.schema, woven.lfta.params)
+            params = {**planned.params, "leaf": woven.leaves[store].id}
+            self.stage[planned.id] = Op(planned.id, "weave_numbered", (name,), planned.schema, params)
         return self.stage[planned.id]
 
     def _tag(self, node: r.Tag) -> Handle:
@@ -310,11 +321,13 @@ class _Lowering:
     def _asked(self, node: r.WindowAggregate, mode: Mode) -> tuple[Asked, Op, dict[str, Any]]:
         """The canonical form of a window aggregate, its fragment store, and what the store is asked for in this mode.
         """
-        self.build(node.input)
-        assert isinstance(node.input, r.Scan)
-        woven = self.woven[node.input.source]
-        query = asked(node, node.input.source)
-        store = self._fragment_store(woven, query.store)
+        woven = self.woven[fed_by(node)]
+        query = asked(node, woven.source)
+        if isinstance(node.input, r.RowsWindow):
+            store = self._numbered_store(woven, query.store, node.input)
+        else:
+            self.build(node.input)
+            store = self._fragment_store(woven, query.store)
         return query, store, query_params(query, woven.bits[query.store][query.id], mode)
 
     def _groupby(self, node: r.GroupBy) -> Handle:
@@ -442,7 +455,7 @@ class _Lowering:
             below = below.input
         if not isinstance(below, r.WindowAggregate) or below.once or below.window.until is None:
             return None
-        if node.period != (below.window.slide, below.window.offset):
+        if below.counts_rows or node.period != (below.window.slide, below.window.offset):
             return None
         handle = self._windowaggregate(below, whole=True)
         for link in reversed(chain):

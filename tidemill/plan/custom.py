@@ -42,7 +42,7 @@ def object_part(aggregate: Aggregate) -> ObjectPart | None:
 
     >>> a = CustomAggregate("longest", "__s", "VARCHAR", "l", "VARCHAR", body="gA==")
     >>> object_part(a)
-    ObjectPart(name='__s__fold_71dae6d2', argument='__s', body='gA==', type='VARCHAR')
+    ObjectPart(name='__s__fold_a64331fc', argument='__s', body='gA==', type='VARCHAR')
     >>> object_part(Aggregate("sum", "__v", "INTEGER", "s", "HUGEINT"))
     """
     if aggregate.fold is None or aggregate.argument is None:

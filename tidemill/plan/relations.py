@@ -299,6 +299,7 @@ class WindowAggregate(Relation):
     The same as Filter, Temporal, Project and GroupBy over `input` (`unshared` writes it so), in one node that can
     share its work with others over the same stream. `keys` and `arguments` are expressions over `input`; aggregates
     name arguments. With `once`, each group is reported when its window ends and stays for ever (`GROUP BY time/5`).
+    Over a RowsWindow the window counts rows: `window` says the same of row numbers, not of times.
     """
 
     input: Relation
@@ -313,6 +314,11 @@ class WindowAggregate(Relation):
     def schema(self) -> Schema:
         keys = tuple(Column(k.name, k.type) for k in self.keys)
         return (*keys, *(Column(a.name, a.type) for a in self.aggregates))
+
+    @property
+    def counts_rows(self) -> bool:
+        """True when the points and lengths of the window are numbers of rows."""
+        return isinstance(self.input, RowsWindow)
 
 
 @dataclass(frozen=True, eq=False)
@@ -395,7 +401,7 @@ def beginning(node: Relation) -> tuple[int, int] | Literal["first row"] | None:
             periods.add((below.every_us, below.offset_us))
         if isinstance(below, Temporal) and below.period:
             periods.add(below.period)
-        if isinstance(below, WindowAggregate):
+        if isinstance(below, WindowAggregate) and not below.counts_rows:
             periods.add((below.window.slide, below.window.offset))
     if len(periods) > 1:
         return "first row"

@@ -17,6 +17,7 @@ def unshared(node: WindowAggregate) -> Relation:
 
     ⌈t⌉ is the first point of the window at or after t. Between two points the answer is that of the earlier one, so a
     row is inside at time t when ts + after <= p < ts + until for the last point p <= t. With `once` nothing leaves.
+    Where the window counts rows, R is the window already, and no Temporal stands above it.
     """
     window = node.window
     period = (window.slide, window.offset)
@@ -26,5 +27,6 @@ def unshared(node: WindowAggregate) -> Relation:
         upper = sync_ceiling(f"({quoted(r.TS)} + {window.until})", *period)
     rows = node.input if node.predicate is None else r.Filter(node.input, node.predicate)
     items = {item.name: item for item in (*node.keys, *node.arguments)}
-    below = r.Project(r.Temporal(rows, lower, upper, period), tuple(items.values()))
+    inside = rows if node.counts_rows else r.Temporal(rows, lower, upper, period)
+    below = r.Project(inside, tuple(items.values()))
     return r.GroupBy(below, tuple(k.name for k in node.keys), node.aggregates)

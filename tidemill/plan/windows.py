@@ -7,6 +7,10 @@ satisfies `ts + after <= p < ts + until`. All lengths are microseconds.
     S SYNC EVERY s … WHERE NOW - r < TS AND TS <= NOW      Window(s, 0, 0, r)           rows of (p - r, p]
     landmark: everything up to now                         until = None
 
+Windows that count rows are the same, with row numbers 1, 2, 3, … in the place of times:
+
+    FROM S [ROWS n SLIDE m]                                Window(m, 0, 0, n)           rows of (p - n, p]
+
 An *edge* of a query is a time at which its fragments end: no window of the query begins or ends inside a fragment
 (paired windows, paper 003, section II-B).
 """

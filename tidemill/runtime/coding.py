@@ -31,6 +31,8 @@ class Coder:
             return _number(column)
         if self.values is None:
             self.values = pa.array([], self.kind)
+        if pa.types.is_floating(column.type):
+            column = pc.add(column, pa.scalar(0.0, column.type))  # -0.0 and 0.0 are one group here as well
         coded = _one(column).dictionary_encode(null_encoding="encode")
         own = coded.dictionary
         place = pc.index_in(own, value_set=self.values)

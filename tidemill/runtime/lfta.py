@@ -60,12 +60,17 @@ class Lfta:
 
     # ---- in ------------------------------------------------------------------------------------
 
-    def push(self, rows: pa.Table, times: np.ndarray) -> Iterator[tuple[str, pa.Table]]:
-        """Take a chunk in; (leaf operator, rows) of what had to leave."""
+    def push(self, rows: pa.Table, times: np.ndarray,
+             numbers: np.ndarray | None = None) -> Iterator[tuple[str, pa.Table]]:
+        """Take a chunk in; (leaf operator, rows) of what had to leave.
+
+        Fragments are by `numbers` where windows count rows, else by the event times.
+        """
         if not len(times):
             return
         self._seen(times)
         found = self.expressions.evaluate(rows, times)
+        times = times if numbers is None else numbers
         values = self._values(found.arguments)
         if self.tables is None or not set(values) <= set(self.active) or any(
             coder.changes(column) for coder, column in zip(self.coders, found.attributes, strict=True)
@@ -208,6 +213,12 @@ class Lfta:
         """Evicted entries of one relation as rows of its fragment store."""
         relation = self.relations[r]
         store = self.stores[relation["emits"]]
+        words = self.patterns.signatures(r, store["words"])
+        asked = words.any(axis=1)
+        if not asked.all():
+            # Some rows passed only for the relations that this one feeds.
+            kept = asked[emitted.codes]
+            emitted = Emitted(*(column[..., kept] for column in emitted))
         names = [self.params["attributes"][a]["name"] for a in relation["attributes"]]
         columns = {
             name: self.coders[a].decode(codes)
@@ -215,7 +226,6 @@ class Lfta:
         }
         starts = np.array(list(self.own[r]), np.int64)
         columns["__time"] = pa.array(starts[emitted.fragments])
-        words = self.patterns.signatures(r, store["words"])
         for i, word in enumerate(store["words"]):
             columns[f"__s{word}"] = pa.array(words[emitted.codes, i])
         given = dict(zip(self.int_names, emitted.ints, strict=True)) | dict(

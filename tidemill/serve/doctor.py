@@ -37,7 +37,7 @@ class Check:
 
 def examine(path: str | None, ports: list[int]) -> list[Check]:
     """All checks, in the order in which things would fail."""
-    plain: list[Callable[[], Check]] = [python, java, smoke, temporary, cores]
+    plain: list[Callable[[], Check]] = [python, java, smoke, kernels, temporary, cores]
     checks = [_safely(check) for check in plain]
     checks[2:2] = libraries()
     checks.append(disk(path or tempfile.gettempdir()))
@@ -146,6 +146,19 @@ def smoke() -> Check:
         total = duck.register("numbers", numbers).sql("SELECT sum(n) FROM numbers").fetchall()[0][0]
     return Check("ok" if total == 499_500 else "fail", "DuckDB on Arrow", f"sum of 0 … 999 is {total}",
                  "reinstall duckdb and pyarrow")
+
+
+def kernels() -> Check:
+    """The compiled kernels are there, or can be made and kept."""
+    try:
+        from tidemill.runtime.kernels.warm import warm
+
+        found = warm()
+    except RuntimeError as error:
+        return Check("fail", "kernels", str(error),
+                     "numba can write neither beside the package nor in the user's cache: set NUMBA_CACHE_DIR")
+    fresh = f", {found.compiled} of them compiled now" if found.compiled else ""
+    return Check("ok", "kernels", f"{found.kernels} compiled functions{fresh}, kept in {found.folder}")
 
 
 def temporary() -> Check:

@@ -14,7 +14,7 @@ from tidemill.plan.windows import Window
 _OTHER_INPUTS: dict[type[Relation], str] = {
     r.Tag: "a keyed stream takes rows back", r.View: "it reads a view, not a stream", r.Clock: "it reads clockStr",
     r.Join: "it groups a join", r.Union: "it groups a union", r.SetCombine: "it groups a set operation",
-    r.GroupBy: "it groups groups", r.WindowAggregate: "it groups groups", r.RowsWindow: "its window counts rows",
+    r.GroupBy: "it groups groups", r.WindowAggregate: "it groups groups",
     r.SynchronizeOn: "its points come from data",
 }
 
@@ -36,6 +36,8 @@ def window_aggregates(node: Relation) -> Relation | None:
        that no group sees two of them; then the group's window is its epoch, and nothing leaves;
     5. there are keys, and neither they nor the rest depend on the order of arrival;
     6. every aggregate can be put together from parts (`weavable`).
+    A window that counts rows (RowsWindow) may stand in the place of the stream, over any relation that only grows, when
+    nothing above it goes by time.
     Proof: a row's presence is always of the form ts + after <= p < ts + until (`_Presence`), as `unshared` writes it.
     """
     found = _recognised(node) if isinstance(node, r.GroupBy) else None
@@ -89,6 +91,7 @@ class _Reading:
     presence: _Presence = _Presence()
     predicates: list[str] = field(default_factory=list)
     columns: dict[str, str] = field(default_factory=dict)
+    counted: r.RowsWindow | None = None
 
     def aggregate(self, node: r.GroupBy) -> WindowAggregate:
         for a in node.aggregates:
@@ -111,6 +114,8 @@ class _Reading:
     def window(self, keys: tuple[Item, ...]) -> tuple[Window, bool]:
         """The window, and whether each group stays once it was reported."""
         inside = self.presence
+        if self.counted is not None:
+            return Window(self.counted.slide, 0, 0, self.counted.rows), False
         if inside.rhythm is None:
             raise _Otherwise("it refreshes at every change: no SLIDE, SYNC EVERY or epoch")
         slide, offset = inside.rhythm
@@ -122,8 +127,12 @@ class _Reading:
             return Window(slide, offset, 1, slide + 1), True
         return Window(slide, offset, inside.after, None), False
 
-    def read(self, node: Relation) -> r.Scan:
-        """Take in the operators from the stream up to `node`; the stream."""
+    def read(self, node: Relation) -> r.Scan | r.RowsWindow:
+        """Take in the operators from the stream up to `node`; the stream, or its last rows."""
+        if isinstance(node, r.RowsWindow):
+            self.counted = node
+            self.columns = {c: quoted(c) for c in node.names}
+            return node
         if isinstance(node, r.Scan):
             if node.static:
                 raise _Otherwise("a table has no time")
@@ -132,6 +141,8 @@ class _Reading:
         if not isinstance(node, (r.Filter, r.Project, r.Temporal, r.Synchronize, r.Stamp)):
             raise _Otherwise(_OTHER_INPUTS.get(type(node), "it does not read a stream"))
         stream = self.read(node.input)
+        if self.counted is not None and isinstance(node, (r.Temporal, r.Synchronize)):
+            raise _Otherwise("its window counts rows")
         if isinstance(node, r.Filter):
             self.predicates.append(self._over_stream(node.predicate))
         elif isinstance(node, r.Project):

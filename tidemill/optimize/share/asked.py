@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from tidemill.plan.aggregates import Aggregate, finish, parts
 from tidemill.plan.custom import ObjectPart, object_part, object_parts
 from tidemill.plan.fragments import COUNT, FragmentPart, assembled, fragment_parts
-from tidemill.plan.relations import Item, Scan, WindowAggregate, quoted, sync_ceiling
+from tidemill.plan.relations import Item, WindowAggregate, quoted, sync_ceiling
 from tidemill.plan.windows import Window
 
 
@@ -75,9 +75,7 @@ class Asked:
 
 
 def asked(node: WindowAggregate, instance: str) -> Asked:
-    """The canonical form of a node over source instance `instance`."""
-    scan = node.input
-    assert isinstance(scan, Scan)
+    """The canonical form of a node over source instance `instance`, or over the numbered rows of that name."""
     keys = [(k, _named(k, "")) for k in node.keys]
     arguments = {a.name: _named(a, "__") for a in node.arguments}
     aggregates = tuple(
@@ -90,7 +88,7 @@ def asked(node: WindowAggregate, instance: str) -> Asked:
         arguments=tuple({a.name: a for a in arguments.values() if a.name in used}.values()),
         aggregates=aggregates, window=node.window, once=node.once,
         renames=tuple((c.name, k.name) for k, c in keys),
-        types=tuple((c.name, c.type) for c in scan.schema),
+        types=tuple((c.name, c.type) for c in node.input.schema),
     )
 
 

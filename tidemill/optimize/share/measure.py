@@ -59,4 +59,4 @@ def worth_changing(source: str, shape: Shape, settings: Settings) -> bool:
         return False
     now = cost_now(shape, settings.statistics.get(source, {}), settings)
     other = shape_of(source, shape.queries, shape.parts, settings.copy())
-    return other.chosen.cost < (1 - MARGIN) * now
+    return other.cost < (1 - MARGIN) * now

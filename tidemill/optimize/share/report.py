@@ -39,7 +39,7 @@ def report(source: str, shape: Shape, settings: Settings, names: Mapping[str, st
             "queries": sorted(names.get(q, q) for q in group),
             "edges_per_second": edge_rate(edges_of(windows[q] for q in group)).value * SECOND,
         } for group in shape.groups],
-        "cost": shape.chosen.cost, "alternatives": alternatives(source, shape, settings),
+        "cost": shape.cost, "alternatives": alternatives(source, shape, settings),
         "statistics": "measured" if measured else "assumed",
     }
 
@@ -53,7 +53,7 @@ def alternatives(source: str, shape: Shape, settings: Settings) -> list[dict[str
                 continue
             trial = replace(settings, weaving=weaving, phantoms=phantoms, pinned=False, shapes={})
             other = shape_of(source, shape.queries, shape.parts, trial)
-            found.append({"plan": name, "phantoms": phantoms, "cost": other.chosen.cost,
+            found.append({"plan": name, "phantoms": phantoms, "cost": other.cost,
                           "configuration": str(other.chosen.configuration), "weaved_groups": len(other.groups)})
     return found
 

@@ -25,6 +25,8 @@ from tidemill.optimize.share.weaving.edges import Edges, edge_rate, edges_of, un
 from tidemill.optimize.share.weaving.gtweave import WovenPlan, gtweave
 
 SECOND = 1_000_000
+OPERATION = 2.0  # a step of the final aggregation in probes: about 20 ns against 10
+Groups = tuple[tuple[str, ...], ...]  # the queries of each weaved group
 Weaving = Literal["gtweave", "weave_share", "shared", "unshared"]
 
 
@@ -73,19 +75,34 @@ class Shape:
 
     tree: Tree
     chosen: Chosen
-    groups: tuple[tuple[str, ...], ...]  # queries of each weaved group
+    groups: Groups
     queries: tuple[Asked, ...]
     parts: int
     woven: WovenPlan | None = None
+    cost: float = 0.0  # for each tuple: tables, evictions and final aggregation
 
 
 def shape_of(source: str, queries: Sequence[Asked], parts: int, settings: Settings) -> Shape:
-    """The tree for the queries of one source, whose rows have `parts` numbers to aggregate."""
+    """The tree for the queries of one source, whose rows have `parts` numbers to aggregate.
+
+    GTWeave counts aggregate operations; here an eviction costs more than an operation, so one group for all queries is
+    tried as well, and the cheaper of both is taken.
+    """
     last = settings.shapes.get(source)
     if settings.pinned and last is not None and last.queries == tuple(queries) and last.parts == parts:
         return last
     known = known_statistics(settings.statistics.get(source, {}))
     groups, woven = _groups(queries, known, settings, last.woven if last else None)
+    shape = _shaped(queries, groups, woven, parts, known, settings)
+    if settings.weaving == "gtweave" and len(groups) > 1:
+        together = _shaped(queries, (tuple(q.id for q in queries),), woven, parts, known, settings)
+        shape = min(shape, together, key=lambda s: s.cost)
+    settings.shapes[source] = shape
+    return shape
+
+
+def _shaped(queries: Sequence[Asked], groups: Groups, woven: WovenPlan | None, parts: int, known: Known,
+            settings: Settings) -> Shape:
     leaves = _leaves(queries, groups)
     chosen = choose_configuration(
         list(leaves), known.statistics, settings.memory, settings.constants,
@@ -93,9 +110,17 @@ def shape_of(source: str, queries: Sequence[Asked], parts: int, settings: Settin
         sizes=lambda relation: bucket_units(len(relation.attributes), parts),
         forbid_phantoms=not settings.phantoms,
     )
-    shape = Shape(_tree(chosen, leaves), chosen, groups, tuple(queries), parts, woven)
-    settings.shapes[source] = shape
-    return shape
+    final = _final_cost(leaves, known, settings)
+    return Shape(_tree(chosen, leaves), chosen, groups, tuple(queries), parts, woven, chosen.cost + final)
+
+
+def _final_cost(leaves: Mapping[Relation, list[Asked]], known: Known, settings: Settings) -> float:
+    """Final aggregation for each tuple: every fragment of a leaf enters and leaves each of its queries once."""
+    total = 0.0
+    for leaf, members in leaves.items():
+        fragments = _turnovers(frozenset([leaf]), leaves, known) * known.statistics.of(leaf)
+        total += fragments * sum(amortised_factor(_acq(q)) for q in members)
+    return settings.constants.c1 * OPERATION * total / known.statistics.tuples
 
 
 def cost_now(shape: Shape, measured: Mapping[str, Any], settings: Settings) -> float:
@@ -106,7 +131,7 @@ def cost_now(shape: Shape, measured: Mapping[str, Any], settings: Settings) -> f
         known.statistics, settings.constants, lambda below: _turnovers(below, leaves, known),
         lambda relation: bucket_units(len(relation.attributes), shape.parts), only_occupied=True,
     )
-    return model.cost(shape.chosen.configuration, shape.chosen.table_sizes)
+    return model.cost(shape.chosen.configuration, shape.chosen.table_sizes) + _final_cost(leaves, known, settings)
 
 
 @dataclass(frozen=True)
@@ -139,12 +164,12 @@ def bucket_units(attributes: int, parts: int) -> int:
 
 
 def _groups(queries: Sequence[Asked], known: Known, settings: Settings,
-            previous: WovenPlan | None) -> tuple[tuple[tuple[str, ...], ...], WovenPlan | None]:
+            previous: WovenPlan | None) -> tuple[Groups, WovenPlan | None]:
     if settings.weaving == "unshared":
         return tuple((q.id,) for q in queries), None
     if settings.weaving == "shared" or len(queries) == 1:
         return (tuple(q.id for q in queries),), None
-    acqs = [Acq(q.id, q.window, frozenset(q.names), q.predicate) for q in queries]
+    acqs = [_acq(q) for q in queries]
     if settings.weaving == "weave_share":
         plain = weaving.Weaving(acqs, SECOND, amortised_factor).weave_share(known.rate)
         return tuple(g.queries for g in plain.groups), None
@@ -155,7 +180,11 @@ def _groups(queries: Sequence[Asked], known: Known, settings: Settings,
     return tuple(g.queries for g in plan.groups), plan
 
 
-def _leaves(queries: Sequence[Asked], groups: tuple[tuple[str, ...], ...]) -> dict[Relation, list[Asked]]:
+def _acq(query: Asked) -> Acq:
+    return Acq(query.id, query.window, frozenset(query.names), query.predicate)
+
+
+def _leaves(queries: Sequence[Asked], groups: Groups) -> dict[Relation, list[Asked]]:
     """The queries of one weaved group with the same attributes are one leaf."""
     number = {query: i for i, group in enumerate(groups) for query in group}
     found: dict[tuple[frozenset[str], int], list[Asked]] = {}

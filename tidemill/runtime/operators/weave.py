@@ -236,7 +236,7 @@ class Weave(Operator):
         if not fragments.segments:
             return
         if not self.queries:  # only landmark windows are left, which read nothing of the past
-            fragments.replace(fragments.between(None, None).slice(0, 0))
+            fragments.replace(fragments.empty())
             return
         needs = {q: q.oldest(lasts[q.query] + q.window.slide) for q in self.queries if q.query in lasts}
         if len(needs) == len(self.queries) and None not in needs.values():

@@ -28,6 +28,16 @@ from tidemill.runtime.operators.synchronizer import known_points
 from tidemill.runtime.state import Layout, Shelf
 
 
+def in_order(closed: pa.Table, columns: tuple[Column, ...]) -> pa.Table:
+    """Inserted rows one by one, in the order of time, then of value: the same for any cut into batches."""
+    names = name_list([c.name for c in columns])
+    return duck.run(
+        f"SELECT {names}, __time FROM (SELECT {names}, __time, unnest(range(__diff))"
+        f" FROM {duck.source('closed', columns, '__time', '__diff')}) ORDER BY __time, {names}",
+        closed=closed,
+    )
+
+
 class RowsWindow(Operator):
     """The last n rows of an append-only stream; a new one pushes the oldest out at the same time.
 
@@ -54,14 +64,9 @@ class RowsWindow(Operator):
         count, n, slide = value.get("count", 0), self.params["rows"], self.params["slide"]
         recent = self.arrangement(shelf, "recent", self.recent)
         held = recent.scan()
-        names = name_list(self.names)
-        fresh = duck.run(
-            f"SELECT {names}, __time, {count} + row_number() OVER (ORDER BY __time, {names}) AS __k FROM"
-            f" (SELECT {names}, __time, unnest(range(__diff))"
-            f" FROM {duck.source('closed', self.schema, '__time', '__diff')})",
-            closed=closed,
-        )
+        fresh = in_order(closed, self.schema)
         value["count"] = total = count + fresh.num_rows
+        fresh = fresh.append_column("__k", pa.array(np.arange(count + 1, total + 1)))
         rows = pa.concat_tables([held.select(fresh.column_names).cast(fresh.schema), fresh])
         out = self._moments(rows, count, total, n, slide)
         # A row may still enter at the next slide, and leaves only when one shows it no more.

@@ -1,0 +1,86 @@
+"""Plans change between batches and no answer does: queries come and go, settings change, statistics lie."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.harness import LocalDatabase
+from tests.properties.effort import effort
+from tests.properties.trial import database
+from tests.share.outcomes import UNSHARED, check_same, outcome
+from tests.share.workloads import Taste, settings_text, shared_streams, shared_views
+
+TASTE = Taste(failing=True)
+SPEAKING = ("k", "s", "x", "d", "day", "f", "b")
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that happens between two batches: `create` or `drop` the view with a number, `set`, or `replan`."""
+
+    what: str
+    value: Any = None
+
+
+@st.composite
+def lies(draw: st.DrawFn) -> dict[str, Any]:
+    """Statistics of a source that have nothing to do with its rows."""
+    sets = draw(st.lists(st.sets(st.sampled_from(SPEAKING), min_size=1).map(sorted), max_size=6))
+    counts = st.integers(1, 1_000_000)
+    return {
+        "groups": {"\x1f".join(s): draw(counts) for s in sets}, "tuples": float(draw(counts)),
+        "rate": float(draw(counts)), "flows": draw(st.lists(st.floats(0.5, 1000), max_size=3)),
+    }
+
+
+@st.composite
+def histories(draw: st.DrawFn, most: int = 4) -> tuple[list[Any], list[Any], list[Event]]:
+    """(views that stand all the time, views that come and go, what happens)."""
+    staying = draw(shared_views(TASTE, most=3))
+    passing = draw(shared_views(TASTE, most=most, prefix="w"))
+    passing = [v for v in passing if v.name.removeprefix("w").isdigit()]
+    events: list[Event] = []
+    alive: set[int] = set()
+    for _ in range(draw(st.integers(1, 5))):
+        what = draw(st.sampled_from(["create", "create", "drop", "set", "replan"]))
+        if what == "create":
+            free = [i for i in range(len(passing)) if i not in alive]
+            if free:
+                alive.add(draw(st.sampled_from(free)))
+                events.append(Event("create", max(alive) if len(alive) == 1 else sorted(alive)[-1]))
+        elif what == "drop" and alive:
+            gone = draw(st.sampled_from(sorted(alive)))
+            alive.discard(gone)
+            events.append(Event("drop", gone))
+        elif what == "set":
+            events.append(Event("set", draw(settings_text())))
+        elif what == "replan":
+            events.append(Event("replan", draw(lies())))
+        events.append(Event("step"))
+    return staying, passing, events
+
+
+def happens(db: LocalDatabase, event: Event, passing: list[Any]) -> None:
+    """Let one event happen in a running database."""
+    if event.what == "create":
+        db.execute(passing[event.value].statement)
+    elif event.what == "drop":
+        db.execute(f"DROP VIEW {passing[event.value].name}")
+    elif event.what == "set":
+        db.execute(event.value)
+    elif event.what == "replan":
+        replan(db, event.value)
+    else:
+        db.step()
+
+
+def replan(db: LocalDatabase, statistics: dict[str, Any]) -> None:
+    """Another plan by statistics that lie."""
+    db.workload.sharing.settings.statistics["ASource"] = statistics
+    db._dirty = True
+    db._publish()

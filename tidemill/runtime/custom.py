@@ -1,0 +1,95 @@
+"""A user's aggregate in a worker: its functions, loaded once for each process, and how its accumulators are treated.
+
+The contract is that of a Python programmer: `add`, `combine` and `invert` may change and return their first argument,
+never the second. So an accumulator that is still needed is copied before it becomes a first argument; numbers, texts
+and tuples of them cannot change and are not copied.
+"""
+
+from __future__ import annotations
+
+import base64
+import pickle
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+from pyspark import cloudpickle
+
+_UNCHANGING = (int, float, complex, str, bytes, bool, type(None), Fraction)
+_EXACT = (int, str, bytes, bool, type(None), Fraction)
+
+
+@dataclass(frozen=True)
+class Fold:
+    """answer = finish(combine of folds), a fold = add(… add(add(zero, v₁), v₂) …, vₙ); invert(combine(a, b), b) = a."""
+
+    zero: Any
+    add: Callable[[Any, Any], Any]
+    combine: Callable[[Any, Any], Any]
+    finish: Callable[[Any], Any] | None = None
+    invert: Callable[[Any, Any], Any] | None = None
+
+    def fresh(self) -> Any:
+        """A zero of one's own."""
+        return self.zero() if callable(self.zero) else copied(self.zero)
+
+    def answer(self, accumulator: Any) -> Any:
+        """The answer; the accumulator stays as it is."""
+        return copied(accumulator) if self.finish is None else self.finish(copied(accumulator))
+
+
+@lru_cache(maxsize=256)
+def fold_of(body: str) -> Fold:
+    """The fold behind the text in a plan."""
+    return Fold(**pickle.loads(base64.b64decode(body)))
+
+
+def body_of(fold: Fold) -> str:
+    """The text of a fold; functions that no module has are in it as a whole."""
+    return base64.b64encode(cloudpickle.dumps(vars(fold))).decode()
+
+
+def packed(accumulator: Any) -> bytes:
+    """An accumulator as bytes; its class travels along where no module has it."""
+    try:
+        return pickle.dumps(accumulator, pickle.HIGHEST_PROTOCOL)
+    except (pickle.PicklingError, AttributeError, TypeError):
+        return bytes(cloudpickle.dumps(accumulator))
+
+
+def copied(accumulator: Any) -> Any:
+    """An equal accumulator that may be changed.
+
+    >>> kept = [1, 2]
+    >>> copied(kept).append(3)
+    >>> kept
+    [1, 2]
+    """
+    return accumulator if _made_of(accumulator, _UNCHANGING, (tuple,)) else pickle.loads(packed(accumulator))
+
+
+def exact(accumulator: Any) -> bool:
+    """True where taking out what was put in cannot leave a rounding error, nor another order.
+
+    >>> exact((3, 5)), exact((3, 0.5)), exact({"a": 1})
+    (True, False, False)
+    """
+    return _made_of(accumulator, _EXACT, (tuple, list))
+
+
+def _made_of(value: Any, kinds: tuple[type, ...], containers: tuple[type, ...]) -> bool:
+    if type(value) in kinds:
+        return True
+    return type(value) in containers and all(_made_of(v, kinds, containers) for v in value)
+
+
+def reason(error: Exception) -> str:
+    """An error of a user's function in one line.
+
+    >>> reason(ValueError("math domain error"))
+    'ValueError: math domain error'
+    """
+    text = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {text[0]}" if text else type(error).__name__
