@@ -6,6 +6,7 @@ this process: time is reading and operators, without storing the answer.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from statistics import median
 from typing import Any
 
@@ -225,7 +226,7 @@ class Experiments:
         calm, wild = data.readings(self.tuples, ROOMS, RATE, calm=True), data.readings(self.tuples, ROOMS, RATE)
         names = ("key", "non-key, distribution 1 (calm)", "non-key, distribution 2 (wild)")
         series: dict[str, Any] = {"selectivity": []} | {
-            what: {n: [] for n in names} for what in ("seconds", "state", "output")
+            what: {n: [] for n in names} for what in ("seconds", "state", "output", "changes", "whole")
         }
         rows = []
         for part in self._selectivities():
@@ -240,19 +241,21 @@ class Experiments:
             for name, runs in found.items():
                 series["seconds"][name].append(median(r["seconds"] for r in runs))
                 series["state"][name].append(runs[0]["most"])
-                series["output"][name].append(runs[0]["output"])
+                for what, field in (("output", "output"), ("changes", "tagged"), ("whole", "whole")):
+                    series[what][name].append(runs[0][field])
             rows.append([part / SPAN, *(series[what][n][-1] for what in ("seconds", "state", "output") for n in names)])
         self.result.series["9"] = series | {"names": list(names)}
+        between = [i for i, s in enumerate(series["selectivity"]) if 0 < s < 1]
         titles = [f"{n}, {unit}" for unit in ("s", "most rows of state", "output tuples") for n in names]
         self.result.tables.append(
             Table(
                 "Figure 9: effect of non-key selectivity (merged select-tagger)",
                 ["selectivity", *titles],
                 rows,
-                "State is looked at after every micro-batch; the most rows that were there.",
+                "State is looked at after every micro-batch; the most rows that were there. "
+                + _alike(series, between, names),
             )
         )
-        between = [i for i, s in enumerate(series["selectivity"]) if 0 < s < 1]
         output = {n: [series["output"][n][i] for i in between] for n in names}
         met = all(k < c < w for k, c, w in zip(*output.values(), strict=True))
         self.finding(
@@ -265,14 +268,12 @@ class Experiments:
             ),
             met,
         )
-        slower = sum(series["seconds"][names[2]][i] for i in between) / sum(
-            series["seconds"][names[1]][i] for i in between
-        )
+        slower = _ratio(series["seconds"], between, names)
         self.finding(
             "figure 9: distribution 2 costs more time than distribution 1",
-            "> 1 ×",
+            f"> {NOISE:g} ×",
             f"{slower:.2f} ×",
-            slower > 1,
+            slower > NOISE,
         )
         self.finding(
             "figure 9: the state may reach the number of rooms, and never exceeds it",
@@ -371,6 +372,23 @@ class Experiments:
         self.finding(
             "figure 11: presynchronization saves time (paper: about half)", "< 1 ×", f"{faster:.2f} ×", faster < 1
         )
+
+
+def _ratio(values: dict[str, list[float]], between: list[int], names: Sequence[str]) -> float:
+    """Distribution 2 against distribution 1, over the selectivities between 0 and 1."""
+    calm, wild = (sum(values[name][i] for i in between) for name in names[1:])
+    return wild / calm
+
+
+def _alike(series: dict[str, Any], between: list[int], names: Sequence[str]) -> str:
+    """Why the two distributions cost about the same."""
+    output, changes, whole = (_ratio(series[what], between, names) for what in ("output", "changes", "whole"))
+    return (
+        f"Distribution 2 gives {output:.2f} × the output tuples of distribution 1, but {changes:.2f} × its changes: a row"
+        " that is replaced and a row that leaves and comes again are two changes each. The paper's difference begins"
+        " where changes become tagged tuples, behind the pipeline: with making and storing them, in one run of each, it"
+        f" is {whole:.2f} × in time."
+    )
 
 
 def run(quick: bool, steps: Any) -> Result:

@@ -46,7 +46,8 @@ def measure(
 ) -> Run:
     """One pipeline over all readings: seconds and where they went, tagged output tuples, state rows, changes.
 
-    `gated` are the changes that reach the last operator, the gate. Two runs gave the same tagged tuples when their
+    `gated` are the changes that reach the last operator, the gate; `whole` has also the time of the outlet, which
+    makes tagged tuples of what the gate lets pass and stores them. Two runs gave the same tagged tuples when their
     `answer` is equal; a run that is not `stored` has neither answer nor output.
     """
     tagger, gate = Counter[str](), Counter[str]()
@@ -61,6 +62,7 @@ def measure(
         parts = {"reader": db.spent["reader"], "tagger": tagger["seconds"], "gate": gate["seconds"]}
         return {
             "seconds": db.pipeline_seconds,
+            "whole": db.pipeline_seconds + db.spent["outlet"],
             **parts,
             "rest": db.pipeline_seconds - sum(parts.values()),
             "records": tagger["in"],

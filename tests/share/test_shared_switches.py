@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -51,8 +50,9 @@ def histories(draw: st.DrawFn, most: int = 4) -> tuple[list[Any], list[Any], lis
         if what == "create":
             free = [i for i in range(len(passing)) if i not in alive]
             if free:
-                alive.add(draw(st.sampled_from(free)))
-                events.append(Event("create", max(alive) if len(alive) == 1 else sorted(alive)[-1]))
+                fresh = draw(st.sampled_from(free))
+                alive.add(fresh)
+                events.append(Event("create", fresh))
         elif what == "drop" and alive:
             gone = draw(st.sampled_from(sorted(alive)))
             alive.discard(gone)
@@ -84,3 +84,39 @@ def replan(db: LocalDatabase, statistics: dict[str, Any]) -> None:
     db.workload.sharing.settings.statistics["ASource"] = statistics
     db._dirty = True
     db._publish()
+
+
+def lived(stream, staying, passing, events, *, kind=LocalDatabase, only=None, **options):
+    """Outcomes of a life with events: of the views that stand all the time, and of those that stand at the end.
+
+    `only` leaves out all events but those.
+    """
+    with database([stream], kind=kind, **options) as db:
+        for view in staying:
+            db.execute(view.statement)
+        db.start()
+        for event in events:
+            if only is None or event.what in only:
+                happens(db, event, passing)
+        db.stop()
+        db.run()
+        standing = [v for v in passing if v.name.lower() in db.workload.views]
+        return outcome(db, staying), outcome(db, standing)
+
+
+places = st.fixed_dictionaries({"shards": st.integers(1, 3), "cores": st.integers(1, 2)})
+cut_streams = shared_streams(TASTE).map(lambda s: s.recut(s.sizes, s.batch_rows or 4))
+
+
+@effort(20)
+@given(stream=cut_streams, history=histories(), place=places)
+def test_neighbours_and_new_plans_change_no_answer(stream, history, place):
+    """Views that stand all the time do not notice; views that come later see what they would see unshared."""
+    staying, passing, events = history
+    found, late = lived(stream, staying, passing, events, **place)
+    alone, none = lived(stream, staying, passing, events, only={"step"}, **place)
+    check_same(found, alone)
+    assert not none.contents
+    unshared, late_unshared = lived(stream, staying, passing, events, without=UNSHARED, **place)
+    check_same(found, unshared)
+    check_same(late, late_unshared)

@@ -13,6 +13,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from tidemill.engine.adhoc import answer
+from tidemill.engine.aggregates import entry_of
 from tidemill.engine.directory import Directory
 from tidemill.engine.results import Created, Subscription
 from tidemill.engine.runner import Runner
@@ -99,6 +100,23 @@ class Database(Runner):
                                  f'"{view.entry.name}" is a {view.stored.output.upper()} view and keeps no changes',
                                  hint="create it as a STREAMED view, or subscribe to it")
         return self.store.changes(view.stored)
+
+    def create_aggregate(self, name: str, definition: Any = None, *, or_replace: bool = False, **parts: Any) -> Created:
+        """An aggregate function of your own: zero, add, combine, and where needed finish and invert, as functions or as
+        attributes of an object; see docs/language.md, "Your own aggregates".
+        """
+        made = entry_of(name, definition, **parts)
+        with self._lock:
+            if or_replace and name.lower() in self.catalog.entries:
+                self.catalog.find(name, "aggregate")
+                self._drop(Drop(kind="aggregate", name=name), quietly=True)
+            self.catalog.add(made)
+            self._save()
+        return Created("aggregate", made.name, f"aggregate {made.name} created")
+
+    def drop_aggregate(self, name: str) -> Created:
+        """Forget an aggregate; refused while a view uses it."""
+        return self._execute(Drop(kind="aggregate", name=name))  # type: ignore[no-any-return]
 
     def subscribe(self, name: str) -> Subscription:
         """A live iterator of changes, from a snapshot on."""

@@ -1,10 +1,12 @@
 """What shared aggregation may use and has learned: settings that a user changes, statistics that the readers bring.
 
-Both are kept with the catalog, so a restarted database plans as it did before.
+Both are kept with the catalog, so a restarted database plans as it did before. What `tidemill calibrate` measured on
+this machine is kept for the user, and holds for databases that say nothing of their own.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import time
@@ -17,6 +19,7 @@ from tidemill.optimize.share.measure import statistics, worth_changing
 from tidemill.optimize.share.phantoms.cost import Constants
 from tidemill.optimize.share.shape import Settings
 from tidemill.plan.physical import Op
+from tidemill.runtime.layout import read_json, write_json
 from tidemill.sql.catalog import Catalog
 
 WEAVING = ("gtweave", "weave_share", "shared", "unshared")
@@ -29,16 +32,21 @@ class Sharing:
     def __init__(self, catalog: Catalog) -> None:
         self.kept: dict[str, Any] = catalog.settings.setdefault("sharing", {})
         measured = self.kept.setdefault("statistics", {})
-        costs = self.kept.get("constants") or {}
+        constants = self.kept.get("constants")
         self.settings = Settings(
             memory=int(self.kept.get("lfta_memory", 0)) or default_memory(), phantoms=self.kept.get("phantoms", True),
             weaving=self.kept.get("weaving", "gtweave"), pinned=self.kept.get("pin_plan", False),
-            constants=Constants(**costs) if costs else Constants(), statistics=measured,
+            constants=Constants(**constants) if constants else kept_constants(), statistics=measured,
         )
 
     def set(self, name: str, value: str) -> None:
         """Change one setting; bad values are refused with what is possible."""
-        self.kept[name] = found = SHARING[name](name, value)
+        found = SHARING[name](name, value)
+        if name == "eviction_cost":
+            self.kept["constants"] = {"c1": 1.0, "c2": found}
+            self.settings.constants = Constants(1.0, found)
+            return
+        self.kept[name] = found
         field = {"lfta_memory": "memory", "pin_plan": "pinned"}.get(name, name)
         setattr(self.settings, field, found)
 
@@ -73,6 +81,27 @@ class Pace:
         self.rest = now + 20 * (now - self.began)
 
 
+def costs_path() -> str:
+    """Where a user's measured costs are kept: they belong to the machine and can be measured again."""
+    home = os.environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local", "state")
+    return os.path.join(home, "tidemill", "costs.json")
+
+
+def keep_costs(eviction: float, seconds: dict[str, float]) -> str:
+    """Keep the cost of an eviction in probes, and what it was computed from; where."""
+    write_json(costs_path(), {"eviction_cost": eviction, "seconds": seconds})
+    return costs_path()
+
+
+def kept_constants() -> Constants:
+    """What was measured on this machine, or the paper's; a file that nobody can read is no reason to stop."""
+    try:
+        found = float((read_json(costs_path()) or {})["eviction_cost"])
+        return Constants(1.0, found) if 0 < found < math.inf else Constants()
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return Constants()
+
+
 def default_memory() -> int:
     """A quarter of the last-level cache in units of 4 bytes: an eviction costs far more than a probe that leaves the
     inner caches.
@@ -102,6 +131,17 @@ def _units(name: str, value: str) -> int:
     return int(value)
 
 
+def _probes(name: str, value: str) -> float:
+    try:
+        found = float(value)
+    except ValueError:
+        found = math.nan
+    if not 0 < found < math.inf:
+        raise PlanProblem("TM217", f'{name} cannot be "{value}"',
+                          hint=f"what an eviction costs in probes, for example SET {name} = 15")
+    return found
+
+
 def _weaving(name: str, value: str) -> str:
     if value.lower() not in WEAVING:
         raise PlanProblem("TM217", f'{name} cannot be "{value}"', hint=f"one of {', '.join(WEAVING)}")
@@ -109,5 +149,5 @@ def _weaving(name: str, value: str) -> str:
 
 
 SHARING: dict[str, Callable[[str, str], Any]] = {
-    "lfta_memory": _units, "phantoms": _switch, "weaving": _weaving, "pin_plan": _switch,
+    "lfta_memory": _units, "phantoms": _switch, "weaving": _weaving, "pin_plan": _switch, "eviction_cost": _probes,
 }

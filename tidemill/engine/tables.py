@@ -10,7 +10,8 @@ from tidemill.sql.catalog import CLOCK, Catalog, Entry
 
 _KINDS = {
     "sources": ("source",), "tables": ("table",), "streams": ("stream",), "views": ("view",), "sinks": ("sink",),
-    "queries": ("query",), "all": ("source", "table", "stream", "view", "query", "sink"),
+    "queries": ("query",), "aggregates": ("aggregate",),
+    "all": ("source", "table", "stream", "view", "query", "sink", "aggregate"),
 }
 
 
@@ -40,6 +41,8 @@ def columns_table(name: str, catalog: Catalog, workload: Workload) -> pa.Table:
     if name.lower() == CLOCK:
         return _columns([("TimePoint", "BIGINT")], set())
     entry = catalog.find(name)
+    if entry.kind == "aggregate":
+        return _columns([("argument", entry.options["accepts"]), ("answer", entry.options["returns"])], set())
     if entry.kind in ("view", "query"):
         view = workload.views[entry.name.lower()]
         return _columns([(c.name, c.type) for c in view.node.schema], set(view.stored.keys or ()))
@@ -62,6 +65,8 @@ def _detail(entry: Entry) -> str:
         return f"{entry.spec.kind} {entry.spec.format or ''}".strip()
     if entry.kind == "stream":
         return f"key {', '.join(entry.key)}" if entry.key else "append-only"
+    if entry.kind == "aggregate":
+        return f"{entry.options['accepts']} to {entry.options['returns']}"
     if entry.kind == "sink":
         return str(entry.options.get("path") or entry.options.get("target"))
     return entry.output

@@ -24,6 +24,7 @@ from tidemill.plan.relations import Item, Relation, quoted
 from tidemill.plan.scalars import conjunction
 from tidemill.plan.validate import check_bounded
 from tidemill.runtime.views import StoredView
+from tidemill.sql.bind.functions import recognise
 from tidemill.sql.bind.query import Binder, BoundQuery
 from tidemill.sql.bind.scalar import stamp_sql
 from tidemill.sql.bind.scope import Field, Input, problem
@@ -141,7 +142,10 @@ class Workload:
 
     def bind(self, query: exp.Expression, birth: int) -> BoundQuery:
         """A query over the catalog, as it would begin in plan version `birth`."""
-        return Binder(lambda name, node: self._lookup(name, node, birth), self.unit_us).query(query)
+        query = query.copy()
+        used = recognise(query, self.catalog.custom)
+        bound = Binder(lambda name, node: self._lookup(name, node, birth), self.unit_us).query(query)
+        return replace(bound, needs=bound.needs | used)
 
     def plan_query(self, query: exp.Expression, output: str, options: dict[str, Any]) -> Planned:
         """What a query would become if it were created now."""
@@ -155,6 +159,7 @@ class Workload:
         done = optimize(bound.node, options.get("without", ()))
         node = done.node
         _check_names(node, output)
+        _check_custom(node)
         if output == "rstream":
             stamp = stamp_sql("CAST(__time AS BIGINT)", bound.domain, self.unit_us)
             node = r.Rstream(node, bound.rhythm.period, bound.rhythm.points, stamp, _stamp_type(bound))
@@ -209,7 +214,7 @@ class Workload:
         if name.lower() == CLOCK:
             return self._clock()
         entry = self.catalog.entries.get(name.lower())
-        if entry is None or entry.kind in ("sink",):
+        if entry is None or entry.kind in ("sink", "aggregate"):
             place = problem("", node)
             self.catalog.find(name, "stream", "view", "table", "query", line=place.line, column=place.column)
         assert entry is not None
@@ -316,6 +321,20 @@ def _check_names(node: Relation, output: str) -> None:
         if name in ("TAG", "OLD") or (output == "rstream" and name.lower() == "ts"):
             raise PlanProblem("TM219", f'a column of this view cannot be named "{name}"',
                               hint=f"give it another name: {name} AS …")
+
+
+def _check_custom(node: Relation) -> None:
+    """A user's aggregate is put together from fragments: there must be some."""
+    for below in walk(node):
+        landmark = isinstance(below, r.WindowAggregate) and below.window.until is None
+        if not landmark and not isinstance(below, r.GroupBy):
+            continue
+        assert isinstance(below, (r.GroupBy, r.WindowAggregate))
+        for aggregate in below.aggregates:
+            if aggregate.fold is not None:
+                why = why_not(below) if isinstance(below, r.GroupBy) else "rows never leave"
+                raise PlanProblem("TM220", f"{aggregate.function} needs a window over a stream", detail=why,
+                                  hint="for example  FROM S [RANGE 10 SLIDE 5]  or  [ROWS 100]")
 
 
 def _stamp_type(bound: BoundQuery) -> str:

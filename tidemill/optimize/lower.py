@@ -284,7 +284,7 @@ class _Lowering:
         if planned.id not in self.stage:
             rows = self.deliver(self.build(window.input), ONE)
             name = self.add_stage("numbering", woven.lfta.id, (rows,), window.schema, woven.lfta.params)
-            params = {**planned.params, "leaf": woven.leaves[store].id}
+            params = {**planned.params, "leaf": woven.leaves[store].id, "object leaf": f"objects.{store}"}
             self.stage[planned.id] = Op(planned.id, "weave_numbered", (name,), planned.schema, params)
         return self.stage[planned.id]
 

@@ -17,6 +17,16 @@ ACCUMULATOR = (Column("__part", "VARCHAR"), Column("__pickle", "BLOB"))
 
 
 @dataclass(frozen=True)
+class CustomFunction:
+    """What the catalog knows of a user's aggregate: name, types of argument and answer, the pickled fold in base64."""
+
+    name: str
+    accepts: str
+    returns: str
+    body: str
+
+
+@dataclass(frozen=True)
 class CustomAggregate(Aggregate):
     """One call of a user's aggregate; `body` is the pickled fold in base64."""
 

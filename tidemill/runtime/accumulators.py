@@ -10,7 +10,7 @@ change their meaning, when they are many, and at the end of the reader's share.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from tidemill.plan.custom import ObjectPart
+from tidemill.runtime.coding import Coder
 from tidemill.runtime.custom import Fold, fold_of, packed, reason
 from tidemill.runtime.kernels.sliding_rows import codes_of
 from tidemill.runtime.patterns import Patterns
@@ -25,7 +26,6 @@ from tidemill.runtime.patterns import Patterns
 _MOST = 1 << 16  # accumulators that wait
 
 Key = tuple[int, ...]  # relation, part, fragment, code of the pattern, codes of the attributes
-Decode = Callable[[int, np.ndarray], pa.Array]
 
 
 @dataclass(frozen=True)
@@ -123,14 +123,14 @@ class Accumulators:
         """For each code of relation r whether a query that uses the part wants the row."""
         words = self.stores[self.relations[r]["emits"]]["words"]
         mask = np.zeros(len(words), np.uint64)
-        for number in self.relations[r]["queries"]:
+        for number in self.relations[r]["own"]:
             query = self.queries[number]
             if self.parts[part].name in query["objects"]:
                 mask[words.index(query["bit"] // 64)] |= np.uint64(1 << (query["bit"] % 64))
         return (patterns.signatures(r, words).view(np.uint64) & mask != 0).any(axis=1)
 
-    def take(self, patterns: Patterns, starts: Sequence[dict[int, int]], decode: Decode
-             ) -> Iterator[tuple[str, pa.Table]]:
+    def take(self, patterns: Patterns, starts: Sequence[dict[int, int]],
+             coders: Sequence[Coder]) -> Iterator[tuple[str, pa.Table]]:
         """(leaf, rows) of all that is known, which is then forgotten."""
         by_relation: dict[int, list[tuple[Key, bytes]]] = {}
         for key, value in (*self.apart, *self.known.items()):
@@ -140,7 +140,7 @@ class Accumulators:
             store = self.stores[self.relations[r]["emits"]]
             numbers = np.array([key for key, _ in entries], np.int64).T
             columns = {
-                self.attributes[a]["name"]: decode(a, np.ascontiguousarray(codes))
+                self.attributes[a]["name"]: coders[a].decode(np.ascontiguousarray(codes))
                 for a, codes in zip(self.relations[r]["attributes"], numbers[4:], strict=True)
             }
             columns["__time"] = pa.array(np.array(list(starts[r]), np.int64)[numbers[2]])

@@ -63,15 +63,29 @@ class Expressions:
             else:
                 simple[i] = plain
         failures: dict[int, np.ndarray] = {}
+        self.reasons: dict[tuple[int, int], str] = {}  # (expression, row) → why it failed
         values = simple | (self._computed(wanted, rows, failures) if wanted else {})
         count = len(self.predicates)
         truths = [_booleans(values[i]) for i in range(count)]
         for i in [i for i in failures if i < count]:
             truths[i] &= ~failures.pop(i)
+        self._report(rows, truths)
         found = [values[i] for i in range(count, count + len(self.named))]
         arguments = {n["name"]: v for n, v in zip(self.named, found, strict=True)}
         failures = {i - count: f for i, f in failures.items()}
         return Evaluated(truths, found[: self.attributes], arguments, failures)
+
+    def _report(self, rows: pa.Table, truths: list[np.ndarray]) -> None:
+        """A dead letter for each failure that matters: a row that no query wants is not evaluated elsewhere either."""
+        count = len(self.predicates)
+        users: dict[int, list[int]] = {}
+        for query in self.op.params["queries"]:
+            for used in query["uses"]:
+                users.setdefault(count + used, []).append(query["predicate"])
+        for (number, row), reason in self.reasons.items():
+            wanted = number < count or any(p < 0 or truths[p][row] for p in users.get(number, ()))
+            if wanted and self.complain is not None:
+                self.complain(self.op, rows.slice(row, 1), reason)
 
     def _computed(self, wanted: dict[int, str], rows: pa.Table, failures: dict[int, np.ndarray]) -> dict[int, Any]:
         needed = [c for c in rows.column_names if c in self.columns]
@@ -84,9 +98,9 @@ class Expressions:
         except duckdb.Error as problem:
             if isinstance(problem, (duckdb.BinderException, duckdb.ParserException)):
                 raise
-            return {i: self._alone(i, sql, source, part, rows, failures) for i, sql in wanted.items()}
+            return {i: self._alone(i, sql, source, part, failures) for i, sql in wanted.items()}
 
-    def _alone(self, number: int, sql: str, source: str, part: pa.Table, rows: pa.Table,
+    def _alone(self, number: int, sql: str, source: str, part: pa.Table,
                failures: dict[int, np.ndarray]) -> pa.ChunkedArray:
         """One expression; rows on which it fails give NULL and a dead letter."""
         statement = f"SELECT {sql} AS e FROM {source}"
@@ -102,8 +116,7 @@ class Expressions:
                 if high - low == 1:
                     failed[low] = True
                     pieces.append((low, pa.chunked_array([pa.nulls(1, empty.type)])))
-                    if self.complain is not None:
-                        self.complain(self.op, rows.slice(low, 1), str(problem).splitlines()[0])
+                    self.reasons[number, low] = str(problem).splitlines()[0]
                 else:
                     middle = (low + high) // 2
                     todo += [(low, middle), (middle, high)]

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from tidemill.plan.fragments import FragmentPart
 from tidemill.plan.physical import Op
+from tidemill.runtime.accumulators import Accumulators, Block
 from tidemill.runtime.coding import Coder
 from tidemill.runtime.expressions import Expressions
 from tidemill.runtime.kernels.edges import floor_edges, fragment_runs
@@ -57,6 +58,8 @@ class Lfta:
         self.held: dict[int, Emitted] = {}  # evicted from emitting relations, by relation
         self.span: tuple[int, int] | None = None
         self.sketches = Sketches(self.params["candidates"])
+        self.complain = complain
+        self.accumulators = Accumulators(self.params) if self.params.get("objects") else None
 
     # ---- in ------------------------------------------------------------------------------------
 
@@ -87,16 +90,35 @@ class Lfta:
         for low in range(0, len(times), _BLOCK):
             block = slice(low, low + _BLOCK)
             fragments = self._fragments(times[block])
-            codes = self.patterns.codes([t[block] for t in found.truths],
-                                        {e: f[block] for e, f in found.failures.items()}, len(fragments))
+            truths, failures = [t[block] for t in found.truths], {e: f[block] for e, f in found.failures.items()}
+            codes = self.patterns.codes(truths, failures, len(fragments))
+            if self.accumulators is not None:
+                part = Block(fragments, [a[block] for a in attributes],
+                             {n: c[block] for n, c in found.arguments.items()}, self.fragment_maps)
+                codes = self._accumulate(part, codes, truths, failures, rows[block])
             self._map()
             self.tables.push(_cut(attributes, block), codes, fragments, _cut(ints, block), _cut(floats, block))
         if self.tables.pending > _PENDING:
             self._hold()
             if sum(len(e.codes) for e in self.held.values()) > _PENDING:
                 yield from self._emitted()
-        if len(self.places) > _FRAGMENTS:
+        if len(self.places) > _FRAGMENTS or (self.accumulators is not None and self.accumulators.full):
             yield from self._begin(values)
+
+    def _accumulate(self, block: Block, codes: np.ndarray, truths: list[np.ndarray], failures: dict[int, np.ndarray],
+                    rows: pa.Table) -> np.ndarray:
+        """Fold users' aggregates; codes of the patterns, in which rows on which one failed are marked."""
+        accumulators = self.accumulators
+        assert accumulators is not None
+        while (folded := accumulators.fold(block, codes, self.patterns)).failed:
+            for part, row, why in dict.fromkeys(folded.failed):
+                marks = failures.setdefault(accumulators.expression + part, np.zeros(len(codes), bool))
+                if not marks[row] and self.complain is not None:
+                    self.complain(self.op, rows.slice(row, 1), why)
+                marks[row] = True
+            codes = self.patterns.codes(truths, failures, len(codes))
+        accumulators.keep(folded)
+        return codes
 
     def _map(self) -> None:
         """Tell the tables about fragments and patterns that are new."""
@@ -112,6 +134,8 @@ class Lfta:
             self.tables.flush()
             self._hold()
             yield from self._emitted()
+            if self.accumulators is not None:
+                yield from self.accumulators.take(self.patterns, self.own, self.coders)
             self._count()
             self.tables = None
 

@@ -165,6 +165,28 @@ def doctor(
 
 
 @app.command()
+def calibrate(
+    db: Annotated[str | None, typer.Option("--db", metavar="DIR", help="Let this database plan with it from now on; "
+                                           "without it, all databases of this user that say nothing else.")] = None,
+) -> None:
+    """Measure what sharing costs on this machine: a probe, an eviction, an aggregate operation. Takes some seconds.
+
+    Example:
+
+        tidemill calibrate --db /data/lot
+    """
+    from tidemill.serve.calibrate import run_calibration
+
+    out = console()
+    with reported(console(stderr=True)):
+        costs = run_calibration(out)
+        if db is not None:
+            with opening.database(db, out) as opened:
+                opened.execute(f"SET eviction_cost = {costs.ratio}")
+            out.print(f"{db} plans with eviction_cost = {costs.ratio}")
+
+
+@app.command()
 def demo(
     seconds: Annotated[float | None, typer.Option(min=0, help="End after so many seconds of results.")] = None,
     db: Db = None,

@@ -8,10 +8,11 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from tidemill.errors import CatalogProblem
+from tidemill.plan.custom import CustomFunction
 from tidemill.plan.sources import SourceSpec
 
 CLOCK = "clockstr"
-Kind = Literal["source", "table", "stream", "view", "query", "sink"]
+Kind = Literal["source", "table", "stream", "view", "query", "sink", "aggregate"]
 
 
 @dataclass
@@ -58,6 +59,11 @@ class Catalog:
                 hint=self._suggestion(name, kinds), line=line, column=column,
             )
         return entry
+
+    def custom(self, name: str) -> CustomFunction | None:
+        """The user's aggregate of that name, if there is one."""
+        entry = self.entries.get(name.lower())
+        return CustomFunction(entry.name, **entry.options) if entry and entry.kind == "aggregate" else None
 
     def add(self, entry: Entry) -> None:
         """A new entry; the name must be free."""

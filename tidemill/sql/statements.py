@@ -14,9 +14,9 @@ from tidemill.plan.sources import Schema
 
 Output = Literal["streamed", "complete", "rstream"]
 StandingOutput = Literal["streamed", "rstream"]
-DropKind = Literal["source", "table", "stream", "view", "sink", "query"]
+DropKind = Literal["source", "table", "stream", "view", "sink", "query", "aggregate"]
 ShowKind = Literal[
-    "sources", "tables", "streams", "views", "sinks", "queries", "all", "dead_letters", "settings"
+    "sources", "tables", "streams", "views", "sinks", "queries", "aggregates", "all", "dead_letters", "settings"
 ]
 
 

@@ -145,7 +145,8 @@ def query_params(query: Asked, bit: int, mode: Mode) -> dict[str, Any]:
     return {
         "query": f"{query.id}.{mode}", "bit": bit, "mode": mode,
         "window": [window.slide, window.offset, window.after, window.until],
-        "parts": [p.name for p in query.parts], "objects": [p.name for p in query.objects], "layers": [["select", inner], ["select", outer]],
+        "parts": [p.name for p in query.parts], "objects": [p.name for p in query.objects],
+        "layers": [["select", inner], ["select", outer]],
     }
 
 

@@ -14,7 +14,7 @@ same rows: at most three for each fragment row, however many points there are, a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -31,6 +31,11 @@ _READ_BYTES = types.Array(uint8, 1, "C", readonly=True)
 _INTS = int64[::1]
 _CODES = int32[::1]
 _NEVER = np.int64((1 << 63) - 1)
+
+
+# Other folds: (counted rows or None for all, low, middle, high) of the windows to one row of numbers for each part,
+# equal where answers are.
+Others = Callable[[np.ndarray | None, np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 
 
 class Answers(NamedTuple):
@@ -57,13 +62,14 @@ def slide(
     bounds: np.ndarray, start: np.ndarray, mask: np.ndarray | None,
     ints: Sequence[np.ndarray] | np.ndarray, int_kinds: Sequence[int],
     floats: Sequence[np.ndarray] | np.ndarray, float_kinds: Sequence[int],
-    window: Window, first: int, last: int, mode: int,
+    window: Window, first: int, last: int, mode: int, others: Others | None = None,
 ) -> Answers:
     """The answers of a window at the points first, first + slide, …, last.
 
     WHOLE: one row for each point and key whose window holds a counted row. CHANGES: what differs from the point before,
     and at `first` from first - slide. `mask` says which fragment rows the query counts (None: all); a counted row
-    stands for at least one raw row, so a window is empty exactly when it holds no counted row.
+    stands for at least one raw row, so a window is empty exactly when it holds no counted row. What `others` folds
+    comes behind the integers.
     O(keys · log rows + fragment rows that the points see + output rows).
 
     Three fragments of one key, at 0, 10 and 20; a window of two fragments, looked at every 10:
@@ -91,6 +97,8 @@ def slide(
         operations += fold_ints(_taken(ints[i], rows), kind, low, middle, high, int_answers[i])
     for i, kind in enumerate(float_kinds):
         operations += fold_floats(_taken(floats[i], rows), kind, low, middle, high, float_answers[i])
+    if others is not None:
+        int_answers = np.concatenate([int_answers, others(rows, low, middle, high)])
     if mode == CHANGES:
         return _changes(stretches, int_answers, float_answers, window.slide, first, last, operations)
     return _whole(stretches, int_answers, float_answers, window.slide, total, operations)

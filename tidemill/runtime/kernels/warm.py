@@ -44,7 +44,7 @@ def warm(wanted: Callable[[], bool] = lambda: True) -> Warmth:
             step()
     found = kernels().values()
     misses = sum(sum(kernel.stats.cache_misses.values()) for kernel in found)
-    folders = sorted({kernel.stats.cache_path for kernel in found})
+    folders = sorted({str(kernel.stats.cache_path) for kernel in found})
     return Warmth(len(found), misses, ", ".join(folders))
 
 

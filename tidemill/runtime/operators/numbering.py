@@ -76,8 +76,9 @@ class WeaveNumbered(Weave):
             return Batch(None, inputs[0].frontier)
         self.moments = picks[MOMENTS].column("__time").to_numpy()
         self.first_number = picks[MOMENTS].column("__k")[0].as_py()
-        numbered = Batch(picks.get(self.params["leaf"]), self.first_number + len(self.moments))
-        return Batch(None, inputs[0].frontier, super().step([numbered], shelf).picks)
+        leaves = (self.params["leaf"], self.params.get("object leaf"))
+        numbered = [Batch(picks.get(leaf), self.first_number + len(self.moments)) for leaf in leaves]
+        return Batch(None, inputs[0].frontier, super().step(numbered, shelf).picks)
 
     def _slide(self, rows: Any, query: Query, first: int, last: int) -> Answers:
         # A point is reported in the batch that numbers its row: its event time is among the moments.

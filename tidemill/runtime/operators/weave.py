@@ -13,7 +13,7 @@ into batches gives the same.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidemill.plan.custom import ACCUMULATOR, ObjectPart
 from tidemill.plan.fragments import LEAST, MOST
 from tidemill.plan.sources import Column
 from tidemill.plan.windows import Window
@@ -30,6 +31,7 @@ from tidemill.runtime.kernels.sliding import CHANGES, WHOLE, Answers, slide
 from tidemill.runtime.kernels.sliding_rows import codes_of, order
 from tidemill.runtime.lifting import doubles_from_order
 from tidemill.runtime.operators.base import Batch, Operator
+from tidemill.runtime.operators.objects import Objects, group_numbers
 from tidemill.runtime.state import Arrangement, Layout, Shelf
 
 PARTIALS = 2
@@ -50,6 +52,7 @@ class Query:
     mode: int
     parts: tuple[str, ...]
     layers: tuple[tuple[str, str], ...]
+    objects: tuple[str, ...] = ()  # parts that are accumulators of users' aggregates
 
     def due(self, first: int, frontier: int) -> tuple[int, int] | None:
         """The first and last point to report before the frontier."""
@@ -74,9 +77,11 @@ class Weave(Operator):
         self.layout = Layout("__time", (*self.keys, *self.words), self.parts)
         self.queries = [
             Query(q["id"], q["query"], q["bit"], Window(*q["window"]), _MODES[q["mode"]], tuple(q["parts"]),
-                  tuple((what, text) for what, text in q["layers"]))
+                  tuple((what, text) for what, text in q["layers"]), tuple(q.get("objects", ())))
             for q in self.params["queries"]
         ]
+        self.object_parts = [ObjectPart(**p) for p in self.params.get("objects", ())]
+        self.object_layout = Layout("__time", (*self.keys, *self.words, *ACCUMULATOR))
         self.landmarks = [q for q in self.queries if q.mode == PARTIALS]
         self.queries = [q for q in self.queries if q.mode != PARTIALS]
 
@@ -90,11 +95,16 @@ class Weave(Operator):
             if self.queries:
                 fragments.append(rows)
                 fragments.compact()
+        objects = self.arrangement(shelf, "objects", self.object_layout)
+        if len(inputs) > 1 and not inputs[1].empty:
+            objects.append(objects.widened(inputs[1].rows))
+            objects.compact()
         value = shelf.value(self.id)
         lasts = {q.query: p for q in self.queries if (p := value.get("last", {}).get(q.query)) is not None}
-        picks = self._report(fragments, lasts, batch.frontier)
+        picks = self._report(fragments, objects, lasts, batch.frontier)
         value["last"] = lasts
-        self._forget(fragments, lasts, value)
+        self._forget(fragments, lasts, value, "pruned")
+        self._forget(objects, lasts, value, "pruned objects")
         return Batch(None, batch.frontier, passed | picks)
 
     def _passed_on(self, rows: pa.Table) -> dict[str, pa.Table]:
@@ -117,7 +127,8 @@ class Weave(Operator):
 
     # ---- reporting -----------------------------------------------------------------------------
 
-    def _report(self, fragments: Arrangement, lasts: dict[str, int], frontier: int) -> dict[str, pa.Table]:
+    def _report(self, fragments: Arrangement, objects: Arrangement, lasts: dict[str, int],
+                frontier: int) -> dict[str, pa.Table]:
         """Every point before the frontier that was not reported yet."""
         firsts = {q.query: lasts[q.query] + q.window.slide for q in self.queries if q.query in lasts}
         self._first_points(fragments, firsts)
@@ -127,9 +138,10 @@ class Weave(Operator):
         asked = [q for q in self.queries if q.query in due]
         oldest = [q.oldest(due[q.query][0]) for q in asked]
         low = None if None in oldest else min(o for o in oldest if o is not None)
-        rows = fragments.between(low, max(q.window.end(due[q.query][1]) for q in asked))
+        high = max(q.window.end(due[q.query][1]) for q in asked)
+        rows = fragments.between(low, high)
         lasts |= {name: last for name, (_, last) in due.items()}
-        return self._final(rows, asked, due) if rows.num_rows else {}
+        return self._final(rows, objects.between(low, high), asked, due) if rows.num_rows else {}
 
     def _first_points(self, fragments: Arrangement, firsts: dict[str, int]) -> None:
         """A query that has reported nothing yet begins with its first fragment."""
@@ -147,16 +159,20 @@ class Weave(Operator):
         word = rows.column(f"__s{query.bit // 64}").to_numpy()
         return (word >> np.int64(query.bit % 64) & 1).astype(bool)
 
-    def _final(self, rows: pa.Table, asked: list[Query], due: dict[str, tuple[int, int]]) -> dict[str, pa.Table]:
+    def _final(self, rows: pa.Table, objects: pa.Table, asked: list[Query],
+               due: dict[str, tuple[int, int]]) -> dict[str, pa.Table]:
         """Final aggregation of all queries that are due; those whose rows are made alike go through SQL together."""
         sorted_rows = _Sorted.of(rows, [c.name for c in self.keys])
+        if self.object_parts:
+            sorted_rows.objects = Objects(self.object_parts, [c.name for c in self.keys], rows, sorted_rows.codes,
+                                          sorted_rows.starts, objects)
         answers: dict[str, Answers] = {}
         alike: dict[tuple[Any, ...], list[Query]] = {}
         for query in asked:
             if query.query not in answers:
                 answers[query.query] = self._slide(sorted_rows, query, *due[query.query])
             if len(answers[query.query].point):
-                alike.setdefault((query.parts, query.layers), []).append(query)
+                alike.setdefault((query.parts, query.objects, query.layers), []).append(query)
         picks: dict[str, pa.Table] = {}
         for queries in alike.values():
             found = [answers[q.query] for q in queries]
@@ -167,8 +183,28 @@ class Weave(Operator):
         names = self._split(query)
         columns = [[rows.column(n) for n in group] for group in names]
         kinds = [[_KINDS[self.combines[n]] for n in group] for group in names]
-        return slide(rows.bounds, rows.starts, rows.mask(query.bit), columns[0], kinds[0], columns[1], kinds[1],
-                     query.window, first, last, query.mode)
+        objects, others = rows.objects, None
+        if objects is not None and query.objects:
+            others = objects.folds(query.objects, query.bit, query.window, query.mode, first, last)
+        found = slide(rows.bounds, rows.starts, rows.mask(query.bit), columns[0], kinds[0], columns[1], kinds[1],
+                      query.window, first, last, query.mode, others)
+        return found if others is None else self._without_failed(found, rows, query)
+
+    def _without_failed(self, found: Answers, rows: _Sorted, query: Query) -> Answers:
+        """A user's aggregate fails on some answers: those are put aside."""
+        objects, failed = rows.objects, np.zeros(len(found.point), bool)
+        assert objects is not None
+        for name, numbers in zip(query.objects, found.ints[len(found.ints) - len(query.objects):], strict=True):
+            failed |= numbers < 0
+            for i in np.flatnonzero((numbers < 0) & (found.diff > 0)):
+                if self.complain is not None:
+                    group = rows.keys.slice(int(found.key[i]), 1)
+                    self.complain(replace(self.op, id=query.id), group, objects.answers[name].reason(int(numbers[i])))
+        if not failed.any():
+            return found
+        kept = ~failed
+        return Answers(found.point[kept], found.key[kept], found.diff[kept], found.ints[:, kept],
+                       found.floats[:, kept], found.operations)
 
     def _split(self, query: Query) -> tuple[list[str], list[str]]:
         """The parts of a query: integers and doubles."""
@@ -183,6 +219,10 @@ class Weave(Operator):
         for names, which in zip(self._split(query), ("ints", "floats"), strict=True):
             for i, name in enumerate(names):
                 table = table.append_column(name, pa.array(_joined([getattr(a, which)[i] for a in found])))
+        for i, name in enumerate(query.objects, -len(query.objects)):
+            assert rows.objects is not None
+            answers = rows.objects.answers[name].column(_joined([a.ints[i] for a in found]))
+            table = table.append_column(name, answers)
         return table
 
     # ---- shaping -------------------------------------------------------------------------------
@@ -231,7 +271,7 @@ class Weave(Operator):
 
     # ---- forgetting ----------------------------------------------------------------------------
 
-    def _forget(self, fragments: Arrangement, lasts: dict[str, int], value: dict[str, Any]) -> None:
+    def _forget(self, fragments: Arrangement, lasts: dict[str, int], value: dict[str, Any], pruned: str) -> None:
         """Only fragments that an open window still needs stay: the oldest go at once, those between by and by."""
         if not fragments.segments:
             return
@@ -242,7 +282,7 @@ class Weave(Operator):
         if len(needs) == len(self.queries) and None not in needs.values():
             fragments.pop(min(n for n in needs.values() if n is not None))
         stored = fragments.rows()
-        if stored < max(_PRUNE_ROWS, 2 * value.get("pruned", 0)):
+        if stored < max(_PRUNE_ROWS, 2 * value.get(pruned, 0)):
             return
         rows = fragments.between(None, None)
         starts, keep = rows.column("__time").to_numpy(), np.zeros(rows.num_rows, bool)
@@ -251,7 +291,7 @@ class Weave(Operator):
             keep |= self._mask(rows, query) & (True if since is None else starts >= since)
         if not keep.all():
             fragments.replace(rows.filter(pa.array(keep)))
-        value["pruned"] = fragments.rows()
+        value[pruned] = fragments.rows()
 
 
 class _Sorted:
@@ -259,15 +299,21 @@ class _Sorted:
 
     def __init__(self, rows: pa.Table, permutation: np.ndarray, bounds: np.ndarray, keys: pa.Table) -> None:
         self.rows, self.permutation, self.bounds, self.keys = rows, permutation, bounds, keys
+        self.objects: Objects | None = None
         self.columns: dict[str, np.ndarray] = {}
         self.masks: dict[int, np.ndarray | None] = {}
         self.starts = self.column("__time")
 
     @staticmethod
     def of(rows: pa.Table, keys: list[str]) -> _Sorted:
-        codes, firsts = codes_of([_number(rows.column(k)) for k in keys])
+        codes, firsts = codes_of([group_numbers(rows.column(k)) for k in keys])
         permutation, bounds = order(codes, rows.column("__time").to_numpy(), len(firsts))
         return _Sorted(rows, permutation, bounds, rows.select(keys).take(pa.array(firsts)))
+
+    @property
+    def codes(self) -> np.ndarray:
+        """The number of each row's group."""
+        return np.repeat(np.arange(len(self.bounds) - 1), np.diff(self.bounds))
 
     def column(self, name: str) -> np.ndarray:
         if name not in self.columns:
@@ -284,12 +330,3 @@ class _Sorted:
 
 def _joined(arrays: list[np.ndarray]) -> np.ndarray:
     return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
-
-
-def _number(column: pa.ChunkedArray) -> np.ndarray:
-    """Group values as integers that are equal where the values are."""
-    if pa.types.is_integer(column.type) and column.null_count == 0 and column.type != pa.uint64():
-        return column.to_numpy().astype(np.int64, copy=False)
-    coded = column.combine_chunks().dictionary_encode(null_encoding="encode")
-    coded = coded.combine_chunks() if isinstance(coded, pa.ChunkedArray) else coded
-    return coded.indices.to_numpy(zero_copy_only=False).astype(np.int64)

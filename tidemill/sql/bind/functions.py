@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from sqlglot import exp
+from collections.abc import Callable
 
+from sqlglot import exp, parse_one
+
+from tidemill.plan.aggregates import FUNCTIONS
+from tidemill.plan.custom import CustomFunction
 from tidemill.sql.dialect_nodes import Now
 
 ALLOWED = frozenset("""
@@ -47,8 +51,31 @@ def aggregate_name(node: exp.Expr) -> str | None:
         if type(node) is kind:
             return name
     if isinstance(node, exp.Anonymous):
-        return AGGREGATE_NAMES.get(node.name.lower())
+        own = custom(node)
+        return own.name.lower() if own is not None else AGGREGATE_NAMES.get(node.name.lower())
     return None
+
+
+def custom(node: exp.Expr) -> CustomFunction | None:
+    """The user's aggregate that a node calls, or None."""
+    return node.meta.get("custom") if isinstance(node, exp.Anonymous) else None
+
+
+def recognise(query: exp.Expression, known: Callable[[str], CustomFunction | None]) -> frozenset[str]:
+    """Mark the calls of users' aggregates in a query; their names."""
+    names = set()
+    for node in query.find_all(exp.Anonymous):
+        found = known(node.name)
+        if found is not None:
+            node.meta["custom"] = found
+            names.add(found.name)
+    return frozenset(names)
+
+
+def is_function(name: str) -> bool:
+    """True when the language, or its parser, knows a function of this name."""
+    call = parse_one(f"SELECT {name}(x)", dialect="duckdb").expressions[0]
+    return not isinstance(call, exp.Anonymous) or name.lower() in {*ALLOWED, *AGGREGATE_NAMES, *FUNCTIONS}
 
 
 def allowed(node: exp.Expr) -> bool:

@@ -9,10 +9,11 @@ from sqlglot import exp
 from tidemill.plan import relations as r
 from tidemill.plan.aggregates import Aggregate
 from tidemill.plan.bounds import epoch_number, shift_of
+from tidemill.plan.custom import CustomAggregate, CustomFunction
 from tidemill.plan.relations import Item, Relation, quoted, sync_ceiling
 from tidemill.plan.sources import Column
 from tidemill.plan.two_level import APPROXIMATE, by_register, decomposes
-from tidemill.sql.bind.functions import aggregate_name
+from tidemill.sql.bind.functions import aggregate_name, custom
 from tidemill.sql.bind.scalar import Bound, Scalars, duration_us, types_of
 from tidemill.sql.bind.scope import Field, Rhythm, Scope, column_name, problem
 
@@ -153,9 +154,13 @@ class _Groups:
             return
         call, condition = (node.this, node.expression.this) if isinstance(node, exp.Filter) else (node, None)
         function = str(aggregate_name(call))
-        argument, distinct = _argument(call, function)
         name = f"__agg{len(self.aggregates)}"
         self.replaced[text] = name
+        own = custom(call)
+        if own is not None:
+            self._custom(own, call, condition, name)
+            return
+        argument, distinct = _argument(call, function)
         if argument is None and condition is None:
             self.aggregates.append(Aggregate("count", None, None, name, "BIGINT"))
             return
@@ -167,6 +172,17 @@ class _Groups:
         distinct = distinct and function not in ("min", "max")
         self.aggregates.append(Aggregate(function, column, type_, name, result, distinct))
 
+    def _custom(self, own: CustomFunction, call: exp.Expression, condition: exp.Expression | None, name: str) -> None:
+        """A call of a user's aggregate: its argument gets the declared type."""
+        if len(call.expressions) != 1 or isinstance(call.expressions[0], (exp.Star, exp.Distinct)):
+            raise problem(f"{own.name} takes one argument", call, code="TM206", hint=f"write {own.name}(column)")
+        bound = self._filtered(call.expressions[0], condition)
+        if bound.type != own.accepts:
+            cast = f"CAST({bound.sql} AS {own.accepts})"
+            bound = Bound(cast, types_of([cast], self.scope.node.schema)[0])
+        column = self.column(bound, "a")
+        self.aggregates.append(CustomAggregate(own.name, column, own.accepts, name, own.returns, body=own.body))
+
     def _filtered(self, argument: exp.Expression | None, condition: exp.Expression | None) -> Bound:
         value = self.scalars.bind(argument) if argument is not None else Bound("1", "INTEGER")
         if condition is None:
@@ -176,6 +192,11 @@ class _Groups:
     # ---- result --------------------------------------------------------------------------------
 
     def result(self) -> Grouped:
+        if not self.keys and any(a.fold is not None for a in self.aggregates):
+            # A window that holds nothing has no answer, so it is a group like any other.
+            alone = Item("__all", "0", "INTEGER")
+            self.items["__all"] = alone
+            self.keys.append(alone.name)
         below = r.Project(self.scope.node, tuple(self.items.values()) or (Item("__one", "1", "INTEGER"),))
         grouped: Relation = self._approximate(r.GroupBy(below, tuple(self.keys), tuple(self.aggregates)))
         above = Scalars(self.scope, grouped.schema, self.replaced)
@@ -192,7 +213,7 @@ class _Groups:
             named.add(name.lower())
             items.append(Item(name, item.sql, item.type))
         names = {i.sql: i.name for i in items}
-        keys = [names.get(quoted(k)) for k in self.keys]
+        keys = [names.get(quoted(k)) for k in self.keys if k != "__all"]
         whole = tuple(k for k in keys if k is not None)
         return Grouped(r.Project(node, tuple(items)), whole if None not in keys else None, self.rhythm)
 

@@ -1,0 +1,115 @@
+"""What sharing costs on this machine: a probe (c1 of paper 002), an eviction to the exchange (c2), and an operation of
+the final aggregation (the unit of paper 003). In seconds.
+
+Each is a difference or a quotient of whole runs, so that what is common to both sides does not count. Machines have
+other work to do, hence time of the processor and not of the wall, and the median of several runs.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from statistics import median
+from typing import NamedTuple
+
+import numpy as np
+
+from tidemill.plan.physical import Physical
+from tidemill.plan.windows import Window
+from tidemill.runtime.kernels.lfta import RAW, SUM, Tables, TableSpec
+from tidemill.runtime.kernels.sliding import WHOLE, slide
+from tidemill.runtime.layout import Paths, write_bytes, write_json
+from tidemill.runtime.planner import Planner
+from tidemill.runtime.reader import Reader
+from tidemill.runtime.stage import Stage
+
+ROUNDS, ROWS = 9, 400_000
+_GROUPS, _BUCKETS, _MORE = 2_000, 32_000, 4
+
+
+class Costs(NamedTuple):
+    """Seconds for a probe, an eviction to the exchange, and an operation of the final aggregation."""
+
+    probe: float
+    eviction: float
+    operation: float
+
+    @property
+    def ratio(self) -> float:
+        """c2 / c1 (paper 002, section 8.2).
+
+        >>> Costs(probe=1e-8, eviction=1.5e-7, operation=1e-9).ratio
+        15.0
+        """
+        return round(self.eviction / self.probe, 2)
+
+
+def probe_seconds(rounds: int = ROUNDS, rows: int = ROWS) -> float:
+    """c1: what each of four more relations costs a row, with groups enough that rows do not repeat and tables so roomy
+    that few collide.
+    """
+    groups = np.random.default_rng(1).integers(0, _GROUPS, (2, rows))
+    few, many = (
+        [_seconds(lambda n=n: _pushed(n, groups)) for _ in range(rounds)] for n in (1, 1 + _MORE)  # type: ignore[misc]
+    )
+    return (median(many) - median(few)) / (_MORE * rows)
+
+
+def _pushed(relations: int, groups: np.ndarray) -> None:
+    tables = Tables([TableSpec(RAW, (0,), _BUCKETS, True)] * relations, 2, [SUM, SUM])
+    tables.map([[0]] * relations, [[0]] * relations)
+    none = np.zeros(groups.shape[1], np.int32)
+    tables.push(groups, none, none, [None, groups[1]])
+
+
+def eviction_seconds(folder: str, roomy: Physical, tight: Physical, rounds: int = ROUNDS) -> float:
+    """c2: the same rows through tables that hold all groups, and through tables that evict every row.
+
+    The difference is what evicted entries cost from the table on: as Arrow rows, split by shard, as payloads, and
+    added to the fragment store. `folder` becomes a database directory that is good for nothing else.
+    """
+    taken: dict[int, list[float]] = {1: [], 2: []}
+    evicted: dict[int, int] = {}
+    for version, plan in ((1, roomy), (2, tight)):
+        write_bytes(Paths(folder).plan(version), plan.to_json().encode())
+    for _ in range(rounds):
+        for version in taken:
+            seconds, evicted[version] = _batch(folder, version)
+            taken[version].append(seconds)
+    return (median(taken[2]) - median(taken[1])) / (evicted[2] - evicted[1])
+
+
+def _batch(folder: str, version: int) -> tuple[float, int]:
+    """One micro-batch in this process: seconds of its reader and its stage, and how many entries were evicted."""
+    write_json(Paths(folder).control, {"plan": version, "mode": "finite", "run": 1, "dropped": []})
+    planner = Planner(folder, 1)
+    end = planner.latest(planner.initial())
+    (assignment,) = planner.assignments(planner.initial(), end)
+    reader = Reader(folder, assignment)
+    began = time.process_time()
+    messages = list(reader.messages())
+    Stage(folder, messages[-1][0], None).step((port, payload) for _, port, payload in messages)
+    seconds = time.process_time() - began
+    # Of each relation: probes, collisions, turnovers, flushed entries.
+    notes = [note["relations"] for found in reader.lfta.values() for note in found]
+    return seconds, int(np.array(notes)[:, :, 1:].sum())
+
+
+def operation_seconds(rounds: int = ROUNDS, keys: int = 200, fragments: int = 500) -> float:
+    """A window of 60 fragments that slides by one, over the fragments of many groups: time by operations."""
+    starts = np.tile(np.arange(fragments), keys)
+    bounds, counts = np.arange(keys + 1) * fragments, np.ones((1, len(starts)), np.int64)
+    window = Window(slide=1, offset=0, after=1, until=61)
+    operations = 0
+
+    def once() -> None:
+        nonlocal operations
+        operations = slide(bounds, starts, None, counts, [SUM], [], [], window, 1, fragments, WHOLE).operations
+
+    return median(_seconds(once) for _ in range(rounds)) / operations
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    began = time.process_time()
+    work()
+    return time.process_time() - began
