@@ -192,14 +192,15 @@ def _alternate(
 
 
 def _many(found: Figures, ours: Side, duck: Side, long: str, kept: str, sizes: Sizes, done: Done) -> None:
-    """Many queries at once against the one that reports most often alone; some answers against DuckDB's."""
+    """Many queries at once against one alone that reports more often than others; some answers against DuckDB's."""
     queries = sorted(drawn(sizes.queries, sizes.unit, sizes.least), key=lambda q: q.slide)
     place, some = os.path.join(kept, "many"), queries[: sizes.queries // 2 : sizes.queries // 2 // sizes.compared]
+    one = next(q for q in queries if q.predicate and q.predicate.startswith("len"))  # groups of all ports have rows
     found.many_queries = sizes.queries
     found.many_slides = f"{sizes.least * sizes.unit} to {STEPS * sizes.unit:,} s"
     found.many = alternate(
         {
-            "one": lambda: ours.ask("measure", long, queries[:1], None),
+            "one": lambda: ours.ask("measure", long, (one,), None),
             "all": lambda: ours.ask("measure", long, queries, os.path.join(place, "tidemill"), some),
         },
         found.rounds,
@@ -211,5 +212,6 @@ def _many(found: Figures, ours: Side, duck: Side, long: str, kept: str, sizes: S
         compared += answers.check_equal((query,), f"{place}/tidemill", f"{place}/duckdb", until)
     assert compared, "W5: no window ended"
     found.compared["W5"] = compared
+    assert all(r["out"] for r in found.many["one"]), "W5: the one query has no answer"
     share = found.many["all"][0]["out"] / found.long_rows
     assert 0 < share < 0.1, f"the answers of W5 have {share:.0%} as many rows as the input"

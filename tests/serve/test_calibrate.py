@@ -27,7 +27,7 @@ def home(tmp_path, monkeypatch):
 
 @pytest.fixture
 def measured(monkeypatch):
-    costs = Costs(probe=2e-9, eviction=5e-8, operation=1e-9)
+    costs = Costs(probe=2e-9, eviction=5e-8, journey=4e-7, operation=1e-9)
     monkeypatch.setattr(calibrate, "measured", lambda say: say("probes") or costs)
     return costs
 
@@ -36,15 +36,24 @@ def constants(catalog: Catalog | None = None) -> Constants:
     return Sharing(catalog or Catalog()).settings.constants
 
 
-def test_a_tight_table_evicts_every_row_and_a_roomy_one_few(tmp_path, monkeypatch):
-    seen = []
+def test_a_tight_table_evicts_every_row_and_a_roomy_one_each_group_once(tmp_path, monkeypatch):
+    seen = {}
     batch = runtime._batch
-    monkeypatch.setattr(runtime, "_batch", lambda folder, version: seen.append(batch(folder, version)) or seen[-1])
-    roomy, tight = (calibrate.plan_with(memory, 20_000) for memory in (1 << 20, 1))
-    runtime.eviction_seconds(str(tmp_path), roomy, tight, rounds=1)
-    (_, few), (_, many) = seen
-    # 20,000 rows of 2,000 groups: most leave once; with one bucket a row stays only where the next is of its group.
-    assert few < 4_000 and 19_900 < many <= 20_000
+
+    def watched(folder, version):
+        seen[version] = batch(folder, version)
+        return seen[version]
+
+    monkeypatch.setattr(runtime, "_batch", watched)
+    roomy, tight, wide = (
+        calibrate.plan_with(1, 20_000, 1 << 22), calibrate.plan_with(2, 20_000, 1),
+        calibrate.plan_with(3, 20_000, 1 << 22, groups=20_000),
+    )
+    runtime.entry_seconds(str(tmp_path), roomy, tight, rounds=1)
+    runtime.entry_seconds(str(tmp_path), roomy, wide, rounds=1)
+    few, many, different = (seen[version][1] for version in (1, 2, 3))
+    # With one bucket a row stays only where the next is of its group; of 20,000 draws 63 % of 20,000 values come.
+    assert few < 2_300 and 19_900 < many <= 20_000 and 12_000 < different < 14_000
 
 
 def test_everything_is_measured():
@@ -55,7 +64,7 @@ def test_everything_is_measured():
         assert problem.code == "TM507" and problem.hint
     else:
         assert min(costs) > 0
-    assert said[1:] == ["probes", "evictions", "aggregate operations"]
+    assert said[1:] == ["probes", "evictions", "journeys to a fragment store", "aggregate operations"]
 
 
 @pytest.mark.parametrize("what", ["probe_seconds", "operation_seconds"])
@@ -70,7 +79,7 @@ def test_the_command_prints_and_keeps(measured, home):
     assert "tidemill calibrate --db" in CliRunner().invoke(app, ["calibrate", "--help"]).output
     done = CliRunner().invoke(app, ["calibrate"])
     assert done.exit_code == 0, done.output
-    for part in ("2.0 ns", "50.0 ns", "1.0 ns", "25.0", "15 in paper 002", str(home)):
+    for part in ("2.0 ns", "50.0 ns", "400.0 ns", "1.0 ns", "25.0", "15 in paper 002", str(home)):
         assert part in done.output
     assert json.loads((home / "tidemill" / "costs.json").read_text())["seconds"]["probe"] == 2e-9
     assert constants() == Constants(1.0, 25.0)

@@ -43,6 +43,10 @@ class Expressions:
         self.attributes = len(params["attributes"])
         self.types = {c.name: c.type for c in op.schema}
         self.columns = {c for e in (*self.predicates, *self.named) for c in columns_of(e["sql"])}
+        self.users: dict[int, set[int]] = {}  # for each attribute and argument the predicates of those who use it
+        for query in params["queries"]:
+            for used in query["uses"]:
+                self.users.setdefault(len(self.predicates) + used, set()).add(query["predicate"])
 
     def evaluate(self, rows: pa.Table, times: np.ndarray) -> Evaluated:
         """All expressions over one chunk of rows with these event times."""
@@ -63,49 +67,56 @@ class Expressions:
             else:
                 simple[i] = plain
         failures: dict[int, np.ndarray] = {}
-        self.reasons: dict[tuple[int, int], str] = {}  # (expression, row) → why it failed
-        values = simple | (self._computed(wanted, rows, failures) if wanted else {})
+        values = self._computed(simple, wanted, rows, failures) if wanted else simple
         count = len(self.predicates)
         truths = [_booleans(values[i]) for i in range(count)]
         for i in [i for i in failures if i < count]:
             truths[i] &= ~failures.pop(i)
-        self._report(rows, truths)
         found = [values[i] for i in range(count, count + len(self.named))]
         arguments = {n["name"]: v for n, v in zip(self.named, found, strict=True)}
         failures = {i - count: f for i, f in failures.items()}
         return Evaluated(truths, found[: self.attributes], arguments, failures)
 
-    def _report(self, rows: pa.Table, truths: list[np.ndarray]) -> None:
-        """A dead letter for each failure that matters: a row that no query wants is not evaluated elsewhere either."""
-        count = len(self.predicates)
-        users: dict[int, list[int]] = {}
-        for query in self.op.params["queries"]:
-            for used in query["uses"]:
-                users.setdefault(count + used, []).append(query["predicate"])
-        for (number, row), reason in self.reasons.items():
-            wanted = number < count or any(p < 0 or truths[p][row] for p in users.get(number, ()))
-            if wanted and self.complain is not None:
-                self.complain(self.op, rows.slice(row, 1), reason)
-
-    def _computed(self, wanted: dict[int, str], rows: pa.Table, failures: dict[int, np.ndarray]) -> dict[int, Any]:
+    def _computed(self, simple: dict[int, Any], wanted: dict[int, str], rows: pa.Table,
+                  failures: dict[int, np.ndarray]) -> dict[int, Any]:
+        """All values: the simple ones and those that DuckDB computes."""
         needed = [c for c in rows.column_names if c in self.columns]
         part = rows.select(needed) if needed else pa.table({"__ts": pa.nulls(rows.num_rows, pa.int64())})
         source = duck.source("feed", [Column(n, self.types.get(n, "")) for n in part.column_names])
         items = ", ".join(f"{sql} AS {quoted(f'e{i}')}" for i, sql in wanted.items())
         try:
             table = duck.run(f"SELECT {items} FROM {source}", feed=part)
-            return {i: table.column(f"e{i}") for i in wanted}
+            return simple | {i: table.column(f"e{i}") for i in wanted}
         except duckdb.Error as problem:
             if isinstance(problem, (duckdb.BinderException, duckdb.ParserException)):
                 raise
-            return {i: self._alone(i, sql, source, part, failures) for i, sql in wanted.items()}
+        values = dict(simple)
+        for i, sql in wanted.items():  # predicates come first
+            asked = self._asked(i, values, failures)
+            statement = f"SELECT {sql} AS e FROM {source}"
+            if asked is None:
+                values[i] = self._alone(i, statement, part, np.arange(rows.num_rows), rows, failures)
+            else:
+                found = self._alone(i, statement, part.filter(pa.array(asked)), np.flatnonzero(asked), rows, failures)
+                values[i] = found.take(pa.array(np.cumsum(asked) - 1, mask=~asked))
+        return values
 
-    def _alone(self, number: int, sql: str, source: str, part: pa.Table,
+    def _asked(self, number: int, values: dict[int, Any], failures: dict[int, np.ndarray]) -> np.ndarray | None:
+        """The rows for which somebody needs an expression; None for all.
+
+        `WHERE s LIKE '1%'` may stand there to keep `CAST(s AS INTEGER)` from failing.
+        """
+        users = self.users.get(number, {-1})
+        if number < len(self.predicates) or -1 in users:
+            return None
+        truths = [_booleans(values[p]) & ~failures[p] if p in failures else _booleans(values[p]) for p in users]
+        return np.logical_or.reduce(truths)
+
+    def _alone(self, number: int, statement: str, part: pa.Table, places: np.ndarray, rows: pa.Table,
                failures: dict[int, np.ndarray]) -> pa.ChunkedArray:
-        """One expression; rows on which it fails give NULL and a dead letter."""
-        statement = f"SELECT {sql} AS e FROM {source}"
+        """One expression over the rows at these places; those on which it fails give NULL and a dead letter."""
         empty = duck.run(statement, feed=part.slice(0, 0)).column("e")
-        failed = np.zeros(part.num_rows, bool)
+        failed = np.zeros(rows.num_rows, bool)
         pieces: list[tuple[int, pa.ChunkedArray]] = []
         todo = [(0, part.num_rows)]
         while todo:
@@ -114,9 +125,10 @@ class Expressions:
                 pieces.append((low, duck.run(statement, feed=part.slice(low, high - low)).column("e")))
             except duckdb.Error as problem:
                 if high - low == 1:
-                    failed[low] = True
+                    failed[places[low]] = True
                     pieces.append((low, pa.chunked_array([pa.nulls(1, empty.type)])))
-                    self.reasons[number, low] = str(problem).splitlines()[0]
+                    if self.complain is not None:
+                        self.complain(self.op, rows.slice(int(places[low]), 1), str(problem).splitlines()[0])
                 else:
                     middle = (low + high) // 2
                     todo += [(low, middle), (middle, high)]

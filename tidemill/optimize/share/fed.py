@@ -29,5 +29,5 @@ def settings_for(node: WindowAggregate, settings: Settings) -> Settings:
         return settings
     below = node.input.input
     measured = settings.statistics.get(below.source, {}) if isinstance(below, Scan) else {}
-    groups = {name: measured[name] for name in ("groups", "flows", "tuples") if name in measured}
-    return replace(settings, statistics={**settings.statistics, fed_by(node): {**groups, "rate": float(SECOND)}})
+    known = {name: value for name, value in measured.items() if name in ("groups", "flows", "tuples")}
+    return replace(settings, statistics={**settings.statistics, fed_by(node): {**known, "rate": float(SECOND)}})

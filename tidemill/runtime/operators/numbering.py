@@ -76,7 +76,7 @@ class WeaveNumbered(Weave):
             return Batch(None, inputs[0].frontier)
         self.moments = picks[MOMENTS].column("__time").to_numpy()
         self.first_number = picks[MOMENTS].column("__k")[0].as_py()
-        leaves = (self.params["leaf"], self.params.get("object leaf"))
+        leaves = (self.params["leaf"], self.params["object leaf"])
         numbered = [Batch(picks.get(leaf), self.first_number + len(self.moments)) for leaf in leaves]
         return Batch(None, inputs[0].frontier, super().step(numbered, shelf).picks)
 

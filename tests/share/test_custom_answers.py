@@ -1,0 +1,47 @@
+"""Users' aggregates give what the language's own give, for any windows, cuts, configurations and crashes."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.properties.effort import effort
+from tests.properties.streams import cuts
+from tests.properties.test_invariance import Crashing
+from tests.properties.trial import database
+from tests.share.custom_drawn import pairs, teach
+from tests.share.outcomes import check_same, outcome
+from tests.share.workloads import Taste, settings_text, shared_streams
+
+places = st.fixed_dictionaries({"shards": st.integers(1, 3), "cores": st.integers(1, 2)})
+
+
+def run(stream, views, *statements, **options):
+    """The outcome of one run."""
+    with database([stream], **options) as db:
+        teach(db)
+        for text in (*statements, *(v.statement for v in views)):
+            db.execute(text)
+        db.run()
+        return outcome(db, views)
+
+
+@effort(25)
+@given(stream=shared_streams(Taste(gaps=True)), views=pairs(), first=places, second=places, data=st.data())
+def test_own_aggregates_equal_those_of_the_language(stream, views, first, second, data):
+    expected = run(stream, [v for v, _ in views], **first)
+    found = run(stream.recut(*data.draw(cuts(len(stream.rows)))), [v for _, v in views], data.draw(settings_text()),
+                **second)
+    check_same(found, expected)
+    assert {raw for _, raw in found.aside} == {raw for _, raw in expected.aside}
+
+
+@effort(10)
+@given(stream=shared_streams(Taste()), views=pairs(most=2), place=places,
+       faults=st.lists(st.sampled_from(["", "computed", "applied", "kept", "committed"]), min_size=1, max_size=8))
+def test_a_crash_between_any_two_steps_changes_nothing(stream, views, place, faults):
+    own = [v for _, v in views]
+    expected = run(stream, own, **place)
+    Crashing.faults = list(faults)
+    found = run(stream, own, kind=Crashing, **place)
+    assert (found.logs, found.contents) == (expected.logs, expected.contents)

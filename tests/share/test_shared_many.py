@@ -1,0 +1,104 @@
+"""Hundreds of queries in one fragment store: more predicates and more queries than a signature word has bits."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+import duckdb
+import pytest
+
+from tests.properties.streams import PLAIN, UNIT, Stream
+from tests.properties.trial import contents_of, database, log_of
+from tests.reference.logs import replay
+from tidemill.plan.physical import Physical
+from tidemill.runtime.layout import load_plan
+
+ROWS = tuple(
+    {"k": i * 7 % 5, "v": i * 37 % 211, "x": i / 4, "d": None, "s": "abc"[i % 3] if i % 11 else None, "tm": i // 20}
+    for i in range(800)
+)
+STREAM = Stream("A", PLAIN, ROWS, format="parquet", batch_rows=300)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Query number q: rows with v > `least` (and a known s), in windows of its own."""
+
+    q: int
+    range: int
+    slide: int
+    least: int
+    known: bool
+
+    @property
+    def text(self) -> str:
+        where = f"a.v > {self.least}" + (" AND a.s IS NOT NULL" if self.known else "")
+        return (f"SELECT {self.q} AS q, a.k AS k, COUNT(*) AS n, SUM(a.v) AS s, MAX(a.v) AS m"
+                f" FROM A [RANGE {self.range} SLIDE {self.slide}] AS a WHERE {where} GROUP BY a.k")
+
+
+QUERIES = [Asked(q, 2 + q % 9, 1 + q % 4, q, q % 3 == 0) for q in range(200)]
+
+
+def together(name: str, queries: list[Asked]) -> str:
+    """One view of many queries."""
+    return f"CREATE STREAMED VIEW {name} AS {' UNION ALL '.join(q.text for q in queries)}"
+
+
+def answers(queries: list[Asked], moment: int, since: int = 0) -> Counter:
+    """What all of them show at a moment, from the rows with tm >= since."""
+    duck = duckdb.connect(":memory:")
+    try:
+        duck.execute("CREATE TABLE r (k INT, v INT, s VARCHAR, tm INT)")
+        duck.executemany("INSERT INTO r VALUES (?, ?, ?, ?)",
+                         [(x["k"], x["v"], x["s"], x["tm"]) for x in ROWS if since <= x["tm"] <= moment])
+        duck.execute("CREATE TABLE q (q INT, size INT, slide INT, least INT, known BOOLEAN)")
+        duck.executemany("INSERT INTO q VALUES (?, ?, ?, ?, ?)",
+                         [(x.q, x.range, x.slide, x.least, x.known) for x in queries])
+        # The last point at or before the moment; windows end at size + multiples of slide.
+        found = duck.sql(f"""
+            WITH w AS (SELECT *, CAST(floor(({moment} - size) / slide) AS INT) * slide + size AS p FROM q)
+            SELECT q, k, count(*), sum(v), max(v) FROM w JOIN r ON p - size <= tm AND tm < p
+            WHERE v > least AND (NOT known OR s IS NOT NULL) GROUP BY q, k""").fetchall()
+        return Counter(found)
+    finally:
+        duck.close()
+
+
+def plan(db) -> Physical:
+    return load_plan(db.paths.plan(db.catalog.version))
+
+
+def test_two_hundred_queries_in_one_store():
+    with database([STREAM], shards=2) as db:
+        db.execute(together("v", QUERIES))
+        db.run()
+        (store,) = [op for op in plan(db).stage if op.kind == "weave"]
+        assert len(store.params["queries"]) == 200 and store.params["words"] == [0, 1, 2, 3]
+        moments = [3, 11, 17, 24, 32, 39]
+        for moment, found in replay(log_of(db, "v"), [m * UNIT for m in moments]):
+            assert found == answers(QUERIES, moment // UNIT)
+        assert contents_of(db, "v") == answers(QUERIES, 39)
+
+
+@pytest.mark.parametrize("weaving", ["shared", "unshared"])
+def test_bits_are_not_given_twice(weaving):
+    """While one query stays, seventy come and go: new ones read nothing that the old ones have stored."""
+    half = 20  # every row before it has gone through the tables when the second seventy come
+    with database([STREAM.recut((half * 20,), None)], shards=1) as db:
+        db.execute(f"SET weaving = {weaving}")
+        db.execute(together("stays", QUERIES[:1]))
+        db.execute(together("goes", QUERIES[1:71]))
+        db.start()
+        db.step()
+        db.execute("DROP VIEW goes")
+        db.execute(together("comes", QUERIES[71:141]))
+        (store,) = [op for op in plan(db).stage if op.kind == "weave"]
+        assert store.params["words"] == [0, 1, 2]
+        began = db.offset
+        db.stop()
+        db.run()
+        assert began is not None
+        assert contents_of(db, "stays") == answers(QUERIES[:1], 39)
+        assert contents_of(db, "comes") == answers(QUERIES[71:141], 39)
