@@ -385,9 +385,9 @@ def _alike(series: dict[str, Any], between: list[int], names: Sequence[str]) -> 
     output, changes, whole = (_ratio(series[what], between, names) for what in ("output", "changes", "whole"))
     return (
         f"Distribution 2 gives {output:.2f} × the output tuples of distribution 1, but {changes:.2f} × its changes: a"
-        " row that is replaced and a row that leaves and comes again are two changes each. The paper's difference begins"
-        " where changes become tagged tuples, behind the pipeline: with making and storing them, in one run of each, it"
-        f" is {whole:.2f} × in time."
+        " row that is replaced and a row that leaves and comes again are two changes each. The paper's difference"
+        " begins where changes become tagged tuples, behind the pipeline: with making and storing them, in one run of"
+        f" each, it is {whole:.2f} × in time."
     )
 
 

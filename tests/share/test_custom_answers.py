@@ -26,7 +26,7 @@ def run(stream, views, *statements, **options):
         return outcome(db, views)
 
 
-@effort(25)
+@effort(12)
 @given(stream=shared_streams(Taste(gaps=True)), views=pairs(), first=places, second=places, data=st.data())
 def test_own_aggregates_equal_those_of_the_language(stream, views, first, second, data):
     expected = run(stream, [v for v, _ in views], **first)
@@ -36,7 +36,7 @@ def test_own_aggregates_equal_those_of_the_language(stream, views, first, second
     assert {raw for _, raw in found.aside} == {raw for _, raw in expected.aside}
 
 
-@effort(10)
+@effort(5)
 @given(stream=shared_streams(Taste()), views=pairs(most=2), place=places,
        faults=st.lists(st.sampled_from(["", "computed", "applied", "kept", "committed"]), min_size=1, max_size=8))
 def test_a_crash_between_any_two_steps_changes_nothing(stream, views, place, faults):

@@ -29,7 +29,7 @@ class ShardProcessor(StatefulProcessor):
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
         from tidemill.runtime.stage import Stage
 
-        found = self.blob.get() if self.blob.exists() else None
+        found = self.blob.get()
         stage = Stage(self.root, key[0], bytes(found[0]) if found else None)
         blob, messages = stage.step((row[1], row[2]) for row in rows)
         self.blob.update((bytearray(blob),))
@@ -78,6 +78,9 @@ class _settings:
             "spark.sql.adaptive.enabled": "false",
             "spark.sql.streaming.noDataProgressEventInterval": "1000",
             "spark.sql.streaming.pollingDelay": "50ms",
+            # On a local disk Hadoop starts a chmod for every file of the checkpoint and one more for its checksum, some
+            # milliseconds each. Spark closes a file before it renames it into place: nobody reads half of one.
+            "fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
         }
         self.before: dict[str, str | None] = {}
 

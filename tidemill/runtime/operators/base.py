@@ -77,6 +77,8 @@ def take_closed(agenda: Arrangement, rows: pa.Table | None, frontier: int) -> pa
     ready = agenda.pop(frontier)
     if rows is None or rows.num_rows == 0:
         return ready
+    if ready.num_rows == 0 and pc.max(rows.column("__time")).as_py() < frontier:
+        return rows.select([c.name for c in agenda.layout.columns()])
     mask = pc.less(rows.column("__time"), frontier)
     fresh = rows.filter(mask)
     agenda.append(rows.filter(pc.invert(mask)))
