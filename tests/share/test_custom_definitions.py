@@ -1,4 +1,5 @@
-"""Users' aggregates as things of the database: made, checked, listed, kept, dropped; and what happens when they fail."""
+"""Users' aggregates as things of the database: made, checked, listed, kept, dropped; and what happens when one fails.
+"""
 
 from __future__ import annotations
 
@@ -90,6 +91,32 @@ def test_windows_of_rows_have_them_too(db):
     db.run()
     found = db.changes("V").to_pylist()
     assert found and all(r["t"] == r["s"] for r in found)
+
+
+def test_a_value_on_which_add_fails_is_left_out_where_rows_never_leave(db):
+    def add(seen, value):
+        seen.append(value)  # fails half-way
+        return [1 / value, *seen] if value != 4 else seen
+
+    db.create_aggregate("listed", zero=[], add=add, combine=lambda a, b: a + b, finish=lambda a: sorted(a)[-1])
+    db.execute("CREATE STREAMED VIEW V AS SELECT k, listed(x) AS t, count(*) AS n FROM A GROUP BY k")
+    db.run()
+    changes = [(r["TAG"], r["TS"], r["k"], r["t"], r["n"]) for r in db.changes("V").to_pylist()]
+    assert changes == [("+", 1, "a", 1.0, 1), ("u", 2, "a", 4.0, 2), ("+", 3, "b", None, 1), ("u", 4, "b", 9.0, 2),
+                       ("u", 6, "a", 4.0, 3), ("u", 7, "a", 4.0, 4), ("u", 11, "b", 9.0, 3)]
+    letters = db.query("SELECT reason, raw FROM dead_letters").to_pylist()
+    assert letters == [{"reason": "ZeroDivisionError: division by zero", "raw": '{"k": "b", "value": 0.0}'}]
+
+
+def test_a_group_whose_finish_fails_has_no_row_until_it_does_not(db):
+    db.create_aggregate("inverse", zero=0, add=lambda a, v: a + v, combine=lambda a, b: a + b,
+                        finish=lambda a: 36 / (a - 5), accepts="BIGINT")
+    db.execute("CREATE STREAMED VIEW V AS SELECT inverse(x) AS i FROM A WHERE k = 'a'")
+    db.run()
+    changes = [(r["TAG"], r["TS"], r["i"]) for r in db.changes("V").to_pylist()]
+    assert changes == [("+", 1, -9.0), ("-", 2, -9.0), ("+", 6, 18.0)]
+    assert db.query("SELECT reason FROM dead_letters").to_pylist() == [
+        {"reason": "ZeroDivisionError: division by zero"}]
 
 
 def test_a_reopened_database_knows_them(tmp_path, db):

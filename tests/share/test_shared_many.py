@@ -103,12 +103,12 @@ def test_no_bit_is_given_twice(weaving):
         db.start()
         for _ in range(3):
             db.step()
+        db.stop()
         for name in goes:
             db.execute(f"DROP VIEW {name}")
         comes = create(db, "comes", QUERIES[71:141])
+        db.run()
         (store,) = [op for op in plan(db).stage if op.kind == "weave"]
         assert store.params["words"] == [0, 1, 2]
-        db.stop()
-        db.run()
         assert shown(db, stays) == answers(QUERIES[:1], 39)
         assert shown(db, comes) == answers(QUERIES[71:141], 39)

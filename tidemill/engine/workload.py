@@ -324,17 +324,12 @@ def _check_names(node: Relation, output: str) -> None:
 
 
 def _check_custom(node: Relation) -> None:
-    """A user's aggregate is put together from fragments: there must be some."""
+    """A user's aggregate is put together from fragments, or grows: nothing can be taken out of it alone."""
     for below in walk(node):
-        landmark = isinstance(below, r.WindowAggregate) and below.window.until is None
-        if not landmark and not isinstance(below, r.GroupBy):
-            continue
-        assert isinstance(below, (r.GroupBy, r.WindowAggregate))
-        for aggregate in below.aggregates:
-            if aggregate.fold is not None:
-                why = why_not(below) if isinstance(below, r.GroupBy) else "rows never leave"
-                raise PlanProblem("TM220", f"{aggregate.function} needs a window over a stream", detail=why,
-                                  hint="for example  FROM S [RANGE 10 SLIDE 5]  or  [ROWS 100]")
+        own = [a for a in below.aggregates if a.fold is not None] if isinstance(below, r.GroupBy) else []
+        if own and isinstance(below, r.GroupBy) and not r.insert_only(below.input):
+            raise PlanProblem("TM220", f"{own[0].function} needs a window over a stream, or rows that never leave",
+                              detail=why_not(below), hint="for example  FROM S [RANGE 10 SLIDE 5]  or  [ROWS 100]")
 
 
 def _stamp_type(bound: BoundQuery) -> str:

@@ -8,7 +8,7 @@ others go round through the outlet (a loop) into the next micro-batch. So the Sp
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from tidemill.optimize.share.asked import Asked, asked
@@ -17,6 +17,7 @@ from tidemill.optimize.share.shape import Settings
 from tidemill.optimize.share.weave import Bits, Mode, Woven, query_params, weave
 from tidemill.plan import relations as r
 from tidemill.plan.aggregates import Aggregate, finish, parts, single
+from tidemill.plan.custom import object_parts
 from tidemill.plan.node import walk
 from tidemill.plan.physical import Exchange, Op, Output, Physical, Route
 from tidemill.plan.relations import Relation, quoted
@@ -576,7 +577,8 @@ def _kept_values(node: r.GroupBy, insert_only: bool) -> list[dict[str, Any]]:
     for a in node.aggregates:
         if a.keeps_values(insert_only):
             value = kept.setdefault(str(a.argument), {
-                "column": a.argument, "type": a.argument_type, "once": None, "low": False, "high": False})
+                "column": a.argument, "type": a.argument_type, "once": None, "low": False, "high": False, "folds": []})
+            value["folds"] += [asdict(p) for p in object_parts([a]) if asdict(p) not in value["folds"]]
             if a.distinct:
                 value["once"] = parts(a, insert_only)[0].name
             value["low"] |= a.function == "min"
@@ -585,6 +587,8 @@ def _kept_values(node: r.GroupBy, insert_only: bool) -> list[dict[str, Any]]:
 
 
 def _answer(aggregate: Aggregate, insert_only: bool, positions: dict[str | None, int]) -> str:
+    for part in object_parts([aggregate]):
+        return f"CAST({quoted(part.name)} AS {aggregate.type})"
     if not aggregate.is_extreme(insert_only):
         return f"CAST({finish(aggregate)} AS {aggregate.type})"
     column = {"min": "__least", "max": "__most"}[aggregate.function]

@@ -65,7 +65,7 @@ class Aggregate:
 
     def keeps_values(self, insert_only: bool) -> bool:
         """True when the values themselves must be kept: the least one may go, or each counts only once."""
-        return self.distinct or self.is_extreme(insert_only)
+        return self.distinct or self.is_extreme(insert_only) or self.fold is not None
 
     def is_extreme(self, insert_only: bool) -> bool:
         """True for MIN and MAX where rows may be taken back: parts cannot tell the next one."""

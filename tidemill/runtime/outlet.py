@@ -127,7 +127,7 @@ class Outlet:
         """Let go of the view store; Spark's callback server may keep this object until the process ends."""
         with self.lock:
             self.duck.close()
-            del self.duck
+            del self.duck, self.pools
 
     def subscribe(self, view: StoredView) -> tuple[pa.Table, queue.Queue[pa.Table]]:
         """The current contents as insertions, and a queue of every later change batch."""

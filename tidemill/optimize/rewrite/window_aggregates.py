@@ -109,6 +109,8 @@ class _Reading:
         if any(r.SEQ in columns_of(sql) for sql in (*(i.sql for i in keys + arguments), predicate or "")):
             raise _Otherwise("it depends on the order of arrival")
         window, once = self.window(keys)
+        if window.until is None and any(a.fold is not None for a in node.aggregates):
+            raise _Otherwise("nothing leaves, and its aggregate is your own")
         return WindowAggregate(stream, predicate, keys, arguments, node.aggregates, window, once)
 
     def window(self, keys: tuple[Item, ...]) -> tuple[Window, bool]:

@@ -79,7 +79,8 @@ class _Weaver:
             "queries": [{
                 "id": q.id, "bit": self.bits[q.store][q.id],
                 "predicate": -1 if q.predicate is None else self.predicates.index(q.predicate),
-                "uses": [expressions.index(n) for n in (*q.names, *(a.name for a in (*q.arguments, *q.objects)))],
+                "uses": [expressions.index(n) for n in
+                         (*q.names, *(a.name for a in q.arguments), *(p.name for p in q.objects))],
                 "objects": [p.name for p in q.objects],
             } for q in self.queries],
             "objects": [asdict(p) for p in self.objects.values()],

@@ -17,6 +17,7 @@ from tidemill.plan.relations import STATIC_TIME, quoted
 from tidemill.plan.sources import Column
 from tidemill.runtime import duck
 from tidemill.runtime.operators.base import Batch, Operator, hash_sql, hashes_of, name_list, same_row, take_closed
+from tidemill.runtime.operators.folding import Folding
 from tidemill.runtime.operators.values import Values
 from tidemill.runtime.state import Layout, Shelf
 
@@ -38,6 +39,7 @@ class GroupBy(Operator):
         # A keyless answer stays when it is empty, so its parts must stay as well.
         self.layout = Layout("__h", self.keys, adds, "__n" if self.keys else None)
         self.values = [Values(self.id, i, self.keys, v) for i, v in enumerate(self.params["values"])]
+        self.folds = [Folding(self.id, i, self.keys, v) for i, v in enumerate(self.params["values"]) if v.get("folds")]
         self.answers = [(n, t) for n, t in self.params["answers"]]  # (name, SQL)
 
     def step(self, inputs: list[Batch], shelf: Shelf) -> Batch:
@@ -52,13 +54,18 @@ class GroupBy(Operator):
         state = self.arrangement(shelf, "parts", self.layout)
         base = state.probe(hashes_of(delta))
         walked = [v.extremes(rows, hashes_of(delta), shelf) for v, rows in zip(self.values, values, strict=True)]
+        folded = [f.walked(values[f.index], hashes_of(delta), shelf, self._aside) for f in self.folds]
         born = bool(shelf.value(self.id).get("born"))
-        out = self._differences(delta, base, walked, born, FOREVER if birth is None else birth)
+        out = self._differences(delta, base, walked, folded, born, FOREVER if birth is None else birth)
         if not self.keys and out.num_rows:
             shelf.value(self.id)["born"] = True
         state.append(delta.drop_columns(["__time"]))
         state.compact()
         return Batch(out, frontier)
+
+    def _aside(self, rows: pa.Table, why: str) -> None:
+        if self.complain is not None:
+            self.complain(self.op, rows, why)
 
     def _birth(self, frontier: int, shelf: Shelf) -> int | None:
         """When the one row of a keyless answer begins: with the clock, before any input row; None afterwards."""
@@ -97,8 +104,8 @@ class GroupBy(Operator):
             closed=closed, **{f"turns{i}": t for i, t in enumerate(turns)},
         )
 
-    def _differences(self, delta: pa.Table, base: pa.Table, walked: list[pa.Table | None], born: bool,
-                     birth: int) -> pa.Table:
+    def _differences(self, delta: pa.Table, base: pa.Table, walked: list[pa.Table | None], folded: list[pa.Table],
+                     born: bool, birth: int) -> pa.Table:
         keys = "".join(f"{quoted(k)}, " for k in self.key_names)
         partition = f"PARTITION BY {name_list(self.key_names)}" if self.keys else ""
         parts = [quoted(c.name) for c in self.parts]
@@ -115,6 +122,7 @@ class GroupBy(Operator):
         # Without keys the answer begins at its birth or with the first row, not with changes that cancel, and stays.
         ever = f"max(__n) OVER (ORDER BY __time ROWS UNBOUNDED PRECEDING) > 0 OR __time >= {birth}"
         live = "__n > 0" if self.keys else "TRUE" if born else ever
+        live = " AND ".join([live, *(f"NOT coalesce(__bad{f.index}, FALSE)" for f in self.folds)])
         answers = ", ".join(f"{sql} AS {quoted(name)}" for name, sql in self.answers)
         qualified = ", ".join(f"running.{quoted(k)}" for k in self.key_names)
         extra, joins = self._value_columns(f"PARTITION BY {qualified}" if self.keys else "")
@@ -124,6 +132,7 @@ class GroupBy(Operator):
         news = "".join(f", {quoted(n)}" for n in names)
         olds = "".join(f", {quoted('__old_' + n)} AS {quoted(n)}" for n in names)
         tables = {"delta": delta, "base": base} | {f"walked{i}": t for i, t in enumerate(walked) if t is not None}
+        tables |= {f"folded{f.index}": t for f, t in zip(self.folds, folded, strict=True)}
         return duck.run(
             f"""WITH moves AS (
                   SELECT {keys}__time, {', '.join(parts)} FROM {duck.source('delta', columns, '__time')}
@@ -158,4 +167,12 @@ class GroupBy(Operator):
                     f", (last_value({packed} IGNORE NULLS) OVER ({partition} ORDER BY running.__time"
                     f" ROWS UNBOUNDED PRECEDING)).x AS {name}{i}"
                 )
+        for fold in self.folds:
+            table = f"folded{fold.index}"
+            joins += f" LEFT JOIN {table} ON {same_row([*self.key_names, '__time'], table, 'running')}"
+            for name in fold.columns:
+                packed = f"CASE WHEN {table}.__time IS NOT NULL THEN {{'x': {table}.{quoted(name)}}} END"
+                shown = name if name != "__bad" else f"__bad{fold.index}"
+                items += (f", (last_value({packed} IGNORE NULLS) OVER ({partition} ORDER BY running.__time"
+                          f" ROWS UNBOUNDED PRECEDING)).x AS {quoted(shown)}")
         return items, joins
