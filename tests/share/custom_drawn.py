@@ -117,7 +117,7 @@ def teach(db: LocalDatabase) -> None:
 
 
 @st.composite
-def pairs(draw: st.DrawFn, most: int = 5) -> list[Pair]:
+def pairs(draw: st.DrawFn, most: int = 3) -> list[Pair]:
     """Views with aggregates of the language, each beside the same view with users' aggregates."""
     found = []
     for i in range(draw(st.integers(1, most))):
@@ -127,7 +127,7 @@ def pairs(draw: st.DrawFn, most: int = 5) -> list[Pair]:
         keys = draw(st.lists(st.sampled_from(KEYS), min_size=0 if epoch else 1, max_size=2, unique=True))
         keys = [*([epoch] if epoch else []), *keys]
         calls = draw(st.lists(st.sampled_from(CALLS), min_size=1, max_size=3, unique=True))
-        if draw(st.integers(0, 4)) == 0:
+        if draw(st.integers(0, 4)) == 0 and ("RANGE" in source or "WINDOW" in source):
             calls = [*calls, FAILING]
         elif draw(st.integers(0, 4)) == 0:
             calls = [("COUNT(DISTINCT a.k)", "coalesce(different(a.k), 0)")]

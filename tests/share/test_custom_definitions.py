@@ -105,7 +105,7 @@ def test_a_value_on_which_add_fails_is_left_out_where_rows_never_leave(db):
     assert changes == [("+", 1, "a", 1.0, 1), ("u", 2, "a", 4.0, 2), ("+", 3, "b", None, 1), ("u", 4, "b", 9.0, 2),
                        ("u", 6, "a", 4.0, 3), ("u", 7, "a", 4.0, 4), ("u", 11, "b", 9.0, 3)]
     letters = db.query("SELECT reason, raw FROM dead_letters").to_pylist()
-    assert letters == [{"reason": "ZeroDivisionError: division by zero", "raw": '{"k": "b", "value": 0.0}'}]
+    assert letters == [{"reason": "ZeroDivisionError: float division by zero", "raw": '{"k": "b", "value": 0.0}'}]
 
 
 def test_a_group_whose_finish_fails_has_no_row_until_it_does_not(db):

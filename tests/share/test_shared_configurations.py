@@ -82,7 +82,7 @@ rooms = st.fixed_dictionaries({
 places = st.fixed_dictionaries({"shards": st.integers(1, 2), "cores": st.integers(1, 2)})
 
 
-@effort(25)
+@effort(8)
 @given(workload=shared_workloads(Taste(failing=True, gaps=True)), seed=st.integers(0, 10**9), room=rooms, place=places)
 def test_any_configuration_gives_the_same_answers(workload, seed, room, place):
     stream, views = workload
@@ -91,6 +91,7 @@ def test_any_configuration_gives_the_same_answers(workload, seed, room, place):
         found, shared = run(stream, views, **place)
     assert bool(seen) == bool(shared)
     check_same(found, expected)
+    assert len(found.aside) == len(expected.aside)
 
 
 def test_the_forests_above_are_deep_and_wide():

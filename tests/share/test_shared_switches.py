@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.harness import LocalDatabase
 from tests.properties.effort import effort
+from tests.properties.test_invariance import Crashing
 from tests.properties.trial import database
 from tests.share.outcomes import UNSHARED, check_same, outcome
 from tests.share.workloads import Taste, settings_text, shared_streams, shared_views
@@ -105,10 +106,10 @@ def lived(stream, staying, passing, events, *, kind=LocalDatabase, only=None, **
 
 
 places = st.fixed_dictionaries({"shards": st.integers(1, 3), "cores": st.integers(1, 2)})
-cut_streams = shared_streams(TASTE).map(lambda s: s.recut(s.sizes, s.batch_rows or 4))
+cut_streams = shared_streams(TASTE).map(lambda s: s.recut(s.sizes, s.batch_rows or 5))
 
 
-@effort(20)
+@effort(4)
 @given(stream=cut_streams, history=histories(), place=places)
 def test_neighbours_and_new_plans_change_no_answer(stream, history, place):
     """Views that stand all the time do not notice; views that come later see what they would see unshared."""
@@ -117,6 +118,42 @@ def test_neighbours_and_new_plans_change_no_answer(stream, history, place):
     alone, none = lived(stream, staying, passing, events, only={"step"}, **place)
     check_same(found, alone)
     assert not none.contents
-    unshared, late_unshared = lived(stream, staying, passing, events, without=UNSHARED, **place)
+    unshared, later = lived(stream, staying, passing, events, without=UNSHARED, **place)
     check_same(found, unshared)
-    check_same(late, late_unshared)
+    check_same(late, later)
+
+
+# ---- crashes in the middle of it -----------------------------------------------------------------
+
+
+class Switching(Crashing):
+    """Also: the next plan is published after a batch was computed and before it is computed again."""
+
+    lie: ClassVar[dict[str, Any]] = {}
+
+    def finish(self, end):
+        if self.faults and self.faults[0] == "switched":
+            self.faults.pop(0)
+            type(self).landed += 1
+            self.compute(end)
+            replan(self, dict(self.lie))
+            self.reopen_outlet()
+            return LocalDatabase.finish(self, end)
+        return super().finish(end)
+
+
+@effort(4)
+@given(stream=cut_streams, history=histories(most=2), place=places, lie=lies(),
+       faults=st.lists(st.sampled_from(["", "computed", "applied", "kept", "committed", "switched", "switched"]),
+                       min_size=3, max_size=8))
+def test_a_crash_in_the_middle_of_a_switch_changes_nothing(stream, history, place, lie, faults):
+    staying, passing, events = history
+    expected = lived(stream, staying, passing, events, **place)
+    Switching.faults, Switching.lie = list(faults), lie
+    found = lived(stream, staying, passing, events, kind=Switching, **place)
+    for one, other in zip(found, expected, strict=True):
+        check_same(one, other)
+
+
+def test_the_crashes_above_did_happen():
+    assert Switching.landed > 0

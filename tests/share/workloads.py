@@ -11,7 +11,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from tests.properties.queries import Query, View, predicate
-from tests.properties.streams import Stream, counts, cuts, maybe, words
+from tests.properties.streams import Stream, counts, maybe, words
 from tidemill.plan.sources import Column
 
 COLUMNS = (
@@ -84,10 +84,17 @@ def shared_streams(draw: st.DrawFn, taste: Taste, most: int = 24) -> Stream:
         "s": texts, "f": st.booleans(), "day": days,
     }
     full = draw(st.sets(st.sampled_from(sorted(record))))  # columns without NULLs take other paths
-    values = st.tuples(*(v if n in full else maybe(v) for n, v in record.items())).map(lambda v: dict(zip(record, v)))
+    values = st.tuples(*(v if n in full else maybe(v) for n, v in record.items())).map(lambda v: dict(zip(record, v, strict=True)))
     rows = tuple(draw(values) | {"tm": t} for t in times)
-    sizes, batch = draw(cuts(len(rows)))
+    sizes, batch = draw(few_cuts(len(rows)))
     return Stream("A", COLUMNS, rows, (), lateness, draw(st.sampled_from(["parquet", "parquet", "csv"])), sizes, batch)
+
+
+@st.composite
+def few_cuts(draw: st.DrawFn, rows: int) -> tuple[tuple[int, ...], int | None]:
+    """(sizes of the files, rows of a batch): few batches, for every batch costs as much as many rows."""
+    sizes = draw(st.lists(st.integers(1, max(1, rows)), max_size=2))
+    return tuple(sizes), draw(st.sampled_from([None, 4, 7, 12]))
 
 
 # ---- queries -------------------------------------------------------------------------------------
@@ -120,8 +127,7 @@ def calls(draw: st.DrawFn, taste: Taste) -> list[str]:
     """Aggregates that can stand together."""
     kind = draw(st.sampled_from(["plain"] * 6 + ["distinct", "approximate", "failing"]))
     if kind == "distinct":
-        return [draw(st.sampled_from(DISTINCT_CALLS)), *draw(st.lists(st.sampled_from(["COUNT(*)", "SUM(a.k)"])
-                                                                     , max_size=1))]
+        return [draw(st.sampled_from(DISTINCT_CALLS)), *draw(st.sampled_from([[], ["COUNT(*)"], ["SUM(a.k)"]]))]
     if kind == "approximate" and taste.approximate:
         return [draw(st.sampled_from(APPROXIMATE_CALLS)), *draw(st.sampled_from([[], ["COUNT(*)"], ["AVG(a.k)"]]))]
     found = draw(st.lists(st.sampled_from(CALLS), min_size=1, max_size=3, unique=True))
@@ -155,6 +161,11 @@ def view(name: str, output: str, text: str) -> View:
     return View(name, output, Query(text, (), {}, plain=False))
 
 
+def bounded(text: str) -> bool:
+    """True when groups leave the answer again: only then can RSTREAM cross a long gap, which has millions of points."""
+    return "[RANGE" in text or "[WINDOW" in text or " < a.TS" in text or "a.TS >= NOW" in text
+
+
 OUTPUTS = ("STREAMED", "STREAMED", "STREAMED", "COMPLETE", "RSTREAM")
 ON_TOP = (
     "SELECT q.o0, q.c0 FROM {0} AS q WHERE q.c0 IS NOT NULL",
@@ -171,7 +182,9 @@ def shared_views(draw: st.DrawFn, taste: Taste, most: int = 8, prefix: str = "v"
     """Window aggregates, now and then something above one of them or beside them."""
     found: list[View] = []
     for i in range(draw(st.integers(1, most))):
-        found.append(view(f"{prefix}{i}", draw(st.sampled_from(OUTPUTS)), draw(window_query(taste))))
+        text = draw(window_query(taste))
+        outputs = OUTPUTS if bounded(text) or not taste.gaps else OUTPUTS[:-1]
+        found.append(view(f"{prefix}{i}", draw(st.sampled_from(outputs)), text))
     if draw(st.integers(0, 3)) == 0:
         below = draw(st.sampled_from([v for v in found if v.output != "RSTREAM"] or [None]))
         if below is not None:
