@@ -50,6 +50,12 @@ class Sharing:
         field = {"lfta_memory": "memory", "pin_plan": "pinned"}.get(name, name)
         setattr(self.settings, field, found)
 
+    def shown(self) -> dict[str, Any]:
+        """What SHOW SETTINGS says: the values in force."""
+        s = self.settings
+        return {"lfta_memory": s.memory, "phantoms": "on" if s.phantoms else "off", "weaving": s.weaving,
+                "pin_plan": "on" if s.pinned else "off", "eviction_cost": s.constants.c2 / s.constants.c1}
+
     def learn(self, op: Op, note: dict[str, Any], look: bool = True) -> bool:
         """Take in what a batch counted; True when one has looked and another plan would be worth the change."""
         source = op.id.partition(".")[2]
