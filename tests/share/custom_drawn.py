@@ -123,7 +123,7 @@ def pairs(draw: st.DrawFn, most: int = 3) -> list[Pair]:
     for i in range(draw(st.integers(1, most))):
         source, conditions, epoch = draw(st.one_of(window_spelling(), window_spelling(), st.just(("A AS a", [], None))))
         if draw(st.booleans()):
-            conditions = [*conditions, draw(st.sampled_from(TESTS))]
+            conditions = [*conditions, f"({draw(st.sampled_from(TESTS))})"]
         keys = draw(st.lists(st.sampled_from(KEYS), min_size=0 if epoch else 1, max_size=2, unique=True))
         keys = [*([epoch] if epoch else []), *keys]
         calls = draw(st.lists(st.sampled_from(CALLS), min_size=1, max_size=3, unique=True))

@@ -33,7 +33,7 @@ def test_own_aggregates_equal_those_of_the_language(stream, views, first, second
     found = run(stream.recut(*data.draw(cuts(len(stream.rows)))), [v for _, v in views], data.draw(settings_text()),
                 **second)
     check_same(found, expected)
-    assert {raw for _, raw in found.aside} == {raw for _, raw in expected.aside}
+    assert {raw for _, raw in found.aside} == {raw for _, raw in expected.aside}, (found.aside, expected.aside)
 
 
 @effort(5)

@@ -91,6 +91,9 @@ def test_rows_that_nobody_wants_are_not_searched_for_failures(monkeypatch):
 @pytest.mark.parametrize("gap", [10**6, 10**9])
 def test_nobody_walks_through_the_points_of_a_gap(gap):
     rows = [{"k": 1, "b": 1, "tm": 0}, {"k": 1, "b": 2, "tm": 1}, {"k": 1, "b": 4, "tm": gap}, {"k": 2, "tm": gap + 9}]
+    whole = view("whole", "RSTREAM", "SELECT a.k AS o0, COUNT(*) AS c0 FROM A [RANGE 3 SLIDE 1] AS a GROUP BY a.k")
+    found, _ = run(stream(*rows), [whole])
+    assert sum(found.contents["whole"].values()) == 4 + 3  # the last row is never reported
     same(stream(*rows, batch_rows=2),
          "SELECT a.k AS o0, SUM(a.b) AS c0 FROM A [RANGE 3 SLIDE 1] AS a GROUP BY a.k",
          "SELECT a.k AS o0, MIN(a.b) AS c0 FROM A SYNC EVERY 1 AS a WHERE NOW - 2 < a.TS GROUP BY a.k")

@@ -84,8 +84,8 @@ def shared_streams(draw: st.DrawFn, taste: Taste, most: int = 24) -> Stream:
         "s": texts, "f": st.booleans(), "day": days,
     }
     full = draw(st.sets(st.sampled_from(sorted(record))))  # columns without NULLs take other paths
-    values = st.tuples(*(v if n in full else maybe(v) for n, v in record.items())).map(lambda v: dict(zip(record, v, strict=True)))
-    rows = tuple(draw(values) | {"tm": t} for t in times)
+    values = st.tuples(*(v if n in full else maybe(v) for n, v in record.items()))
+    rows = tuple(dict(zip(record, draw(values), strict=True)) | {"tm": t} for t in times)
     sizes, batch = draw(few_cuts(len(rows)))
     return Stream("A", COLUMNS, rows, (), lateness, draw(st.sampled_from(["parquet", "parquet", "csv"])), sizes, batch)
 
@@ -173,8 +173,10 @@ ON_TOP = (
     "SELECT p.o0, q.c0 FROM {0} AS p JOIN {0} AS q ON p.o0 = q.o0",
     "SELECT q.o0 FROM {0} AS q EXCEPT SELECT q.o0 FROM {0} AS q WHERE q.c0 IS NULL",
 )
-NEIGHBOURS = ("SELECT a.k, COUNT(*) AS n FROM A AS a GROUP BY a.k", "SELECT COUNT(*) AS n FROM A [RANGE 3 SLIDE 2] AS a",
-              "SELECT a.k, a.s FROM A [WINDOW 3] AS a")
+NEIGHBOURS = (
+    "SELECT a.k, COUNT(*) AS n FROM A AS a GROUP BY a.k", "SELECT COUNT(*) AS n FROM A [RANGE 3 SLIDE 2] AS a",
+    "SELECT a.k, a.s FROM A [WINDOW 3] AS a",
+)
 
 
 @st.composite
@@ -196,7 +198,7 @@ def shared_views(draw: st.DrawFn, taste: Taste, most: int = 8, prefix: str = "v"
 
 
 @st.composite
-def shared_workloads(draw: st.DrawFn, taste: Taste = Taste(), **options: Any) -> tuple[Stream, list[View]]:
+def shared_workloads(draw: st.DrawFn, taste: Taste, **options: Any) -> tuple[Stream, list[View]]:
     """A stream and views over it."""
     return draw(shared_streams(taste)), draw(shared_views(taste, **options))
 

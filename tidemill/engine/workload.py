@@ -15,6 +15,7 @@ from tidemill.errors import CatalogProblem, PlanProblem
 from tidemill.optimize.lower import lower
 from tidemill.optimize.optimizer import optimize
 from tidemill.optimize.rewrite.window_aggregates import why_not
+from tidemill.optimize.share.fed import fed_by, settings_for
 from tidemill.optimize.share.report import report
 from tidemill.optimize.share.weave import Bits
 from tidemill.plan import relations as r
@@ -288,11 +289,14 @@ class Workload:
         lower(everything, specs, version=0, unit_us=self.unit_us, shards=(0,), bits={}, sharing=settings)
         nodes = {name: [n for n in walk(node) if isinstance(n, r.WindowAggregate)] for name, node in everything.items()}
         names = {n.fingerprint: name for name, found in nodes.items() for n in found}
-        asked = {n.input.source for name in roots for n in nodes[name] if isinstance(n.input, r.Scan)}
-        reports = tuple(report(s, settings.shapes[s], settings, names) for s in sorted(asked))
+        asked = {fed_by(n): n for name in roots for n in nodes[name]}
+        reports = tuple(
+            report(fed, settings.shapes[fed], settings_for(node, settings), names) | _rows_title(node)
+            for fed, node in sorted(asked.items())
+        )
         alone = tuple(
             (name, reason) for name, node in roots.items() for n in walk(node)
-            if isinstance(n, r.GroupBy) and (reason := why_not(n))
+            if isinstance(n, r.GroupBy) and not isinstance(_below(n), r.WindowAggregate) and (reason := why_not(n))
         )
         return reports, alone
 
@@ -302,6 +306,23 @@ class Workload:
         """
         known: Bits = self.catalog.settings.setdefault("bits", {})
         return known if keep else copy.deepcopy(known)
+
+
+def _rows_title(node: r.WindowAggregate) -> dict[str, Any]:
+    """Windows that count rows share by what they number; rates are then for a million rows."""
+    if not node.counts_rows:
+        return {}
+    below = next((n.source for n in walk(node) if isinstance(n, r.Scan)), "a view")
+    return {"source": f"the rows of {below} by number (rates for 1,000,000 rows)"}
+
+
+def _below(node: Relation) -> Relation:
+    """What a grouping groups, without projections: the upper level of a distinct count stands over a window aggregate."""
+    below = node.children[0]
+    while isinstance(below, (r.Project, r.Filter)):
+        below = below.input
+    assert isinstance(below, Relation)
+    return below
 
 
 def _deleted(spec: Any, key: tuple[str, ...]) -> str | None:

@@ -117,7 +117,9 @@ def _call(aggregate: Aggregate, argument: str | None = None) -> str:
 def _window_aggregate(node: r.WindowAggregate) -> str:
     meant = {i.name: i.name if i.sql == r.quoted(i.name) else i.sql for i in node.arguments}
     calls = [_call(a, meant.get(a.argument or "")) for a in node.aggregates]
-    shown = [", ".join(map(_item, node.keys)), ", ".join(calls), _window(node.window)]
+    rows = f"(p - {node.window.until}, p] every {node.window.slide} rows"
+    window = rows if node.counts_rows else _window(node.window)
+    shown = [", ".join(map(_item, node.keys)), ", ".join(calls), window]
     shown += ["once"] if node.once else []
     shown += [f"where {node.predicate}"] if node.predicate else []
     return f"[{'; '.join(shown)}]"

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import duckdb
 import numpy as np
@@ -97,7 +96,7 @@ def gather(outputs: Iterable[Output], views: dict[str, StoredView], parcels: lis
     sizes: Counter[str] = Counter()
     for view, _, _, count in spans:
         sizes[view.id] += count
-    kinds: dict[Any, list[Span]] = {}
+    kinds: dict[str, list[Span]] = {}
     for span in spans:
         kinds.setdefault(span[0].kind, []).append(span)
     return [changes for members in kinds.values() for changes in _grouped(members, sizes, parcels)]

@@ -59,9 +59,9 @@ class StoredView:
         return "pool-" + hashlib.sha256(text.encode()).hexdigest()[:16]
 
     @cached_property
-    def kind(self) -> tuple[Any, ...]:
+    def kind(self) -> str:
         """Views of one kind are changed alike, in the same statements."""
-        return self.columns, self.keys, self.output, self.insert_only, self.retain_us is None
+        return repr((self.columns, self.keys, self.output, self.insert_only, self.retain_us is None))
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
