@@ -317,7 +317,7 @@ def _rows_title(node: r.WindowAggregate) -> dict[str, Any]:
 
 
 def _below(node: Relation) -> Relation:
-    """What a grouping groups, without projections: the upper level of a distinct count stands over a window aggregate."""
+    """What a grouping groups, without projections: of a distinct count's upper level, a window aggregate."""
     below = node.children[0]
     while isinstance(below, (r.Project, r.Filter)):
         below = below.input

@@ -20,7 +20,8 @@ def sharing_text(shared: Mapping[str, Any]) -> str:
         ["relation", "buckets", "bytes", "edges/s", "queries", "collisions", "measured", "probes", "evictions"],
         [[
             "  " * (x["depth"] - 1) + x["relation"], f"{x['buckets']:,}", f"{x['bytes']:,}",
-            f"{x['edges_per_second']:g}", str(x["queries"]), f"{x['predicted_collisions']:.4f}", _or(x, "measured_collisions", ".4f"),
+            f"{x['edges_per_second']:g}", str(x["queries"]), f"{x['predicted_collisions']:.4f}",
+            _or(x, "measured_collisions", ".4f"),
             _or(x, "probes", ","), _or(x, "evictions", ","),
         ] for x in shared["relations"]],
     )]
@@ -54,5 +55,8 @@ def _or(entry: Mapping[str, Any], key: str, form: str) -> str:
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
-    return ["  ".join([row[0].ljust(widths[0]), *(v.rjust(w) for v, w in zip(row[1:], widths[1:], strict=True))]).rstrip()
-            for row in [head, *rows]]
+    lines = []
+    for row in [head, *rows]:
+        rest = (v.rjust(w) for v, w in zip(row[1:], widths[1:], strict=True))
+        lines.append("  ".join([row[0].ljust(widths[0]), *rest]).rstrip())
+    return lines

@@ -222,7 +222,8 @@ class Lfta:
             [np.ascontiguousarray(c) for c in emitted.floats], [kinds[n] for n in self.float_names],
         )
         first = found.first
-        return Emitted(emitted.fragments[first], emitted.codes[first], emitted.attrs[:, first], found.ints, found.floats)
+        return Emitted(
+            emitted.fragments[first], emitted.codes[first], emitted.attrs[:, first], found.ints, found.floats)
 
     def _emitted(self) -> Iterator[tuple[str, pa.Table]]:
         """All that is held, as rows of the fragment stores."""
@@ -238,7 +239,7 @@ class Lfta:
         relation = self.relations[r]
         store = self.stores[relation["emits"]]
         words = self.patterns.signatures(r, store["words"])
-        asked = words.any(axis=1)
+        asked = np.any(words != 0, axis=1)
         if not asked.all():
             # Some rows passed only for the relations that this one feeds.
             kept = asked[emitted.codes]
