@@ -284,3 +284,35 @@ def test_a_pool_depends_on_the_columns_alone():
 
     assert one().pool == one(id="v2", keys=("k",), output="streamed", insert_only=True).pool
     assert one().pool != one(columns=(Column("k", "INTEGER"),)).pool != one(columns=(Column("K", "BIGINT"),)).pool
+
+
+class Counted:
+    """A cursor that counts the statements that pass it."""
+
+    def __init__(self, duck) -> None:
+        self.duck, self.statements = duck, 0
+
+    def __getattr__(self, name):
+        self.statements += name in ("execute", "sql")
+        return getattr(self.duck, name)
+
+
+def test_a_batch_costs_statements_for_each_kind_of_view_and_not_for_each_view(tmp_path):
+    costs = []
+    for count in (10, 40):
+        folder = tmp_path / str(count)
+        folder.mkdir()
+        with LocalDatabase(str(folder / "db")) as db:
+            feed = Feed(db, folder, "Raw", "k INTEGER, v INTEGER")
+            db.execute("CREATE TAGGED STREAM K OVER Raw KEY k")
+            for i in range(count):
+                db.execute(f"CREATE STREAMED VIEW V{i} AS SELECT k, v + {i} AS w FROM K;"
+                           f"CREATE VIEW C{i} AS SELECT k, v + {i} AS w FROM K")
+            db.start()
+            db.outlet.duck = db.outlet.pools.duck = counted = Counted(db.outlet.duck)
+            for batch in STREAM[:3]:
+                feed.send(batch)
+                settle(db)
+            assert len(db.changes("V3")) > 0 < len(db.query("SELECT * FROM C3"))
+            costs.append(counted.statements)
+    assert costs[0] == costs[1]

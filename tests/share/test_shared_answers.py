@@ -23,7 +23,7 @@ def run(stream, views, *statements, **options):
         return outcome(db, views), shared_nodes(db)
 
 
-@effort(10)
+@effort(8)
 @given(workload=shared_workloads(ALL), sets=settings_text(), place=places, cut=few_cuts(24))
 def test_shared_equals_unshared(workload, sets, place, cut):
     stream, views = workload
