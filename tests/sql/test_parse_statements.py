@@ -232,3 +232,8 @@ def test_every_statement_knows_its_text_and_line():
 @pytest.mark.parametrize("text", ["", "  \n\t", ";", " ; ;; ", "-- nothing", "/* nothing; */"])
 def test_empty_text_has_no_statements(text):
     assert parse(text) == []
+
+
+def test_settings_can_be_switched_on_and_off():
+    assert [statement.value for statement in parse("SET phantoms = on; SET phantoms = OFF; SET pin_plan = TRUE")] == [
+        "on", "OFF", True]

@@ -80,6 +80,8 @@ def parse_value(cursor: Cursor) -> Value:
         cursor.fail_expecting("a value", hint="write a string, a number, TRUE or FALSE")
     if cursor.word() in ("TRUE", "FALSE"):
         return cursor.advance().text.upper() == "TRUE"
+    if cursor.word() == "ON":  # a keyword elsewhere; here the opposite of OFF
+        return cursor.advance().text.lower()
     return cursor.name("a value")
 
 
