@@ -189,3 +189,9 @@ def test_decimals_are_exact():
     holds([keyed(*values)], f"STREAMED VIEW v AS SELECT {calls} FROM K AS a")
 
 
+@pytest.mark.parametrize("batch", [None, 1])
+def test_the_greatest_of_nothing_is_null_until_a_row_comes(batch):
+    """The answer of no rows is remembered as it was shown: the first row takes away (0, NULL), not (0, 0)."""
+    rows = [{"k": 1, "v": 0, "tm": 0}, {"k": 1, "v": 0, "tm": 2}, {"k": 1, "v": 5, "tm": 6}, {"k": 2, "v": 7, "tm": 8}]
+    holds([append_only(*rows, batch_rows=batch)],
+          "STREAMED VIEW v AS SELECT COUNT(a.k) AS n, MAX(a.tm) AS t, MIN(a.v) AS l FROM A AS a WHERE a.v > 1")

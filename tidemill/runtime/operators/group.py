@@ -118,7 +118,8 @@ class GroupBy(Operator):
             f" GROUP BY {name_list(self.key_names)}" if self.keys else " HAVING count(*) > 0"
         )
         if not self.keys and born and base.num_rows == 0:
-            old = f"SELECT {BEGINNING} AS __time, " + ", ".join("0" for _ in parts)
+            nothing = ", ".join("0" if how == "sum" else "NULL" for _, how in self.combines)
+            old = f"SELECT {BEGINNING} AS __time, {nothing}"
         # Without keys the answer begins at its birth or with the first row, not with changes that cancel, and stays.
         ever = f"max(__n) OVER (ORDER BY __time ROWS UNBOUNDED PRECEDING) > 0 OR __time >= {birth}"
         live = "__n > 0" if self.keys else "TRUE" if born else ever
