@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import atexit
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import duckdb
 import pyarrow as pa
@@ -54,6 +54,30 @@ def run(sql: str, **tables: pa.Table) -> pa.Table:
     finally:
         for name in tables:
             duck.unregister(name)
+
+
+def run_put_aside(sql: str, feed: pa.Table, complain: Callable[[pa.Table, str], None] | None) -> pa.Table:
+    """Evaluate a SELECT over `feed`; where an expression fails (overflow, a cast), exactly the rows on which it does go
+    to `complain`, one by one. The order of the others stays.
+    """
+    try:
+        return run(sql, feed=feed)
+    except duckdb.Error as problem:
+        if complain is None or isinstance(problem, (duckdb.BinderException, duckdb.ParserException)):
+            raise
+    good, todo = [], [feed]
+    while todo:
+        piece = todo.pop()
+        try:
+            run(sql, feed=piece)
+            good.append(piece)
+        except duckdb.Error as problem:
+            if piece.num_rows == 1:
+                complain(piece, str(problem).splitlines()[0])
+            else:
+                half = piece.num_rows // 2
+                todo += [piece.slice(half), piece.slice(0, half)]
+    return run(sql, feed=pa.concat_tables(good) if good else feed.slice(0, 0))
 
 
 def typed(columns: Iterable[Column]) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 
@@ -116,30 +116,7 @@ class Evaluation:
         for op in reversed(chain):
             sql = f"({RENDER[op.kind](op, sql)})"
         sql = sql[1:-1]
-        try:
-            return duck.run(sql, feed=rows)
-        except duckdb.Error as problem:
-            if self.complain is None or isinstance(problem, (duckdb.BinderException, duckdb.ParserException)):
-                raise
-            return duck.run(sql, feed=self._without_bad_rows(chain[0], sql, rows))
-
-    def _without_bad_rows(self, op: Op, sql: str, rows: pa.Table) -> pa.Table:
-        """An expression failed (overflow, a cast): put aside exactly the rows on which it fails."""
-        assert self.complain is not None
-        good: list[pa.Table] = []
-        todo = [rows]
-        while todo:
-            piece = todo.pop()
-            try:
-                duck.run(sql, feed=piece)
-                good.append(piece)
-            except duckdb.Error as problem:
-                if piece.num_rows == 1:
-                    self.complain(op, piece, str(problem).splitlines()[0])
-                else:
-                    half = piece.num_rows // 2
-                    todo += [piece.slice(half), piece.slice(0, half)]
-        return pa.concat_tables(good) if good else rows.slice(0, 0)
+        return duck.run_put_aside(sql, rows, self.complain and partial(self.complain, chain[0]))
 
     def _mine(self, op: Op, batch: Batch) -> Batch:
         """A replicated relation made partitioned: each shard keeps its own rows."""

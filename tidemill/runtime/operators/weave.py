@@ -14,10 +14,10 @@ into batches gives the same.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -241,33 +241,12 @@ class Weave(Operator):
 
     def _selected(self, query: Query, table: pa.Table) -> pa.Table:
         keys = {c.name for c in self.keys}
-        sql = duck.source("rows", [*self.keys, *(Column(n, "") for n in table.column_names if n not in keys)])
+        sql = duck.source("feed", [*self.keys, *(Column(n, "") for n in table.column_names if n not in keys)])
         hidden = "__time, __diff, __q" if query.mode != PARTIALS else "__q"
         for what, text in query.layers:
             sql = f"(SELECT * FROM {sql} WHERE {text})" if what == "where" else f"(SELECT {text}, {hidden} FROM {sql})"
-        try:
-            return duck.run(sql[1:-1], rows=table)
-        except duckdb.Error as problem:
-            if self.complain is None or isinstance(problem, (duckdb.BinderException, duckdb.ParserException)):
-                raise
-            return duck.run(sql[1:-1], rows=self._without_bad(sql[1:-1], table))
-
-    def _without_bad(self, sql: str, table: pa.Table) -> pa.Table:
-        """An expression fails on some answers: those are put aside."""
-        assert self.complain is not None
-        good, todo = [], [table]
-        while todo:
-            piece = todo.pop()
-            try:
-                duck.run(sql, rows=piece)
-                good.append(piece)
-            except duckdb.Error as problem:
-                if piece.num_rows == 1:
-                    self.complain(self.op, piece, str(problem).splitlines()[0])
-                else:
-                    half = piece.num_rows // 2
-                    todo += [piece.slice(half), piece.slice(0, half)]
-        return pa.concat_tables(good) if good else table.slice(0, 0)
+        complain = self.complain and partial(self.complain, self.op)
+        return duck.run_put_aside(sql[1:-1], table, complain)
 
     # ---- forgetting ----------------------------------------------------------------------------
 
