@@ -1,0 +1,49 @@
+"""Logical plan to physical plan: where each operator runs and how rows get there.
+
+Stateless operators over a source run in the reader. A stateful operator runs in a stage and wants the rows of
+equal key in one shard: rows from a reader are exchanged, rows already there in the right shards stay, and
+others go round through the outlet (a loop) into the next micro-batch. So the Spark topology is the same for every plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from tidemill.optimize.lower.groups import Groups
+from tidemill.optimize.lower.streams import Streams
+from tidemill.optimize.lower.windows import Windows
+from tidemill.optimize.share.shape import Settings
+from tidemill.optimize.share.weave import Bits
+from tidemill.plan.physical import Output, Physical
+from tidemill.plan.relations import Relation
+from tidemill.plan.sources import SourceSpec
+
+
+class _Lowering(Streams, Groups, Windows):
+    """All nodes."""
+
+
+def lower(
+    roots: Mapping[str, Relation],
+    sources: Mapping[str, SourceSpec],
+    *,
+    version: int,
+    unit_us: int,
+    shards: Iterable[int],
+    bits: Bits | None = None,
+    sharing: Settings | None = None,
+) -> Physical:
+    """One physical plan for all standing queries; equal subplans appear once.
+
+    `bits` remembers from plan to plan which bit of a signature belongs to which query; it is brought up to date.
+    """
+    work = _Lowering(sources, unit_us)
+    work.weave(roots.values(), {} if bits is None else bits, sharing or Settings())
+    outputs = [Output(view, work.output(node)) for view, node in roots.items()]
+    work.settle()
+    return Physical(
+        version=version, unit_us=unit_us, shards=tuple(shards), sources=tuple(work.specs.values()),
+        reader=tuple(work.reader.values()), stage=tuple(work.stage.values()),
+        exchanges=tuple(work.exchanges.values()), loops=tuple(work.loops.values()),
+        outputs=tuple(outputs), seeds=tuple(work.seeds),
+    )

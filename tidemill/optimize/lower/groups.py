@@ -1,0 +1,156 @@
+"""Operators that keep rows by key: groupings, sets, joins of two, keyed streams."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from tidemill.optimize.lower.edges import Edges
+from tidemill.optimize.lower.placement import (
+    ANY,
+    ONE,
+    Handle,
+    Where,
+    by_hash,
+    common_positions,
+    delivered,
+    mapped,
+    name_of,
+)
+from tidemill.plan import relations as r
+from tidemill.plan.aggregates import Aggregate, finish, parts, single
+from tidemill.plan.custom import object_parts
+from tidemill.plan.relations import Relation, quoted
+from tidemill.plan.sources import Column, Schema
+
+
+class Groups(Edges):
+    """Tag, GroupBy, SetCombine, Join."""
+
+    def _tag(self, node: r.Tag) -> Handle:
+        below = self.build(node.input)
+        gone = f"coalesce({node.deleted}, FALSE)" if node.deleted else "FALSE"
+        items = [[c, quoted(c)] for c in node.columns]
+        items += [["__at", quoted(r.TS)], ["__seq", quoted(r.SEQ)], ["__gone", gone]]
+        raw = (*node.schema, Column("__at", "BIGINT"), Column("__seq", "BIGINT"), Column("__gone", "BOOLEAN"))
+        records = self.extend(below, "project", f"records.{node.fingerprint}", raw, {"items": items}, ANY)
+        if isinstance(node.input, r.Synchronize):
+            # Of all records of a key that share a synchronization point, the last one is the answer.
+            records = self.extend(records, "latest", f"latest.{node.fingerprint}", raw, {"keys": list(node.keys)})
+        source = self.deliver(records, by_hash(node.keys))
+        name = self.add_stage("tagger", name_of(node), (source,), node.schema, {"keys": list(node.keys)})
+        return Handle("stage", name, node.schema, by_hash(node.keys))
+
+    def _groupby(self, node: r.GroupBy) -> Handle:
+        below = self.build(node.input)
+        insert_only = r.insert_only(node.input)
+        keys = tuple(Column(k, node.input.type_of(k)) for k in node.keys)
+        needed = {p.name: p for a in node.aggregates for p in parts(a, insert_only)}
+        part_columns = tuple(Column(p.name, p.type) for p in needed.values())
+        partial_schema = (*keys, Column("__n", "BIGINT"), *part_columns)
+        once = single_insertions(node.input)
+        params = {
+            "keys": list(node.keys), "count": "count(*)" if once else "CAST(sum(__diff) AS BIGINT)",
+            "parts": [[p.name, single(p) if once else p.sql] for p in needed.values()],
+        }
+        need = by_hash(node.keys) if node.keys else ONE
+        partial = self.extend(below, "partial", f"partial.{node.fingerprint}", partial_schema, params)
+        inputs = [self.deliver(partial, need)]
+        kept = kept_values(node, insert_only)
+        for i, value in enumerate(kept):
+            schema = (*keys, Column("__v", value["type"]), Column("__n", "BIGINT"))
+            values = self.extend(below, "values", f"values{i}.{node.fingerprint}", schema,
+                                 {"keys": list(node.keys), "value": value["column"]})
+            inputs.append(self.deliver(values, need))
+        positions: dict[str | None, int] = {value["column"]: i for i, value in enumerate(kept)}
+        name = self.add_stage("group", name_of(node), tuple(inputs), node.schema, {
+            "keys": [[c.name, c.type] for c in keys],
+            "parts": [[p.name, p.type, p.combine] for p in needed.values()],
+            "values": kept, "beginning": r.beginning(node.input),
+            "answers": [[a.name, answer_sql(a, insert_only, positions)] for a in node.aggregates],
+        })
+        return Handle("stage", name, node.schema, delivered(partial, need))
+
+    def _setcombine(self, node: r.SetCombine) -> Handle:
+        sides = [self.build(c) for c in (node.left, node.right) if c is not None]
+        names, types = node.names, [c.type for c in node.schema]
+        wanted = [list(s.names) for s in (node.left, node.right) if s is not None]
+        by = common_positions(sides, wanted)
+        chosen = [names[i] for i in by]
+        counted_schema = (*node.schema, Column("__l", "BIGINT"), Column("__r", "BIGINT"))
+        inputs = []
+        for side, handle in enumerate(sides):
+            params = {"columns": list(names), "from": wanted[side], "types": types, "side": side}
+            renames = dict(zip(wanted[side], names, strict=True))
+            counted = self._extend_renamed(handle, f"counted{side}.{node.fingerprint}", counted_schema, params, renames)
+            inputs.append(self.deliver(counted, by_hash(chosen), exact=True))
+        name = self.add_stage("combine", name_of(node), tuple(inputs), node.schema, {"kind": node.kind})
+        return Handle("stage", name, node.schema, by_hash(chosen))
+
+    def _extend_renamed(self, handle: Handle, name: str, schema: Schema, params: dict[str, Any],
+                        renames: dict[str, str]) -> Handle:
+        if handle.place == "union":
+            branches = tuple(
+                self._extend_renamed(b, f"{name}.{i}", schema, params, renames) for i, b in enumerate(handle.branches)
+            )
+            return Handle("union", schema=schema, branches=branches)
+        return self.extend(handle, "counted", name, schema, params, mapped(handle.where, renames))
+
+    def _join(self, node: r.Join) -> Handle:
+        left, right = self.build(node.left), self.build(node.right)
+        pairs = node.on
+        by = common_positions([left, right], [[a for a, _ in pairs], [b for _, b in pairs]])
+        lkeys, rkeys = [pairs[i][0] for i in by], [pairs[i][1] for i in by]
+        inputs = (
+            self.deliver(left, by_hash(lkeys) if pairs else ONE, exact=True),
+            self.deliver(right, by_hash(rkeys) if pairs else ONE, exact=True),
+        )
+        every = [[a for a, _ in pairs], [b for _, b in pairs]]
+        params = {
+            "left": _side(node.left, every[0], node.left_ts, node.keep_left_us, not r.never_changes(node.right)),
+            "right": _side(node.right, every[1], node.right_ts, node.keep_right_us, not r.never_changes(node.left)),
+            "residual": node.residual,
+        }
+        name = self.add_stage("join", name_of(node), inputs, node.schema, params)
+        where = Where("hash", tuple(frozenset(p) for p in zip(lkeys, rkeys, strict=True))) if pairs else ONE
+        return Handle("stage", name, node.schema, where)
+
+
+def _side(node: Relation, keys: list[str], stamp: str | None, keep_us: int | None, stored: bool) -> dict[str, Any]:
+    return {
+        "columns": [[c.name, c.type] for c in node.schema], "keys": keys,
+        "stamp": stamp, "keep_us": keep_us, "stored": stored,
+    }
+
+
+def single_insertions(node: Relation) -> bool:
+    """True when every change of the relation inserts one row: a source through selections and projections."""
+    if isinstance(node, r.Temporal):
+        return node.upper is None and single_insertions(node.input)
+    if isinstance(node, (r.Filter, r.Project, r.Synchronize)):
+        return single_insertions(node.input)
+    return isinstance(node, r.Scan)
+
+
+def kept_values(node: r.GroupBy, insert_only: bool) -> list[dict[str, Any]]:
+    """Columns whose values are kept, and what for: the part that counts them once, the least, the greatest."""
+    kept: dict[str, dict[str, Any]] = {}
+    for a in node.aggregates:
+        if a.keeps_values(insert_only):
+            value = kept.setdefault(str(a.argument), {
+                "column": a.argument, "type": a.argument_type, "once": None, "low": False, "high": False, "folds": []})
+            value["folds"] += [asdict(p) for p in object_parts([a]) if asdict(p) not in value["folds"]]
+            if a.distinct:
+                value["once"] = parts(a, insert_only)[0].name
+            value["low"] |= a.function == "min"
+            value["high"] |= a.function == "max"
+    return list(kept.values())
+
+
+def answer_sql(aggregate: Aggregate, insert_only: bool, positions: dict[str | None, int]) -> str:
+    for part in object_parts([aggregate]):
+        return f"CAST({quoted(part.name)} AS {aggregate.type})"
+    if not aggregate.is_extreme(insert_only):
+        return f"CAST({finish(aggregate)} AS {aggregate.type})"
+    column = {"min": "__least", "max": "__most"}[aggregate.function]
+    return f"CAST({column}{positions[aggregate.argument]} AS {aggregate.type})"
