@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from tidemill.plan import relations as r
 from tidemill.plan.aggregates import Aggregate
+from tidemill.plan.aggregation_joins import late
 from tidemill.plan.node import walk
 from tidemill.plan.relations import Relation, quoted
 from tidemill.plan.unshared import unshared
@@ -201,6 +202,9 @@ class Oracle:
 
     def _windowaggregate(self, node: r.WindowAggregate, moments: Moments) -> str:
         return f"SELECT * FROM {self._table(unshared(node), moments)}"
+
+    def _joinaggregate(self, node: r.JoinAggregate, moments: Moments) -> str:
+        return f"SELECT * FROM {self._table(late(node), moments)}"
 
     # ---- what depends on time itself ---------------------------------------------------------------
 

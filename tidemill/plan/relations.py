@@ -322,6 +322,32 @@ class WindowAggregate(Relation):
 
 
 @dataclass(frozen=True, eq=False)
+class JoinAggregate(Relation):
+    """GROUP BY over an inner join of several inputs: one row for each group of joined rows.
+
+    The same as Join, Filter, Project and GroupBy over the inputs (`plan.aggregation_joins.late` writes it so), in one
+    node that may aggregate any of its inputs before they meet (paper 000). All column names of all inputs differ; `on`
+    are equalities between columns of different inputs; `keys` and `arguments` are expressions over all columns.
+    """
+
+    inputs: tuple[Relation, ...]
+    on: tuple[tuple[str, str], ...]
+    residual: str | None
+    keys: tuple[Item, ...]
+    arguments: tuple[Item, ...]
+    aggregates: tuple[Aggregate, ...]
+
+    @property
+    def schema(self) -> Schema:
+        keys = tuple(Column(k.name, k.type) for k in self.keys)
+        return (*keys, *(Column(a.name, a.type) for a in self.aggregates))
+
+    def check(self) -> None:
+        names = [n for i in self.inputs for n in i.names]
+        assert len(set(names)) == len(names), f"inputs share column names: {names}"
+
+
+@dataclass(frozen=True, eq=False)
 class Stamp(Relation):
     """Adds `__ts`: the time at which this copy of the row appeared (oldest copies leave first)."""
 
@@ -410,8 +436,8 @@ def beginning(node: Relation) -> tuple[int, int] | Literal["first row"] | None:
 
 def with_children(node: Relation, *children: Relation) -> Relation:
     """The same node over other inputs, given in the order of `children`."""
-    if isinstance(node, Union):
-        return Union(tuple(children))
+    if isinstance(node, (Union, JoinAggregate)):
+        return replace(node, inputs=tuple(children))
     names = [f for f in node.__dataclass_fields__ if isinstance(getattr(node, f), Relation)]
     return replace(node, **dict(zip(names, children, strict=True)))
 

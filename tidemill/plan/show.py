@@ -90,6 +90,8 @@ def detail(node: Relation) -> str:
         return f"[{', '.join(node.keys)}; {', '.join(map(_call, node.aggregates))}]"
     if isinstance(node, r.WindowAggregate):
         return _window_aggregate(node)
+    if isinstance(node, r.JoinAggregate):
+        return _join_aggregate(node)
     shown = []
     for f in fields(node):
         value = getattr(node, f.name)
@@ -122,6 +124,15 @@ def _window_aggregate(node: r.WindowAggregate) -> str:
     shown = [", ".join(map(_item, node.keys)), ", ".join(calls), window]
     shown += ["once"] if node.once else []
     shown += [f"where {node.predicate}"] if node.predicate else []
+    return f"[{'; '.join(shown)}]"
+
+
+def _join_aggregate(node: r.JoinAggregate) -> str:
+    meant = {i.name: i.name if i.sql == r.quoted(i.name) else i.sql for i in node.arguments}
+    calls = [_call(a, meant.get(a.argument or "")) for a in node.aggregates]
+    equal = [f"{a} = {b}" for a, b in node.on]
+    shown = [", ".join(map(_item, node.keys)), ", ".join(calls), "on " + ", ".join(equal or ["nothing"])]
+    shown += [f"where {node.residual}"] if node.residual else []
     return f"[{'; '.join(shown)}]"
 
 

@@ -29,7 +29,8 @@ def grows(node: Relation) -> bool:
         return True
     if isinstance(node, r.Temporal):
         return node.upper is None and grows(node.input)
-    if isinstance(node, (r.Tag, r.RowsWindow, r.GroupBy, r.WindowAggregate, r.SetCombine, r.Seed, r.RowPoints)):
+    if isinstance(node, (r.Tag, r.RowsWindow, r.GroupBy, r.WindowAggregate, r.JoinAggregate, r.SetCombine, r.Seed,
+                         r.RowPoints)):
         return False
     if isinstance(node, r.SynchronizeOn):
         return grows(node.input)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from tidemill.optimize.lower.groups import Groups
+from tidemill.optimize.joins.decide import JoinSettings
+from tidemill.optimize.lower.joins import Joins
 from tidemill.optimize.lower.streams import Streams
 from tidemill.optimize.lower.windows import Windows
 from tidemill.optimize.share.shape import Settings
@@ -19,7 +20,7 @@ from tidemill.plan.relations import Relation
 from tidemill.plan.sources import SourceSpec
 
 
-class _Lowering(Streams, Groups, Windows):
+class _Lowering(Streams, Windows, Joins):
     """All nodes."""
 
 
@@ -32,12 +33,14 @@ def lower(
     shards: Iterable[int],
     bits: Bits | None = None,
     sharing: Settings | None = None,
+    joining: JoinSettings | None = None,
 ) -> Physical:
     """One physical plan for all standing queries; equal subplans appear once.
 
     `bits` remembers from plan to plan which bit of a signature belongs to which query; it is brought up to date.
     """
     work = _Lowering(sources, unit_us)
+    work.joining = joining or JoinSettings()
     work.weave(roots.values(), {} if bits is None else bits, sharing or Settings())
     outputs = [Output(view, work.output(node)) for view, node in roots.items()]
     work.settle()

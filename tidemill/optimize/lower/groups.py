@@ -53,23 +53,46 @@ class Groups(Edges):
             "keys": list(node.keys), "count": "count(*)" if once else "CAST(sum(__diff) AS BIGINT)",
             "parts": [[p.name, single(p) if once else p.sql] for p in needed.values()],
         }
-        need = by_hash(node.keys) if node.keys else ONE
         partial = self.extend(below, "partial", f"partial.{node.fingerprint}", partial_schema, params)
-        inputs = [self.deliver(partial, need)]
-        kept = kept_values(node, insert_only)
-        for i, value in enumerate(kept):
+        values = []
+        for i, value in enumerate(self.kept(node.aggregates, insert_only)):
             schema = (*keys, Column("__v", value["type"]), Column("__n", "BIGINT"))
-            values = self.extend(below, "values", f"values{i}.{node.fingerprint}", schema,
-                                 {"keys": list(node.keys), "value": value["column"]})
-            inputs.append(self.deliver(values, need))
+            values.append(self.extend(below, "values", f"values{i}.{node.fingerprint}", schema,
+                                      {"keys": list(node.keys), "value": value["column"]}))
+        return self.grouped(node, partial, values, insert_only)
+
+    def grouped(self, node: r.GroupBy | r.JoinAggregate, partial: Handle, values: list[Handle],
+                insert_only: bool) -> Handle:
+        """The grouping itself, over partial aggregates and the changes of kept values."""
+        keys = node.schema[: len(node.schema) - len(node.aggregates)]
+        need = by_hash([c.name for c in keys]) if keys else ONE
+        needed = {p.name: p for a in node.aggregates for p in parts(a, insert_only)}
+        kept = self.kept(node.aggregates, insert_only)
         positions: dict[str | None, int] = {value["column"]: i for i, value in enumerate(kept)}
-        name = self.add_stage("group", name_of(node), tuple(inputs), node.schema, {
+        inputs = tuple(self.deliver(h, need) for h in (partial, *values))
+        name = self.add_stage("group", name_of(node), inputs, node.schema, {
             "keys": [[c.name, c.type] for c in keys],
             "parts": [[p.name, p.type, p.combine] for p in needed.values()],
-            "values": kept, "beginning": r.beginning(node.input),
+            "values": kept, "beginning": r.beginning(node),
             "answers": [[a.name, answer_sql(a, insert_only, positions)] for a in node.aggregates],
         })
         return Handle("stage", name, node.schema, delivered(partial, need))
+
+    @staticmethod
+    def kept(aggregates: tuple[Aggregate, ...], insert_only: bool) -> list[dict[str, Any]]:
+        """Columns whose values are kept, and what for: the part that counts them once, the least, the greatest."""
+        found: dict[str, dict[str, Any]] = {}
+        for a in aggregates:
+            if a.keeps_values(insert_only):
+                value = found.setdefault(str(a.argument), {
+                    "column": a.argument, "type": a.argument_type, "once": None, "low": False, "high": False,
+                    "folds": []})
+                value["folds"] += [asdict(p) for p in object_parts([a]) if asdict(p) not in value["folds"]]
+                if a.distinct:
+                    value["once"] = parts(a, insert_only)[0].name
+                value["low"] |= a.function == "min"
+                value["high"] |= a.function == "max"
+        return list(found.values())
 
     def _setcombine(self, node: r.SetCombine) -> Handle:
         sides = [self.build(c) for c in (node.left, node.right) if c is not None]
@@ -130,21 +153,6 @@ def single_insertions(node: Relation) -> bool:
     if isinstance(node, (r.Filter, r.Project, r.Synchronize)):
         return single_insertions(node.input)
     return isinstance(node, r.Scan)
-
-
-def kept_values(node: r.GroupBy, insert_only: bool) -> list[dict[str, Any]]:
-    """Columns whose values are kept, and what for: the part that counts them once, the least, the greatest."""
-    kept: dict[str, dict[str, Any]] = {}
-    for a in node.aggregates:
-        if a.keeps_values(insert_only):
-            value = kept.setdefault(str(a.argument), {
-                "column": a.argument, "type": a.argument_type, "once": None, "low": False, "high": False, "folds": []})
-            value["folds"] += [asdict(p) for p in object_parts([a]) if asdict(p) not in value["folds"]]
-            if a.distinct:
-                value["once"] = parts(a, insert_only)[0].name
-            value["low"] |= a.function == "min"
-            value["high"] |= a.function == "max"
-    return list(kept.values())
 
 
 def answer_sql(aggregate: Aggregate, insert_only: bool, positions: dict[str | None, int]) -> str:
