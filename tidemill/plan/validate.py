@@ -28,7 +28,8 @@ def grows(node: Relation) -> bool:
     if isinstance(node, (r.Rstream, r.Clock)):
         return True
     if isinstance(node, r.Temporal):
-        return node.upper is None and grows(node.input)
+        # Without bounds it is [WINDOW UNTIL NOW]: the user asks for everything.
+        return node.upper is None and node.lower is not None and grows(node.input)
     if isinstance(node, (r.Tag, r.RowsWindow, r.GroupBy, r.WindowAggregate, r.JoinAggregate, r.SetCombine, r.Seed,
                          r.RowPoints)):
         return False

@@ -15,7 +15,7 @@ from tidemill.plan.sources import Column, Schema
 from tidemill.sql.bind.groups import bind_groups, is_grouped
 from tidemill.sql.bind.joins import join, merge_rhythms, renamed
 from tidemill.sql.bind.scalar import Scalars, types_of
-from tidemill.sql.bind.scope import Domain, Field, Input, Rhythm, Scope, column_name, merge_domains, problem
+from tidemill.sql.bind.scope import Domain, Field, Input, Rhythm, Scope, column_name, merge_domains, near, problem
 from tidemill.sql.bind.using import merge_using
 from tidemill.sql.bind.windows import apply_now, apply_sync, apply_window, conjuncts, mentions_now
 from tidemill.sql.dialect_nodes import Difference, Sync
@@ -164,9 +164,11 @@ class Binder:
         joins = [*(source.args.get("joins") or []), *(select.args.get("joins") or [])]
         pairs = [self._item(source), *(self._item(j.this) for j in joins)]
         _check_aliases([p[0] for p in pairs], select)
+        _quoted_texts(select, [p[0] for p in pairs])
         merged, using = merge_using(select, joins, [p[0] for p in pairs])
         conditions = list(conjuncts(select.args.get("where")))
         nullable = _nullable(joins, [p[0].alias for p in pairs])
+        _counted_inputs(select, [p[0].alias for p in pairs], nullable)
         pairs, conditions = self._time_conditions(pairs, conditions, nullable, select)
         if len(pairs) == 1:
             item = self._sealed(*pairs[0])
@@ -305,6 +307,32 @@ class Binder:
         ]
         names = [c.name for c in left.schema]
         return _recast(left.node, names, common), _recast(right.node, names, common)
+
+
+def _quoted_texts(select: exp.Select, inputs: list[Input]) -> None:
+    """`state = "VT"`, as paper 000 writes it: what is compared and is the name of no column, nor near one, is text."""
+    for clause in (select.args.get("where"), *(j.args.get("on") for j in select.args.get("joins") or [])):
+        for column in list(clause.find_all(exp.Column)) if clause is not None else []:
+            compared = isinstance(column.parent, (exp.EQ, exp.NEQ, exp.In, exp.LT, exp.LTE, exp.GT, exp.GTE))
+            if compared and column.this.args.get("quoted") and not column.table and column.name.lower() != "ts" and (
+                    not any(i.field(column.name) for i in inputs)) and not near(column.name, inputs):
+                column.replace(exp.Literal.string(column.name))
+
+
+def _counted_inputs(select: exp.Select, aliases: list[str], nullable: set[str]) -> None:
+    """`COUNT(B.*)` counts joined rows that have a row of B: all of them, unless B is optional."""
+    for call in list(select.find_all(exp.Count)):
+        counted = call.this
+        if not isinstance(counted, exp.Column) or not isinstance(counted.this, exp.Star):
+            continue
+        alias = next((a for a in aliases if a.lower() == counted.table.lower()), None)
+        if alias is None:
+            raise problem(f'there is no input named "{counted.table}" in FROM', counted,
+                          hint=f"the inputs here are {', '.join(aliases)}")
+        if alias in nullable:
+            raise problem(f"COUNT({counted.sql()}) of an optional input is not possible", counted, code="TM206",
+                          hint=f"count a column of it that is never NULL, for example COUNT({alias}.key)")
+        counted.replace(exp.Star())
 
 
 def _common_type(a: Column, b: Column, node: exp.Expression) -> str:

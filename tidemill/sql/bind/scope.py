@@ -123,6 +123,11 @@ def _near(name: str, known: list[str]) -> str | None:
     return f"did you mean {next(k for k in known if k.lower() == near[0])}?" if near else None
 
 
+def near(name: str, inputs: list[Input]) -> bool:
+    """Whether the name may be a misspelled column of an input."""
+    return _near(name, [f.name for i in inputs for f in i.fields]) is not None
+
+
 def column_name(node: exp.Column, scope: Scope) -> str:
     """What a selected column is called: as it was written, and TS where the pseudo-column is meant."""
     return node.name if isinstance(scope.resolve(node), Field) else "TS"

@@ -47,7 +47,8 @@ def mentions_now(node: exp.Expression) -> bool:
 def apply_window(item: Input, window: WindowSpec, unit_us: int) -> Input:
     """[WINDOW …], [ROWS …] and [RANGE … SLIDE …] on an input."""
     if window.kind == "landmark":
-        return item
+        # Nothing leaves and nothing is missed, but the words say that all of it shall be kept.
+        return replace(item, node=r.Temporal(item.node, None, None))
     if window.kind == "rows":
         if not r.insert_only(item.node):
             raise problem(f'[ROWS …] needs a stream that only grows, "{item.alias}" takes rows back', None,
