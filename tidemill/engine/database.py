@@ -15,6 +15,7 @@ from sqlglot import exp
 from tidemill.engine.adhoc import answer
 from tidemill.engine.aggregates import entry_of
 from tidemill.engine.directory import Directory
+from tidemill.engine.joining import JOINING
 from tidemill.engine.results import Created, Subscription
 from tidemill.engine.runner import Runner
 from tidemill.engine.sharing import SHARING
@@ -264,14 +265,14 @@ class Database(Runner):
         shards = shard_labels(self.catalog.settings.get("shards") or 2)
         roots = {name: node}
         physical = self.workload.physical(self.workload.pending, shards, roots)
-        return Explanation(roots, physical, trace, *self.workload.sharing_of(roots))
+        return Explanation(roots, physical, trace, *self.workload.sharing_of(roots), self.workload.joins_of(roots))
 
     def _explain(self, target: Any) -> Explanation:
         if target is None:
             shards = shard_labels(self.catalog.settings.get("shards") or 2)
             roots = {v.entry.name: v.node for v in self.workload.views.values()}
             physical = self.workload.physical(self.workload.pending, shards)
-            return Explanation(roots, physical, (), *self.workload.sharing_of(roots))
+            return Explanation(roots, physical, (), *self.workload.sharing_of(roots), self.workload.joins_of(roots))
         if isinstance(target, exp.Table):
             view = self._view(target.name)
             return self._explanation(view.entry.name, view.node, view.trace)
@@ -284,7 +285,7 @@ class Database(Runner):
 
     def _set(self, statement: Set) -> Created:
         """optimizer_off: rules that queries created from now on do without; trigger: least time between batches; the
-        settings of shared aggregation change the plan of all window aggregates at the next batch, and no answer."""
+        settings of shared aggregation and of joins change the plan at the next batch, and no answer."""
         name, value = statement.name.lower(), str(statement.value).strip()
         if name == "optimizer_off":
             rules = tuple(r for r in value.replace(",", " ").split() if r)
@@ -298,10 +299,13 @@ class Database(Runner):
         elif name in SHARING:
             self.workload.sharing.set(name, value)
             self._changed()
+        elif name in JOINING:
+            self.workload.joining.set(name, value)
+            self._changed()
         else:
             raise PlanProblem("TM217", f'there is no setting "{statement.name}" to change',
-                              hint=f"optimizer_off, trigger, {', '.join(SHARING)} can be set; shards and clock are"
-                              " given to tidemill.open")
+                              hint=f"optimizer_off, trigger, {', '.join([*SHARING, *JOINING])} can be set; shards and"
+                              " clock are given to tidemill.open")
         return Created("setting", name, f"{name} is {value or 'empty'}")
 
     def _view(self, name: str) -> BoundView:

@@ -16,6 +16,9 @@ from tidemill.engine.results import RunSummary
 from tidemill.engine.sharing import Pace
 from tidemill.engine.workload import Workload
 from tidemill.errors import EngineProblem
+from tidemill.plan.node import walk
+from tidemill.plan.physical import Op, Physical
+from tidemill.plan.relations import JoinAggregate
 from tidemill.runtime.layout import Paths, load_plan, read_json, write_bytes, write_json
 from tidemill.runtime.outlet import Outlet
 from tidemill.runtime.shards import shard_labels
@@ -210,7 +213,7 @@ class Runner:
         with self._heard:
             self._last = summary
             self._heard.notify_all()
-        if summary["lfta"] and self._lock.acquire(blocking=False):
+        if (summary["lfta"] or summary["joins"]) and self._lock.acquire(blocking=False):
             # A statement that waits for this batch holds the lock: then the statistics wait for the next one.
             try:
                 self._learn(summary)
@@ -229,11 +232,23 @@ class Runner:
         worth = False
         for source, note in notes.items():
             worth |= self.workload.sharing.learn(known[f"lfta.{source}"], note, look)
+        for node, op, joined in self._joined(plan, summary):
+            worth |= self.workload.joining.learn(node, op, joined, summary["batch_seconds"], look=look,
+                                                 pinned=self.workload.sharing.settings.pinned)
         if look:
             self._pace.looked()
         if worth and not summary["final"] and summary["plan"] == self.catalog.version:
             self._dirty = True
             self._publish()
+
+    def _joined(self, plan: Physical, summary: dict[str, Any]) -> Iterator[tuple[JoinAggregate, Op, list[Any]]]:
+        """The aggregation joins that ran in a batch, with what every shard counted."""
+        known = {op.id: op for op in plan.stage if op.kind == "join_aggregate"}
+        nodes = {f"meet.{n.fingerprint}": n for v in self.workload.views.values() for n in walk(v.node)
+                 if isinstance(n, JoinAggregate)} if known else {}
+        for name, notes in summary["joins"].items():
+            if name in nodes and name in known and all(n is not None for n in notes):
+                yield nodes[name], known[name], notes
 
     def _write_status(self) -> None:
         with suppress(Exception):

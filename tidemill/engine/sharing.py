@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tidemill.errors import PlanProblem
+from tidemill.optimize.joins.cost import Constants as JoinConstants
 from tidemill.optimize.share.measure import statistics, worth_changing
 from tidemill.optimize.share.phantoms.cost import Constants
 from tidemill.optimize.share.shape import Settings
@@ -106,6 +107,15 @@ def kept_constants() -> Constants:
         return Constants(1.0, found) if 0 < found < math.inf else Constants()
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return Constants()
+
+
+def kept_join_constants() -> JoinConstants:
+    """What was measured on this machine of joins, or rough defaults."""
+    try:
+        found = (read_json(costs_path()) or {}).get("joins", {})
+        return JoinConstants(**{k: float(v) for k, v in found.items()})
+    except (OSError, ValueError, TypeError, AttributeError):
+        return JoinConstants()
 
 
 def default_memory() -> int:

@@ -24,8 +24,9 @@ def catalog_table(what: str, catalog: Catalog, workload: Workload, store: ViewSt
         finally:
             duck.close()
     if what == "settings":
-        hidden = ("used", "dropped", "unpublished", "sharing", "bits")
+        hidden = ("used", "dropped", "unpublished", "sharing", "joining", "bits")
         shown = {k: v for k, v in catalog.settings.items() if k not in hidden} | workload.sharing.shown()
+        shown |= workload.joining.shown()
         return pa.table({"name": list(shown), "value": [str(v) for v in shown.values()]})
     entries = list(catalog.of(*_KINDS[what]))  # type: ignore[arg-type]
     return pa.table({

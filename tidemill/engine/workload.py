@@ -9,9 +9,11 @@ from typing import Any
 
 from sqlglot import exp
 
+from tidemill.engine.joining import Joining
 from tidemill.engine.sharing import Sharing
 from tidemill.engine.sources import source_spec
 from tidemill.errors import CatalogProblem, PlanProblem
+from tidemill.optimize.joins.report import report as join_report
 from tidemill.optimize.lower import lower
 from tidemill.optimize.optimizer import optimize
 from tidemill.optimize.rewrite.window_aggregates import why_not
@@ -59,6 +61,7 @@ class Workload:
         self.unit_us = unit_us
         self.without = without
         self.sharing = Sharing(catalog)
+        self.joining = Joining(catalog)
         self.views: dict[str, BoundView] = {}
         for entry in catalog.of("view", "query"):
             self._rebind(entry)
@@ -278,15 +281,25 @@ class Workload:
         specs = {e.spec.name: e.spec for e in self.catalog.of("source", "table") if e.spec}
         roots = {v.entry.id: v.node for v in self.views.values()} if roots is None else roots
         settings = self.sharing.settings if keep else self.sharing.settings.copy()
+        joining = self.joining.settings if keep else self.joining.settings.copy()
+        if keep:
+            self.joining.forget(roots.values())
         return lower(roots, specs, version=version, unit_us=self.unit_us, shards=shards, bits=self._bits(keep),
-                     sharing=settings)
+                     sharing=settings, joining=joining)
+
+    def joins_of(self, roots: dict[str, Relation]) -> tuple[dict[str, Any], ...]:
+        """Every plan of the aggregation joins of these queries."""
+        settings = self.joining.settings.copy()
+        return tuple(join_report(name, n, settings) for name, node in roots.items() for n in walk(node)
+                     if isinstance(n, r.JoinAggregate))
 
     def sharing_of(self, roots: dict[str, Relation]) -> tuple[tuple[dict[str, Any], ...], tuple[tuple[str, str], ...]]:
         """How window aggregates share their work once these queries stand beside the others; and why some do not."""
         everything = {v.entry.name: v.node for v in self.views.values()} | roots
         settings = self.sharing.settings.copy()
         specs = {e.spec.name: e.spec for e in self.catalog.of("source", "table") if e.spec}
-        lower(everything, specs, version=0, unit_us=self.unit_us, shards=(0,), bits={}, sharing=settings)
+        lower(everything, specs, version=0, unit_us=self.unit_us, shards=(0,), bits={}, sharing=settings,
+              joining=self.joining.settings.copy())
         nodes = {name: [n for n in walk(node) if isinstance(n, r.WindowAggregate)] for name, node in everything.items()}
         names = {n.fingerprint: name for name, found in nodes.items() for n in found}
         asked = {fed_by(n): n for name in roots for n in nodes[name]}

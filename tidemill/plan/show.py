@@ -12,6 +12,7 @@ from tidemill.plan.aggregates import Aggregate
 from tidemill.plan.node import walk
 from tidemill.plan.physical import Exchange, Physical
 from tidemill.plan.relations import Relation
+from tidemill.plan.show_joins import joins_text
 from tidemill.plan.show_sharing import sharing_chart, sharing_text
 from tidemill.plan.windows import Window
 
@@ -27,6 +28,7 @@ class Explanation:
     trace: tuple[tuple[str, str], ...] = ()
     sharing: tuple[dict[str, Any], ...] = ()  # one report for each source with shared window aggregates
     alone: tuple[tuple[str, str], ...] = ()  # (view, why its aggregate is not shared)
+    joins: tuple[dict[str, Any], ...] = ()  # one report for each aggregation join
 
     def __str__(self) -> str:
         parts = [_text(self.roots)]
@@ -35,6 +37,7 @@ class Explanation:
         parts += [sharing_text(shared) for shared in self.sharing]
         if self.alone:
             parts.append("not shared\n" + "\n".join(f"  {view}: {reason}" for view, reason in self.alone))
+        parts += [joins_text(found) for found in self.joins]
         if self.physical:
             parts.append(_placement(self.physical))
         return "\n\n".join(parts)
@@ -54,6 +57,7 @@ class Explanation:
             "roots": {name: n.fingerprint for name, n in self.roots.items()}, "nodes": nodes,
             "rules": [{"rule": n, "change": w} for n, w in self.trace],
             "sharing": list(self.sharing), "alone": [{"view": v, "reason": w} for v, w in self.alone],
+            "joins": list(self.joins),
         }
         if self.physical:
             result["placement"] = {

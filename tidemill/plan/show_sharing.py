@@ -16,7 +16,7 @@ def sharing_text(shared: Mapping[str, Any]) -> str:
         f"  group-by tree  {shared['group_by_tree']}",
         f"  memory         {shared['memory_units']:,} units of 4 bytes",
     ]
-    lines += ["  " + line for line in _table(
+    lines += ["  " + line for line in table(
         ["relation", "buckets", "bytes", "edges/s", "queries", "collisions", "measured", "probes", "evictions"],
         [[
             "  " * (x["depth"] - 1) + x["relation"], f"{x['buckets']:,}", f"{x['bytes']:,}",
@@ -33,7 +33,7 @@ def sharing_text(shared: Mapping[str, Any]) -> str:
     plans = [[a["plan"], "yes" if a["phantoms"] else "no", str(a["weaved_groups"]), f"{a['cost']:.4g}"]
              for a in shared["alternatives"]]
     plans.append(["chosen", "", str(len(shared["weaved_groups"])), f"{shared['cost']:.4g}"])
-    lines += ["    " + line for line in _table(["plan", "phantoms", "weaved groups", "cost"], plans)]
+    lines += ["    " + line for line in table(["plan", "phantoms", "weaved groups", "cost"], plans)]
     return "\n".join(lines)
 
 
@@ -53,7 +53,7 @@ def _or(entry: Mapping[str, Any], key: str, form: str) -> str:
     return format(entry[key], form) if key in entry else "–"
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
     lines = []
     for row in [head, *rows]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import Any
 from functools import partial
 
 import numpy as np
@@ -47,6 +48,7 @@ class Evaluation:
     complain: Complaint | None = None
     readers: Counter[str] = field(default_factory=Counter)
     done: dict[str, Batch] = field(default_factory=dict)
+    notes: dict[str, Any] = field(default_factory=dict)  # what operators counted, by their id
 
     def __post_init__(self) -> None:
         for op in self.ops.values():
@@ -74,12 +76,15 @@ class Evaluation:
             return _union(op, inputs)
         if op.kind == "mine":
             return self._mine(op, inputs[0])
-        if op.kind == "weaved":
+        if op.kind in ("weaved", "picked"):
             return Batch((inputs[0].picks or {}).get(op.id), inputs[0].frontier)
         assert self.shelf is not None, f"{op.kind} needs state"
         operator = STATEFUL[op.kind](op, first=self.shard[0] == 0)
         operator.complain = self.complain
-        return operator.step(inputs, self.shelf)
+        stepped = operator.step(inputs, self.shelf)
+        if operator.note is not None:
+            self.notes[op.id] = operator.note
+        return stepped
 
     def _linear(self, op: Op) -> Batch:
         """Fuse the chain below `op` down to the nearest shared or stateful input."""

@@ -256,6 +256,7 @@ def summarize(batch: int, notes: list[dict[str, Any]]) -> dict[str, Any]:
         "state_rows": sum(n["state_rows"] for n in notes), "state_bytes": sum(n["state_bytes"] for n in notes),
         "stage_seconds": max(n["seconds"] for n in notes), "at": time.time(),
         "lfta": {source: note for n in notes for source, note in n.get("lfta", {}).items()},
+        "joins": {op: [n["joins"][op] for n in notes] for op in first.get("joins", {})},
     }
 
 

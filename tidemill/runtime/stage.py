@@ -114,6 +114,7 @@ class Stage:
             "gates": [evaluation.batch(o.op).frontier for o in plan.outputs],
             "state_rows": rows, "state_bytes": size, "seconds": time.perf_counter() - self.began,
             "clock": clock_of(plan, sources), "lfta": _counted(plan, ticks),
+            "joins": evaluation.notes,
         }
         self.out.append((self.shard, TICK, json.dumps(note).encode()))
 

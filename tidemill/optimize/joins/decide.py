@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tidemill.plan.aggregation_joins import Meeting
+from tidemill.optimize.joins.cost import Constants, hash_join, nested_loop
+from tidemill.optimize.joins.measure import streams_of
+from tidemill.optimize.joins.plans import Model, Planned, choose, worth_changing
+from tidemill.plan.aggregation_joins import Meeting, meeting
 from tidemill.plan.relations import JoinAggregate
+
+METHODS = {"hash": hash_join, "nested loop": nested_loop}
 
 
 @dataclass(frozen=True)
@@ -17,38 +22,70 @@ class Decision:
     orders: tuple[tuple[int, ...], ...]
     method: str = "hash"
 
+    @property
+    def plan(self) -> str:
+        """
+        >>> Decision((True, False), ((1,), (0,))).plan
+        '10'
+        """
+        return "".join("1" if e else "0" for e in self.early)
+
 
 @dataclass
 class JoinSettings:
-    """What the choice may use. `mode`: auto, late, early, or the bits of one plan for joins of that many inputs."""
+    """What the choice may use. `mode`: auto, late, early, or the bits of one plan for joins of that many inputs.
+
+    `statistics` and `plans` (the one in force) are kept by the fingerprint of the aggregation join.
+    """
 
     mode: str = "auto"
     method: str = "hash"
-    statistics: dict[str, Any] = field(default_factory=dict)
-    decided: dict[str, Decision] = field(default_factory=dict)
+    pinned: bool = False
+    constants: Constants = field(default_factory=Constants)
+    statistics: dict[str, dict[str, Any]] = field(default_factory=dict)
+    plans: dict[str, str] = field(default_factory=dict)
+
+    def copy(self) -> JoinSettings:
+        """The same for a plan that is only looked at."""
+        return replace(self, plans=dict(self.plans))
 
 
 def decide(node: JoinAggregate, found: Meeting, settings: JoinSettings) -> Decision:
-    """The plan of one aggregation join."""
-    m = len(node.inputs)
-    mode = settings.mode
-    if mode == "late":
-        early = [False] * m
-    elif set(mode) <= {"0", "1"} and len(mode) == m:
-        early = [b == "1" for b in mode]
-    else:
-        early = [True] * m
+    """The plan of one aggregation join: the one asked for, the one in force, or else the cheapest."""
+    model = model_of(node, found, settings)
+    plan = forced(settings.mode, len(node.inputs)) or settings.plans.get(node.fingerprint)
+    if plan is None or len(plan) != len(node.inputs):
+        plan = choose(model).plan
+    settings.plans[node.fingerprint] = plan
+    planned = model.planned(plan)
     # Where there is nothing to fold, both forms are the same.
-    bits = tuple(e or not s.folded for e, s in zip(early, found.sides, strict=True))
-    orders = tuple(_order(i, found) for i in range(m))
-    return Decision(bits, orders, settings.method)
+    early = tuple(bit == "1" or not side.folded for bit, side in zip(plan, found.sides, strict=True))
+    return Decision(early, planned.orders, settings.method)
 
 
-def _order(k: int, found: Meeting) -> tuple[int, ...]:
-    bound, todo = [k], [j for j in range(len(found.sides)) if j != k]
-    graph = found.graph
-    while todo:
-        linked = [j for j in todo if any((min(i, j), max(i, j)) in graph for i in bound)]
-        bound.append((linked or todo)[0])
-        todo.remove(bound[-1])
-    return tuple(bound[1:])
+def model_of(node: JoinAggregate, found: Meeting, settings: JoinSettings) -> Model:
+    """What any plan of this join costs, by what is known of its inputs."""
+    known = settings.statistics.get(node.fingerprint)
+    return Model(streams_of(node, found, known), found.graph, settings.constants, METHODS[settings.method],
+                 whole_key=True, alpha=(known or {}).get("groups"))
+
+
+def forced(mode: str, inputs: int) -> str | None:
+    """The plan that a setting asks for, if it asks for one.
+
+    >>> forced("late", 3), forced("10", 2), forced("10", 3), forced("auto", 2)
+    ('000', '10', None, None)
+    """
+    if mode in ("late", "early"):
+        return ("0" if mode == "late" else "1") * inputs
+    return mode if len(mode) == inputs and set(mode) <= {"0", "1"} else None
+
+
+def better(node: JoinAggregate, settings: JoinSettings) -> Planned | None:
+    """Another plan that is cheaper by the margin, unless the plan is asked for or pinned."""
+    current = settings.plans.get(node.fingerprint)
+    if settings.pinned or current is None or forced(settings.mode, len(node.inputs)):
+        return None
+    model = model_of(node, meeting(node), settings)
+    best = choose(model)
+    return best if worth_changing(model.planned(current), best) else None

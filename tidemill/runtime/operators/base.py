@@ -52,6 +52,7 @@ class Operator:
         self.schema = op.schema
         self.params: dict[str, Any] = op.params
         self.complain: Callable[[Op, pa.Table, str], None] | None = None  # rows on which an expression fails go there
+        self.note: dict[str, Any] | None = None  # what it counted in this batch, for the optimizer
 
     def step(self, inputs: list[Batch], shelf: Shelf) -> Batch:
         """Take one micro-batch of input changes to output changes."""

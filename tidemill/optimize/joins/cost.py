@@ -1,0 +1,114 @@
+"""What a plan of an aggregation join takes in a unit of time (paper 000, sections 6.3 and 7.1.1, for m inputs).
+
+A plan has a character for each input: 1 if an early aggregation keeps it as AS_i, 0 if it is the window W_i. "00" is
+the LAP, "10" is EAP10.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tidemill.optimize.joins.order import Order, orders
+from tidemill.optimize.joins.parameters import Parameters, Table
+
+
+@dataclass(frozen=True)
+class Constants:
+    """Costs of one row, in nanoseconds; B is the most buckets a hash table may have.
+
+    `P_n`, `P_h`: compare with one row of a window or set. `U_n`, `U_h`: put a row into a window or take it out. `U_g`:
+    find and update a group. `byte_network`: a byte on its way from reader to stage. `byte_state`: the rent of a byte for
+    a second.
+
+    Defaults are rough. DuckDB with one thread takes 7 to 30 for each match of a hash join, 5 to 28 for a row of its
+    build side, 14 to 48 for a row of a group-by (more with more groups) and 0.07 for a pair of a nested loop; payloads
+    travel at 150 to 200 MB/s. The rent is a policy: a gigabyte is worth a hundredth of a core.
+    """
+
+    P_n: float = 0.1
+    P_h: float = 10.0
+    U_n: float = 20.0
+    U_h: float = 20.0
+    U_g: float = 20.0
+    byte_state: float = 0.01
+    byte_network: float = 6.0
+    B: float = math.inf
+
+    def __post_init__(self) -> None:
+        if min(self.P_n, self.P_h, self.U_n, self.U_h, self.U_g) <= 0 or min(self.byte_state, self.byte_network) < 0:
+            raise ValueError("costs of rows are positive, costs of bytes not negative")
+
+
+@dataclass(frozen=True)
+class Operations:
+    """C_uw of a window update, C_fmt of finding matching tuples, C_iau of an AS update (table II), for one change."""
+
+    C_uw: Callable[[int], float]
+    C_fmt: Callable[[Table], float]
+    C_iau: Callable[[Table], float]
+
+
+def nested_loop(constants: Constants) -> Operations:
+    """(19) to (22): a probe compares with every row, size · P_n. Groups are found by hashing, size / buckets · U_g."""
+    return Operations(
+        C_uw=lambda k: constants.U_n,
+        C_fmt=lambda table: table.size * constants.P_n,
+        C_iau=lambda table: table.size / table.buckets * constants.U_g,
+    )
+
+
+def hash_join(constants: Constants) -> Operations:
+    """(23) to (26): a probe compares with the rows of a bucket, size / buckets · P_h.
+
+    A bucket holds at least what matches. With m_i of appendix A that is always so; a measured one can be larger.
+    """
+    return Operations(
+        C_uw=lambda k: constants.U_h,
+        C_fmt=lambda table: max(table.size / table.buckets, table.fan_out) * constants.P_h,
+        C_iau=lambda table: table.size / table.buckets * constants.U_g,
+    )
+
+
+Method = Callable[[Constants], Operations]
+
+
+def input_cost(k: int, known: Parameters, plan: str, ordering: Order, operations: Operations) -> float:
+    """What the changes of input k cost in a unit of time.
+
+    One change costs C_uw(W_k) + Σ_s f_s · C_fmt(X_s) + f · C_iau(AS), where X_s is W_s or AS_s by the plan, f_s the
+    product of the fan-outs (m or n) of the steps before s, and f that of all steps. With an early aggregation each row
+    also costs C_iau(AS_k). Where AS_k is shipped once for each refresh, the rows cost C_iau and only its changes the rest.
+    """
+    stream, reached, fan_out, steps = known.streams[k], [k], 1.0, 0.0
+    for j in ordering:
+        table = known.probed(j, plan, reached)
+        steps += fan_out * operations.C_fmt(table)
+        fan_out *= table.fan_out
+        reached.append(j)
+    change = operations.C_uw(k) + steps + fan_out * operations.C_iau(known.answer)
+    taken = 1 + stream.decrement
+    set_update = operations.C_iau(known.updated(k)) if plan[k] == "1" and not stream.alike else 0.0
+    return taken * (known.shipped(k, plan) * change + stream.rate * set_update)
+
+
+def unit_time_cost(
+    known: Parameters, plan: str, operations: Operations, orderings: Sequence[Order] | None = None
+) -> float:
+    """C_LA (15), C_EA10 (16), C_EA01 (17), C_EA11 (18), and the same for any plan of m inputs: Σ_k of `input_cost`.
+
+    (15) to (18) have C for a tuple that comes and goes; here C is for one of both, and a tuple that also leaves counts
+    twice, as (19) to (26) write it. (20) prints α_1/B_g for the update of AS_1 and α/B_2 for that of AS. We take
+    α_1/B_1 and α/B_g, as (21), (22) and (24) do: AS_1 is hashed on its join attribute and AS on a grouping attribute.
+
+    >>> from tidemill.optimize.joins.parameters import parameters
+    >>> from tidemill.optimize.joins.streams import Stream
+    >>> p, ones = parameters([Stream(1, 4, 1, 2), Stream(1, 4, 1, 2)]), Constants(1, 1, 1, 1, 1)
+    >>> unit_time_cost(p, "00", nested_loop(ones))  # twice 2 (4 + 1 + 2): four rows compared, two of them match
+    28.0
+    >>> unit_time_cost(p, "11", nested_loop(ones))  # twice 2 (2 + 1 + 1 + 1): two groups, one matches, AS_i is updated
+    20.0
+    """
+    each = orders(known, plan) if orderings is None else orderings
+    return sum(input_cost(k, known, plan, each[k], operations) for k in range(len(known.streams)))

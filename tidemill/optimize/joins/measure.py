@@ -1,0 +1,93 @@
+"""From what the shards counted to what the cost functions want to know of each input."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tidemill.optimize.joins.streams import Stream
+from tidemill.plan import relations as r
+from tidemill.plan.aggregation_joins import Meeting, Side, partition
+from tidemill.plan.node import walk
+from tidemill.plan.relations import JoinAggregate, Relation
+
+SECOND = 1_000_000
+# Before anything has run: an input of some size, with more rows than join values and more join values than groups.
+RATE, WINDOW, VALUES, GROUPS = 1_000.0, 10_000.0, 500.0, 10.0
+_FORGET = 0.5  # weight of the last batch
+
+
+def streams_of(node: JoinAggregate, found: Meeting, known: Mapping[str, Any] | None) -> list[Stream]:
+    """The inputs as the cost model sees them: measured where something ran, assumed where not."""
+    measured: Sequence[Mapping[str, float]] = (known or {}).get("inputs") or [{}] * len(node.inputs)
+    return [_stream(relation, side, found, m)
+            for relation, side, m in zip(node.inputs, found.sides, measured, strict=True)]
+
+
+def _stream(relation: Relation, side: Side, found: Meeting, known: Mapping[str, float]) -> Stream:
+    names = {c.name for c in side.keys}
+    linked = [min(c) for c in found.classes if c & names]
+    joined = {c for equal in found.classes for c in equal}
+    values = max(1.0, known.get("values", VALUES)) ** (1 / max(1, len(linked)))
+    static = r.never_changes(relation)
+    return Stream(
+        rate=0.0 if static else known.get("rate", RATE), window=known.get("window", WINDOW),
+        groups=GROUPS if names - joined else 1.0, values={name: max(1.0, values) for name in linked} or 1.0,
+        decrement=0 if r.insert_only(relation) else 1, alike=not side.folded,
+        matches=known.get("matches"), set_matches=known.get("set_matches"), set_size=known.get("set_size"),
+        late_width=_width(len(names) + len(side.folded)), early_width=_width(len(names) + len(side.parts)),
+        refresh=_refresh(relation), shipped=known.get("shipped"),
+    )
+
+
+def _width(columns: int) -> float:
+    """Bytes of a row: its columns, a hash and a count."""
+    return 8.0 * (columns + 2)
+
+
+def _refresh(relation: Relation) -> float | None:
+    """Seconds between two moments at which the input changes; None when it may do so at any time."""
+    for node in walk(relation):
+        if isinstance(node, r.Synchronize):
+            return node.every_us / SECOND
+        if isinstance(node, r.Temporal) and node.period:
+            return node.period[0] / SECOND
+    return None
+
+
+def statistics(node: JoinAggregate, found: Meeting, notes: Sequence[Mapping[str, Any]], early: Sequence[bool],
+               seconds: float, before: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What is known after one more batch. `notes` has what each shard counted (see the operator), `early` the plan that
+    ran. An input that is copied to all shards was counted by all of them.
+    """
+    split = partition(node, found)
+    inputs = []
+    for i, side in enumerate(found.sides):
+        names = {c.name for c in side.keys}
+        copies = 1 if all(c & names for c in split) else len(notes)
+        each = [n["inputs"][i] for n in notes]
+        old = (before or {}).get("inputs", [{}] * len(found.sides))[i]
+        inputs.append(_mixed(old, _measured(each, copies, seconds, node.inputs[i], early[i])))
+    pairs, groups = (float(sum(n[what] for n in notes)) for what in ("pairs", "groups"))
+    batches = (before or {}).get("batches", 0) + 1
+    return {"inputs": inputs, "pairs": pairs, "groups": max(1.0, groups), "batches": batches}
+
+
+def _measured(each: Sequence[Mapping[str, float]], copies: int, seconds: float, relation: Relation,
+              early: bool) -> dict[str, float]:
+    def total(what: str) -> float:
+        return float(sum(e[what] for e in each))
+
+    taken = (1 if r.insert_only(relation) else 2) * copies
+    found = {"rate": total("weight") / taken / seconds, "window": total("rows") / copies,
+             "values": total("values") / copies, "set_size": total("sets") / copies, "bytes": total("bytes")}
+    if early:
+        found["shipped"] = total("changes") / taken / seconds
+    if total("probes"):
+        found |= {"matches": total("late_met") / total("probes"), "set_matches": total("early_met") / total("probes")}
+    return found
+
+
+def _mixed(old: Mapping[str, float], new: Mapping[str, float]) -> dict[str, float]:
+    """Half of the last batch, half of all before it."""
+    return {**old, **{k: v * _FORGET + old.get(k, v) * (1 - _FORGET) for k, v in new.items()}}
