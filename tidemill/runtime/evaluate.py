@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
