@@ -21,6 +21,7 @@ from tidemill.optimize.share.fed import fed_by, settings_for
 from tidemill.optimize.share.report import report
 from tidemill.optimize.share.weave import Bits
 from tidemill.plan import relations as r
+from tidemill.plan.aggregation_joins import spread_over
 from tidemill.plan.node import walk
 from tidemill.plan.physical import Physical
 from tidemill.plan.relations import Item, Relation, quoted
@@ -161,7 +162,7 @@ class Workload:
         if not options.get("unbounded_state"):
             check_bounded(bound.node, self._streams(bound.needs))
         done = optimize(bound.node, options.get("without", ()))
-        node = done.node
+        node = _spread(done.node, options.get("spread"))
         _check_names(node, output)
         _check_custom(node)
         if output == "rstream":
@@ -347,6 +348,17 @@ def _deleted(spec: Any, key: tuple[str, ...]) -> str | None:
         rest = [c.name for c in spec.columns if c.name not in key and c.name not in (spec.timestamp, spec.operation)]
         tests.append(str(conjunction(*(f"{quoted(n)} IS NULL" for n in rest))) if rest else "FALSE")
     return " OR ".join(f"({t})" for t in tests) or None
+
+
+def _spread(node: Relation, label: Any) -> Relation:
+    """WITH (spread = 'A'): the rows of A over all shards, whatever their key."""
+    if label is None:
+        return node
+    found = spread_over(node, str(label))
+    if found is None:
+        raise PlanProblem("TM222", f'no join that is grouped has an input "{label}" to spread',
+                          hint="name an input of FROM by its alias; the query must group a join")
+    return found
 
 
 def _check_names(node: Relation, output: str) -> None:

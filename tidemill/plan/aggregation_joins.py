@@ -9,7 +9,7 @@ coalescing property (Definition 5). A late row is a set of one, so both forms me
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 
 from tidemill.plan import relations as r
@@ -116,11 +116,25 @@ def classes(on: tuple[tuple[str, str], ...]) -> tuple[frozenset[str], ...]:
     return tuple(frozenset(c) for c in sorted(found, key=min))
 
 
+def spread_over(node: Relation, label: str) -> Relation | None:
+    """The query with the rows of the input `label` spread in every aggregation join that has it; None if none has."""
+    children = [c for c in node.children if isinstance(c, Relation)]
+    below = [spread_over(c, label) if not isinstance(c, r.View) else None for c in children]
+    found = any(b is not None for b in below)
+    if found:
+        node = r.with_children(node, *(b or c for b, c in zip(below, children, strict=True)))
+    if isinstance(node, JoinAggregate):
+        named = [i for i, name in enumerate(node.labels) if name.lower() == label.lower()]
+        if named:
+            return replace(node, spread=named[0])
+    return node if found else None
+
+
 def partition(node: JoinAggregate, found: Meeting) -> tuple[frozenset[str], ...]:
     """The classes of columns by which the inputs are split over the shards: those that most changing inputs have.
 
     Inputs without these columns are copied to all shards. The choice depends on the query alone: state stays where it
-    is whatever the statistics say.
+    is whatever the statistics say. No classes: one shard has all; or one input is spread.
     """
     def having(chosen: list[frozenset[str]]) -> list[int]:
         return [i for i, s in enumerate(found.sides) if all(c & {k.name for k in s.keys} for c in chosen)]
@@ -129,7 +143,7 @@ def partition(node: JoinAggregate, found: Meeting) -> tuple[frozenset[str], ...]
         inside = having(chosen)
         return sum(not r.never_changes(node.inputs[i]) for i in inside), len(inside)
 
-    if not found.classes:
+    if not found.classes or node.spread is not None:
         return ()
     best = [max(found.classes, key=lambda c: weight([c]))]
     for other in found.classes:

@@ -327,7 +327,8 @@ class JoinAggregate(Relation):
 
     The same as Join, Filter, Project and GroupBy over the inputs (`plan.aggregation_joins.late` writes it so), in one
     node that may aggregate any of its inputs before they meet (paper 000). All column names of all inputs differ; `on`
-    are equalities between columns of different inputs; `keys` and `arguments` are expressions over all columns.
+    are equalities between columns of different inputs; `keys` and `arguments` are expressions over all columns. The
+    rows of input `spread` are split over the shards by their content, and all other inputs are copied.
     """
 
     inputs: tuple[Relation, ...]
@@ -336,11 +337,18 @@ class JoinAggregate(Relation):
     keys: tuple[Item, ...]
     arguments: tuple[Item, ...]
     aggregates: tuple[Aggregate, ...]
+    spread: int | None = None
 
     @property
     def schema(self) -> Schema:
         keys = tuple(Column(k.name, k.type) for k in self.keys)
         return (*keys, *(Column(a.name, a.type) for a in self.aggregates))
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """What the inputs are called: the first part of their columns' names."""
+        return tuple(next((n.partition(".")[0] for n in i.names if not n.startswith("__")), f"input {k + 1}")
+                     for k, i in enumerate(self.inputs))
 
     def check(self) -> None:
         names = [n for i in self.inputs for n in i.names]

@@ -137,6 +137,7 @@ def _join_aggregate(node: r.JoinAggregate) -> str:
     equal = [f"{a} = {b}" for a, b in node.on]
     shown = [", ".join(map(_item, node.keys)), ", ".join(calls), "on " + ", ".join(equal or ["nothing"])]
     shown += [f"where {node.residual}"] if node.residual else []
+    shown += [f"spread {node.labels[node.spread]}"] if node.spread is not None else []
     return f"[{'; '.join(shown)}]"
 
 

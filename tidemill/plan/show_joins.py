@@ -12,6 +12,7 @@ def joins_text(found: Mapping[str, Any]) -> str:
     """One aggregation join: what each input keeps, and every plan with its costs."""
     why = "asked for" if found["asked"] else "the cheapest by the last choice"
     split = ", ".join(" = ".join(c) for c in found["split"]) or "nothing: all in one shard"
+    split = split if found["spread"] is None else f"the rows of {found['spread']}"
     lines = [
         f"aggregation join of {found['view']}: plan {found['plan']} ({why}), {found['method']},"
         f" statistics {found['statistics']}",

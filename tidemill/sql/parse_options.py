@@ -20,8 +20,8 @@ KNOWN: dict[str, tuple[str, ...]] = {
         "settle_seconds", "host", "key_null",
     ),
     "table": _READING,
-    "view": ("retain", "unbounded_state"),
-    "select": ("unbounded_state",),
+    "view": ("retain", "unbounded_state", "spread"),
+    "select": ("unbounded_state", "spread"),
     "sink": ("format",),
 }
 

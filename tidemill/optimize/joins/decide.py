@@ -58,8 +58,9 @@ def decide(node: JoinAggregate, found: Meeting, settings: JoinSettings) -> Decis
         plan = choose(model).plan
     settings.plans[node.fingerprint] = plan
     planned = model.planned(plan)
-    # Where there is nothing to fold, both forms are the same.
-    early = tuple(bit == "1" or not side.folded for bit, side in zip(plan, found.sides, strict=True))
+    # Where there is nothing to fold, both forms are the same. Rows that are spread go by all their columns.
+    early = tuple((bit == "1" or not side.folded) and i != node.spread
+                  for i, (bit, side) in enumerate(zip(plan, found.sides, strict=True)))
     return Decision(early, planned.orders, settings.method)
 
 

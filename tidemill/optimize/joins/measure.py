@@ -64,7 +64,8 @@ def statistics(node: JoinAggregate, found: Meeting, notes: Sequence[Mapping[str,
     inputs = []
     for i, side in enumerate(found.sides):
         names = {c.name for c in side.keys}
-        copies = 1 if all(c & names for c in split) else len(notes)
+        alone = i == node.spread if node.spread is not None else all(c & names for c in split)
+        copies = 1 if alone else len(notes)
         each = [n["inputs"][i] for n in notes]
         old = (before or {}).get("inputs", [{}] * len(found.sides))[i]
         inputs.append(_mixed(old, _measured(each, copies, seconds, node.inputs[i], early[i])))

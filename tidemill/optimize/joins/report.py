@@ -6,8 +6,12 @@ from typing import Any
 
 from tidemill.optimize.joins.decide import JoinSettings, decide, forced, model_of
 from tidemill.optimize.joins.plans import plans
-from tidemill.plan.aggregation_joins import meeting, partition
+from tidemill.plan.aggregation_joins import Side, meeting, partition
 from tidemill.plan.relations import JoinAggregate
+
+
+def _split(side: Side, split: tuple[frozenset[str], ...]) -> bool:
+    return all(c & {k.name for k in side.keys} for c in split)
 
 
 def report(name: str, node: JoinAggregate, settings: JoinSettings) -> dict[str, Any]:
@@ -17,7 +21,7 @@ def report(name: str, node: JoinAggregate, settings: JoinSettings) -> dict[str, 
     model = model_of(node, found, settings)
     known = settings.statistics.get(node.fingerprint)
     chosen = settings.plans[node.fingerprint]
-    labels = [next((n.partition(".")[0].lstrip("_") for n in i.names), str(k)) for k, i in enumerate(node.inputs)]
+    labels = node.labels
     split = partition(node, found)
     considered = plans(model)
     if chosen not in {p.plan for p in considered}:
@@ -25,12 +29,12 @@ def report(name: str, node: JoinAggregate, settings: JoinSettings) -> dict[str, 
     return {
         "view": name, "statistics": "measured" if known else "assumed",
         "plan": chosen, "asked": bool(forced(settings.mode, len(node.inputs))), "method": decision.method,
-        "split": [sorted(c) for c in split],
+        "split": [sorted(c) for c in split], "spread": None if node.spread is None else labels[node.spread],
         "inputs": [{
             "input": label, "early": decision.early[i],
             "kept": [c.name for c in side.keys], "folded": [c.name for c in side.folded],
             "order": [labels[j] for j in decision.orders[i]],
-            "copied": not all(c & {k.name for k in side.keys} for c in split),
+            "copied": i != node.spread if node.spread is not None else not _split(side, split),
             "rate": stream.rate, "window": stream.window, "set": model.parameters.alphas[i],
             "matches": model.parameters.m[i], "set_matches": model.parameters.n[i],
             **({"measured": known["inputs"][i]} if known else {}),

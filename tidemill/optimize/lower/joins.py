@@ -31,7 +31,7 @@ class Joins(Groups):
         decision = decide(node, found, self.joining)
         split = partition(node, found)
         ports = tuple(
-            self.deliver(self._side(node, side, i, decision.early[i]), _lying(side, split), exact=True)
+            self.deliver(self._side(node, side, i, decision.early[i]), _lying(node, side, i, split), exact=True)
             for i, side in enumerate(found.sides)
         )
         keys = tuple(Column(k.name, k.type) for k in node.keys)
@@ -92,8 +92,10 @@ def _input(node: r.JoinAggregate, found: Meeting, decision: Decision, i: int) ->
     }
 
 
-def _lying(side: Side, split: tuple[frozenset[str], ...]) -> Where:
+def _lying(node: r.JoinAggregate, side: Side, i: int, split: tuple[frozenset[str], ...]) -> Where:
     """Split by the chosen columns, a copy in every shard where an input has not all of them, or all in one shard."""
+    if node.spread is not None:
+        return by_hash([c.name for c in (*side.keys, *side.folded)]) if i == node.spread else ALL
     if not split:
         return ONE
     names = {c.name for c in side.keys}
@@ -102,6 +104,8 @@ def _lying(side: Side, split: tuple[frozenset[str], ...]) -> Where:
 
 def _joined(node: r.JoinAggregate, split: tuple[frozenset[str], ...]) -> Where:
     """How the groups lie after the join: as the inputs do, where the grouping keys show it."""
+    if node.spread is not None:
+        return ANY
     if not split:
         return ONE
     shown = [frozenset(k.name for k in node.keys if any(k.sql == quoted(c) for c in equal)) for equal in split]

@@ -17,6 +17,7 @@ from tidemill.optimize.share.phantoms.configuration import Relation
 from tidemill.optimize.share.phantoms.feeding import FeedingGraph
 from tidemill.optimize.share.predicates import program
 from tidemill.optimize.share.shape import Settings, Shape, Tree, shape_of
+from tidemill.optimize.share.weaving.edges import edges_of
 from tidemill.plan.custom import ACCUMULATOR, ObjectPart, object_parts
 from tidemill.plan.fragments import FragmentPart
 from tidemill.plan.physical import Op
@@ -81,7 +82,7 @@ class _Weaver:
                 "predicate": -1 if q.predicate is None else self.predicates.index(q.predicate),
                 "uses": [expressions.index(n) for n in
                          (*q.names, *(a.name for a in q.arguments), *(p.name for p in q.objects))],
-                "objects": [p.name for p in q.objects],
+                "objects": [p.name for p in q.objects], "edges": [list(e) for e in edges_of([q.window])],
             } for q in self.queries],
             "objects": [asdict(p) for p in self.objects.values()],
             "assumed": len(tree) > 1 and self.source not in self.settings.statistics,
