@@ -19,8 +19,8 @@ class Constants:
     """Costs of one row, in nanoseconds; B is the most buckets a hash table may have.
 
     `P_n`, `P_h`: compare with one row of a window or set. `U_n`, `U_h`: put a row into a window or take it out. `U_g`:
-    find and update a group. `byte_network`: a byte on its way from reader to stage. `byte_state`: the rent of a byte for
-    a second.
+    find and update a group. `byte_network`: a byte on its way from reader to stage. `byte_state`: the rent of a byte
+    for a second.
 
     Defaults are rough. DuckDB with one thread takes 7 to 30 for each match of a hash join, 5 to 28 for a row of its
     build side, 14 to 48 for a row of a group-by (more with more groups) and 0.07 for a pair of a nested loop; payloads
@@ -79,7 +79,7 @@ def input_cost(k: int, known: Parameters, plan: str, ordering: Order, operations
 
     One change costs C_uw(W_k) + Σ_s f_s · C_fmt(X_s) + f · C_iau(AS), where X_s is W_s or AS_s by the plan, f_s the
     product of the fan-outs (m or n) of the steps before s, and f that of all steps. With an early aggregation each row
-    also costs C_iau(AS_k). Where AS_k is shipped once for each refresh, the rows cost C_iau and only its changes the rest.
+    also costs C_iau(AS_k). Where AS_k is shipped once for each refresh, rows cost C_iau and only its changes the rest.
     """
     stream, reached, fan_out, steps = known.streams[k], [k], 1.0, 0.0
     for j in ordering:

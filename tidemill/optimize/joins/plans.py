@@ -59,9 +59,7 @@ class Model:
     parameters: Parameters = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        known = parameters(
-            self.streams, self.constants.B, self.graph, whole_key=self.whole_key, alpha=self.alpha
-        )
+        known = parameters(self.streams, self.constants.B, self.graph, whole_key=self.whole_key, alpha=self.alpha)
         object.__setattr__(self, "parameters", known)
 
     def planned(self, plan: str) -> Planned:
@@ -91,20 +89,26 @@ def plans(model: Model) -> list[Planned]:
 
 
 def greedy(model: Model) -> list[Planned]:
-    """The heuristic of section 8, from the LAP to what it ends with: at most m steps of at most m plans each.
+    """The heuristic of section 8, from the LAP to what it ends with: at most 2 m steps of at most m plans each.
 
     An early aggregation is inserted where joining with the set instead of the window saves more than updating the set
-    adds. One inserted makes the fan-outs smaller and so others worth less; hence one at a time, the best first.
+    adds. One inserted makes the fan-outs smaller and so others worth less: hence one at a time, the best first, and in
+    the end those are taken out that no longer pay.
     """
     path = [model.planned("0" * len(model.streams))]
-    while True:
-        plan = path[-1].plan
-        late = [i for i, bit in enumerate(plan) if bit == "0" and not model.streams[i].alike]
-        trials = [model.planned(plan[:i] + "1" + plan[i + 1 :]) for i in late]
-        best = min(trials, key=lambda p: p.rank, default=None)
-        if best is None or best.cost >= path[-1].cost:
-            return path
-        path.append(best)
+    for old, new in ("01", "10"):
+        while (better := _best_flip(model, path[-1], old, new)) is not None:
+            path.append(better)
+    return path
+
+
+def _best_flip(model: Model, current: Planned, old: str, new: str) -> Planned | None:
+    """The cheapest plan with one bit changed from old to new, if it is cheaper than the current one."""
+    plan = current.plan
+    places = [i for i, bit in enumerate(plan) if bit == old and not model.streams[i].alike]
+    trials = [model.planned(plan[:i] + new + plan[i + 1 :]) for i in places]
+    best = min(trials, key=lambda p: p.rank, default=current)
+    return best if best.cost < current.cost else None
 
 
 def choose(model: Model) -> Planned:
