@@ -104,7 +104,7 @@ def test_explain_for_people_programs_and_pictures(db):
     data = plan.to_dict()
     assert json.loads(json.dumps(data)) == data
     assert data["nodes"][data["roots"]["query"]]["schema"] == [["grp", "VARCHAR"], ["n", "BIGINT"]]
-    assert {"GroupBy", "Join", "Tag", "Scan"} <= {n["type"] for n in data["nodes"].values()}
+    assert {"JoinAggregate", "Tag", "Scan"} <= {n["type"] for n in data["nodes"].values()}
     picture = plan.to_mermaid()
     assert picture.startswith("flowchart LR") and picture.count("-->") >= 5 and '(["query"])' in picture
 

@@ -31,6 +31,7 @@ from tidemill.runtime.kernels.sliding import CHANGES, WHOLE, Answers, slide
 from tidemill.runtime.kernels.sliding_rows import codes_of, order
 from tidemill.runtime.lifting import doubles_from_order
 from tidemill.runtime.operators.base import Batch, Operator
+from tidemill.runtime.operators.fragments import Fragments, least_starts, signatures_of
 from tidemill.runtime.operators.objects import Objects, group_numbers
 from tidemill.runtime.state import Arrangement, Layout, Shelf
 
@@ -87,7 +88,7 @@ class Weave(Operator):
 
     def step(self, inputs: list[Batch], shelf: Shelf) -> Batch:
         batch = inputs[0]
-        fragments = self.arrangement(shelf, "fragments", self.layout)
+        fragments = Fragments(shelf, self.layout, self.arrangement(shelf, "fragments", self.layout).segments)
         passed: dict[str, pa.Table] = {}
         if batch.rows is not None and batch.rows.num_rows:
             rows = fragments.widened(self._filled(batch.rows))
@@ -127,11 +128,11 @@ class Weave(Operator):
 
     # ---- reporting -----------------------------------------------------------------------------
 
-    def _report(self, fragments: Arrangement, objects: Arrangement, lasts: dict[str, int],
+    def _report(self, fragments: Fragments, objects: Arrangement, lasts: dict[str, int],
                 frontier: int) -> dict[str, pa.Table]:
         """Every point before the frontier that was not reported yet."""
         firsts = {q.query: lasts[q.query] + q.window.slide for q in self.queries if q.query in lasts}
-        self._first_points(fragments, firsts)
+        self._first_points(fragments, firsts, frontier)
         due = {q.query: span for q in self.queries if q.query in firsts and (span := q.due(firsts[q.query], frontier))}
         if not due:
             return {}
@@ -139,19 +140,24 @@ class Weave(Operator):
         oldest = [q.oldest(due[q.query][0]) for q in asked]
         low = None if None in oldest else min(o for o in oldest if o is not None)
         high = max(q.window.end(due[q.query][1]) for q in asked)
-        rows = fragments.between(low, high)
+        rows = _asked_for(fragments.between(low, high), {q.bit for q in asked})
         lasts |= {name: last for name, (_, last) in due.items()}
         return self._final(rows, objects.between(low, high), asked, due) if rows.num_rows else {}
 
-    def _first_points(self, fragments: Arrangement, firsts: dict[str, int]) -> None:
-        """A query that has reported nothing yet begins with its first fragment."""
-        fresh = [q for q in self.queries if q.query not in firsts]
-        if not fresh or not fragments.segments:
+    def _first_points(self, fragments: Fragments, firsts: dict[str, int], frontier: int) -> None:
+        """A query that has reported nothing yet begins with its first fragment, as soon as that may be before the
+        frontier.
+        """
+        least = fragments.least()
+        fresh = [q for q in self.queries if q.query not in firsts and least is not None
+                 and q.due(q.window.first_point(least), frontier)]
+        if not fresh:
             return
         rows = fragments.between(None, None)
-        starts = rows.column("__time").to_numpy()
+        codes, signatures = signatures_of(rows)
+        begins = least_starts(rows.column("__time").to_numpy(), codes, len(signatures))
         for query in fresh:
-            wanted = starts[self._mask(rows, query)]
+            wanted = begins[signatures.has(query.bit)]
             if len(wanted):
                 firsts[query.query] = query.window.first_point(int(wanted.min()))
 
@@ -264,13 +270,30 @@ class Weave(Operator):
         if stored < max(_PRUNE_ROWS, 2 * value.get(pruned, 0)):
             return
         rows = fragments.between(None, None)
-        starts, keep = rows.column("__time").to_numpy(), np.zeros(rows.num_rows, bool)
-        for query in self.queries:
-            since = needs.get(query)
-            keep |= self._mask(rows, query) & (True if since is None else starts >= since)
+        keep = self._needed(rows, {q: n for q in self.queries if (n := needs.get(q)) is not None})
         if not keep.all():
             fragments.replace(rows.filter(pa.array(keep)))
         value[pruned] = fragments.rows()
+
+
+    def _needed(self, rows: pa.Table, needs: dict[Query, int]) -> np.ndarray:
+        """Which rows a query counts that still needs fragments of their time; one of which nothing is known needs all.
+        """
+        codes, signatures = signatures_of(rows)
+        since = np.full(len(signatures), np.iinfo(np.int64).max)
+        for query in self.queries:
+            mine = signatures.has(query.bit)
+            since[mine] = np.minimum(since[mine], needs.get(query, np.iinfo(np.int64).min))
+        return rows.column("__time").to_numpy() >= since[codes]
+
+
+def _asked_for(rows: pa.Table, bits: set[int]) -> pa.Table:
+    """The rows that have one of these bits."""
+    asked = np.zeros(rows.num_rows, bool)
+    for word in {b // 64 for b in bits}:
+        mask = np.uint64(sum(1 << b % 64 for b in bits if b // 64 == word)).view(np.int64)
+        asked |= rows.column(f"__s{word}").to_numpy() & mask != 0
+    return rows if asked.all() else rows.filter(pa.array(asked))
 
 
 class _Sorted:

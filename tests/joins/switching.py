@@ -1,0 +1,81 @@
+"""Runs of aggregation joins under plans that somebody chooses, and which plan really ran."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable
+from functools import cache
+
+import pytest
+
+from tests.harness import LocalDatabase
+from tests.joins.drawn import Workload
+from tests.properties.queries import View
+from tests.properties.streams import Stream
+from tests.properties.trial import database
+from tests.share.outcomes import Outcome, outcome
+from tidemill.errors import TidemillError
+from tidemill.optimize.optimizer import RULES
+from tidemill.plan.physical import Physical
+
+RULE = "join_aggregates"
+PLAIN_JOINS = (RULE,) if RULE in {rule.__name__ for rule in RULES} else ()  # rules to go without: pairs, then groups
+
+
+@cache
+def switchable() -> bool:
+    """True when joins that aggregate are planned, and the database knows `SET early_aggregation`."""
+    if not PLAIN_JOINS:
+        return False
+    with tempfile.TemporaryDirectory() as folder, LocalDatabase(f"{folder}/db") as db:
+        try:
+            db.execute("SET early_aggregation = 'auto'")
+        except TidemillError as problem:
+            assert problem.code == "TM217", problem
+            return False
+    return True
+
+
+needs_switches = pytest.mark.skipif("not __import__('tests.joins.switching', fromlist=['x']).switchable()",
+                                    reason="there is no setting early_aggregation yet")
+
+
+def switch(db: LocalDatabase, plan: str) -> None:
+    """Another plan from the next batch on; 'auto', 'late', 'early' or bits."""
+    if switchable():
+        db.execute(f"SET early_aggregation = '{plan}'")
+
+
+def running_plans(db: LocalDatabase) -> list[str]:
+    """The bits of every aggregation join in the newest published plan; '-' for an input with nothing to fold.
+
+    Of such an input an aggregation set is its window: there is nothing to choose.
+    """
+    with open(db.paths.plan(db.catalog.version)) as file:
+        plan = Physical.from_json(file.read())
+    joined = [op for op in plan.stage if op.kind == "join_aggregate"]
+    return ["".join("01"[i["early"]] if i["args"] else "-" for i in op.params["inputs"]) for op in joined]
+
+
+def obeys(running: str, plan: str) -> bool:
+    """A join of as many inputs runs as it was told.
+
+    >>> obeys("1-", "10"), obeys("1-", "00"), obeys("---", "10")
+    (True, False, True)
+    """
+    return len(running) != len(plan) or all(r in ("-", p) for r, p in zip(running, plan, strict=True))
+
+
+def run(streams: Iterable[Stream], workload: Workload, plan: str = "auto", **options) -> tuple[Outcome, list[str]]:
+    """What one run leaves behind, and the plans of its joins."""
+    with database(streams, **options) as db:
+        switch(db, plan)
+        for view in (*workload.below, *workload.views):
+            db.execute(view.statement)
+        db.run()
+        return outcome(db, all_views(workload)), running_plans(db)
+
+
+def all_views(workload: Workload) -> list[View]:
+    """Views that keep something, below and above."""
+    return [*workload.below, *workload.views]

@@ -1,0 +1,42 @@
+"""Cases of aggregation joins that once went wrong, or that no draw can reach, kept by name."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.joins.drawn import APPENDED
+from tests.joins.switching import switch
+from tests.joins.test_join_language import plans
+from tests.properties.queries import Query, View
+from tests.properties.streams import UNIT, Stream
+from tests.properties.trial import database, log_of
+
+
+def appended(name, *given, **options):
+    """Rows with NULL where nothing is said."""
+    rows = tuple({c.name: None for c in APPENDED} | record for record in given)
+    return Stream(name, APPENDED, rows, **options)
+
+
+def logged(streams, text, plan="auto", **options):
+    """(time, tag, row) of every change, in the order of time, then of rows."""
+    with database(streams, **options) as db:
+        switch(db, plan)
+        db.execute(View("v", "STREAMED", Query(text, (), {}, plain=False)).statement)
+        db.run()
+        return sorted(((c.time // UNIT, c.tag, c.row) for c in log_of(db, "v")), key=lambda c: (c[0], c[2]))
+
+
+@pytest.mark.parametrize("plan", plans(3))
+@pytest.mark.parametrize("shards", [1, 3])
+def test_an_input_of_which_only_the_number_of_rows_matters(plan, shards):
+    """No column of b and c is read: each row of a counts once for each of their pairs. The oracle has no words for it.
+    """
+    a = appended("A", {"k": 1, "tm": 0}, {"k": 1, "tm": 1}, {"k": 2, "tm": 2}, {"tm": 9}, batch_rows=1)
+    b = appended("B", {"tm": 1}, {"tm": 2}, {"tm": 9}, batch_rows=2)
+    text = "SELECT a.k, COUNT(*) AS n FROM A [WINDOW 3] AS a, B [WINDOW 3] AS b, B [WINDOW 3] AS c GROUP BY a.k"
+    # a holds two rows of key 1 at 2 and 3, one at 4; key 2 is there from 3 to 5; b and c hold 1, 2, 2, 1 rows at 2 to 5.
+    assert logged([a, b], text, plan, shards=shards) == [
+        (2, "+", (1, 2)), (3, "u", (1, 8)), (3, "+", (2, 4)), (4, "u", (1, 4)), (5, "-", (1, 4)), (5, "u", (2, 1)),
+        (6, "-", (2, 1)),
+    ]

@@ -1,0 +1,151 @@
+"""Column values as 64-bit codes that are equal exactly where SQL says the values are.
+
+Whole numbers and times are their own codes; of doubles the bits are, with one zero and one NaN. Other values get their
+number in a dictionary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidemill.runtime import duck
+
+_NONE = np.empty(0, np.int64)
+
+
+class JoinValues:
+    """Codes of one class of equal columns: the same value has the same code in every column of the class."""
+
+    def __init__(self) -> None:
+        self.values: pa.Array | None = None
+
+    def codes(self, column: pa.ChunkedArray | pa.Array) -> np.ndarray:
+        """One code for each row; the column has no NULL."""
+        column = _readable(column)
+        own = own_codes(column)
+        if own is not None:
+            return own
+        coded = one_array(column).dictionary_encode()
+        if self.values is None:
+            self.values = coded.dictionary
+            return _words(coded.indices)
+        place = _words(pc.fill_null(pc.index_in(coded.dictionary, value_set=self.values), -1))
+        fresh = place < 0
+        place[fresh] = len(self.values) + np.arange(fresh.sum())
+        self.values = pa.concat_arrays([self.values, coded.dictionary.filter(pa.array(fresh))])
+        return place[_words(coded.indices)]
+
+
+def number_rows(columns: Sequence[pa.ChunkedArray | pa.Array], rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """(ids, first): rows that agree on all columns, NULL equal to NULL, have one id; first[id] is the first of them.
+
+    >>> ids, first = number_rows([pa.array([7, 8, 7]), pa.array(["a", "a", "a"])], 3)
+    >>> ids.tolist(), first.tolist()
+    ([0, 1, 0], [0, 1])
+    """
+    if not columns:
+        return np.zeros(rows, np.int64), np.zeros(min(rows, 1), np.int64)
+    ids, first = _NONE, _NONE
+    for at, column in enumerate(columns):
+        own, width = _numbered(column)
+        # Both factors are at most the number of rows, so the product is a word.
+        ids, first = number(own if at == 0 else ids * width + own)
+    return ids, first
+
+
+def number(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(ids, first) of words, in order of first appearance."""
+    ids, _, first = match(values, _NONE)
+    return ids, first
+
+
+def match(held: np.ndarray, sought: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(ids of `held`, ids of `sought` or -1, first row of each id)."""
+    # Imported on first use, as in every operator: loading numba costs a second.
+    from tidemill.runtime.kernels.meeting_rows import match_values
+
+    held_ids, sought_ids, first = (np.empty(len(a), np.int64) for a in (held, sought, held))
+    count = match_values(held, sought, held_ids, sought_ids, first)
+    return held_ids, sought_ids, first[:count].copy()
+
+
+def match_all(held: Sequence[np.ndarray], sought: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray, int]:
+    """(ids of `held`, ids of `sought` or -1, how many ids) for rows of several codes each."""
+    held_ids, sought_ids, first = match(held[0], sought[0])
+    for more_held, more_sought in zip(held[1:], sought[1:], strict=True):
+        own, own_sought, own_first = match(more_held, more_sought)
+        both = np.where((sought_ids < 0) | (own_sought < 0), -1, sought_ids * len(own_first) + own_sought)
+        held_ids, sought_ids, first = match(held_ids * len(own_first) + own, both)
+    return held_ids, sought_ids, len(first)
+
+
+def own_codes(column: pa.ChunkedArray | pa.Array) -> np.ndarray | None:
+    """The codes of values that are words, in the order of the values; None for other types. NULLs have any code."""
+    kind = column.type
+    if pa.types.is_floating(kind):
+        numbers = _filled(column).astype(np.float64) + 0.0
+        numbers[np.isnan(numbers)] = np.nan
+        bits = numbers.view(np.int64)
+        return np.where(bits < 0, bits ^ np.int64((1 << 63) - 1), bits)
+    if pa.types.is_boolean(kind):
+        column = column.cast(pa.int8())
+    elif pa.types.is_date32(kind) or pa.types.is_time32(kind):
+        column = column.cast(pa.int32())
+    elif pa.types.is_timestamp(kind) or pa.types.is_time64(kind) or pa.types.is_date64(kind):
+        column = column.cast(pa.int64())
+    elif kind == pa.uint64():
+        return _filled(column).view(np.int64) ^ np.int64(-(1 << 63))
+    elif not pa.types.is_integer(kind):
+        return None
+    return _filled(column).astype(np.int64)
+
+
+def _numbered(column: pa.ChunkedArray | pa.Array) -> tuple[np.ndarray, int]:
+    """Dense ids of a column's values and how many there are; NULL is one more value."""
+    column = _readable(column)
+    own = own_codes(column)
+    if own is None:
+        coded = one_array(column).dictionary_encode()
+        ids, count = _words(pc.fill_null(coded.indices, len(coded.dictionary))), len(coded.dictionary)
+    else:
+        ids, first = number(own)
+        count = len(first)
+    if column.null_count:
+        ids[one_array(column).is_null().to_numpy(zero_copy_only=False)] = count
+        count += 1
+    return ids, count
+
+
+def _readable(column: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        return column.cast(kind.value_type)
+    if pa.types.is_interval(kind):
+        # SQL says that 30 days are a month: such intervals are compared by their length.
+        length = "date_part('year', x) * 360 + date_part('month', x) * 30 + date_part('day', x)"
+        sql = (f"SELECT CAST({length} AS HUGEINT) * 86400000000 + date_part('hour', x) * 3600000000"
+               f" + date_part('minute', x) * 60000000 + date_part('microsecond', x) AS x FROM rows")
+        return duck.run(sql, rows=pa.table({"x": column})).column("x")
+    return column
+
+
+def _filled(column: pa.ChunkedArray | pa.Array) -> np.ndarray:
+    if column.null_count:
+        column = pc.fill_null(column, 0)
+    return column.to_numpy() if isinstance(column, pa.ChunkedArray) else column.to_numpy(zero_copy_only=False)
+
+
+def _words(column: pa.Array) -> np.ndarray:
+    return column.to_numpy(zero_copy_only=False).astype(np.int64)
+
+
+def one_array(column: pa.ChunkedArray | pa.Array) -> pa.Array:
+    """The column in one piece."""
+    if isinstance(column, pa.Array):
+        return column
+    whole = column.combine_chunks()
+    return pa.concat_arrays(whole.chunks) if isinstance(whole, pa.ChunkedArray) else whole

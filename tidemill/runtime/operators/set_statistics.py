@@ -1,0 +1,51 @@
+"""What the optimizer wants to know of a stored input, without looking at all of it.
+
+Arrangements are sorted by the hash of the join values, so the rows below some hash are a sample of join values with all
+their rows: a prefix of every segment.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tidemill.runtime.operators.aggregation_sets import FORMS, AggregationSets
+from tidemill.runtime.operators.join_values import number_rows
+from tidemill.runtime.state import Arrangement, Shelf
+
+SAMPLE_ROWS = 20_000
+LARGEST_SAMPLE = 50_000  # of one segment: a hot join value may have any number of rows
+
+
+def stored_statistics(sets: AggregationSets, shelf: Shelf) -> dict[str, Any]:
+    """Rows and bytes stored, and about how many different K_i (`sets`) and join values (`values`) there are."""
+    every = [sets.arrangement(shelf, form, index) for form in FORMS for index in sets.indexes]
+    size = sum(shelf.read(segment).nbytes for held in every for segment in held.segments)
+    index = next((i for i in sets.indexes if i), None) or (sets.indexes[0] if sets.indexes else None)
+    if index is None:
+        return {"stored": 0, "bytes": 0, "sets": 0, "values": 0}
+    chosen = [sets.arrangement(shelf, form, index) for form in FORMS]
+    rows = sum(held.rows() for held in chosen)
+    different, values = _different(sets, chosen, rows)
+    return {"stored": rows, "bytes": size, "sets": different, "values": values if index else 1}
+
+
+def _different(sets: AggregationSets, chosen: list[Arrangement], rows: int) -> tuple[int, int]:
+    """Estimates of (different keys, different join values)."""
+    share = min(1.0, SAMPLE_ROWS / max(rows, 1))
+    names = [c.name for c in sets.keys]
+    below = np.uint64(min(int(share * 2.0**64), (1 << 64) - 1))
+    pieces = []
+    for held in chosen:
+        for segment in held.segments:
+            table = held.shelf.read(segment)
+            end = int(np.searchsorted(table.column("__h").to_numpy(), below, side="right"))
+            pieces.append(table.select(["__h", *names]).slice(0, min(end, LARGEST_SAMPLE)))
+    sample = pa.concat_tables(pieces) if pieces else None
+    if sample is None or not sample.num_rows:
+        return rows, rows
+    _, keys = number_rows([sample.column(c) for c in names], sample.num_rows)
+    hashes = np.unique(sample.column("__h").to_numpy())
+    return min(rows, round(len(keys) / share)), min(rows, round(len(hashes) / share))
