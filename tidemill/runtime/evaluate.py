@@ -18,6 +18,7 @@ from tidemill.runtime.operators.base import Batch, Operator, hash_sql
 from tidemill.runtime.operators.combine import SetCombine
 from tidemill.runtime.operators.group import GroupBy
 from tidemill.runtime.operators.join import Join
+from tidemill.runtime.operators.join_aggregate import JoinAggregate
 from tidemill.runtime.operators.linear import RENDER
 from tidemill.runtime.operators.numbering import Numbering, WeaveNumbered
 from tidemill.runtime.operators.synchronizer import Clock, RowPoints, SynchronizeOn
@@ -30,7 +31,7 @@ STATEFUL: dict[str, type[Operator]] = {
     "group": GroupBy, "combine": SetCombine, "join": Join, "tagger": Tagger,
     "synchronize_on": SynchronizeOn, "row_points": RowPoints, "clock": Clock,
     "rows_window": RowsWindow, "stamp": Stamp, "rstream": Rstream, "gate": Gate, "weave": Weave,
-    "numbering": Numbering, "weave_numbered": WeaveNumbered,
+    "numbering": Numbering, "weave_numbered": WeaveNumbered, "join_aggregate": JoinAggregate,
 }
 _HIDDEN = ("__time", "__diff")
 
