@@ -25,7 +25,7 @@ CREATE TAGGED STREAM Bills OVER Sales;
 """
 
 # A filter; a group-by of a keyed stream, whose rows change shards; a group-by of that group-by, which goes round twice;
-# an outer join; two windows; a synchronized answer; the whole answer again and again.
+# an outer join; two windows; a synchronized answer; the whole answer again and again; an aggregation join.
 VIEWS = {
     "Hot": "CREATE STREAMED VIEW Hot AS SELECT R.room, R.temp FROM R(Rooms) R WHERE R.temp > 80",
     "Levels": """CREATE STREAMED VIEW Levels AS
@@ -42,6 +42,9 @@ VIEWS = {
                  FROM Bills [RANGE 20 SECONDS SLIDE 10 SECONDS] AS B GROUP BY B.shop""",
     "Tens": """CREATE COMPLETE VIEW Tens AS SELECT R.level, min(R.temp) AS coldest
                FROM R(Rooms) SYNC EVERY 10 SECONDS AS R GROUP BY R.level""",
+    "Crowd": """CREATE STREAMED VIEW Crowd AS SELECT R.level, count(*) AS pairs, sum(B.amount) AS amount,
+                max(R.temp) AS hottest FROM R(Rooms) R, Bills [WINDOW 15 SECONDS] AS B
+                WHERE R.room % 5 = B.amount % 5 GROUP BY R.level""",
 }
 
 SINK = "CREATE SINK LevelLog FROM Levels TO FILES '{out}';"

@@ -134,10 +134,12 @@ class Evaluation:
 
 
 def _linear_frontier(op: Op, frontier: int) -> int:
-    if op.kind != "synchronize" or abs(frontier) >= FOREVER:
+    if abs(frontier) >= FOREVER:
         return frontier
-    every, offset = op.params["every"], op.params["offset"]
-    return frontier + (offset - frontier) % every
+    points = [[op.params["every"], op.params["offset"]]] if op.kind == "synchronize" else op.params.get("points", [])
+    for every, offset in points:
+        frontier += (offset - frontier) % every
+    return frontier
 
 
 def _union(op: Op, inputs: list[Batch]) -> Batch:

@@ -10,6 +10,7 @@ from typing import Any
 
 from tidemill.optimize.joins.decide import Decision, JoinSettings, decide
 from tidemill.optimize.lower.groups import Groups, single_insertions
+from tidemill.optimize.lower.joined_windows import read_window
 from tidemill.optimize.lower.placement import ALL, ANY, ONE, Handle, Where, by_hash
 from tidemill.plan import relations as r
 from tidemill.plan.aggregates import parts, single
@@ -59,16 +60,22 @@ class Joins(Groups):
 
     def _side(self, node: r.JoinAggregate, side: Side, i: int, early: bool) -> Handle:
         """The rows of one input, added up for each of its keys and each time; early ones with the parts."""
-        relation = node.inputs[i]
-        once = single_insertions(relation)
         columns = side.keys if early else (*side.keys, *side.folded)
+        window = read_window(node.inputs[i], [c.name for c in (*side.keys, *side.folded)])
+        if window is not None and self.build(window.rows).place != "reader":
+            window = None  # rows that lie in shards already stay there, and their columns keep their names
+        below = node.inputs[i] if window is None else window.rows
+        once = single_insertions(below)
         added = side.parts if early else {}
         params: dict[str, Any] = {
             "keys": [c.name for c in columns], "count": "count(*)" if once else "CAST(sum(__diff) AS BIGINT)",
             "parts": [[p.name, single(p) if once else p.sql] for p in added.values()],
         }
         schema = (*columns, COUNT, *(Column(p.name, p.type) for p in added.values()))
-        return self.extend(self.build(relation), "partial", f"side{i}.{node.fingerprint}", schema, params)
+        name = f"side{i}.{node.fingerprint}"
+        if window is None:
+            return self.extend(self.build(below), "partial", name, schema, params)
+        return self.extend(self.build(below), "windowed", name, schema, {**params, **window.params}, ANY)
 
     @staticmethod
     def _parts(node: r.JoinAggregate, found: Meeting, expressions: dict[str, str]) -> list[list[Any]]:

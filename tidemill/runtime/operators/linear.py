@@ -51,6 +51,33 @@ def _partial(op: Op, source: str) -> str:
     return f"SELECT {chosen} FROM {source} GROUP BY {', '.join([*keys, '__time'])}"
 
 
+def _windowed(op: Op, source: str) -> str:
+    """Rows of a window, added up for each key and each pair of times at which they enter and leave, then as the change
+    that enters and the opposite one that leaves: the same as `temporal`, `synchronize` and `partial` one after the
+    other, but a row is looked at once.
+    """
+    p = op.params
+    keys = [quoted(k) for k in p["keys"]]
+    enter = f"greatest(__time, {p['lower']})" if p["lower"] else "__time"
+    tests = [t for t in (p["where"], f"{p['lower']} IS NOT NULL" if p["lower"] else None) if t]
+    items = ", ".join([*(f"{sql} AS {quoted(name)}" for name, sql in p["items"]), f"{enter} AS __enter",
+                       f"{p['upper']} AS __leave", "__diff"])
+    rows = f"(SELECT {items} FROM {source} WHERE {' AND '.join(f'({t})' for t in tests) or 'TRUE'})"
+    for every, offset in p["points"]:
+        rounded = ", ".join(f"{sync_ceiling(t, every, offset)} AS {t}" for t in ("__enter", "__leave"))
+        rows = f"(SELECT * REPLACE ({rounded}) FROM {rows})"
+    parts = [f"{sql} AS {quoted(name)}" for name, sql in p["parts"]]
+    chosen, group = ", ".join([*keys, "__enter", "__leave"]), ", ".join([*keys, "__enter", "__leave"])
+    added = ", ".join([chosen, f"{p['count']} AS __n", *parts])
+    sums = ["__n", *(quoted(name) for name, _ in p["parts"])]
+    signed = [f"CASE WHEN __out THEN -{s} ELSE {s} END AS {s}" for s in sums]
+    return (
+        f"SELECT {', '.join([*keys, 'CASE WHEN __out THEN __leave ELSE __enter END AS __time', *signed])}"
+        f" FROM (SELECT {added} FROM {rows} WHERE __leave > __enter GROUP BY {group})"
+        f" CROSS JOIN (VALUES (FALSE), (TRUE)) AS __e(__out)"
+    )
+
+
 def _values(op: Op, source: str) -> str:
     """How often each value of one column appears for each key and time."""
     keys = [quoted(k) for k in op.params["keys"]]
@@ -89,6 +116,7 @@ RENDER: dict[str, Callable[[Op, str], str]] = {
     "synchronize": _synchronize,
     "temporal": _temporal,
     "partial": _partial,
+    "windowed": _windowed,
     "values": _values,
     "counted": _counted,
     "latest": _latest,
