@@ -30,7 +30,8 @@ types: $(READY)
 	@$(BIN)/mypy tidemill
 
 unit: $(READY)
-	@$(BIN)/python -m pytest --doctest-modules tidemill tests
+	@$(BIN)/python -m pytest --doctest-modules tidemill tests -m "not spark" -n logical --dist loadfile
+	@$(BIN)/python -m pytest tests/spark
 
 thorough: $(READY)  ## the same properties with thousands of cases, and more crashes
 	@TIDEMILL_THOROUGH=1 $(BIN)/python -m pytest tests
