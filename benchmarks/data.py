@@ -96,6 +96,15 @@ def groups(count: int) -> str:
     return _cached(f"groups-{count}", write)
 
 
+def in_files(rows: pa.Table, folder: str, files: int) -> None:
+    """Parquet files with equal shares of the rows, in order, row groups of 250,000."""
+    os.makedirs(folder)
+    for number, (low, high) in enumerate(pairwise(np.linspace(0, rows.num_rows, files + 1).astype(int))):
+        path = os.path.join(folder, f"{number:03d}.parquet")
+        pq.write_table(rows.slice(low, high - low), path, row_group_size=250_000)
+        os.utime(path, (1_700_000_000 + number,) * 2)  # Spark takes files in order of their age
+
+
 @contextmanager
 def scratch(name: str) -> Iterator[str]:
     """A folder for one database, removed afterwards."""

@@ -56,6 +56,17 @@ def bars(axes: Any, title: str, up: str, names: Sequence[str], series: dict[str,
     axes.legend()
 
 
+def rates(axes: Any, title: str, up: str, names: Sequence[str], series: dict[str, Sequence[float]]) -> None:
+    """Grouped bars over a logarithmic axis, without the sides that have nothing to show."""
+    bars(axes, title, up, names, {label: values for label, values in series.items() if any(values)})
+    axes.set_yscale("log")
+    for text in list(axes.texts):  # one digit after the point says nothing of the slowest
+        text.remove()
+    for drawn in axes.containers:
+        axes.bar_label(drawn, fmt="%.2g", fontsize=7)
+    axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
+
+
 def save(figure: Any, folder: str, name: str, caption: str) -> dict[str, str]:
     """Write the figure; the answer says where it is and what it shows."""
     os.makedirs(folder, exist_ok=True)

@@ -12,7 +12,7 @@ from importlib.metadata import version
 from typing import Any
 
 LIBRARIES = ("pyspark", "duckdb", "pyarrow", "numpy", "numba")
-ORDER = ("throughput", "peers", "tagger", "state_cost", "memory")
+ORDER = ("throughput", "peers", "joins", "tagger", "state_cost", "memory")
 
 
 @dataclass
@@ -75,9 +75,9 @@ def render(results: dict[str, Any]) -> str:
         "Written by `make bench`; one benchmark alone: `python -m benchmarks NAME`. Every comparison of times is one"
         " run in which the sides take turns, at least three times; numbers are medians, and the answers of both sides"
         " are checked to be equal before a number counts. Single runs are: the points of figure 6 at given arrival"
-        " rates, memory, Spark and Flink over window aggregates, and the choice of a setting. Flink is optional: it has"
-        " libraries of its own, and `python -m benchmarks.peers --flink` makes an environment for it beside the inputs;"
-        " the Python of an environment that is there already can be named in `TIDEMILL_FLINK`.",
+        " rates, memory, Spark and Flink over window aggregates and joins, and the choice of a setting. Flink is"
+        " optional: it has libraries of its own, and `python -m benchmarks.peers --flink` makes an environment for it"
+        " beside the inputs; the Python of an environment that is there already can be named in `TIDEMILL_FLINK`.",
         "",
         "| benchmark | promise | target | measured | |",
         "|---|---|---|---|---|",

@@ -21,12 +21,5 @@ def draw(series: dict[str, Any], folder: str) -> list[dict[str, str]]:
 
     figure, (axes,) = plots.panels(1)
     figure.set_size_inches(11, 4)
-    sides = {name: rates for name, rates in series["sides"].items() if any(rates)}
-    plots.bars(axes, "window aggregates over packets", "million rows/s", series["works"], sides)
-    axes.set_yscale("log")
-    for text in list(axes.texts):  # one digit after the point says nothing of the slowest
-        text.remove()
-    for bars in axes.containers:
-        axes.bar_label(bars, fmt="%.2g", fontsize=7)
-    axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
+    plots.rates(axes, "window aggregates over packets", "million rows/s", series["works"], series["sides"])
     return [plots.save(figure, folder, "peers", "rows per second of Tidemill, DuckDB, Flink and Spark")]

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from benchmarks.peers.flink_side import VARIABLE, VERSION, install, python
+from benchmarks.flink import VARIABLE, VERSION, install, python
 
 
 def main(flink: Annotated[bool, typer.Option(help=f"install Flink {VERSION}, about 0.9 GB")] = False) -> None:

@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks import data, packets
-from benchmarks.peers import answers, duckdb_side, flink_side
+from benchmarks import answers, data, flink, packets
+from benchmarks.peers import duckdb_side, flink_side
 from benchmarks.peers.duckdb_side import DuckDBSide
 from benchmarks.peers.figures import Figures
 from benchmarks.peers.flink_side import FlinkSide
@@ -58,7 +58,7 @@ def compare(quick: bool, steps: Any) -> Result:
     steps.expect(_steps(sizes.rounds))
     with data.scratch("answers") as kept:
         _spark(found, trace, small, kept, steps.done)
-        if flink_side.python():
+        if flink.python():
             _flink(found, trace, small, kept, steps.done)
         with Side(TidemillSide) as ours, Side(DuckDBSide) as duck:
             _turns(found, ours, duck, trace, small, kept, steps.done)
@@ -70,9 +70,9 @@ def compare(quick: bool, steps: Any) -> Result:
 def _steps(rounds: int) -> int:
     """How many measurements there will be."""
     spark = sum(1 + len(_spark_plans(work)) + len(SHAPES[work]) for work in WORKS)
-    flink = sum(2 + len(_flink_settings(work)) for work in WORKS) if flink_side.python() else 0
+    flinks = sum(2 + len(_flink_settings(work)) for work in WORKS) if flink.python() else 0
     turns = sum(1 + len(duckdb_side.shapes(w.queries)) + 4 * rounds for w in WORKS.values())
-    return spark + flink + turns + 2 * rounds
+    return spark + flinks + turns + 2 * rounds
 
 
 def _spark_plans(work: str) -> list[Plan]:

@@ -15,8 +15,8 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from benchmarks import answers
 from benchmarks.packets import ATTRIBUTES
-from benchmarks.peers import answers
 from benchmarks.peers.workloads import Query
 
 TUMBLING, SLIDING = ("each by itself", "GROUPING SETS", "finest first"), ("copies", "changes", "grid")

@@ -5,8 +5,7 @@ from __future__ import annotations
 from statistics import median
 from typing import Any
 
-from benchmarks import packets
-from benchmarks.peers import flink_side
+from benchmarks import flink, packets
 from benchmarks.peers.figures import Figures
 from benchmarks.peers.workloads import EACH, ONE, PANES, WORKS
 from benchmarks.report import Check, Result, Table
@@ -48,12 +47,12 @@ def _setup(found: Figures) -> str:
         " had run the same on a smaller trace; starting a session is not included on any side. Answers end in"
         " Tidemill's stored views, in Spark's driver as Arrow tables, in Parquet files of Flink, in tables in memory of"
         f" DuckDB. Spark and Flink ran once, Tidemill and DuckDB in turns, rounds: {found.rounds}. Spark: availableNow,"
-        f" a watermark without delay, append. Flink {flink_side.VERSION}: streaming mode, window table functions, one"
+        f" a watermark without delay, append. Flink {flink.VERSION}: streaming mode, window table functions, one"
         " statement set, so that the queries of a work read the source once, state on the heap, no checkpoints."
         " DuckDB is no streaming engine: it is what a machine can do"
         " when it has all rows at once and somebody has written the best plan by hand. Every side's answers were equal"
         f" to Tidemill's in all windows that ended before the last packet: {compared}."
-        + ("" if flink_side.python() else " Flink is not installed here.")
+        + ("" if flink.python() else " Flink is not installed here.")
     )
 
 

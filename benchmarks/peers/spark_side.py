@@ -7,18 +7,15 @@ panes        every query by hand in two steps: tumbling windows of one slide, an
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from benchmarks import data
+from benchmarks import answers, spark
 from benchmarks.packets import COLUMNS
-from benchmarks.peers import answers
 from benchmarks.peers.workloads import ONE, PANES, Query
-from benchmarks.sides import quiet
 from benchmarks.throughput import STORES
 from benchmarks.throughput import SparkSide as Session
 
@@ -36,27 +33,12 @@ class SparkSide:
         self.spark.conf.set("spark.sql.streaming.stateStore.providerClass", STORES[store])
         plans = [self._one_pass(folder, queries, files)] if shape == ONE else []
         plans += [self._plan(folder, q, shape, files) for q in queries] if shape != ONE else []
-        seen: list[list[pa.Table]] = [[] for _ in plans]
-        with data.scratch("peers") as place, quiet():
-            began = time.perf_counter()
-            running = [
-                plan.writeStream.outputMode("append")
-                .trigger(availableNow=True)
-                .option("checkpointLocation", f"{place}/{number}")
-                .foreachBatch(_into(seen[number]))
-                .start()
-                for number, plan in enumerate(plans)
-            ]
-            for query in running:
-                query.awaitTermination()
-            seconds = time.perf_counter() - began
-            rows = [sum(p["numInputRows"] for p in query.recentProgress) for query in running]
-            batches = max(sum(p["numInputRows"] > 0 for p in query.recentProgress) for query in running)
+        run, found = spark.to_the_end(plans)
         if kept:
-            found = [pa.concat_tables(tables) for tables in seen]
             for number, query in enumerate(queries):
-                answers.store(kept, query, _apart(found[0], number, query) if shape == ONE else _plain(found[number]))
-        return {"seconds": seconds, "rows": rows[0], "batches": batches}
+                mine = _apart(found[0], number, query) if shape == ONE else answers.plain(found[number])
+                answers.store(kept, query, mine)
+        return run
 
     def _rows(self, folder: str, files: int | None) -> Any:
         source = self.spark.readStream.schema(COLUMNS)
@@ -92,25 +74,13 @@ class SparkSide:
         return sums.select(_end(), "which", "a", "b", "n", "total")
 
 
-def _into(tables: list[pa.Table]) -> Callable[[Any, int], None]:
-    def take(batch: Any, _: int) -> None:
-        tables.append(batch.toArrow())
-
-    return take
-
-
 def _end() -> Any:
     from pyspark.sql import functions as f
 
     return f.col("window.end").alias("TS")
 
 
-def _plain(rows: pa.Table) -> pa.Table:
-    """Times without a zone, as the others have them."""
-    return rows.set_column(0, "TS", rows.column("TS").cast(pa.timestamp("us")))
-
-
 def _apart(rows: pa.Table, number: int, query: Query) -> pa.Table:
     """The rows of one query of those that ran in one pass."""
-    mine = _plain(rows).filter(pc.equal(rows.column("which"), number)).drop_columns(["which"])
+    mine = answers.plain(rows).filter(pc.equal(rows.column("which"), number)).drop_columns(["which"])
     return mine.rename_columns(["TS", *query.keys, "n", "total"])

@@ -7,11 +7,10 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from benchmarks import data
+from benchmarks import answers, data
 from benchmarks.packets import COLUMNS
-from benchmarks.peers import answers
 from benchmarks.peers.workloads import Query
-from benchmarks.sides import quiet
+from benchmarks.sides import quiet, sustained
 
 
 def statement(query: Query) -> str:
@@ -57,13 +56,3 @@ class TidemillSide:
             "out": out,
             "sustained": sustained(ends, summary.rows, seconds),
         }
-
-
-def sustained(ends: Sequence[tuple[float, int]], rows: int, seconds: float) -> float:
-    """Rows per second between the end of the first and of the last micro-batch; of the whole run if there is but one.
-
-    >>> sustained([(3.0, 16), (4.0, 32), (5.0, 40)], 40, 5.1)
-    12.0
-    """
-    (first, done), (last, _) = ends[0], ends[-1]
-    return (rows - done) / (last - first) if done < rows else rows / seconds

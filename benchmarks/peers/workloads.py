@@ -31,6 +31,10 @@ class Query:
         """
         return ", ".join(self.keys)
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (*self.keys, "n", "total")
+
 
 @dataclass(frozen=True)
 class Work:

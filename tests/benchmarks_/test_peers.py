@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from benchmarks import packets
-from benchmarks.peers import answers, duckdb_side
+from benchmarks import answers, packets
+from benchmarks.peers import duckdb_side
 from benchmarks.peers.figures import Figures
 from benchmarks.peers.page import page
 from benchmarks.peers.workloads import EACH, ONE, PANES, POOL, WORKS, Query, drawn

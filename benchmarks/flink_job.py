@@ -1,9 +1,9 @@
 """Runs in Flink's own Python: one request a line on standard input, one answer a line on standard output.
 
-A request: cores, folder, columns, tables (DDL of the sinks), inserts, settings. All inserts are one statement set, so
-that they read the source once. The files are read in their order, as many at once as there are cores: a table of the
-filesystem connector would give them to its readers in any order, and Flink drops rows behind the watermark. Inside, it
-is the same reader.
+A request: cores, sources, tables (DDL of sinks and views), inserts, settings. All inserts are one statement set, so
+that they read each source once. The files are read in their order, as many at once as a source has readers: a table of
+the filesystem connector would give them to its readers in any order, and Flink drops rows behind the watermark. Inside,
+it is the same reader.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ class Runner:
         tables = StreamTableEnvironment.create(env)
         for name, value in request["settings"].items():
             tables.get_config().set(name, value)
-        self._source(env, tables, request["folder"], request["columns"])
+        for name, source in request["sources"].items():
+            self._source(env, tables, name, **source)
         for ddl in request["tables"]:
             tables.execute_sql(ddl)
         statements = tables.create_statement_set()
@@ -58,8 +59,10 @@ class Runner:
         job = result.get_job_client().get_job_execution_result().result().get_net_runtime() / 1000
         return {"seconds": seconds, "job": job}
 
-    def _source(self, env: Any, tables: Any, folder: str, columns: list[str]) -> None:
-        """View P over the columns that are wanted of all files, in order."""
+    def _source(
+        self, env: Any, tables: Any, view: str, folder: str, columns: dict[str, str], key: str | None, readers: int
+    ) -> None:
+        """A view over the columns that are wanted of all files, in order. Rows without a time are there before all."""
         from pyflink.common import Configuration, WatermarkStrategy
         from pyflink.datastream import DataStream
         from pyflink.datastream.connectors.file_system import FileSource
@@ -67,13 +70,14 @@ class Runner:
         from pyflink.datastream.formats.parquet import ParquetColumnarRowInputFormat
         from pyflink.table import DataTypes, Schema
 
-        types = {name: DataTypes.TIMESTAMP(3) if name == "ts" else DataTypes.INT() for name in columns}
+        known = {"INT": DataTypes.INT(), "VARCHAR": DataTypes.STRING(), "TIMESTAMP": DataTypes.TIMESTAMP(3)}
+        types = {name: known[kind] for name, kind in columns.items()}
         row = DataTypes.ROW([DataTypes.FIELD(name, kind) for name, kind in types.items()])
         form = ParquetColumnarRowInputFormat(row, Configuration(), 2048, True, True)
         files = sorted(glob.glob(os.path.join(folder, "*.parquet")))
         sources = [
-            FileSource.for_bulk_file_format(form, *files[first : first + self.cores]).build()
-            for first in range(0, len(files), self.cores)
+            FileSource.for_bulk_file_format(form, *files[first : first + readers]).build()
+            for first in range(0, len(files), readers)
         ]
         chain = HybridSource.builder(sources[0])
         for source in sources[1:]:
@@ -83,16 +87,21 @@ class Runner:
             env._j_stream_execution_environment.fromSource(
                 chain.build().get_java_function(),
                 WatermarkStrategy.no_watermarks()._j_watermark_strategy,
-                "trace",
+                view,
                 form._j_bulk_format.getProducedType(),
             )
         )
+        stream._j_data_stream.setParallelism(readers)
         schema = Schema.new_builder()
         for name, kind in types.items():
-            schema = schema.column(name, kind)
+            schema = schema.column(name, kind.not_null() if name == key else kind)
+        if "ts" not in columns:
+            schema = schema.column_by_expression("ts", "CAST(TIMESTAMP '1970-01-01 00:00:00' AS TIMESTAMP(3))")
         # Several packets have the same millisecond: a window may close only when the next one has begun.
         schema = schema.watermark("ts", "ts - INTERVAL '0.001' SECOND")
-        tables.create_temporary_view("P", stream, schema.build())
+        if key:
+            schema = schema.primary_key(key)
+        tables.create_temporary_view(view, stream, schema.build())
 
 
 def serve() -> None:
