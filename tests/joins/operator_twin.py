@@ -11,11 +11,16 @@ Row = dict[str, Any]
 Change = tuple[Row, int, int]  # row, time, diff
 
 
+def same(a: Any, b: Any) -> bool:
+    """Equal in a join: NULL is equal to nothing, NaN to NaN."""
+    return a is not None and b is not None and (a == b or (a != a and b != b))
+
+
 def joined(contents: list[Counter], on: list[tuple[int, str, int, str]]) -> Iterator[tuple[Row, int]]:
     """Every joined row with its multiplicity; contents hold rows as sorted tuples of items."""
     for rows in product(*(list(c.items()) for c in contents)):
         parts = [dict(row) for row, _ in rows]
-        if all(parts[i][a] is not None and parts[i][a] == parts[j][b] for i, a, j, b in on):
+        if all(same(parts[i][a], parts[j][b]) for i, a, j, b in on):
             count = 1
             for _, n in rows:
                 count *= n

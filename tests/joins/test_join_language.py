@@ -12,8 +12,10 @@ from tidemill.errors import TidemillError
 
 
 def plans(count: int) -> list[str]:
-    """What a join of so many inputs is asked under: every plan where there is a choice."""
-    return ["auto", "late", "early", *plan_names(count)] if switchable() else ["auto"]
+    """What a join of so many inputs is asked under: where there is a choice, every plan of two, some of many."""
+    names = plan_names(count)
+    some = names if count == 2 else [names[0], names[5], names[-1]]
+    return ["auto", *some] if switchable() else ["auto"]
 
 
 @pytest.fixture
@@ -63,7 +65,7 @@ def auctions(db, tmp_path):
     return db
 
 
-@pytest.mark.parametrize("plan", plans(3))
+@pytest.mark.parametrize("plan", ["auto", "late", "early", *plan_names(3)] if switchable() else ["auto"])
 def test_example_1_as_it_is_printed(auctions, plan):
     assert changed(auctions, AUCTION_QUERY, plan) == COUNTED
 
@@ -138,7 +140,7 @@ def test_a_cycle_counts_triangles(db, tmp_path, plan):
     assert changed(db, query, plan) == ["+<0>1", "u<3>3", "u<6>5", "u<0>7"]
 
 
-@pytest.mark.parametrize("plan", [p for p in plans(4) if p in ("auto", "0000", "0101", "1110", "1111")])
+@pytest.mark.parametrize("plan", plans(4))
 def test_a_clique_of_one_key(db, tmp_path, plan):
     """n rows of one key make n⁴ rows; the sum over one input is n³ times the sum of its values."""
     feed(db, tmp_path, "K", "id INTEGER, k INTEGER, v INTEGER", "<1,0,1>1 <2,0,2>2 <3,0,3>3 <2,5,2>4", "KEY id")
@@ -147,7 +149,7 @@ def test_a_clique_of_one_key(db, tmp_path, plan):
     assert changed(db, query, plan) == ["+<0,1,1>1", "u<0,16,24>2", "u<0,81,162>3", "u<0,16,32>4", "+<5,1,2>4"]
 
 
-@pytest.mark.parametrize("plan", [p for p in plans(4) if p in ("auto", "0000", "1000", "0111", "1111")])
+@pytest.mark.parametrize("plan", plans(4))
 def test_a_star_multiplies_what_its_rays_hold(db, tmp_path, plan):
     """The centre meets 2 · 3 · 1 rows; the sum over the first ray is 3 · 1 times its own, and so on."""
     feed(db, tmp_path, "X", "k INTEGER, v INTEGER", "<1,5>1 <1,6>1 <2,7>1")

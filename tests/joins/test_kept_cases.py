@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.joins.drawn import APPENDED
+from tests.joins.rows import APPENDED
 from tests.joins.switching import switch
 from tests.joins.test_join_language import plans
 from tests.properties.queries import Query, View
@@ -35,8 +35,18 @@ def test_an_input_of_which_only_the_number_of_rows_matters(plan, shards):
     a = appended("A", {"k": 1, "tm": 0}, {"k": 1, "tm": 1}, {"k": 2, "tm": 2}, {"tm": 9}, batch_rows=1)
     b = appended("B", {"tm": 1}, {"tm": 2}, {"tm": 9}, batch_rows=2)
     text = "SELECT a.k, COUNT(*) AS n FROM A [WINDOW 3] AS a, B [WINDOW 3] AS b, B [WINDOW 3] AS c GROUP BY a.k"
-    # a holds two rows of key 1 at 2 and 3, one at 4; key 2 is there from 3 to 5; b and c hold 1, 2, 2, 1 rows at 2 to 5.
+    # a holds key 1 twice at 2 and 3, once at 4, and key 2 from 3 to 5; b and c hold 1, 2, 2, 1 rows at 2 to 5.
     assert logged([a, b], text, plan, shards=shards) == [
         (2, "+", (1, 2)), (3, "u", (1, 8)), (3, "+", (2, 4)), (4, "u", (1, 4)), (5, "-", (1, 4)), (5, "u", (2, 1)),
         (6, "-", (2, 1)),
     ]
+
+
+@pytest.mark.parametrize("plan", plans(2))
+@pytest.mark.parametrize("batch", [None, 1])
+def test_rows_without_columns_that_come_and_go_at_one_time(plan, batch):
+    """At 4 one row of b leaves and one comes: nothing is left of the change, and there is no column to see it by."""
+    a = appended("A", {"k": 1, "v": 5, "tm": 0}, {"k": 1, "v": 6, "tm": 6}, {"tm": 9}, batch_rows=batch)
+    b = appended("B", {"tm": 1}, {"tm": 3}, {"tm": 3}, {"tm": 9}, batch_rows=batch)
+    text = "SELECT a.k, COUNT(*) AS n, SUM(a.v) AS v FROM A [WINDOW 8] AS a, B [WINDOW 2] AS b GROUP BY a.k"
+    assert logged([a, b], text, plan) == [(2, "+", (1, 1, 5)), (4, "u", (1, 2, 10)), (6, "-", (1, 2, 10))]

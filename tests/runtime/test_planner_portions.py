@@ -29,6 +29,18 @@ def test_the_next_batch_sends_what_it_should_as_far_as_the_limits_allow(before, 
         assert found * sent / rows <= SENT_BYTES < (found + 1) * sent / rows
 
 
+@effort(200)
+@given(rows=st.integers(LEAST_ROWS, MOST_ROWS), more=st.integers(1, MOST_ROWS), base=st.integers(0, SENT_BYTES),
+       each=st.integers(0, 200))
+def test_what_grows_slower_than_the_rows_is_carried_on(rows, more, base, each):
+    """Bytes = base + each · rows: two batches show both numbers."""
+    last, now = ((r, base + each * r) for r in (rows, rows + more))
+    found = next_rows(now[0], *now, last)
+    assert found >= next_rows(now[0], *now)
+    if max(LEAST_ROWS, now[0]) < found < min(MOST_ROWS, GROWTH * now[0]):
+        assert base + each * found <= SENT_BYTES < base + each * (found + 1)
+
+
 def test_a_note_counts_once_and_only_for_its_own_plan():
     portion = Portion(("p",), 4_000_000)
     note = {"plan": 3, "batch": 7, "rows": 4_000_000, "sent": 4_000}

@@ -7,6 +7,7 @@ import os
 import shutil
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -49,6 +50,9 @@ from tidemill.sql.statements import (
     Subscribe,
 )
 
+_CREATE = (RegisterSource, RegisterTable, CreateTaggedStream, CreateView, CreateSink)
+_DEFINITIONS = (*_CREATE, Drop)
+
 
 class Database(Runner):
     """Continuous SQL in one directory. Statements may come while it runs; answers are read at any time."""
@@ -60,6 +64,8 @@ class Database(Runner):
         super().__init__(spark, trigger)
         self._lock = threading.RLock()
         self._leaving: list[StoredView] = []
+        self._together = False  # definitions that follow each other are kept together
+        self._todo: Callable[[], None] | None = None
         try:
             data = read_json(self.paths.catalog)
             self.catalog = Catalog.from_dict(data) if data else Catalog()
@@ -80,10 +86,22 @@ class Database(Runner):
     # ---- statements ----------------------------------------------------------------------------
 
     def execute(self, text: str) -> Any:
-        """Run statements one after the other; the result of the last one."""
+        """Run statements one after the other; the result of the last one.
+
+        What a row of definitions changes is written, and where the job runs installed, once at its end: a thousand
+        views are one new plan.
+        """
         result = None
-        for statement in parse(text):
-            result = self._execute(statement)
+        with self._lock:
+            self._together = True
+            try:
+                for statement in parse(text):
+                    if not isinstance(statement, _DEFINITIONS):
+                        self._settled()
+                    result = self._execute(statement)
+            finally:
+                self._together = False
+                self._settled()
         return result
 
     def query(self, text: str) -> pa.Table:
@@ -164,7 +182,7 @@ class Database(Runner):
 
     def _execute(self, statement: Statement) -> Any:
         with self._lock:
-            if isinstance(statement, (RegisterSource, RegisterTable, CreateTaggedStream, CreateView, CreateSink)):
+            if isinstance(statement, _CREATE):
                 return self._create(statement)
             if isinstance(statement, Select):
                 return self._stand(statement) if statement.output else self._ad_hoc(statement.query)
@@ -189,10 +207,7 @@ class Database(Runner):
             self._check(statement)
             self._drop(Drop(kind=existing.kind, name=existing.name), quietly=True)  # type: ignore[arg-type]
         entry = self._created(statement)
-        if entry.kind in ("view", "sink"):
-            self._changed()
-        else:
-            self._save()
+        self._defined(plan=entry.kind in ("view", "sink"))
         return Created(entry.kind, entry.name, f"{entry.kind} {entry.name} created")
 
     def _check(self, statement: Any) -> None:
@@ -238,8 +253,20 @@ class Database(Runner):
         for gone in [*reversed(dependents), entry]:
             self._forget(gone)
         if not quietly:
-            self._changed()
+            self._defined(plan=True)
         return Created(entry.kind, entry.name, f"{entry.kind} {entry.name} dropped")
+
+    def _defined(self, plan: bool) -> None:
+        """The catalog is another one, and maybe what stands: kept now, or with the definitions that follow."""
+        self._todo = self._changed if plan else self._todo or self._save
+        if not self._together:
+            self._settled()
+
+    def _settled(self) -> None:
+        """Keep what definitions have changed."""
+        todo, self._todo = self._todo, None
+        if todo is not None:
+            todo()
 
     def _forget(self, entry: Entry) -> None:
         view = self.workload.views.get(entry.name.lower())

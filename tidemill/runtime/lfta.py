@@ -20,6 +20,7 @@ from tidemill.plan.physical import Op
 from tidemill.runtime.accumulators import Accumulators, Block
 from tidemill.runtime.coding import Coder
 from tidemill.runtime.expressions import Expressions
+from tidemill.runtime.intercede import Intercede, Interceded, classes
 from tidemill.runtime.kernels.edges import floor_edges, fragment_runs
 from tidemill.runtime.kernels.lfta import Emitted, Tables, TableSpec
 from tidemill.runtime.kernels.sliding_rows import combine
@@ -29,6 +30,8 @@ from tidemill.runtime.sketches import Sketches
 
 _KINDS = {"sum": 0, "min": 1, "max": 2}
 _PENDING = 1 << 20  # entries that leave before the share of the batch is done
+_CELLS = 1 << 21  # cells of queries that stay until then: what comes later is added to them
+_PATIENCE = 2  # in the middle of a share, so many cells in the place of one entry
 _FEW = 1 << 12  # entries that are not worth putting together
 _BLOCK = 1 << 16  # rows at a time: what is computed of them stays in the cache
 _FRAGMENTS = 1 << 18  # fragments of one generation of tables
@@ -46,9 +49,9 @@ class Lfta:
         self.stores = self.params["stores"]
         self.expressions = Expressions(op, complain)
         self.coders = [Coder() for _ in self.params["attributes"]]
-        self.edges = [_classes(r["edges"]) for r in self.relations]
+        self.edges = [classes(r["edges"]) for r in self.relations]
         raw = [r for r in self.relations if r["parent"] < 0]
-        self.finest = _classes(sorted({tuple(e) for r in raw for e in r["edges"]}))
+        self.finest = classes(sorted({tuple(e) for r in raw for e in r["edges"]}))
         self.room = (np.empty(_BLOCK, np.int64), np.empty(_BLOCK, np.int64))
         self.mapped = (-1, -1)  # fragments and patterns that the tables know
         self.active: tuple[str, ...] = ()
@@ -56,6 +59,11 @@ class Lfta:
         self.totals = np.zeros((len(self.relations), 4), np.int64)
         self.rows = 0
         self.held: dict[int, Emitted] = {}  # evicted from emitting relations, by relation
+        self.cells: dict[int, Interceded] = {}  # the same put together for each query, by relation
+        self.intercede = {
+            r: Intercede.of(relation, self.params["queries"], self.stores[relation["emits"]]["words"])
+            for r, relation in enumerate(self.relations) if relation["emits"] >= 0
+        }
         self.span: tuple[int, int] | None = None
         self.sketches = Sketches(self.params["candidates"])
         self.complain = complain
@@ -98,9 +106,9 @@ class Lfta:
                 codes = self._accumulate(part, codes, truths, failures, rows[block])
             self._map()
             self.tables.push(_cut(attributes, block), codes, fragments, _cut(ints, block), _cut(floats, block))
-        if self.tables.pending > _PENDING:
-            self._hold()
-            if sum(len(e.codes) for e in self.held.values()) > _PENDING:
+        if self.tables.pending > max(_PENDING, self._kept):
+            self._hold(_PATIENCE)
+            if sum(len(e.codes) for e in self.held.values()) > _PENDING or self._kept > _CELLS:
                 yield from self._emitted()
         if len(self.places) > _FRAGMENTS or (self.accumulators is not None and self.accumulators.full):
             yield from self._begin(values)
@@ -199,7 +207,7 @@ class Lfta:
 
     # ---- out -----------------------------------------------------------------------------------
 
-    def _hold(self) -> None:
+    def _hold(self, patience: int = 1) -> None:
         """Take what the tables evicted and put together what belongs together: an eviction that comes back costs
         little here and much on its way to a shard.
         """
@@ -209,17 +217,39 @@ class Lfta:
                 before = self.held.get(r)
                 whole = emitted if before is None else Emitted(
                     *(np.concatenate(pair, axis=-1) for pair in zip(before, emitted, strict=True)))
-                self.held[r] = self._combined(whole)
+                cells = self._interceded(r, whole, patience)
+                if cells is None:
+                    self.held[r] = self._combined(whole)
+                else:
+                    self.cells[r] = cells
+                    self.held.pop(r, None)
+
+    @property
+    def _kept(self) -> int:
+        """Cells of all relations; they are gone through whenever some are added."""
+        return sum(len(c.pane) for c in self.cells.values())
+
+    def _interceded(self, r: int, emitted: Emitted, patience: int) -> Interceded | None:
+        intercede = self.intercede[r]
+        if intercede is None or len(emitted.codes) < _FEW:
+            return None
+        signatures = self.patterns.signatures(r, self.stores[self.relations[r]["emits"]]["words"])
+        starts = np.array(list(self.own[r]), np.int64)
+        return intercede.cells(emitted, starts, signatures, self.cells.get(r), *self._kinds(), patience)
+
+    def _kinds(self) -> tuple[list[int], list[int]]:
+        kinds = {p.name: _KINDS[p.combine] for p in self.parts}
+        return [kinds[n] for n in self.int_names], [kinds[n] for n in self.float_names]
 
     def _combined(self, emitted: Emitted) -> Emitted:
         if len(emitted.codes) < _FEW:
             return emitted
         place = emitted.fragments.astype(np.int64) << 32 | emitted.codes
-        kinds = {p.name: _KINDS[p.combine] for p in self.parts}
+        int_kinds, float_kinds = self._kinds()
         found = combine(
             [np.ascontiguousarray(c) for c in (place, *emitted.attrs)],
-            [np.ascontiguousarray(c) for c in emitted.ints], [kinds[n] for n in self.int_names],
-            [np.ascontiguousarray(c) for c in emitted.floats], [kinds[n] for n in self.float_names],
+            [np.ascontiguousarray(c) for c in emitted.ints], int_kinds,
+            [np.ascontiguousarray(c) for c in emitted.floats], float_kinds,
         )
         first = found.first
         return Emitted(
@@ -230,31 +260,41 @@ class Lfta:
         tables: dict[int, list[pa.Table]] = {}
         for r, emitted in self.held.items():
             tables.setdefault(self.relations[r]["emits"], []).append(self._rows(r, emitted))
-        self.held = {}
+        for r, cells in self.cells.items():
+            intercede, store = self.intercede[r], self.relations[r]["emits"]
+            assert intercede is not None
+            words = intercede.words(cells, len(self.stores[store]["words"]))
+            tables.setdefault(store, []).append(
+                self._table(r, cells.attrs, cells.panes[1][cells.pane], words, cells.ints, cells.floats))
+        self.held, self.cells = {}, {}
         for store, pieces in tables.items():
             yield self.stores[store]["op"], pa.concat_tables(pieces)
 
     def _rows(self, r: int, emitted: Emitted) -> pa.Table:
         """Evicted entries of one relation as rows of its fragment store."""
-        relation = self.relations[r]
-        store = self.stores[relation["emits"]]
-        words = self.patterns.signatures(r, store["words"])
+        words = self.patterns.signatures(r, self.stores[self.relations[r]["emits"]]["words"])
         asked = np.any(words != 0, axis=1)
         if not asked.all():
             # Some rows passed only for the relations that this one feeds.
             kept = asked[emitted.codes]
             emitted = Emitted(*(column[..., kept] for column in emitted))
+        starts = np.array(list(self.own[r]), np.int64)[emitted.fragments]
+        return self._table(r, emitted.attrs, starts, words[emitted.codes], emitted.ints, emitted.floats)
+
+    def _table(self, r: int, attrs: np.ndarray, starts: np.ndarray, words: np.ndarray, ints: np.ndarray,
+               floats: np.ndarray) -> pa.Table:
+        """Rows of the store of one relation: (group, start, signature, parts)."""
+        relation = self.relations[r]
+        store = self.stores[relation["emits"]]
         names = [self.params["attributes"][a]["name"] for a in relation["attributes"]]
         columns = {
             name: self.coders[a].decode(codes)
-            for name, a, codes in zip(names, relation["attributes"], emitted.attrs, strict=True)
+            for name, a, codes in zip(names, relation["attributes"], attrs, strict=True)
         }
-        starts = np.array(list(self.own[r]), np.int64)
-        columns["__time"] = pa.array(starts[emitted.fragments])
+        columns["__time"] = pa.array(starts)
         for i, word in enumerate(store["words"]):
-            columns[f"__s{word}"] = pa.array(words[emitted.codes, i])
-        given = dict(zip(self.int_names, emitted.ints, strict=True)) | dict(
-            zip(self.float_names, emitted.floats, strict=True))
+            columns[f"__s{word}"] = pa.array(words[:, i])
+        given = dict(zip(self.int_names, ints, strict=True)) | dict(zip(self.float_names, floats, strict=True))
         for part in self.parts:
             if part.name in store["parts"] and part.name in given:
                 columns[part.name] = pa.array(given[part.name])
@@ -276,11 +316,6 @@ class Lfta:
         first, last = self.span or (0, 0)
         return {"rows": self.rows, "first": first, "last": last, "relations": self.totals.tolist(),
                 "tuples": self.sketches.rows, "sketches": self.sketches.texts()}
-
-
-def _classes(edges: Any) -> tuple[np.ndarray, np.ndarray]:
-    pairs = np.array([list(e) for e in edges], np.int64).reshape(-1, 2)
-    return pairs[:, 0].copy(), pairs[:, 1].copy()
 
 
 def _cut(columns: Sequence[np.ndarray | None], block: slice) -> list[np.ndarray | None]:

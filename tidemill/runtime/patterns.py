@@ -10,9 +10,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
-_DIRECT_BITS = 16
+from tidemill.runtime.kernels.bits import packed
+from tidemill.runtime.kernels.sliding_rows import codes_of
+
+_LIMB = 64  # bits of a pattern in one word
 
 
 class Patterns:
@@ -25,12 +27,12 @@ class Patterns:
         self.known: dict[int, int] = {}  # pattern → code of rows
         self.own: list[dict[int, int]] = [{} for _ in self.relations]
         self.maps: list[np.ndarray] = [np.zeros(0, np.int32) for _ in self.relations]
-        self.wishes = [sorted({self._wish(q) for q in r["queries"]}) for r in self.relations]
+        self.wished = [self._wish(query) for query in self.queries]
+        self.wishes = [sorted({self.wished[q] for q in r["queries"]}) for r in self.relations]
         self.masks = [_mask(wishes) for wishes in self.wishes]
 
-    def _wish(self, number: int) -> tuple[int, int]:
+    def _wish(self, query: dict[str, Any]) -> tuple[int, int]:
         """(bits that must be set, bits that must not) for a query to want a row."""
-        query = self.queries[number]
         needed = 1 << query["predicate"] if query["predicate"] >= 0 else 0
         return needed, sum(1 << (self.predicates + e) for e in query["uses"])
 
@@ -41,7 +43,7 @@ class Patterns:
             return np.full(rows, self._code(0), np.int32)
         order = sorted(bits)
         numbers, patterns = _numbered([bits[b] for b in order])
-        codes = [self._code(_spread(p, order)) for p in patterns]
+        codes = [self._code(p if order[-1] < len(order) else _spread(p, order)) for p in patterns]
         return np.array(codes, np.int32)[numbers]
 
     def _code(self, pattern: int) -> int:
@@ -70,14 +72,17 @@ class Patterns:
 
     def signatures(self, relation: int, words: list[int]) -> np.ndarray:
         """For each code of an emitting relation the signature: a bit for each query of its leaf that wants it."""
-        table = np.zeros((len(self.own[relation]), len(words)), np.uint64)
+        own = list(self.own[relation])
+        table = np.zeros((len(own), len(words)), np.uint64)
         column = {word: i for i, word in enumerate(words)}
-        for pattern, code in self.own[relation].items():
-            for number in self.relations[relation]["own"]:
-                need, never = self._wish(number)
-                if pattern & need == need and not pattern & never:
-                    bit = self.queries[number]["bit"]
-                    table[code, column[bit // 64]] |= np.uint64(1 << (bit % 64))
+        asked: dict[tuple[int, int], np.ndarray] = {}  # by wish: the bits of the queries that have it
+        for number in self.relations[relation]["own"]:
+            bit = self.queries[number]["bit"]
+            found = asked.setdefault(self.wished[number], np.zeros(len(words), np.uint64))
+            found[column[bit // 64]] |= np.uint64(1 << (bit % 64))
+        limbs = _limbs(own, _mask(list(asked)).bit_length())
+        for (need, never), mask in asked.items():
+            table[_wanted(limbs, need, never)] |= mask
         return table.view(np.int64)
 
 
@@ -89,20 +94,35 @@ def _mask(wishes: list[tuple[int, int]]) -> int:
 
 
 def _numbered(bits: list[np.ndarray]) -> tuple[np.ndarray, list[int]]:
-    """(number of each row's combination, the combinations as integers): dense, only those that occur."""
-    if len(bits) <= _DIRECT_BITS:
-        direct = np.zeros(len(bits[0]), np.int32)
-        for i, truth in enumerate(bits):
-            direct |= truth.astype(np.int32) << i
-        present = np.flatnonzero(np.bincount(direct, minlength=1))
-        place = np.zeros(int(present[-1]) + 1, np.int32)
-        place[present] = np.arange(len(present), dtype=np.int32)
-        return place[direct], present.tolist()
-    half = len(bits) // 2
-    (low, lows), (high, highs) = _numbered(bits[:half]), _numbered(bits[half:])
-    pairs = pa.array(high.astype(np.int64) * len(lows) + low).dictionary_encode()
-    found = pairs.dictionary.to_pylist()
-    return pairs.indices.to_numpy(), [lows[p % len(lows)] | highs[p // len(lows)] << half for p in found]
+    """(number of each row's combination, the combinations as integers): dense, only those that occur.
+
+    >>> _numbered([np.array([True, False, True]), np.array([False, True, False])])
+    (array([0, 1, 0], dtype=int32), [1, 2])
+    """
+    limbs = [packed(np.stack(bits[i : i + _LIMB])) for i in range(0, len(bits), _LIMB)]
+    numbers, first = codes_of(limbs)
+    found = [limb[first].view(np.uint64).tolist() for limb in limbs]
+    return numbers, [sum(part << i * _LIMB for i, part in enumerate(parts)) for parts in zip(*found, strict=True)]
+
+
+def _limbs(patterns: list[int], bits: int) -> list[np.ndarray]:
+    """Patterns cut into words, the lowest bits first."""
+    low = (1 << _LIMB) - 1
+    return [np.array([p >> i & low for p in patterns], np.uint64) for i in range(0, max(bits, 1), _LIMB)]
+
+
+def _wanted(limbs: list[np.ndarray], need: int, never: int) -> np.ndarray:
+    """Which patterns have all bits of `need` and none of `never`.
+
+    >>> _wanted(_limbs([0b01, 0b11, 0b10], 2), 0b01, 0b10).tolist()
+    [True, False, False]
+    """
+    low = (1 << _LIMB) - 1
+    found = np.ones(len(limbs[0]), bool)
+    for i, limb in enumerate(limbs):
+        must, mustnot = (np.uint64(bits >> i * _LIMB & low) for bits in (need, never))
+        found &= (limb & (must | mustnot)) == must
+    return found
 
 
 def _spread(packed: int, order: list[int]) -> int:

@@ -55,11 +55,13 @@ class Portion:
     ports: tuple[str, ...]
     rows: int
     learnt: int = -1  # the last batch that this was learnt from
+    last: tuple[int, int] | None = None  # the rows of that batch, and what they sent
 
     def learn(self, note: dict[str, Any], plan: int) -> None:
         """Take in what a batch read and sent; a batch of another plan says nothing."""
         if note.get("plan") == plan and note["batch"] > self.learnt and note["rows"] >= TELLING_ROWS:
-            self.rows, self.learnt = next_rows(self.rows, note["rows"], note["sent"]), note["batch"]
+            self.rows, self.learnt = next_rows(self.rows, note["rows"], note["sent"], self.last), note["batch"]
+            self.last = note["rows"], note["sent"]
 
 
 class Planner:
@@ -214,15 +216,21 @@ def spec_of(plan: Physical, name: str) -> SourceSpec:
     return next(s for s in plan.sources if s.name == name)
 
 
-def next_rows(before: int, rows: int, sent: int) -> int:
+def next_rows(before: int, rows: int, sent: int, last: tuple[int, int] | None = None) -> int:
     """How many rows the next batch may take when `rows` of the last one have sent so many bytes.
 
-    SENT_BYTES / (sent / rows), at least LEAST_ROWS, at most MOST_ROWS, not more than GROWTH times as many as before.
+    So many that what is sent grows to SENT_BYTES, at least LEAST_ROWS, at most MOST_ROWS, not more than GROWTH times as
+    many as before. A row more sends sent / rows; less where a batch with more rows than the `last` one has shown it:
+    partial aggregates of many queries are many in a small batch already, and hardly more in a large one.
 
     >>> next_rows(4_000_000, 4_000_000, 40_000), next_rows(64_000_000, 64_000_000, 1 << 30)
     (16000000, 8000000)
+    >>> next_rows(8_000_000, 8_000_000, 64 << 20, last=(4_000_000, 60 << 20))
+    32000000
     """
     fitting = SENT_BYTES * rows // max(sent, 1)
+    if last is not None and rows > last[0] and sent < SENT_BYTES:
+        fitting = max(fitting, rows + (SENT_BYTES - sent) * (rows - last[0]) // max(sent - last[1], 1))
     return max(LEAST_ROWS, min(fitting, MOST_ROWS, GROWTH * before))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from tidemill.errors import CatalogProblem
@@ -31,7 +31,7 @@ class Entry:
     options: dict[str, Any] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        return {**asdict(self), "spec": self.spec.to_dict() if self.spec else None}
+        return {**vars(self), "spec": self.spec.to_dict() if self.spec else None}
 
     @staticmethod
     def from_dict(data: dict[str, Any]) -> Entry:

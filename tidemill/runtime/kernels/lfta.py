@@ -218,9 +218,14 @@ class Tables:
     def _emitted(self, r: int, chunks: list[np.ndarray]) -> Emitted:
         words = np.concatenate([np.empty((self._relations[r + 1, loops.WIDTH], 0), np.int64), *chunks], axis=1)
         first = 1 + len(self._specs[r].attributes)
-        ints = words[first + np.argsort(self._int_order)]
-        floats = words[first + self._ints + np.argsort(self._float_order)].view(np.float64)
+        ints = _in_order(words[first:first + self._ints], self._int_order)
+        floats = _in_order(words[first + self._ints:], self._float_order).view(np.float64)
         return Emitted((words[0] >> 32).astype(np.int32), words[0].astype(np.int32), words[1:first], ints, floats)
+
+
+def _in_order(rows: np.ndarray, order: np.ndarray) -> np.ndarray:
+    """Row i of the result is the one that `order` has put elsewhere; most often none was."""
+    return rows if (order[1:] > order[:-1]).all() else rows[np.argsort(order)]
 
 
 def _check(specs: Sequence[TableSpec], attributes: int) -> None:

@@ -83,7 +83,7 @@ def walk(rows: int) -> Walk:
     return Walk(np.array([-1, 0, 0, 0], np.int64), np.empty(rows, np.int64), np.full(rows, -1, np.int64))
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def reach(b, until, order, start, time, row, alive, worth, at, active, place):
     """Bring the walk to a probe of bucket b; returns the number of rows alive there. Amortised O(versions passed)."""
     if at[0] != b:
@@ -114,7 +114,7 @@ def reach(b, until, order, start, time, row, alive, worth, at, active, place):
     return live
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def matching(live, code, codes, active, matched):
     """The nested loop: of the rows alive those with this code, one by one."""
     found = 0
@@ -165,7 +165,7 @@ def pair_meetings(first, last, probes, versions, walk, nested, probe, version):
     return count
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def find_slot(key, slots, direct, table, keys):
     """The slot of a group, or the next free one (= slots), which is then its own."""
     if direct:
@@ -186,53 +186,64 @@ def find_slot(key, slots, direct, table, keys):
         h = (h + np.uint64(1)) & mask
 
 
-@njit(cache=True, nogil=True)
-def add_run(slot, p, run, terms, sums):
-    """Add the pairs of probe p with a run of versions of one group (Definition 5).
+@njit(nogil=True)
+def add_words(slot, p, met, begin, end, probe_n, probe_ints, version_n, version_ints, ints):
+    """Add the pairs of probe p with a run of versions of one group (Definition 5); returns their count.
 
     Σ ints(p)·n(v) = ints(p)·Σ n(v): the versions' side is added up row by row, the probe's side once.
     """
-    probe_n, probe_ints, probe_floats, probe_lows, version_n, version_ints, version_floats, version_lows = terms
-    ints, floats, lows = sums
     total = 0
-    for v in run:
-        total += version_n[v]
+    for a in range(begin, end):
+        total += version_n[met[a]]
     ints[slot, 0] += probe_n[p] * total
     width = probe_ints.shape[1]
     for c in range(width):
         ints[slot, 1 + c] += probe_ints[p, c] * total
     for c in range(version_ints.shape[1]):
         whole = 0
-        for v in run:
-            whole += version_ints[v, c]
+        for a in range(begin, end):
+            whole += version_ints[met[a], c]
         ints[slot, 1 + width + c] += probe_n[p] * whole
+    return total
+
+
+@njit(nogil=True)
+def add_floats(slot, p, met, begin, end, total, probe_n, probe_floats, version_floats, floats):
+    """The same for doubles; `total` is the count of the run."""
     width = probe_floats.shape[1]
     for c in range(width):
         floats[slot, c] += probe_floats[p, c] * total
     for c in range(version_floats.shape[1]):
         real = 0.0
-        for v in run:
-            real += version_floats[v, c]
+        for a in range(begin, end):
+            real += version_floats[met[a], c]
         floats[slot, width + c] += probe_n[p] * real
+
+
+@njit(nogil=True)
+def add_lows(slot, p, met, begin, end, probe_lows, version_lows, lows):
+    """Extremes are not scaled: the least rank of the run."""
     width = probe_lows.shape[1]
     for c in range(width):
         lows[slot, c] = min(lows[slot, c], probe_lows[p, c])
     for c in range(version_lows.shape[1]):
-        for v in run:
-            lows[slot, width + c] = min(lows[slot, width + c], version_lows[v, c])
+        for a in range(begin, end):
+            lows[slot, width + c] = min(lows[slot, width + c], version_lows[met[a], c])
 
 
 @njit(cache=True, nogil=True)
 def add_meetings(first, last, probes, versions, walk, nested, terms, groups, sums):
     """Meet and aggregate at once: every pair of the probes order[first:last] is added to its group.
 
-    Needs room for as many slots as there are pairs or groups, zeros in `table`, and sums that fit. Returns the number
-    of slots. O(pairs).
+    Needs room for as many slots as there are pairs or groups, zeros in `table` and the sums, NOTHING in the lows, and
+    sums that fit. Returns the number of slots. O(pairs).
     """
     probe_order, bucket, code, until = probes
     order, start, codes, time, row, alive, worth = versions
     at, active, place = walk
     probe_group, version_group, width, direct, table, keys = groups
+    probe_n, probe_ints, probe_floats, probe_lows, version_n, version_ints, version_floats, version_lows = terms
+    ints, floats, lows = sums
     met = np.empty(active.shape[0], np.int64) if nested else active
     slots = 0
     for x in range(first, last):
@@ -247,11 +258,11 @@ def add_meetings(first, last, probes, versions, walk, nested, terms, groups, sum
             while end < live and version_group[met[end]] == group:
                 end += 1
             slot = find_slot(probe_group[p] * width + group, slots, direct, table, keys)
-            if slot == slots:
-                sums.ints[slot, :] = 0
-                sums.floats[slot, :] = 0.0
-                sums.lows[slot, :] = NOTHING
-                slots += 1
-            add_run(slot, p, met[begin:end], terms, sums)
+            slots = max(slots, slot + 1)
+            total = add_words(slot, p, met, begin, end, probe_n, probe_ints, version_n, version_ints, ints)
+            if floats.shape[1]:
+                add_floats(slot, p, met, begin, end, total, probe_n, probe_floats, version_floats, floats)
+            if lows.shape[1]:
+                add_lows(slot, p, met, begin, end, probe_lows, version_lows, lows)
             begin = end
     return slots

@@ -66,6 +66,31 @@ def match_values(held, sought, held_ids, sought_ids, first):
     return count
 
 
+@njit(nogil=True)
+def _mixed(h):
+    """A word whose every bit depends on all bits of h (the finalizer of splitmix64)."""
+    h = (h ^ (h >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    h = (h ^ (h >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return h ^ (h >> np.uint64(31))
+
+
+@njit(cache=True, nogil=True)
+def hash_words(words, hashes):
+    """Takes one more column of words into the hashes of its rows. Hashes are stored: never change this function."""
+    for i in range(words.shape[0]):
+        hashes[i] = _mixed(hashes[i] + _SPREAD + _mixed(np.uint64(words[i]) + _SPREAD))
+
+
+@njit(cache=True, nogil=True)
+def hash_texts(offsets, data, hashes):
+    """The same for texts: text i is data[offsets[i]:offsets[i + 1]]."""
+    for i in range(hashes.shape[0]):
+        h = np.uint64(0xCBF29CE484222325)
+        for k in range(offsets[i], offsets[i + 1]):
+            h = (h ^ np.uint64(data[k])) * np.uint64(0x100000001B3)
+        hashes[i] = _mixed(hashes[i] + _SPREAD + _mixed(h + np.uint64(offsets[i + 1] - offsets[i])))
+
+
 @njit(cache=True, nogil=True)
 def order_rows(major, minor, majors, minors, start):
     """The rows with major >= 0 by (major, minor), stable; those of major m are [start[m], start[m + 1]) of them.
@@ -103,19 +128,22 @@ def order_rows(major, minor, majors, minors, start):
 
 
 @njit(cache=True, nogil=True)
-def run_versions(order, row, time, n, words, floats, lows, kept):
+def run_versions(order, row, time, n, words, floats, lows, kept, step):
     """Changes become versions: the annotations of a row are added up over its times, in place.
 
     `order` lists the changes by (row, time); kept[i] tells that i is the last one of its row and time, whose sums are
-    the version. Words are added as 128-bit numbers, lows are compared. O(changes).
+    the version; step[i] is by how much the count has changed at this time. Words are added as 128-bit numbers, lows are
+    compared. O(changes).
     """
     for x in range(order.shape[0]):
         i = order[x]
-        kept[i] = True
+        kept[i], step[i] = True, n[i]
         if x == 0 or row[order[x - 1]] != row[i]:
             continue
         j = order[x - 1]
-        kept[j] = time[j] != time[i]
+        if time[j] == time[i]:
+            kept[j] = False
+            step[i] += step[j]
         n[i] += n[j]
         for c in range(0, words.shape[1], 2):
             low = np.uint64(words[i, c]) + np.uint64(words[j, c])

@@ -20,10 +20,21 @@ from numba.core.dispatcher import Dispatcher
 
 from tidemill.plan.windows import Window
 from tidemill.runtime import kernels as package
-from tidemill.runtime.kernels import sliding_rows
+from tidemill.runtime.kernels import meeting_rows, sliding_rows
 from tidemill.runtime.kernels.edges import floor_edges, fragment_runs
 from tidemill.runtime.kernels.extremes import slide_extremes
 from tidemill.runtime.kernels.lfta import GREATEST, LEAST, RAW, SUM, Tables, TableSpec
+from tidemill.runtime.kernels.meeting import (
+    Groups,
+    Probes,
+    Sums,
+    Terms,
+    Versions,
+    add_meetings,
+    count_meetings,
+    pair_meetings,
+    walk,
+)
 from tidemill.runtime.kernels.sketch import sketch
 from tidemill.runtime.kernels.sliding import CHANGES, WHOLE, slide
 from tidemill.runtime.kernels.tagging import tag_steps, walk_records
@@ -104,7 +115,31 @@ def _sliding() -> None:
     sliding_rows.combine([rows, rows], [rows], [LEAST], [np.ones(2)], [GREATEST])
 
 
-STEPS: tuple[Callable[[], None], ...] = (_edges, _tables, _sketches, _tagging, _extremes, _sliding)
+def _meeting() -> None:
+    """One probe meets one version. Operators pass 64-bit columns of their own, so there are no other types."""
+    one, none, floats = np.zeros(1, np.int64), np.zeros((1, 0), np.int64), np.zeros((1, 0))
+    ids, found, first = (np.empty(1, np.int64) for _ in range(3))
+    meeting_rows.match_values(one, one, ids, found, first)
+    meeting_rows.hash_words(one, np.zeros(1, np.uint64))
+    meeting_rows.hash_texts(np.zeros(2, np.int64), np.zeros(0, np.uint8), np.zeros(1, np.uint64))
+    start = np.empty(2, np.int64)
+    order = meeting_rows.order_rows(one, one, 1, 1, start)
+    kept, step, word = np.empty(1, np.bool_), np.empty(1, np.int64), np.zeros((1, 2), np.int64)
+    meeting_rows.run_versions(order, one, one, np.ones(1, np.int64), word, floats, none, kept, step)
+    meeting_rows.scale_words(word, np.ones(1, np.int64))
+    meeting_rows.split_words(one, one, 30, np.empty((1, 2), np.int64))
+    meeting_rows.join_words(word, 30, np.empty(1, np.int64), np.empty(1, np.int64))
+    probes = Probes(order, one, one, np.ones(1, np.int64))
+    versions = Versions(order, start, one, one, one, kept, np.ones(1, np.int64))
+    count_meetings(probes, versions, walk(1), False, np.empty(1, np.int64))
+    pair_meetings(0, 1, probes, versions, walk(1), False, np.empty(1, np.int64), np.empty(1, np.int64))
+    groups = Groups(one, one, 1, True, np.zeros(1, np.int32), np.empty(1, np.int64))
+    sums = Sums(np.zeros((1, 1), np.int64), floats, none)
+    add_meetings(0, 1, probes, versions, walk(1), False, Terms(one, none, floats, none, one, none, floats, none),
+                 groups, sums)
+
+
+STEPS: tuple[Callable[[], None], ...] = (_edges, _tables, _sketches, _tagging, _extremes, _sliding, _meeting)
 
 
 def _both(column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -20,13 +21,14 @@ import pyarrow.compute as pc
 from tidemill.plan.relations import quoted
 from tidemill.plan.sources import Column
 from tidemill.runtime import duck
-from tidemill.runtime.operators.annotations import Annotations, PartSpec, Piece
-from tidemill.runtime.operators.base import Batch, hash_sql, take_closed
-from tidemill.runtime.operators.join_values import number_rows
+from tidemill.runtime.operators.annotations import Annotations, PartSpec, Piece, added_up
+from tidemill.runtime.operators.base import Batch, take_closed
+from tidemill.runtime.operators.join_values import distinct, hash_rows, number_rows
 from tidemill.runtime.state import Arrangement, Layout, Shelf
 
 COUNT = Column("__n", "BIGINT")
 FORMS = ("early", "late")
+UNIT = "__unit"  # which of the batch's unit parts a late change has
 Complaint = Callable[[pa.Table, str], None]
 Index = tuple[str, ...]
 
@@ -47,18 +49,17 @@ class AggregationSets:
         adds = ((COUNT, "sum"), *((Column(p.name, p.type), p.how) for p in self.parts))
         self.layouts = {"early": (self.keys, adds), "late": ((*self.keys, *self.args), ((COUNT, "sum"),))}
         self.moves: dict[str, pa.Table] = {}
+        self.units: pa.Table | None = None
         self._hashes: dict[tuple[str, Index], np.ndarray] = {}
 
     # What arrives
 
     def close(self, batch: Batch, frontier: int, shelf: Shelf, complain: Complaint | None) -> None:
         """Take the closed changes: `moves` has them in both forms; a row with a NULL join attribute never matches."""
-        rows = batch.rows
-        late = rows is not None and not {p.name for p in self.parts} <= set(rows.column_names)
+        arrived = self._told_apart(batch.rows)
         for form in FORMS:
             agenda = shelf.arrangement(self.node, f"{self.number} {form} agenda", Layout("__time", *self.layouts[form]))
-            arrived = rows if late == (form == "late") else None
-            closed = take_closed(agenda, arrived, frontier)
+            closed = take_closed(agenda, arrived.get(form), frontier)
             self.moves[form] = self._matchable(closed.cast(agenda.empty().schema))
         if self.moves["late"].num_rows and self.early:
             self._add_moves(self._folded(self.moves["late"], complain))
@@ -73,6 +74,17 @@ class AggregationSets:
     def changes(self) -> int:
         """Closed changes of this batch."""
         return sum(t.num_rows for t in self.moves.values())
+
+    def _told_apart(self, rows: pa.Table | None) -> dict[str, pa.Table]:
+        """Rows by form. Where both came in one table, a row in late form has no part, one in early form no argument."""
+        if rows is None:
+            return {}
+        if not {p.name for p in self.parts} <= set(rows.column_names):
+            return {"late": rows}
+        if not self.args or self.args[0].name not in rows.column_names:
+            return {"early": rows}
+        early = reduce(pc.or_, (rows.column(p.name).is_valid() for p in self.parts))
+        return {"early": rows.filter(early), "late": rows.filter(pc.invert(early))}
 
     def _matchable(self, rows: pa.Table) -> pa.Table:
         for name in self.attributes:
@@ -110,21 +122,24 @@ class AggregationSets:
         return duck.run_put_aside(f"SELECT __i{parts} FROM {inner} GROUP BY __i ORDER BY __i", feed, complain), ids
 
     def _sound(self, late: pa.Table, complain: Complaint | None) -> pa.Table:
-        """The rows whose parts can be computed; the others are put aside before they are stored."""
-        units, ids = self.unit_parts(late, complain)
-        if units.num_rows and units.column("__i")[-1].as_py() == units.num_rows - 1:
-            return late
-        return late.filter(pa.array(np.isin(ids, units.column("__i").to_numpy())))
+        """The rows whose parts can be computed, with the number of their unit parts; others are put aside."""
+        self.units, ids = self.unit_parts(late, complain)
+        known = self.units.column("__i").to_numpy()
+        if len(known) and known[-1] == len(known) - 1:
+            return late.append_column(UNIT, pa.array(ids))
+        good = np.isin(ids, known)
+        return late.filter(pa.array(good)).append_column(UNIT, pa.array(np.searchsorted(known, ids[good])))
 
     def annotations(self, early: list[pa.Table], late: list[pa.Table]) -> Annotations:
         """The parts of rows in early form, then of rows in late form."""
         pieces = [Piece(t) for t in early]
-        rows = sum(t.num_rows for t in (*early, *late))
-        if late and self.parts:
-            whole = pa.concat_tables([t.select([c.name for c in (*self.keys, *self.args, COUNT)]) for t in late])
-            units, ids = self.unit_parts(whole)
-            pieces.append(Piece(units, ids, whole.column("__n").to_numpy().astype(np.int64)))
-        return Annotations.of(self.parts, pieces, rows)
+        for table in late if self.parts else []:
+            if UNIT in table.column_names:
+                units, ids = self.units, table.column(UNIT).to_numpy()
+            else:
+                units, ids = self.unit_parts(table)
+            pieces.append(Piece(units, ids, table.column("__n").to_numpy().astype(np.int64)))
+        return Annotations.of(self.parts, pieces, sum(t.num_rows for t in (*early, *late)))
 
     # What is stored
 
@@ -151,7 +166,7 @@ class AggregationSets:
         if known and missing:
             rows = self.arrangement(shelf, form, known[0]).scan()
             for index in missing:
-                self.arrangement(shelf, form, index).append(self._hashed(rows, form, index))
+                self.arrangement(shelf, form, index).append(self._hashed(rows, index))
         for index in known:
             if index not in self.indexes:
                 for segment in held.pop(f"{self.number} {form} {json.dumps(index)}"):
@@ -168,12 +183,14 @@ class AggregationSets:
     def store(self, shelf: Shelf) -> None:
         """Add this batch's changes to the state."""
         for form, rows in self.moves.items():
-            if not rows.num_rows:
+            if not rows.num_rows or not self.indexes:
                 continue
-            for index in self.indexes:
-                columns = [c.name for c in Layout("__h", *self.layouts[form]).columns()]
-                hashed = rows.append_column("__h", pa.array(self.hashes(form, index))).select(columns)
-                self._append_one(shelf, form, index, hashed)
+            keys, _ = self.layouts[form]
+            # A row that changes at many times of the batch is stored once.
+            _, first = number_rows([rows.column(c.name) for c in keys], rows.num_rows)
+            if 2 * len(first) < rows.num_rows:
+                rows = added_up(rows, [c.name for c in keys], self.parts if form == "early" else ())
+            self._append(shelf, form, rows)
 
     def hashes(self, form: str, columns: Index) -> np.ndarray:
         """For each change of a form the hash of some of its columns."""
@@ -185,22 +202,26 @@ class AggregationSets:
         """The hash of some key columns for each row."""
         if not columns or not rows.num_rows:
             return np.zeros(rows.num_rows, np.uint64)
-        source = duck.source("rows", [c for c in self.keys if c.name in columns])
-        rows = rows.select(list(columns))
-        return duck.run(f"SELECT {hash_sql(list(columns))} AS __h FROM {source}", rows=rows).column("__h").to_numpy()
+        return hash_rows([rows.column(c) for c in columns], rows.num_rows)
 
-    def _hashed(self, rows: pa.Table, form: str, index: Index) -> pa.Table:
+    def _hashed(self, rows: pa.Table, index: Index) -> pa.Table:
         rows = rows.drop_columns(["__h"]) if "__h" in rows.column_names else rows
         return rows.append_column("__h", pa.array(self.hash(rows, index)))
 
     def _append(self, shelf: Shelf, form: str, rows: pa.Table) -> None:
         for index in self.indexes:
-            self._append_one(shelf, form, index, self._hashed(rows, form, index))
+            self._append_one(shelf, form, index, self._hashed(rows, index))
 
     def _append_one(self, shelf: Shelf, form: str, index: Index, rows: pa.Table) -> None:
         held = self.arrangement(shelf, form, index)
+        rows = rows.select([c.name for c in held.layout.columns()])
+        # What `compact` would merge with these rows is combined with them at once: one statement instead of two.
+        while held.segments and held.segments[-1].live < 2 * rows.num_rows:
+            segment = held.segments.pop()
+            older = shelf.read(segment).slice(segment.start)
+            rows = pa.concat_tables([older, rows.cast(older.schema)])
+            shelf.discard(segment)
         held.append(rows)
-        held.compact()
 
     # One form for each key
 
@@ -219,7 +240,7 @@ class AggregationSets:
         if self.moves["late"].num_rows:
             self._fold_known(held, arrived, index)
         if arrived.num_rows:
-            late = self.arrangement(shelf, "late", index).probe(np.unique(self.hash(arrived, index)))
+            late = self.arrangement(shelf, "late", index).probe(distinct(self.hash(arrived, index)))
             late = late.filter(self._among(late, arrived))
             if late.num_rows:
                 # Nothing changes but the form: the rows leave the window and enter the set.
@@ -229,7 +250,7 @@ class AggregationSets:
 
     def _fold_known(self, held: Arrangement, arrived: pa.Table, index: Index) -> None:
         late = self.moves["late"]
-        known = held.probe(np.unique(self.hash(late, index)))
+        known = held.probe(distinct(self.hash(late, index)))
         ids, first = number_rows([known.column(c.name) for c in self.keys], known.num_rows)
         counts = np.zeros(len(first), np.int64)
         np.add.at(counts, ids, known.column("__n").to_numpy())

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemill.plan.aggregates import INTEGERS
-from tidemill.runtime.operators.join_values import one_array, own_codes
+from tidemill.runtime.operators.join_values import decimal_words, number_rows, one_array, own_codes
 
 
 @dataclass(frozen=True)
@@ -111,6 +111,22 @@ class Annotations:
         return np.ascontiguousarray(self.words[:, at]), np.ascontiguousarray(self.words[:, at + 1])
 
 
+def added_up(rows: pa.Table, keys: Sequence[str], parts: tuple[PartSpec, ...]) -> pa.Table:
+    """Rows that agree on `keys` as one row with `__n` and parts added up; one whose sums are all zero is gone."""
+    from tidemill.runtime.kernels.meeting_rows import order_rows, run_versions
+
+    ids, first = number_rows([rows.column(k) for k in keys], rows.num_rows)
+    found = Annotations.of(parts, [Piece(rows)], rows.num_rows)
+    n, nothing = rows.column("__n").to_numpy().astype(np.int64), np.zeros(rows.num_rows, np.int64)
+    order = order_rows(ids, nothing, len(first), 1, np.empty(len(first) + 1, np.int64))
+    kept = np.empty(rows.num_rows, np.bool_)
+    run_versions(order, ids, nothing, n, found.words, found.floats, found.lows, kept, np.empty_like(n))
+    kept &= (n != 0) | (found.words != 0).any(axis=1) | (found.floats != 0).any(axis=1)
+    found = found.take(kept)
+    columns = {k: rows.column(k).filter(pa.array(kept)) for k in keys} | {"__n": pa.array(n[kept])}
+    return pa.table(columns | {p.name: found.column(x) for x, p in enumerate(parts)})
+
+
 def word_column(low: np.ndarray, high: np.ndarray, type_name: str) -> pa.Array:
     """128-bit numbers as a column of a whole-number type; OverflowError where they do not fit.
 
@@ -138,7 +154,7 @@ def _word_columns(piece: Piece, parts: list[PartSpec]) -> np.ndarray:
     for at, part in enumerate(parts):
         column = _whole(piece.table.column(part.name))
         if pa.types.is_decimal(column.type):
-            words[:, 2 * at : 2 * at + 2] = _decimal_words(column)
+            words[:, 2 * at : 2 * at + 2] = decimal_words(column)
         else:
             low = column.to_numpy(zero_copy_only=False).astype(np.int64)
             words[:, 2 * at], words[:, 2 * at + 1] = low, low >> 63
@@ -147,12 +163,6 @@ def _word_columns(piece: Piece, parts: list[PartSpec]) -> np.ndarray:
     if piece.scale is not None and parts:
         scale_words(words, piece.scale)
     return words
-
-
-def _decimal_words(column: pa.Array) -> np.ndarray:
-    buffer = column.buffers()[1]
-    words = np.frombuffer(buffer, np.int64, 2 * len(column), 16 * column.offset)
-    return words.reshape(-1, 2)
 
 
 def _float_columns(piece: Piece, parts: list[PartSpec]) -> np.ndarray:

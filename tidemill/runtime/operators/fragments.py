@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
+from tidemill.plan.windows import Window
+from tidemill.runtime.intercede import Intercede, Interceded
+from tidemill.runtime.kernels.lfta import Emitted
 from tidemill.runtime.kernels.sliding_rows import codes_of, combine
 from tidemill.runtime.operators.objects import group_numbers
-from tidemill.runtime.state import Arrangement
+from tidemill.runtime.state import Arrangement, Layout
 
 _KINDS = {"sum": 0, "min": 1, "max": 2}
 
@@ -29,32 +33,65 @@ class Fragments(Arrangement):
         table = self._concat(tables)
         if table.schema.types != self.empty().schema.types:
             return super()._combine([table], everything)  # DuckDB knows how to turn one into the other
-        parts = [(c, _KINDS[how]) for c, how in self.layout.adds]
-        ints = [(c.name, kind) for c, kind in parts if c.type != "DOUBLE"]
-        floats = [(c.name, kind) for c, kind in parts if c.type == "DOUBLE"]
         starts = table.column("__time").to_numpy()
-        # Rows in the order of their starts, then those of one start next to each other: `combine` keeps the order.
-        order = np.argsort(starts, kind="stable") if (starts[1:] < starts[:-1]).any() else None
-        table = table if order is None else table.take(pa.array(order))
+        if (starts[1:] < starts[:-1]).any():
+            table = table.take(pa.array(np.argsort(starts, kind="stable")))
+        parts = Parts.of(table, self.layout)
         identity = [group_numbers(table.column(c.name)) for c in self.layout.keys]
-        found = combine(
-            [table.column("__time").to_numpy(), *identity],
-            [table.column(n).to_numpy() for n, _ in ints], [kind for _, kind in ints],
-            [table.column(n).to_numpy() for n, _ in floats], [kind for _, kind in floats],
-        )
-        names = [name for name, _ in (*ints, *floats)]
-        values = dict(zip(names, (*found.ints, *found.floats), strict=True))
-        rest = table.select([n for n in table.column_names if n not in values]).take(pa.array(found.first))
-        for column, _ in self.layout.adds:
-            rest = rest.append_column(column.name, pa.array(values[column.name]))
-        return rest.combine_chunks()
+        # Rows stay in the order of their first appearance, which is that of their starts.
+        found = combine([table.column("__time").to_numpy(), *identity], parts.ints, parts.int_kinds, parts.floats,
+                        parts.float_kinds)
+        rest = table.select(["__time", *(c.name for c in self.layout.keys)]).take(pa.array(found.first))
+        return with_parts(rest, self.layout, found.ints, found.floats).combine_chunks()
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The parts of some rows as arrays, integers and doubles, and how they combine."""
+
+    ints: list[np.ndarray]
+    int_kinds: list[int]
+    floats: list[np.ndarray]
+    float_kinds: list[int]
+
+    @classmethod
+    def of(cls, rows: pa.Table, layout: Layout) -> Parts:
+        columns = [(c.type == "DOUBLE", rows.column(c.name).to_numpy(), _KINDS[how]) for c, how in layout.adds]
+        return cls([v for real, v, _ in columns if not real], [kind for real, _, kind in columns if not real],
+                   [v for real, v, _ in columns if real], [kind for real, _, kind in columns if real])
+
+    def at(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Integers and doubles of some rows: a row for each part."""
+        return tuple(  # type: ignore[return-value]
+            np.array([c[places] for c in columns], kind).reshape(len(columns), len(places))
+            for columns, kind in ((self.ints, np.int64), (self.floats, np.float64)))
+
+
+def with_parts(rows: pa.Table, layout: Layout, ints: np.ndarray, floats: np.ndarray) -> pa.Table:
+    """Rows with their parts in the order of the layout."""
+    whole, real = iter(ints), iter(floats)
+    for column, _ in layout.adds:
+        rows = rows.append_column(column.name, pa.array(next(real if column.type == "DOUBLE" else whole)))
+    return rows
 
 
 @dataclass(frozen=True)
 class Signatures:
-    """Different signatures: for each word one array."""
+    """The different signatures of some rows: `words` by number, `codes` say which one each row has."""
 
+    codes: np.ndarray
     words: dict[int, np.ndarray]
+
+    @classmethod
+    def of(cls, rows: pa.Table, words: Sequence[int]) -> Signatures:
+        """
+        >>> found = Signatures.of(pa.table({"__s0": [3, 1, 3]}), [0])
+        >>> found.codes.tolist(), found.has(1).tolist()
+        ([0, 1, 0], [True, False])
+        """
+        columns = [rows.column(f"__s{word}").to_numpy() for word in words]
+        codes, first = codes_of(columns)
+        return cls(codes, {word: column[first] for word, column in zip(words, columns, strict=True)})
 
     def __len__(self) -> int:
         return len(next(iter(self.words.values())))
@@ -63,25 +100,53 @@ class Signatures:
         """Which of them have this bit."""
         return (self.words[bit // 64] >> np.int64(bit % 64) & 1).astype(bool)
 
+    def least(self, starts: np.ndarray) -> np.ndarray:
+        """The least start of the rows of each.
 
-def signatures_of(rows: pa.Table) -> tuple[np.ndarray, Signatures]:
-    """The number of each row's signature, and the signatures.
+        >>> Signatures.of(pa.table({"__s0": [3, 1, 3]}), [0]).least(np.array([5, 3, 4])).tolist()
+        [4, 3]
+        """
+        least = np.full(len(self), np.iinfo(np.int64).max)
+        np.minimum.at(least, self.codes, starts)
+        return least
 
-    >>> codes, found = signatures_of(pa.table({"__s0": [3, 1, 3]}))
-    >>> codes.tolist(), found.has(1).tolist()
-    ([0, 1, 0], [True, False])
+
+def interceded(rows: pa.Table, layout: Layout, words: Sequence[int], windows: Mapping[int, Window]) -> pa.Table:
+    """Rows that are shared put together for each of the queries with these bits and windows, if they are fewer then;
+    else the rows as they are. Rows of no query are left out.
     """
-    words = {int(n[3:]): rows.column(n).to_numpy() for n in rows.column_names if n.startswith("__s")}
-    codes, first = codes_of(list(words.values()))
-    return codes, Signatures({w: column[first] for w, column in words.items()})
+    signatures = Signatures.of(rows, words)
+    has = np.array([signatures.has(bit) for bit in windows])
+    owners = has.sum(axis=0)[signatures.codes]
+    shared, single = np.flatnonzero(owners > 1), np.flatnonzero(owners == 1)
+    plan = Intercede.of({"own": range(len(windows))}, [
+        {"bit": bit, "objects": (), "edges": [(w.slide, phase) for phase in w.phases]} for bit, w in windows.items()
+    ], words)
+    if not len(shared) or plan is None:
+        return rows
+    parts, keys = Parts.of(rows, layout), [c.name for c in layout.keys[: len(layout.keys) - len(words)]]
+    groups, firsts = _groups(rows, keys)
+    starts, fragment = np.unique(rows.column("__time").to_numpy(), return_inverse=True)
+    emitted = Emitted(fragment[shared].astype(np.int32), signatures.codes[shared], groups[shared][None],
+                      *parts.at(shared))
+    owner = has.argmax(axis=0)[signatures.codes[single]]
+    pairs, pane = np.unique(owner * len(starts) + fragment[single], return_inverse=True)
+    known = pairs // len(starts), starts[pairs % len(starts)]
+    before = Interceded(known, pane.astype(np.int32), groups[single][None], *parts.at(single))
+    cells = plan.cells(emitted, starts, np.stack(list(signatures.words.values()), axis=1), before, parts.int_kinds,
+                       parts.float_kinds, patience=1)
+    if cells is None:
+        return rows
+    made = rows.select(keys).take(pa.array(firsts[cells.attrs[0]]))
+    made = made.append_column("__time", pa.array(cells.panes[1][cells.pane]))
+    for word, column in zip(words, plan.words(cells, len(words)).T, strict=True):
+        made = made.append_column(f"__s{word}", pa.array(np.ascontiguousarray(column)))
+    return with_parts(made, layout, cells.ints, cells.floats)
 
 
-def least_starts(starts: np.ndarray, codes: np.ndarray, count: int) -> np.ndarray:
-    """The least start of each code.
-
-    >>> least_starts(np.array([5, 3, 4]), np.array([0, 1, 0]), 2).tolist()
-    [4, 3]
-    """
-    least = np.full(count, np.iinfo(np.int64).max)
-    np.minimum.at(least, codes, starts)
-    return least
+def _groups(rows: pa.Table, keys: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    """The number of each row's group, and each group's first row."""
+    if not keys:
+        return np.zeros(rows.num_rows, np.int64), np.zeros(1, np.int64)
+    codes, firsts = codes_of([group_numbers(rows.column(k)) for k in keys])
+    return codes.astype(np.int64), firsts

@@ -40,6 +40,32 @@ class JoinValues:
         return place[_words(coded.indices)]
 
 
+def hash_rows(columns: Sequence[pa.ChunkedArray | pa.Array], rows: int) -> np.ndarray:
+    """A hash of each row: equal values have equal hashes, in every process and for ever. No column has a NULL."""
+    from tidemill.runtime.kernels.meeting_rows import hash_texts, hash_words
+
+    hashes = np.zeros(rows, np.uint64)
+    for column in map(_readable, columns):
+        own = own_codes(column)
+        if own is not None:
+            hash_words(own, hashes)
+        elif pa.types.is_decimal(column.type):
+            for word in decimal_words(one_array(column)).T:
+                hash_words(np.array(word), hashes)
+        else:
+            texts = one_array(column).cast(pa.large_binary())
+            _, offsets, data = texts.buffers()
+            bounds = np.array(np.frombuffer(offsets, np.int64, rows + 1, 8 * texts.offset))
+            letters = np.frombuffer(data, np.uint8).copy() if data is not None else np.empty(0, np.uint8)
+            hash_texts(bounds, letters, hashes)
+    return hashes
+
+
+def decimal_words(column: pa.Array) -> np.ndarray:
+    """(low, high) words of each value of a DECIMAL of more than 18 digits."""
+    return np.frombuffer(column.buffers()[1], np.int64, 2 * len(column), 16 * column.offset).reshape(-1, 2)
+
+
 def number_rows(columns: Sequence[pa.ChunkedArray | pa.Array], rows: int) -> tuple[np.ndarray, np.ndarray]:
     """(ids, first): rows that agree on all columns, NULL equal to NULL, have one id; first[id] is the first of them.
 
@@ -71,6 +97,17 @@ def match(held: np.ndarray, sought: np.ndarray) -> tuple[np.ndarray, np.ndarray,
     held_ids, sought_ids, first = (np.empty(len(a), np.int64) for a in (held, sought, held))
     count = match_values(held, sought, held_ids, sought_ids, first)
     return held_ids, sought_ids, first[:count].copy()
+
+
+def distinct(hashes: np.ndarray) -> np.ndarray:
+    """The different hashes, sorted, as `Arrangement.probe` wants them."""
+    _, first = number(hashes.astype(np.int64))
+    return np.sort(hashes[first])
+
+
+def among(hashes: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """Which hashes are wanted."""
+    return match(wanted.astype(np.int64), hashes.astype(np.int64))[1] >= 0
 
 
 def match_all(held: Sequence[np.ndarray], sought: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray, int]:

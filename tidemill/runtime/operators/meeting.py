@@ -3,6 +3,9 @@
 The exact law (telescoping): with A_i(t) input i including its changes at t and A_i(t-) without them, the output change
 at t is Σ_k A_1(t) ⋈ … ⋈ A_{k-1}(t) ⋈ ΔA_k(t) ⋈ A_{k+1}(t-) ⋈ … ⋈ A_m(t-). A meeting is one term k of this sum.
 Pairs are row numbers until the last step; columns are gathered only for what comes out.
+
+Every time has two instants: first the rows leave that leave at this time, then the others come. The sum is the same for
+any order of the changes of one time, and in this one a window that is replaced never meets the one that replaces it.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from tidemill.runtime.kernels.meeting import Probes, Versions, count_meetings, p
 from tidemill.runtime.kernels.meeting_rows import order_rows, run_versions
 from tidemill.runtime.operators.aggregation_sets import FORMS, AggregationSets
 from tidemill.runtime.operators.annotations import Annotations
-from tidemill.runtime.operators.join_values import JoinValues, match_all, number, number_rows
+from tidemill.runtime.operators.join_values import JoinValues, among, distinct, match_all, number, number_rows
 from tidemill.runtime.operators.routes import Meet
 from tidemill.runtime.state import Shelf
 
@@ -36,9 +39,10 @@ class Met:
 
 @dataclass
 class SetRows:
-    """Rows of one input as they take part in a meeting: key columns, count, parts; versions have a time and a row.
+    """Rows of one input as they take part in a meeting: key columns, count, parts; versions have a row they belong to.
 
-    `key` numbers the different K_i, `worth` is how many rows of the window a row stands for.
+    `time` is the instant: 0 for what is stored, else twice the rank of the time (from 1), plus 1 if the count does not
+    fall. `key` numbers the different K_i, `worth` is how many rows of the window a row stands for.
     """
 
     keys: pa.Table
@@ -75,7 +79,6 @@ def set_rows(sets: AggregationSets, tables: dict[str, list[tuple[pa.Table, np.nd
     parts = sets.annotations([t for t, _ in early], [t for t, _ in late])
     key, first = number_rows([keys.column(c) for c in names], len(n))
     row, count = key, len(first)
-    worth = np.abs(n)
     in_sets = sum(t.num_rows for t, _ in early)
     if late:
         args = pa.concat_tables([t.select([c.name for c in sets.args]) for t, _ in late])
@@ -83,22 +86,19 @@ def set_rows(sets: AggregationSets, tables: dict[str, list[tuple[pa.Table, np.nd
         which = np.concatenate([np.zeros(in_sets, np.int64), own + 1])
         row, first = number(key * (int(which.max()) + 1) + which)
         count = len(first)
-    found = SetRows(keys, n, parts, time, row, key, worth, count, bool(late))
+    found, step = SetRows(keys, n, parts, time, row, key, n, count, bool(late)), n
     if count < len(n):
-        found = _added_up(found, running)
+        found, step = _added_up(found, running)
+    found.time = np.where(found.time > 0, 2 * found.time + (step >= 0), 0)
     found.worth = np.abs(found.n)
     if late:
-        found.worth[found.row >= _first_late(row, in_sets, count)] = 1
+        # Rows are numbered as they appear, sets first.
+        found.worth[found.row >= (int(row[:in_sets].max()) + 1 if in_sets else 0)] = 1
     return found
 
 
-def _first_late(row: np.ndarray, in_sets: int, count: int) -> int:
-    """Rows are numbered as they appear, sets first: the number of the first row in late form."""
-    return int(row[:in_sets].max()) + 1 if in_sets else 0
-
-
-def _added_up(rows: SetRows, running: bool) -> SetRows:
-    """One entry for each row and time; `running` adds the times before."""
+def _added_up(rows: SetRows, running: bool) -> tuple[SetRows, np.ndarray]:
+    """One entry for each row and time, and by how much the count changes there; `running` adds the times before."""
     times = int(rows.time.max()) + 1
     if running:
         major, majors = rows.row, rows.rows
@@ -106,26 +106,31 @@ def _added_up(rows: SetRows, running: bool) -> SetRows:
         major, first = number(rows.row * times + rows.time)
         majors = len(first)
         if majors == len(rows):
-            return rows
+            return rows, rows.n
     order = order_rows(major, rows.time, majors, times, np.empty(majors + 1, np.int64))
-    kept = np.zeros(len(rows), np.bool_)
+    kept, step = np.empty(len(rows), np.bool_), np.empty(len(rows), np.int64)
     parts = rows.parts
-    run_versions(order, major, rows.time, rows.n, parts.words, parts.floats, parts.lows, kept)
+    run_versions(order, major, rows.time, rows.n, parts.words, parts.floats, parts.lows, kept, step)
     if kept.all():
-        return rows
+        return rows, step
     return SetRows(rows.keys.filter(pa.array(kept)), rows.n[kept], parts.take(kept), rows.time[kept], rows.row[kept],
-                   rows.key[kept], rows.worth, rows.rows, rows.mixed)
+                   rows.key[kept], rows.worth, rows.rows, rows.mixed), step[kept]
 
 
 @dataclass
 class Binding:
-    """Joined rows so far: for each bound input the row number, and the rank of the time at which all of it happens."""
+    """Joined rows so far: for each bound input the row number, and the instant at which all of it happens."""
 
     at: dict[int, np.ndarray]
     time: np.ndarray
 
     def __len__(self) -> int:
         return len(self.time)
+
+    @property
+    def rank(self) -> np.ndarray:
+        """The rank of each time, from 0."""
+        return (self.time >> 1) - 1
 
 
 @dataclass
@@ -180,13 +185,13 @@ class Meeting:
         start = self.rows[self.k]
         yield from self._descend(0, Binding({self.k: np.arange(len(start))}, start.time))
 
-    def _moves(self, number: int, among: tuple[tuple[str, ...], np.ndarray] | None,
+    def _moves(self, number: int, wanted: tuple[tuple[str, ...], np.ndarray] | None,
                ) -> dict[str, list[tuple[pa.Table, np.ndarray]]]:
         """The batch's changes of an input with the ranks of their times (from 1), all or those of some hashes."""
         sets, found = self.inputs[number], {}
         for form, table in sets.moves.items():
-            if among is not None and among[0] and table.num_rows:
-                here = np.isin(sets.hashes(form, among[0]), among[1])
+            if wanted is not None and wanted[0] and table.num_rows:
+                here = among(sets.hashes(form, wanted[0]), wanted[1])
                 table = table if here.all() else table.filter(pa.array(here))
             ranks = np.searchsorted(self.times, table.column("__time").to_numpy()) + 1
             found[form] = [(table, ranks)]
@@ -206,8 +211,8 @@ class Meeting:
         if not step.other:
             return np.zeros(1, np.uint64)
         if step.neighbour != self.k:
-            return np.unique(bound.hash(self.rows[step.neighbour].keys, step.other))
-        return np.unique(np.concatenate([bound.hashes(form, step.other) for form in FORMS]))
+            return distinct(bound.hash(self.rows[step.neighbour].keys, step.other))
+        return distinct(np.concatenate([bound.hashes(form, step.other) for form in FORMS]))
 
     def _descend(self, depth: int, binding: Binding) -> Iterator[Encounter]:
         found = self._encounter(self.route[depth], binding)
@@ -224,9 +229,9 @@ class Meeting:
         code, probe_code = bucket, sought
         if self.nested:
             bucket, sought, count = np.zeros_like(bucket), np.where(sought < 0, 0, 0), 1
-        until = binding.time + (step.input < self.k)  # an input before k has already changed at this time
+        until = binding.time + (step.input < self.k)  # an input before k has already changed at this instant
         start = np.empty(count + 1, np.int64)
-        times = len(self.times) + 2
+        times = 2 * len(self.times) + 3
         order = order_rows(bucket, rows.time, count, times if rows.time.any() else 1, start)
         versions = Versions(order, start, code, rows.time, rows.row, rows.n != 0, rows.worth)
         by = order_rows(sought, until, count, times if rows.time.any() else 1, np.empty(count + 1, np.int64))

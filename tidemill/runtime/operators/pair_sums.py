@@ -13,7 +13,7 @@ from functools import reduce
 import numpy as np
 import pyarrow as pa
 
-from tidemill.runtime.kernels.meeting import Groups, Sums, Terms, add_meetings, walk
+from tidemill.runtime.kernels.meeting import NOTHING, Groups, Sums, Terms, add_meetings, walk
 from tidemill.runtime.kernels.meeting_rows import join_words
 from tidemill.runtime.operators.annotations import Annotations, extreme_column, word_column
 from tidemill.runtime.operators.join_values import number, number_rows
@@ -78,7 +78,8 @@ class PairSums:
             room = min(count, groups)
             table = np.zeros(groups if direct else 1 << (2 * room - 1).bit_length(), np.int32)
             found = Groups(probe, version, width, direct, table, np.empty(room, np.int64))
-            sums = Sums(*(np.empty((room, self.sizes[kind]), _TYPES[kind]) for kind in ("word", "float", "low")))
+            sums = Sums(np.zeros((room, self.sizes["word"]), np.int64), np.zeros((room, self.sizes["float"])),
+                        np.full((room, self.sizes["low"]), NOTHING, np.int64))
             slots = add_meetings(first, last, self.encounter.probes, self.encounter.versions, here,
                                  self.encounter.nested, terms, found, sums)
             alive = (sums.ints[:slots] != 0).any(axis=1) | (sums.floats[:slots] != 0).any(axis=1)
@@ -121,7 +122,7 @@ class PairSums:
     def _probe_groups(self) -> tuple[np.ndarray, np.ndarray]:
         """The group of each joined row as far as it is bound: its time and its key columns."""
         binding = self.encounter.binding
-        ids, first = number(binding.time)
+        ids, first = number(binding.rank)
         for i, rows in binding.at.items():
             if any(k.input == i for k in self.keys):
                 own, own_first = self._numbered(i)
@@ -133,7 +134,7 @@ class PairSums:
         for key in self.keys:
             rows = version if key.input == self.last else binding.at[key.input][probe]
             columns[key.name] = key.column.take(pa.array(rows))
-        columns["__time"] = pa.array(self.meeting.times[binding.time[probe] - 1])
+        columns["__time"] = pa.array(self.meeting.times[binding.rank[probe]])
         columns["__n"] = pa.array(np.ascontiguousarray(sums.ints[:, 0]))
         for part in self.parts:
             columns[part.name] = self._sum(part, sums)

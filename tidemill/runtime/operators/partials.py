@@ -19,12 +19,11 @@ from tidemill.plan.relations import quoted
 from tidemill.plan.sources import Column
 from tidemill.runtime import duck
 from tidemill.runtime.operators.aggregation_sets import AggregationSets
-from tidemill.runtime.operators.annotations import Annotations, PartSpec, Piece
+from tidemill.runtime.operators.annotations import Annotations, PartSpec, Piece, added_up
 from tidemill.runtime.operators.meeting import Encounter, Meeting
 from tidemill.runtime.operators.pair_sums import PairKey, PairPart, PairSums
 from tidemill.runtime.operators.routes import JoinGraph, Place
 
-GATHER_ROWS = 4096  # fewer output rows are not worth a statement: whoever reads them adds them up anyway
 Complaint = Callable[[pa.Table, str], None]
 
 
@@ -63,14 +62,12 @@ class Partials:
 
     def result(self) -> pa.Table | None:
         """All partial aggregates."""
-        adds = [("__n", "BIGINT", "sum"), *((p.name, p.type, p.how) for p, _ in self.parts)]
-        return _added_up(self.rows, [Column(n, t) for n, t, _ in self.keys], adds)
+        return _together(self.rows, [n for n, _, _ in self.keys], tuple(p for p, _ in self.parts))
 
     def picked(self) -> dict[str, pa.Table]:
         """All value counts, by pick."""
-        keys = [Column(n, t) for n, t, _ in self.keys]
-        found = {pick: _added_up(self.picks[pick], [*keys, Column("__v", t)], [("__n", "BIGINT", "sum")])
-                 for pick, _, t in self.values}
+        keys = [*(n for n, _, _ in self.keys), "__v"]
+        found = {pick: _together(tables, keys, ()) for pick, tables in self.picks.items()}
         return {pick: rows for pick, rows in found.items() if rows is not None}
 
     # Added up as they are found
@@ -123,7 +120,7 @@ class Partials:
         last = meeting.route[-1].input
         for probe, version in encounter.pairs():
             at = {i: rows[probe] for i, rows in encounter.binding.at.items()} | {last: version}
-            self._evaluate(self._feed(meeting, at, meeting.times[encounter.binding.time[probe] - 1]))
+            self._evaluate(self._feed(meeting, at, meeting.times[encounter.binding.rank[probe]]))
 
     def _feed(self, meeting: Meeting, at: dict[int, np.ndarray], times: np.ndarray) -> pa.Table:
         """The joined rows: the columns that are read, the counts and the parts of every input."""
@@ -198,19 +195,16 @@ def _living(rows: pa.Table, sums: list[str]) -> pa.Table:
     return rows if kept is None else rows.filter(kept)
 
 
-def _added_up(tables: list[pa.Table], keys: list[Column], adds: list[tuple[str, str, str]]) -> pa.Table | None:
-    """The tables together; many rows are added up for each key and time."""
+def _together(tables: list[pa.Table], keys: list[str], parts: tuple[PartSpec, ...]) -> pa.Table | None:
+    """The tables as one; where there are several, rows of equal keys and time are added up again."""
     tables = [t for t in tables if t.num_rows]
     if not tables:
         return None
     names = tables[0].column_names
     rows = pa.concat_tables([tables[0], *(t.select(names).cast(tables[0].schema) for t in tables[1:])])
-    if len(tables) == 1 or rows.num_rows < GATHER_ROWS:
+    if len(tables) == 1:
         return rows
-    group = ", ".join([*(quoted(c.name) for c in keys), "__time"])
-    order = ", ".join(quoted(n) for n in names)
-    sums = ", ".join(f"CAST({how}({quoted(n)}) AS {t}) AS {quoted(n)}" for n, t, how in adds)
-    alive = " OR ".join(f"sum({quoted(n)}) <> 0" for n, _, how in adds if how == "sum")
-    inner = duck.source("rows", [*keys, *(Column(n, t) for n, t, _ in adds)], "__time")
-    return duck.run(f"SELECT {order} FROM (SELECT {group}, {sums} FROM {inner} GROUP BY {group} HAVING {alive})",
-                    rows=rows)
+    try:
+        return added_up(rows, [*keys, "__time"], parts).select(names)
+    except OverflowError:
+        return rows  # the grouping above has wider sums

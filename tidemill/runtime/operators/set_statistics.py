@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from tidemill.runtime.operators.aggregation_sets import FORMS, AggregationSets
-from tidemill.runtime.operators.join_values import number_rows
+from tidemill.runtime.operators.join_values import number, number_rows
 from tidemill.runtime.state import Arrangement, Shelf
 
 SAMPLE_ROWS = 20_000
@@ -47,5 +47,5 @@ def _different(sets: AggregationSets, chosen: list[Arrangement], rows: int) -> t
     if sample is None or not sample.num_rows:
         return rows, rows
     _, keys = number_rows([sample.column(c) for c in names], sample.num_rows)
-    hashes = np.unique(sample.column("__h").to_numpy())
+    _, hashes = number(sample.column("__h").to_numpy().astype(np.int64))
     return min(rows, round(len(keys) / share)), min(rows, round(len(hashes) / share))

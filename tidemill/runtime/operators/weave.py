@@ -31,7 +31,7 @@ from tidemill.runtime.kernels.sliding import CHANGES, WHOLE, Answers, slide
 from tidemill.runtime.kernels.sliding_rows import codes_of, order
 from tidemill.runtime.lifting import doubles_from_order
 from tidemill.runtime.operators.base import Batch, Operator
-from tidemill.runtime.operators.fragments import Fragments, least_starts, signatures_of
+from tidemill.runtime.operators.fragments import Fragments, Signatures, interceded
 from tidemill.runtime.operators.objects import Objects, group_numbers
 from tidemill.runtime.state import Arrangement, Layout, Shelf
 
@@ -154,8 +154,8 @@ class Weave(Operator):
         if not fresh:
             return
         rows = fragments.between(None, None)
-        codes, signatures = signatures_of(rows)
-        begins = least_starts(rows.column("__time").to_numpy(), codes, len(signatures))
+        signatures = Signatures.of(rows, self.params["words"])
+        begins = signatures.least(rows.column("__time").to_numpy())
         for query in fresh:
             wanted = begins[signatures.has(query.bit)]
             if len(wanted):
@@ -271,20 +271,23 @@ class Weave(Operator):
             return
         rows = fragments.between(None, None)
         keep = self._needed(rows, {q: n for q in self.queries if (n := needs.get(q)) is not None})
-        if not keep.all():
-            fragments.replace(rows.filter(pa.array(keep)))
+        kept = rows if keep.all() else rows.filter(pa.array(keep))
+        if pruned == "pruned" and not self.object_parts:
+            kept = interceded(kept, self.layout, self.params["words"], {q.bit: q.window for q in self.queries})
+        if kept is not rows:
+            fragments.replace(kept)
         value[pruned] = fragments.rows()
 
 
     def _needed(self, rows: pa.Table, needs: dict[Query, int]) -> np.ndarray:
         """Which rows a query counts that still needs fragments of their time; one of which nothing is known needs all.
         """
-        codes, signatures = signatures_of(rows)
+        signatures = Signatures.of(rows, self.params["words"])
         since = np.full(len(signatures), np.iinfo(np.int64).max)
         for query in self.queries:
             mine = signatures.has(query.bit)
             since[mine] = np.minimum(since[mine], needs.get(query, np.iinfo(np.int64).min))
-        return rows.column("__time").to_numpy() >= since[codes]
+        return rows.column("__time").to_numpy() >= since[signatures.codes]
 
 
 def _asked_for(rows: pa.Table, bits: set[int]) -> pa.Table:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import threading
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import cast
 
 import duckdb
@@ -51,12 +52,17 @@ def types_of(expressions: list[str], schema: Schema, group: bool = False) -> lis
     """DuckDB's types of expressions over columns of the given types."""
     columns = ", ".join(f"CAST(NULL AS {c.type}) AS {quoted(c.name)}" for c in schema) or "1 AS __nothing"
     try:
-        relation = typer().sql(f"SELECT {', '.join(expressions)} FROM (SELECT {columns})")
-        return [str(t) for t in relation.types]
+        return list(_asked(f"SELECT {', '.join(expressions)} FROM (SELECT {columns})"))
     except duckdb.Error as error:
         message = str(error).split("\n")[0]
         raise problem(message.partition(": ")[2] or message, None, code="TM203",
                       hint="check the types of the columns with DESCRIBE") from None
+
+
+@lru_cache(maxsize=4096)
+def _asked(select: str) -> tuple[str, ...]:
+    # Many queries over one stream ask for the same columns and aggregates.
+    return tuple(str(t) for t in typer().sql(select).types)
 
 
 class Scalars:
