@@ -252,6 +252,19 @@ def test_indexes_follow_the_orders():
     assert run.result() == chain.expected([feeds[0] + more, *feeds[1:]])
 
 
+def test_inputs_without_any_key_are_one_set_each():
+    """SELECT count(*), sum(a0) FROM A, B: also when the plan changes while their one set is stored."""
+    query = Query(2, [], {}, [], [0])
+    feeds = [[({"a0": 5}, t, 1) for t in range(3)] + [({"a0": 5}, 3, -2)], [({}, t, 1) for t in range(4)]]
+    run = Run(query)
+    for time, early in enumerate([False, True, False, False]):
+        here = [[c for c in f if c[1] == time] for f in feeds]
+        run.step(query.op([early, early]), [arrives(query, i, f, early) for i, f in enumerate(here)], time + 1)
+    assert run.result() == query.expected(feeds)
+    assert run.result()[(3,)] == (4 - 9, 4 - 9, 20 - 45)
+    assert [i["rows"] for i in run.note["inputs"]] == [1, 4]
+
+
 @pytest.mark.parametrize("early", [True, False])
 def test_a_joined_row_on_which_an_expression_fails_is_put_aside(early):
     query = Query(2, [(0, "x0", 1, "x1")], {"x0": "INTEGER", "x1": "INTEGER"}, [1], [0])

@@ -106,7 +106,8 @@ class AggregationSets:
         names = ", ".join([*(quoted(c.name) for c in self.keys), *hidden])
         parts = "".join(f", {p.sql} AS {quoted(p.name)}" for p in self.parts)
         inner = duck.source("feed", (*self.keys, *self.args), *hidden, "__n AS __diff")
-        sql = f"SELECT {names}, CAST(sum(__diff) AS BIGINT) AS __n{parts} FROM {inner} GROUP BY {names}"
+        group, names = (f" GROUP BY {names}", f"{names}, ") if names else ("", "")
+        sql = f"SELECT {names}CAST(sum(__diff) AS BIGINT) AS __n{parts} FROM {inner}{group}"
         return duck.run_put_aside(sql, late, complain)
 
     # Parts of late rows
@@ -255,14 +256,13 @@ class AggregationSets:
         counts = np.zeros(len(first), np.int64)
         np.add.at(counts, ids, known.column("__n").to_numpy())
         alive = known.take(pa.array(first[counts != 0]))
-        names = [c.name for c in self.keys]
-        inside = self._among(late, pa.concat_tables([alive.select(names), arrived.select(names)]))
+        inside = pc.or_(self._among(late, alive), self._among(late, arrived))
         self._add_moves(self._folded(late.filter(inside)))
         self.moves["late"] = late.filter(pc.invert(inside))
 
     def _among(self, rows: pa.Table, others: pa.Table) -> pa.Array:
         """Which rows have a key that one of the others has."""
-        names = [c.name for c in self.keys]
-        both = pa.concat_tables([rows.select(names), others.select(names).cast(rows.select(names).schema)])
-        ids, _ = number_rows([both.column(n) for n in names], both.num_rows)
+        columns = [pa.chunked_array([*rows.column(c.name).chunks, *others.column(c.name).chunks],
+                                    rows.column(c.name).type) for c in self.keys]
+        ids, _ = number_rows(columns, rows.num_rows + others.num_rows)
         return pa.array(np.isin(ids[: rows.num_rows], ids[rows.num_rows :]))

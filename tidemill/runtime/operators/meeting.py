@@ -113,7 +113,9 @@ def _added_up(rows: SetRows, running: bool) -> tuple[SetRows, np.ndarray]:
     run_versions(order, major, rows.time, rows.n, parts.words, parts.floats, parts.lows, kept, step)
     if kept.all():
         return rows, step
-    return SetRows(rows.keys.filter(pa.array(kept)), rows.n[kept], parts.take(kept), rows.time[kept], rows.row[kept],
+    # A table without columns has no rows to filter.
+    keys = rows.keys.filter(pa.array(kept)) if rows.keys.num_columns else rows.keys
+    return SetRows(keys, rows.n[kept], parts.take(kept), rows.time[kept], rows.row[kept],
                    rows.key[kept], rows.worth, rows.rows, rows.mixed), step[kept]
 
 

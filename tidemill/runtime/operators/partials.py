@@ -109,8 +109,9 @@ class Partials:
         return PairPart(spec.name, owner, Annotations.of((spec,), [Piece(units, None, rows.n)], len(rows)), 0)
 
     def _computed(self, meeting: Meeting, number: int, item: str, tail: str = "ORDER BY __i") -> pa.Table:
-        rows = meeting.rows[number].keys
-        feed = rows.append_column("__i", pa.array(np.arange(rows.num_rows)))
+        rows = meeting.rows[number]
+        numbers = pa.array(np.arange(len(rows)))
+        feed = rows.keys.append_column("__i", numbers) if rows.keys.num_columns else pa.table({"__i": numbers})
         inner = duck.source("feed", self.inputs[number].keys, "__i", "CAST(1 AS BIGINT) AS __diff")
         return duck.run(f"SELECT {item} FROM {inner} {tail}", feed=feed)
 
