@@ -52,6 +52,8 @@ class Joining:
     def learn(self, node: JoinAggregate, op: Op, notes: Sequence[Mapping[str, Any]], seconds: float, *,
               look: bool, pinned: bool) -> bool:
         """Take in what the shards counted in a batch; True when one has looked and another plan is to be installed."""
+        if not any(i["changes"] for note in notes for i in note["inputs"]):
+            return False
         early = [i["early"] for i in op.params["inputs"]]
         before = self.settings.statistics.get(node.fingerprint)
         self.settings.statistics[node.fingerprint] = statistics(
