@@ -1,1 +1,1 @@
-"""The experiments of the papers, repeated: `python -m experiments [phantoms|weaving] [--quick]`."""
+"""The experiments of the papers, repeated: `python -m experiments [phantoms|weaving|joins] [--quick]`."""

@@ -21,6 +21,7 @@ class Panel:
     lines: list[Line]
     log: bool = False
     from_zero: bool = False
+    log_across: bool = False
 
 
 @dataclass
@@ -62,6 +63,8 @@ def _panel(axes: Any, panel: dict[str, Any]) -> None:
             label=name.removeprefix("~"),
         )
     axes.set(title=panel["title"], xlabel=panel["across"], ylabel=panel["up"])
+    if panel["log_across"]:
+        axes.set_xscale("log")
     if panel["log"]:
         axes.set_yscale("log")
     elif panel["from_zero"]:

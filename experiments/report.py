@@ -6,7 +6,7 @@ from typing import Any
 
 from benchmarks.report import shown
 
-ORDER = ("phantoms", "weaving")
+ORDER = ("phantoms", "weaving", "joins")
 
 
 def render(results: dict[str, Any]) -> str:

@@ -32,7 +32,7 @@ def record(rng: Random, strange: bool, skewed: bool, nulls: float) -> dict[str, 
 
 def stream(rng: Random, name: str, kind: str, most: int, strange: bool, skewed: bool) -> Stream:
     """A stream that only grows, a keyed one with deletions, or a table; in files and batches of any size."""
-    count = rng.choice((*[most] * 8, most - 2, most // 2, 1, 0))
+    count = rng.choice((*[most] * 60, *[most // 2] * 8, 1, 0))
     nulls = rng.choice((0, 0, 0.08, 0.2))
     rows = [record(rng, strange, skewed, nulls) for _ in range(count)]
     form = rng.choice(("parquet", "json", "csv"))

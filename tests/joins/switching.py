@@ -10,7 +10,7 @@ from functools import cache
 import pytest
 
 from tests.harness import LocalDatabase
-from tests.joins.drawn import JoinView, Workload
+from tests.joins.shapes import JoinView, Workload
 from tests.properties.queries import View
 from tests.properties.streams import Stream
 from tests.properties.trial import database

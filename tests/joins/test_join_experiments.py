@@ -81,6 +81,8 @@ def test_rankings_count_pairs_that_differ_by_more_than_a_tenth() -> None:
     assert agreement([point], plans, lambda p, plan: seconds[plan]) == (5, 5)
     assert agreement([point], plans, lambda p, plan: -seconds[plan]) == (0, 5)
     assert agreement([point], plans, lambda p, plan: 0.0 if plan == "11" else seconds[plan]) == (2, 5)
+    alike = replace(point, work=dict.fromkeys(plans, Work(1.0, 0, 0)))
+    assert agreement([alike], plans, lambda p, plan: 1.0).share == 0  # nothing to compare is no agreement
     # What a batch costs by itself brings plans closer together.
     fixed = replace(point, work={p: Work(s + 20, 0, 0) for p, s in seconds.items()}, fixed=dict.fromkeys(plans, 20.0))
     assert agreement([fixed], plans, lambda p, plan: seconds[plan], overhead=True).pairs == 2

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from tests.harness import LocalDatabase
 from tests.joins import switching
-from tests.joins.drawn import Taste, Workload, plan_names, workloads
+from tests.joins.drawn import Taste, plan_names, workloads
 from tests.joins.rows import KEYED
+from tests.joins.shapes import Workload
 from tests.joins.switching import METHODS, all_views, install, needs_switches, obeys, running_plans, switch
 from tests.joins.test_join_answers import places
 from tests.properties.effort import effort
@@ -78,7 +79,7 @@ def lived(workload: Workload, events: list[Event], *, kind: type[LocalDatabase] 
 
 
 @needs_switches
-@effort(4)
+@effort(3)
 @given(history=histories(), place=places)
 def test_switches_leave_the_tagged_output_as_it_is(history, place):
     workload, events = history

@@ -50,3 +50,15 @@ def test_rows_without_columns_that_come_and_go_at_one_time(plan, batch):
     b = appended("B", {"tm": 1}, {"tm": 3}, {"tm": 3}, {"tm": 9}, batch_rows=batch)
     text = "SELECT a.k, COUNT(*) AS n, SUM(a.v) AS v FROM A [WINDOW 8] AS a, B [WINDOW 2] AS b GROUP BY a.k"
     assert logged([a, b], text, plan) == [(2, "+", (1, 1, 5)), (4, "u", (1, 2, 10)), (6, "-", (1, 2, 10))]
+
+
+@pytest.mark.parametrize("plan", plans(2))
+def test_an_argument_beside_rows_without_columns(plan):
+    """b has no columns to compute a part from: its rows only multiply."""
+    a = appended("A", {"k": 1, "v": 5, "x": 0.5, "tm": 0}, {"k": 1, "v": 6, "x": 1.5, "tm": 3}, {"k": 2, "tm": 9})
+    b = appended("B", {"tm": 1}, {"tm": 3}, {"tm": 3}, {"tm": 9})
+    text = """SELECT COUNT(*) AS n, AVG(a.v) AS m, COUNT(DISTINCT a.v) AS d, SUM(a.x) AS x,
+              COUNT(*) FILTER (WHERE a.x > 1) AS f FROM A [WINDOW 8] AS a, B [WINDOW 2] AS b HAVING COUNT(*) > 0"""
+    assert logged([a, b], text, plan) == [
+        (2, "+", (1, 5.0, 1, 0.5, 0)), (4, "u", (4, 5.5, 2, 4.0, 2)), (6, "-", (4, 5.5, 2, 4.0, 2)),
+    ]

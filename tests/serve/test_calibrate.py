@@ -14,6 +14,7 @@ from tidemill.errors import EngineProblem, TidemillError
 from tidemill.optimize.share.phantoms.cost import Constants
 from tidemill.runtime import calibrate as runtime
 from tidemill.runtime.calibrate import Costs
+from tidemill.runtime.calibrate_joins import JoinCosts
 from tidemill.serve import calibrate, opening
 from tidemill.serve.cli import app
 from tidemill.sql.catalog import Catalog
@@ -29,6 +30,8 @@ def home(tmp_path, monkeypatch):
 def measured(monkeypatch):
     costs = Costs(probe=2e-9, eviction=5e-8, journey=4e-7, operation=1e-9)
     monkeypatch.setattr(calibrate, "measured", lambda say: say("probes") or costs)
+    joins = JoinCosts(P_n=1.5e-9, P_h=2.5e-8, U_n=6e-7, U_h=5e-7, U_g=3e-9)
+    monkeypatch.setattr(calibrate, "measured_joins", lambda say: say("joins") or joins)
     return costs
 
 
@@ -79,7 +82,7 @@ def test_the_command_prints_and_keeps(measured, home):
     assert "tidemill calibrate --db" in CliRunner().invoke(app, ["calibrate", "--help"]).output
     done = CliRunner().invoke(app, ["calibrate"])
     assert done.exit_code == 0, done.output
-    for part in ("2.0 ns", "50.0 ns", "400.0 ns", "1.0 ns", "25.0", "15 in paper 002", str(home)):
+    for part in ("2.0 ns", "50.0 ns", "400.0 ns", "1.0 ns", "25.0", "15 in paper 002", "1.5 ns", "600.0 ns", str(home)):
         assert part in done.output
     assert json.loads((home / "tidemill" / "costs.json").read_text())["seconds"]["probe"] == 2e-9
     assert constants() == Constants(1.0, 25.0)

@@ -94,10 +94,22 @@ def costs_path() -> str:
     return os.path.join(home, "tidemill", "costs.json")
 
 
-def keep_costs(eviction: float, seconds: dict[str, float]) -> str:
-    """Keep the cost of an eviction in probes, and what it was computed from; where."""
-    write_json(costs_path(), {"eviction_cost": eviction, "seconds": seconds})
+def keep_costs(eviction: float, seconds: dict[str, float], joins: dict[str, float] | None = None) -> str:
+    """Keep the cost of an eviction in probes, what it was computed from, and the constants of joins in nanoseconds;
+    where. What is not measured this time stays as it was.
+    """
+    found = {"eviction_cost": eviction, "seconds": seconds} | ({} if joins is None else {"joins": joins})
+    write_json(costs_path(), _kept() | found)
     return costs_path()
+
+
+def _kept() -> dict[str, Any]:
+    """All that was measured on this machine; a file that nobody can read is no reason to stop."""
+    try:
+        found = read_json(costs_path())
+    except (OSError, ValueError):
+        return {}
+    return dict(found) if isinstance(found, dict) else {}
 
 
 def kept_constants() -> Constants:
@@ -112,9 +124,9 @@ def kept_constants() -> Constants:
 def kept_join_constants() -> JoinConstants:
     """What was measured on this machine of joins, or rough defaults."""
     try:
-        found = (read_json(costs_path()) or {}).get("joins", {})
-        return JoinConstants(**{k: float(v) for k, v in found.items()})
-    except (OSError, ValueError, TypeError, AttributeError):
+        found = {k: float(v) for k, v in _kept().get("joins", {}).items()}
+        return JoinConstants(**found) if all(0 < v < math.inf for v in found.values()) else JoinConstants()
+    except (ValueError, TypeError, AttributeError):
         return JoinConstants()
 
 

@@ -169,7 +169,7 @@ def calibrate(
     db: Annotated[str | None, typer.Option("--db", metavar="DIR", help="Let this database plan with it from now on; "
                                            "without it, all databases of this user that say nothing else.")] = None,
 ) -> None:
-    """Measure what sharing costs on this machine: a probe, an eviction, an aggregate operation. Takes some seconds.
+    """Measure what sharing and joins cost on this machine: probes, updates, evictions. Takes some seconds.
 
     Example:
 
