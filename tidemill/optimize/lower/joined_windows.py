@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tidemill.plan import relations as r
+from tidemill.plan.bounds import ceiling_of, shift_of
 from tidemill.plan.relations import Relation, quoted
 from tidemill.plan.scalars import columns_of, conjunction, substitute
 
@@ -49,8 +50,26 @@ def read_window(node: Relation, names: list[str]) -> Windowed | None:
         return None
     return Windowed(node.input, {
         "items": [[n, sql] for n, sql in columns.items()], "where": conjunction(*predicates), "lower": node.lower,
-        "upper": node.upper, "points": points[::-1],
+        "upper": node.upper, "points": points[::-1], "length": None if points else _length(node),
     })
+
+
+def _length(window: r.Temporal) -> int | None:
+    """How long every row stays, where that is the same for all: the window's length is a multiple of its slide, and
+    rows come at their own time, which is before they enter.
+    """
+    if window.period is None or window.lower is None or window.upper is None:
+        return None
+    below = window.input
+    while isinstance(below, (r.Filter, r.Project)):
+        below = below.input
+    times = [ceiling_of(b, *window.period) for b in (window.lower, window.upper)]
+    shifts = [shift_of(t) for t in times if t is not None]
+    known = [s[1] for s in shifts if s is not None and s[0] == r.TS]
+    if not isinstance(below, r.Scan) or below.static or len(known) != 2 or known[0] < 0:
+        return None
+    stays = known[1] - known[0]
+    return stays if stays > 0 and stays % window.period[0] == 0 else None
 
 
 def _over(sql: str, below: dict[str, str]) -> str:

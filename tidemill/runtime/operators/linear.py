@@ -7,6 +7,7 @@ beside the source, in a stage, or on any part of a batch, and the results simply
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from tidemill.plan.physical import Op
 from tidemill.plan.relations import quoted, sync_ceiling
@@ -58,24 +59,37 @@ def _windowed(op: Op, source: str) -> str:
     """
     p = op.params
     keys = [quoted(k) for k in p["keys"]]
-    enter = f"greatest(__time, {p['lower']})" if p["lower"] else "__time"
-    tests = [t for t in (p["where"], f"{p['lower']} IS NOT NULL" if p["lower"] else None) if t]
-    items = ", ".join([*(f"{sql} AS {quoted(name)}" for name, sql in p["items"]), f"{enter} AS __enter",
-                       f"{p['upper']} AS __leave", "__diff"])
-    rows = f"(SELECT {items} FROM {source} WHERE {' AND '.join(f'({t})' for t in tests) or 'TRUE'})"
-    for every, offset in p["points"]:
-        rounded = ", ".join(f"{sync_ceiling(t, every, offset)} AS {t}" for t in ("__enter", "__leave"))
-        rows = f"(SELECT * REPLACE ({rounded}) FROM {rows})"
     parts = [f"{sql} AS {quoted(name)}" for name, sql in p["parts"]]
-    chosen, group = ", ".join([*keys, "__enter", "__leave"]), ", ".join([*keys, "__enter", "__leave"])
-    added = ", ".join([chosen, f"{p['count']} AS __n", *parts])
+    added = ", ".join([*keys, "__enter", *_leaving(p), f"{p['count']} AS __n", *parts])
+    group = ", ".join([*keys, "__enter", *([] if p["length"] else ["__leave"])])
     sums = ["__n", *(quoted(name) for name, _ in p["parts"])]
     signed = [f"CASE WHEN __out THEN -{s} ELSE {s} END AS {s}" for s in sums]
     return (
         f"SELECT {', '.join([*keys, 'CASE WHEN __out THEN __leave ELSE __enter END AS __time', *signed])}"
-        f" FROM (SELECT {added} FROM {rows} WHERE __leave > __enter GROUP BY {group})"
+        f" FROM (SELECT {added} FROM {_inside(p, source)} GROUP BY {group})"
         f" CROSS JOIN (VALUES (FALSE), (TRUE)) AS __e(__out)"
     )
+
+
+def _leaving(p: dict[str, Any]) -> list[str]:
+    return [f"__enter + {p['length']} AS __leave"] if p["length"] else ["__leave"]
+
+
+def _inside(p: dict[str, Any], source: str) -> str:
+    """The rows that are ever inside, with the times at which they enter and, where that is not a constant later, leave.
+    """
+    items = [f"{sql} AS {quoted(name)}" for name, sql in p["items"]]
+    where = f"({p['where']})" if p["where"] else "TRUE"
+    if p["length"]:
+        return f"(SELECT {', '.join([*items, p['lower'] + ' AS __enter', '__diff'])} FROM {source} WHERE {where})"
+    enter = f"greatest(__time, {p['lower']})" if p["lower"] else "__time"
+    known = f" AND {p['lower']} IS NOT NULL" if p["lower"] else ""
+    times = [f"{enter} AS __enter", f"{p['upper']} AS __leave", "__diff"]
+    rows = f"(SELECT {', '.join([*items, *times])} FROM {source} WHERE {where}{known})"
+    for every, offset in p["points"]:
+        rounded = ", ".join(f"{sync_ceiling(t, every, offset)} AS {t}" for t in ("__enter", "__leave"))
+        rows = f"(SELECT * REPLACE ({rounded}) FROM {rows})"
+    return f"(SELECT * FROM {rows} WHERE __leave > __enter)"
 
 
 def _values(op: Op, source: str) -> str:
