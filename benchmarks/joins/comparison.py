@@ -20,7 +20,7 @@ from benchmarks.joins.flink_side import FlinkSide
 from benchmarks.joins.page import page
 from benchmarks.joins.set_state import StateSide
 from benchmarks.joins.spark_side import SparkSide
-from benchmarks.joins.tidemill_side import AUTO, LATE, ProcessSide, TidemillSide, plan_can_be_set
+from benchmarks.joins.tidemill_side import AUTO, LATE, ProcessSide, TidemillSide
 from benchmarks.joins.window_cost import WindowSide
 from benchmarks.joins.workloads import ASKED, BY_HAND, WORKS
 from benchmarks.report import Result
@@ -66,7 +66,7 @@ Done = Callable[[str], None]
 def compare(quick: bool, steps: Any) -> Result:
     """Everything, in this order: DuckDB, Spark, Flink, Tidemill, its plans, its windows, its state."""
     sizes = QUICK if quick else FULL
-    plans: tuple[str | None, ...] = (LATE, AUTO) if plan_can_be_set() else (None,)
+    plans = (LATE, AUTO)
     with data.scratch("answers") as kept:
         with Side(DuckDBSide) as duck:
             found = Figures(_cases(sizes, duck), sizes.rounds)
@@ -84,20 +84,19 @@ def compare(quick: bool, steps: Any) -> Result:
         with Side(TidemillSide) as side:
             for case in found.cases.values():
                 _tidemill(found, case, side, kept, steps.done)
-        if len(plans) > 1:
-            _plans(found, kept, steps.done)
+        _plans(found, kept, steps.done)
         _windows(found, sizes, plans, steps.done)
         _state(found, sizes, plans, steps.done)
     return page(found)
 
 
-def _steps(found: Figures, sizes: Sizes, plans: tuple[str | None, ...]) -> int:
+def _steps(found: Figures, sizes: Sizes, plans: tuple[str, ...]) -> int:
     """How many measurements there will be."""
     works = [case.work for case in found.cases.values()]
     spark = sum(len(spark_side.WAYS[w]) * (2 + len(list(spark_side.SETTINGS)[: sizes.tries])) for w in works)
     flinks = sum(len(flink_side.WAYS[w]) * (2 + len(list(flink_side.SETTINGS)[: sizes.tries])) for w in works)
     tidemill = len(works) * (1 + 2 * sizes.rounds)
-    choices = 2 * 2 * (1 + sizes.rounds) if len(plans) > 1 else 0
+    choices = 2 * 2 * (1 + sizes.rounds)
     windows = 2 * len(plans) * (1 + sizes.rounds)
     peers = spark + (flinks if flink.python() else 0)
     return len(works) + peers + tidemill + choices + windows + len(plans) * len(sizes.fragment)
@@ -229,28 +228,28 @@ def _plans(found: Figures, kept: str, done: Done) -> None:
                 found.plans.setdefault(where, {})[case.name] = runs
 
 
-def _windows(found: Figures, sizes: Sizes, plans: tuple[str | None, ...], done: Done) -> None:
+def _windows(found: Figures, sizes: Sizes, plans: tuple[str, ...], done: Done) -> None:
     lengths = (sizes.window, 10 * sizes.window)
     with data.scratch("windows") as place, Side(WindowSide, place) as side:
         for plan in plans:
             for length in lengths:
-                found.loaded.setdefault(plan or AUTO, {})[length] = side.ask("load", length, plan)
+                found.loaded.setdefault(plan, {})[length] = side.ask("load", length, plan)
                 done(f"J3: windows of {length:,} loaded")
         for number in range(sizes.rounds):
             for length in lengths[:: -1 if number % 2 else 1]:
                 for plan in plans:
                     seconds = side.ask("batches", length, plan, sizes.batches)
-                    found.windows.setdefault(plan or AUTO, {}).setdefault(length, []).extend(seconds)
+                    found.windows.setdefault(plan, {}).setdefault(length, []).extend(seconds)
                     done(f"J3: batches over windows of {length:,}")
         found.matches = {int(length): count for length, count in side.ask("close").items()}
 
 
-def _state(found: Figures, sizes: Sizes, plans: tuple[str | None, ...], done: Done) -> None:
+def _state(found: Figures, sizes: Sizes, plans: tuple[str, ...], done: Done) -> None:
     with Side(StateSide) as side:
         for count in sizes.fragment:
             runs = {}
             for plan in plans:
-                runs[plan or AUTO] = side.ask("measure", count, plan)
+                runs[plan] = side.ask("measure", count, plan)
                 done(f"J4: state with {count:,} packets in a fragment")
             different = [r["answer"] for r in runs.values() if r["answer"] != runs[AUTO]["answer"]]
             assert not different, f"J4: plans answer differently with {count} packets in a fragment"

@@ -33,19 +33,6 @@ def _typed(columns: dict[str, str]) -> str:
     return ", ".join(f"{name} {kind}" for name, kind in columns.items())
 
 
-def plan_can_be_set() -> bool:
-    """Whether this Tidemill knows the setting early_aggregation."""
-    from benchmarks.inprocess import InProcess
-    from tidemill.errors import TidemillError
-
-    with data.scratch("joins") as place, InProcess(os.path.join(place, "db")) as db:
-        try:
-            db.execute(f"SET early_aggregation = '{LATE}'")
-        except TidemillError:
-            return False
-    return True
-
-
 class TidemillSide:
     """One database for each measurement, one Spark session for all."""
 

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterable
 from dataclasses import replace
-from functools import cache
-
-import pytest
 
 from tests.harness import LocalDatabase
 from tests.joins.shapes import JoinView, Workload
@@ -16,37 +12,16 @@ from tests.properties.streams import Stream
 from tests.properties.trial import database
 from tests.share.outcomes import Outcome, outcome
 from tidemill.errors import TidemillError
-from tidemill.optimize.optimizer import RULES
 from tidemill.plan.physical import Physical
 
 METHODS = ("hash", "nested loop")
-RULE = "join_aggregates"
-PLAIN_JOINS = (RULE,) if RULE in {rule.__name__ for rule in RULES} else ()  # rules to go without: pairs, then groups
-
-
-@cache
-def switchable() -> bool:
-    """True when joins that aggregate are planned, and the database knows `SET early_aggregation`."""
-    if not PLAIN_JOINS:
-        return False
-    with tempfile.TemporaryDirectory() as folder, LocalDatabase(f"{folder}/db") as db:
-        try:
-            db.execute("SET early_aggregation = 'auto'")
-        except TidemillError as problem:
-            assert problem.code == "TM217", problem
-            return False
-    return True
-
-
-needs_switches = pytest.mark.skipif("not __import__('tests.joins.switching', fromlist=['x']).switchable()",
-                                    reason="there is no setting early_aggregation yet")
+PLAIN_JOINS = ("join_aggregates",)  # rules to go without: pairs, then groups
 
 
 def switch(db: LocalDatabase, plan: str) -> None:
     """Another plan from the next batch on: 'auto', 'late', 'early' or bits; or another method, 'hash' or 'nested loop'.
     """
-    if switchable():
-        db.execute(f"SET {'join_method' if plan in METHODS else 'early_aggregation'} = '{plan}'")
+    db.execute(f"SET {'join_method' if plan in METHODS else 'early_aggregation'} = '{plan}'")
 
 
 def install(db: LocalDatabase, views: Iterable[View]) -> None:

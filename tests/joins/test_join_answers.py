@@ -14,7 +14,7 @@ from tests.joins import switching
 from tests.joins.drawn import FACTS, Taste, plan_names, workloads
 from tests.joins.drawn import workload as workload_of
 from tests.joins.shapes import JoinView, Workload
-from tests.joins.switching import METHODS, all_views, install, needs_switches, obeys, run, switch
+from tests.joins.switching import METHODS, all_views, install, obeys, run, switch
 from tests.properties.effort import effort, thorough
 from tests.properties.streams import UNIT
 from tests.properties.test_later_views import settled
@@ -56,7 +56,6 @@ def test_cuts_and_shards_leave_the_tagged_output_as_it_is(workload, places, numb
     check_same(found, expected)
 
 
-@needs_switches
 @effort(3)
 @given(workload=workloads(Taste(failing=True, inputs=4)), place=places, first=bits)
 def test_every_plan_gives_the_tagged_output_of_plain_joins(workload, place, first):
@@ -127,7 +126,6 @@ def test_the_draws_reach_every_window_graph_and_aggregate():
     assert not FACTS - seen.keys()
 
 
-@needs_switches
 def test_most_draws_fold_something_and_have_an_answer():
     """The tests above say something about plans only where there is one to choose, and rows that meet."""
     folded, answered = 0, 0
@@ -137,8 +135,3 @@ def test_most_draws_fold_something_and_have_an_answer():
         folded += any(set(plan) - {"-"} for plan in running)
         answered += any(found.contents[v.name] or len(found.logs.get(v.name, ())) > 1 for v in drawn.views)
     assert folded > 3 and answered > 3
-
-
-def test_plans_can_be_chosen():
-    """Otherwise half of this folder is skipped."""
-    assert switching.switchable()

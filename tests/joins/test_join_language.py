@@ -6,7 +6,7 @@ import pytest
 
 from tests.harness import LocalDatabase
 from tests.joins.drawn import plan_names
-from tests.joins.switching import needs_switches, switch, switchable
+from tests.joins.switching import switch
 from tests.paper.notation import Feed, answers, rows_of, tagged
 from tidemill.errors import TidemillError
 
@@ -15,7 +15,7 @@ def plans(count: int) -> list[str]:
     """What a join of so many inputs is asked under: where there is a choice, every plan of two, some of many."""
     names = plan_names(count)
     some = names if count == 2 else [names[0], names[5], names[-1]]
-    return ["auto", *some] if switchable() else ["auto"]
+    return ["auto", *some]
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ def auctions(db, tmp_path):
     return db
 
 
-@pytest.mark.parametrize("plan", ["auto", "late", "early", *plan_names(3)] if switchable() else ["auto"])
+@pytest.mark.parametrize("plan", ["auto", "late", "early", *plan_names(3)])
 def test_example_1_as_it_is_printed(auctions, plan):
     assert changed(auctions, AUCTION_QUERY, plan) == COUNTED
 
@@ -244,7 +244,6 @@ def test_refusals_say_what_is_wrong(db, tmp_path, query, code, message):
     assert caught.value.code == code and message in caught.value.message and caught.value.hint
 
 
-@needs_switches
 @pytest.mark.parametrize("value", ["sometimes", "012", "", "1x", "-1"])
 def test_a_setting_that_is_no_plan_is_refused(db, value):
     with pytest.raises(TidemillError) as caught:
@@ -252,6 +251,5 @@ def test_a_setting_that_is_no_plan_is_refused(db, value):
     assert caught.value.code == "TM217" and "auto" in caught.value.hint
 
 
-@needs_switches
 def test_bits_of_another_length_leave_a_join_to_the_optimizer(auctions):
     assert changed(auctions, AUCTION_QUERY, "10") == COUNTED

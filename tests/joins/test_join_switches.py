@@ -14,7 +14,7 @@ from tests.joins import switching
 from tests.joins.drawn import Taste, plan_names, workloads
 from tests.joins.rows import KEYED
 from tests.joins.shapes import Workload
-from tests.joins.switching import METHODS, all_views, install, needs_switches, obeys, running_plans, switch
+from tests.joins.switching import METHODS, all_views, install, obeys, running_plans, switch
 from tests.joins.test_join_answers import places
 from tests.properties.effort import effort
 from tests.properties.queries import Query, View
@@ -78,7 +78,6 @@ def lived(workload: Workload, events: list[Event], *, kind: type[LocalDatabase] 
         return outcome(db, all_views(workload))
 
 
-@needs_switches
 @effort(3)
 @given(history=histories(), place=places)
 def test_switches_leave_the_tagged_output_as_it_is(history, place):
@@ -89,7 +88,6 @@ def test_switches_leave_the_tagged_output_as_it_is(history, place):
     assert found.aside >= expected.aside
 
 
-@needs_switches
 def test_the_plans_above_did_change():
     assert sum(n for plans, n in PLANS_SEEN.items() if plans > 1) > 0, PLANS_SEEN
 
@@ -135,8 +133,6 @@ def test_each_plan_may_follow_each_other_plan():
         db.start()
         for plan in ROUND:
             switch(db, plan)
-            if not switching.switchable():
-                db.step()
             assert all(obeys(p, plan) for p in running_plans(db))
         db.stop()
         db.run()

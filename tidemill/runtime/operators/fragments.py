@@ -62,7 +62,7 @@ class Parts:
 
     def at(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Integers and doubles of some rows: a row for each part."""
-        return tuple(  # type: ignore[return-value]
+        return tuple(  # type: ignore[return-value]  # there are two
             np.array([c[places] for c in columns], kind).reshape(len(columns), len(places))
             for columns, kind in ((self.ints, np.int64), (self.floats, np.float64)))
 
