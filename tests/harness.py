@@ -39,8 +39,6 @@ class LocalDatabase(Database):
         return self.cores
 
     def _begin(self) -> None:
-        for entry in self.catalog.of("source"):
-            self._listen_on(entry)
         self.planner = Planner(self.paths.root, self.cores)
         if self.offset is None:
             self.offset = self.planner.initial()

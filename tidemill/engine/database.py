@@ -323,6 +323,8 @@ class Database(Runner):
             self.workload.without = rules
         elif name == "trigger":
             self._trigger = value or None
+            if not self._live:
+                self._end()  # a job at rest would go on with the old one
         elif name in SHARING:
             self.workload.sharing.set(name, value)
             self._changed()

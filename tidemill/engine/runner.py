@@ -45,6 +45,8 @@ class Runner:
     def __init__(self, spark: Any, trigger: str | None) -> None:
         self._spark, self._trigger = spark, trigger
         self._query: Any = None
+        self._live = False
+        self._rests = spark is None  # a job in somebody else's session goes when its work is done
         self._heard = threading.Condition()
         self._last: dict[str, Any] = {}
         self._spoolers: dict[str, Spooler] = {}
@@ -59,29 +61,39 @@ class Runner:
 
     @property
     def is_running(self) -> bool:
-        """True while the job is up; a JVM that is gone runs nothing."""
-        try:
-            return self._query is not None and bool(self._query.isActive)
-        except (OSError, Py4JError):
-            return False
+        """True between start() and stop(), as long as the job is up."""
+        return self._live and self._up
 
     @property
     def failure(self) -> EngineProblem | None:
         """Why the job that was started is not running any more; None while it runs or after a stop."""
-        if self._query is None or self.is_running:
+        if not self._live or self._up:
             return None
         return self._problem(self._query)
 
+    def warm(self) -> None:
+        """Bring the job up and let it rest: a run() or start() after this does not wait for processes to start.
+
+        Nothing is taken in, and no answer changes.
+        """
+        if self._up:
+            return
+        self._dirty = True  # a new plan version is a micro-batch in which nothing happens: all processes come up
+        self._publish(mode="resting")
+        version = self.catalog.version
+        with self._ended_by_failure():
+            self._bring_up()
+            self._await(lambda: self._last.get("plan", 0) >= version)
+
     def run(self, progress: Progress | None = None) -> RunSummary:
-        """Take in everything there is, finish, return a summary."""
+        """Take in everything there is, finish, return a summary. The job then rests until the next run or start."""
         if self.is_running:
             raise EngineProblem("TM502", "the database is running live", hint="stop() it before run()")
         began = time.time()
-        self._publish()
-        number = int((read_json(self.paths.control) or {}).get("run", 0)) + 1
-        self._control(mode="finite", run=number)
         if not self.workload.views:
+            self._publish()
             return RunSummary(0, 0, 0.0, 0, 0)
+        number = int((read_json(self.paths.control) or {}).get("run", 0)) + 1
         seen: list[dict[str, Any]] = []
         done = threading.Event()
 
@@ -94,10 +106,15 @@ class Runner:
 
         self.outlet.listeners.append(follow)
         try:
-            self._begin()
-            self._await(done.is_set)
+            with self._ended_by_failure():
+                self._publish(mode="finite", run=number)
+                self._bring_up()
+                self._await(done.is_set)
         finally:
             self.outlet.listeners.remove(follow)
+        if self._rests:
+            self._write_status()
+        else:
             self._end()
         return _summary(seen, began)
 
@@ -105,9 +122,9 @@ class Runner:
         """Run live, until stop()."""
         if self.is_running:
             return
-        self._publish()
-        self._control(mode="live")
-        self._begin()
+        self._publish(mode="live")
+        self._bring_up()
+        self._live = True
 
     def stop(self) -> None:
         """Stop running; everything taken in is kept, the next start goes on from here."""
@@ -144,9 +161,11 @@ class Runner:
         else:
             self._save()
 
-    def _publish(self) -> None:
-        """Write the next plan version and point the planner at it."""
+    def _publish(self, **control: Any) -> None:
+        """Write the next plan version if there is one, and point the planner at it and at what it shall do."""
         if not self._dirty:
+            if control:
+                self._control(**control)
             return
         shards = self.catalog.settings.setdefault("shards", self._cores())
         version = self.workload.pending
@@ -155,7 +174,7 @@ class Runner:
         self.catalog.version = version
         self.catalog.settings.pop("unpublished", None)
         self._save()
-        self._control(plan=version, dropped=self.catalog.settings.get("dropped", []))
+        self._control(plan=version, dropped=self.catalog.settings.get("dropped", []), **control)
         self._dirty = False
 
     def _control(self, **values: Any) -> None:
@@ -183,17 +202,38 @@ class Runner:
             return len(os.sched_getaffinity(0))
         return int(self._spark.sparkContext.defaultParallelism)
 
+    @property
+    def _up(self) -> bool:
+        """True while the job is there, at work or at rest; a JVM that is gone runs nothing."""
+        try:
+            return self._query is not None and bool(self._query.isActive)
+        except (OSError, Py4JError):
+            return False
+
+    def _bring_up(self) -> None:
+        """The job that rests goes on with what it is told now; where there is none, one starts."""
+        for entry in self.catalog.of("source"):
+            self._listen_on(entry)
+        if not self._up:
+            self._begin()
+
+    @contextmanager
+    def _ended_by_failure(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException:
+            self._end()
+            raise
+
     def _begin(self) -> None:
         from tidemill.runtime import job
 
-        for entry in self.catalog.of("source"):
-            self._listen_on(entry)
         cores = int(self.spark.sparkContext.defaultParallelism)
         self._query = job.start(self.spark, self.paths.root, self.outlet, cores=cores,
                                 shards=self.catalog.settings["shards"], interval=self._trigger)
 
     def _end(self) -> None:
-        query, self._query = self._query, None
+        query, self._query, self._live = self._query, None, False
         if query is not None:
             with suppress(Exception):
                 query.stop()
@@ -258,9 +298,8 @@ class Runner:
         """Wait for the job to reach something; its failure is raised here."""
         quiet_since, last = time.monotonic(), -1
         while not reached():
-            query = self._query
-            if not self.is_running:
-                raise self._problem(query)
+            if not self._up:
+                raise self._problem(self._query)
             with self._heard:
                 self._heard.wait(0.05)
                 batch = self._last.get("batch", -1)

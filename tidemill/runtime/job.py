@@ -5,39 +5,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
-from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from tidemill.runtime.layout import Paths
 from tidemill.runtime.outlet import Outlet
+from tidemill.runtime.processor import ShardProcessor
 from tidemill.runtime.source import MESSAGE_SCHEMA, TidemillSource
-
-
-class ShardProcessor(StatefulProcessor):
-    """One shard: its whole state is one blob, read and written once for each micro-batch."""
-
-    def __init__(self, root: str) -> None:
-        self.root = root
-
-    def init(self, handle: StatefulProcessorHandle) -> None:
-        self.blob = handle.getValueState("shelf", "blob BINARY")
-
-    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
-        from tidemill.runtime.stage import Stage
-
-        found = self.blob.get()
-        stage = Stage(self.root, key[0], bytes(found[0]) if found else None)
-        blob, messages = stage.step((row[1], row[2]) for row in rows)
-        self.blob.update((bytearray(blob),))
-        for shard, port, payload in messages:
-            yield Row(shard=shard, port=port, payload=bytearray(payload))
-
-    def close(self) -> None:
-        """Nothing is held open."""
 
 
 def start(spark: SparkSession, root: str, outlet: Outlet, *, cores: int, shards: int,

@@ -85,7 +85,7 @@ class Planner:
         plan = load_plan(self.paths.plan(control["plan"]))
         live = control["mode"] == "live"
         notes = read_json(self.paths.progress) or {}
-        finished = not live and start["final"] == control["run"]
+        finished = control["mode"] == "resting" or (not live and start["final"] == control["run"])
         end: Offset = {
             "feedback": self._feedback(start["feedback"]), "final": start["final"],
             "plan": plan.version, "sources": dict(start["sources"]),

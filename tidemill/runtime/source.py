@@ -68,6 +68,9 @@ class TidemillStreamReader(DataSourceStreamReader):
         return [AssignmentPartition(a) for a in self.planner.assignments(start, end)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        from tidemill.runtime.daemon import begin_task
+
+        begin_task()
         import pyarrow as pa
 
         from tidemill.runtime.reader import Reader
