@@ -89,12 +89,26 @@ def local_session(cores: int | None = None, log: str | None = None) -> SparkSess
     for name, value in SETTINGS.items():
         builder = builder.config(name, value)
     # No daemon: the interpreter must not end in the middle of a compilation, so it waits for the one under way.
-    threading.Thread(target=warm_kernels, name="warm kernels").start()
+    kernels = threading.Thread(target=warm_kernels, name="warm kernels")
+    kernels.start()
     with _quiet(log):
         session = builder.getOrCreate()
         session.sparkContext.setLogLevel("ERROR")
         _write_plain_files(session)
+    threading.Thread(target=_start_workers, args=(session, count, kernels), daemon=True, name="start workers").start()
     return session
+
+
+def _start_workers(session: SparkSession, count: int, kernels: threading.Thread) -> None:
+    """Let Spark start its Python workers while the first query is planned, and let them load what is compiled."""
+    kernels.join()
+    with suppress(Exception):  # a session that is stopped meanwhile
+        session.range(0, count, 1, count).mapInArrow(_with_kernels, "id BIGINT").collect()
+
+
+def _with_kernels(batches: Any) -> Any:
+    warm_kernels()
+    return batches
 
 
 def _write_plain_files(session: SparkSession) -> None:
@@ -148,6 +162,8 @@ SETTINGS = {
     "spark.python.worker.reuse": "true",
     # A TCP socket holds small messages back for 40 ms.
     "spark.python.unix.domain.socket.enabled": "true",
+    # One kind of worker for readers and shards: Spark keeps workers apart whose environments differ.
+    "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
     "spark.python.daemon.module": "tidemill.runtime.daemon",
     "spark.sql.session.timeZone": "UTC",
     "spark.driver.maxResultSize": "0",
