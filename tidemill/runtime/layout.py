@@ -20,7 +20,7 @@ class Paths:
     def __getattr__(self, name: str) -> str:
         known = {
             "control": "control.json", "plans": "plans", "sources": "sources", "feedback": "feedback",
-            "state": "state", "outbox": "outbox", "checkpoint": "checkpoint", "views": "views.duckdb",
+            "state": "state", "inbox": "inbox", "outbox": "outbox", "checkpoint": "checkpoint", "views": "views.duckdb",
             "catalog": "catalog.json", "lock": "lock", "status": "status.json", "progress": "progress.json",
             "log": "spark.log",
         }

@@ -80,14 +80,14 @@ def discard(folder: str, messages: Iterable[tuple[str, bytes]]) -> None:
     """Nobody will read the files of these messages any more."""
     for port, payload in messages:
         if port == LETTER:
-            _remove(os.path.join(folder, json.loads(payload)["file"]))
+            remove(os.path.join(folder, json.loads(payload)["file"]))
 
 
 def sweep(folder: str) -> None:
     """Remove every file: no batch is on its way."""
     if os.path.isdir(folder):
         for name in os.listdir(folder):
-            _remove(os.path.join(folder, name))
+            remove(os.path.join(folder, name))
 
 
 def _labelled(members: list[tuple[str, pa.Table]]) -> pa.Table:
@@ -115,6 +115,7 @@ def _table(buffer: pa.Buffer) -> pa.Table:
         return reader.read_all()
 
 
-def _remove(path: str) -> None:
+def remove(path: str) -> None:
+    """Remove a file that may be gone already."""
     if os.path.exists(path):
         os.remove(path)

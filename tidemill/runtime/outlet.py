@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from tidemill.plan.physical import BEGINNING, FOREVER, Physical
 from tidemill.plan.relations import STATIC_TIME
-from tidemill.runtime import outbox, sinks
+from tidemill.runtime import inbox, outbox, sinks
 from tidemill.runtime.changes import SORTED_ROWS, Changes, gather, log_of, tagged
 from tidemill.runtime.layout import Paths, load_plan, write_json
 from tidemill.runtime.pools import Pools
@@ -55,8 +55,9 @@ class Outlet:
         return int(self.known.get("batch", -1))
 
     def sweep(self) -> None:
-        """No batch is running: what failed attempts have put in the outbox is for nobody."""
+        """No batch is running: what failed attempts have put in the inbox and the outbox is for nobody."""
         with self.lock:
+            outbox.sweep(self.paths.inbox)
             outbox.sweep(self.paths.outbox)
 
     def apply(self, batch: int, messages: list[Message]) -> None:
@@ -66,6 +67,7 @@ class Outlet:
             if batch > self.committed and notes:
                 self._apply(batch, messages, notes)
             outbox.discard(self.paths.outbox, _letters(messages))
+            inbox.discard(self.paths.inbox, {name for note in notes for name in note["inbox"]})
 
     def _apply(self, batch: int, messages: list[Message], notes: list[dict[str, Any]]) -> None:
         plan = load_plan(self.paths.plan(notes[0]["plan"]))
@@ -134,16 +136,16 @@ class Outlet:
         with self.lock:
             contents = self.store.contents(view, self.duck)
             net = _at(contents, _last_closed(self._known("gates", {}), view))
-            inbox: queue.Queue[pa.Table] = queue.Queue()
-            self.subscribers.setdefault(view.id, []).append(inbox)
-            return tagged(Changes((view,), net, netted=True), self.duck, ordered=True), inbox
+            hearing: queue.Queue[pa.Table] = queue.Queue()
+            self.subscribers.setdefault(view.id, []).append(hearing)
+            return tagged(Changes((view,), net, netted=True), self.duck, ordered=True), hearing
 
-    def unsubscribe(self, view: StoredView, inbox: queue.Queue[pa.Table]) -> None:
+    def unsubscribe(self, view: StoredView, hearing: queue.Queue[pa.Table]) -> None:
         """Stop feeding a queue."""
         with self.lock:
-            boxes = self.subscribers.get(view.id, [])
-            if inbox in boxes:
-                boxes.remove(inbox)
+            queues = self.subscribers.get(view.id, [])
+            if hearing in queues:
+                queues.remove(hearing)
 
     def _listened(self, view: StoredView) -> bool:
         """Whether somebody wants to hear of the view's changes now."""
@@ -223,8 +225,8 @@ class Outlet:
 
     def _publish(self, heard: dict[str, pa.Table], summary: dict[str, Any]) -> None:
         for view_id, table in heard.items():
-            for inbox in self.subscribers.get(view_id, []):
-                inbox.put(table)
+            for hearing in self.subscribers.get(view_id, []):
+                hearing.put(table)
         for listener in list(self.listeners):
             listener(summary)
 

@@ -17,6 +17,7 @@ from tidemill.plan.physical import BEGINNING, FOREVER, Exchange, Op, Physical
 from tidemill.plan.relations import STATIC_TIME
 from tidemill.plan.scalars import columns_of
 from tidemill.plan.sources import SourceSpec
+from tidemill.runtime import inbox
 from tidemill.runtime.evaluate import Evaluation, route
 from tidemill.runtime.layout import Paths, load_plan, read_json
 from tidemill.runtime.lfta import Lfta
@@ -65,9 +66,7 @@ class Reader:
         for batch in self.assignment.feedback:
             yield from self._feedback(batch, notes)
         for work in self.assignment.work:
-            for message in self._source(work):
-                self.tallies[work.source].sent += len(message[2])
-                yield message
+            yield from inbox.posted(self.paths.inbox, self._counted(work))
         if self.dead:
             yield self.plan.shards[0], DEAD, ipc_bytes(pa.concat_tables(self.dead))
         tick = {
@@ -78,6 +77,11 @@ class Reader:
             # What the hash tables did is for the statistics: one shard passes it on.
             counted = {"lfta": self.lfta} if shard == self.plan.shards[0] else {}
             yield shard, TICK, json.dumps({**tick, **counted}).encode()
+
+    def _counted(self, work: Work) -> Iterator[Message]:
+        for message in self._source(work):
+            self.tallies[work.source].sent += len(message[2])
+            yield message
 
     def _feedback(self, batch: int, notes: dict[str, Any]) -> Iterator[Message]:
         """What the stages sent back at the end of an earlier batch, and contents of views for later readers."""

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from tidemill.plan.physical import BEGINNING, FOREVER, Op, Physical
-from tidemill.runtime import outbox
+from tidemill.runtime import inbox, outbox
 from tidemill.runtime.evaluate import Evaluation, route
 from tidemill.runtime.frontiers import advance, clock_begin, clock_of
 from tidemill.runtime.layout import Paths, load_plan
@@ -29,6 +29,7 @@ class Stage:
         self.paths = Paths(root)
         self.shard = shard
         self.shelf = Shelf.load(blob, self.paths.shard(shard))
+        self.inbox = inbox.Inbox(self.paths.inbox)
         self.out: list[Message] = []
         self.began = time.perf_counter()
 
@@ -56,7 +57,8 @@ class Stage:
 
     def _sorted(self, messages: Iterable[tuple[str, bytes]]) -> tuple[list[dict[str, Any]], dict[str, list[pa.Table]]]:
         ticks, arrived = [], {}  # type: ignore[var-annotated]
-        for port, payload in messages:
+        for name, sent in messages:
+            port, payload = self.inbox.opened(name, sent)
             if port == TICK:
                 ticks.append(json.loads(payload))
             elif port == DEAD:
@@ -114,7 +116,7 @@ class Stage:
             "gates": [evaluation.batch(o.op).frontier for o in plan.outputs],
             "state_rows": rows, "state_bytes": size, "seconds": time.perf_counter() - self.began,
             "clock": clock_of(plan, sources), "lfta": _counted(plan, ticks),
-            "joins": evaluation.notes,
+            "joins": evaluation.notes, "inbox": sorted(self.inbox.files),
         }
         self.out.append((self.shard, TICK, json.dumps(note).encode()))
 

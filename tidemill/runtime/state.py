@@ -351,7 +351,7 @@ def ipc_pieces(table: pa.Table) -> Iterator[bytes]:
         yield ipc_bytes(table.slice(start, rows))
 
 
-def from_ipc(blob: bytes | memoryview) -> pa.Table:
+def from_ipc(blob: bytes | memoryview | pa.Buffer) -> pa.Table:
     """The table that `ipc_bytes` wrote."""
     with pa.ipc.open_stream(pa.py_buffer(blob)) as reader:
         return reader.read_all()

@@ -1,0 +1,71 @@
+"""What readers send in files arrives as it was sent, is there as long as its batch may run again, and then goes."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.harness import LocalDatabase
+from tidemill.runtime import inbox
+
+ROWS = [{"ts": moment, "k": f"key {moment % 7}"} for moment in range(60)]
+
+
+@given(
+    messages=st.lists(st.tuples(st.integers(0, 3), st.sampled_from(["a", "b:c"]), st.binary(max_size=20))),
+    limit=st.integers(0, 21),
+)
+def test_messages_arrive_as_they_were_sent(tmp_path_factory, messages, limit):
+    folder = str(tmp_path_factory.mktemp("inbox"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(inbox, "LETTER_BYTES", limit)
+        sent = list(inbox.posted(folder, messages))
+    opening = inbox.Inbox(folder)
+    found = [(shard, *opening.opened(port, payload)) for shard, port, payload in sent]
+    assert [(shard, port, bytes(payload)) for shard, port, payload in found] == messages
+    large = any(len(payload) >= limit for _, _, payload in messages)
+    assert len(os.listdir(folder)) == len(opening.files) == large
+    inbox.discard(folder, opening.files)
+    assert os.listdir(folder) == []
+
+
+@pytest.fixture
+def db(tmp_path, monkeypatch):
+    monkeypatch.setattr(inbox, "LETTER_BYTES", 1)
+    (tmp_path / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    with LocalDatabase(str(tmp_path / "db")) as database:
+        database.execute(
+            f"REGISTER SOURCE P (ts BIGINT, k VARCHAR) FROM FILES '{tmp_path}/*.jsonl' WITH (timestamp = 'ts',"
+            " batch_rows = 10); CREATE TAGGED STREAM S OVER P; CREATE VIEW V AS SELECT k, ts FROM S"
+        )
+        yield database
+
+
+def _waiting(db):
+    return sorted(os.listdir(db.paths.inbox)) if os.path.isdir(db.paths.inbox) else []
+
+
+def test_files_go_when_their_batch_is_committed(db):
+    assert db.run().rows == len(ROWS)
+    assert _waiting(db) == []
+    assert db.query("SELECT k, ts FROM V ORDER BY ts").to_pylist() == [{"k": r["k"], "ts": r["ts"]} for r in ROWS]
+
+
+def test_a_batch_that_runs_again_has_files_of_its_own(db):
+    db._publish(mode="finite", run=1)
+    db._bring_up()
+    planned = db.plan()
+    db.compute(planned)
+    lost = _waiting(db)
+    assert lost
+    db.finish(planned)
+    assert _waiting(db) == lost, "nobody knows that the first attempt failed"
+    while db.step():
+        pass
+    db.outlet.sweep()
+    assert _waiting(db) == []
+    assert db.query("SELECT count(*) AS n FROM V").to_pylist() == [{"n": len(ROWS)}]

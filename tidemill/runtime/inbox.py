@@ -1,0 +1,65 @@
+"""What readers send to the shards: messages, the large ones in files.
+
+A large payload is written to the reader's file in `inbox/`, and only a letter travels that says where it is: the rows
+get from the reader to the shard without passing the JVM, and are mapped there, not read. The rules are those of
+`outbox`: a name is never used again; what a letter names is written before the letter is sent; the files go when their
+batch is committed, those of attempts that failed at the next start.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from collections.abc import Iterable, Iterator
+
+import pyarrow as pa
+
+from tidemill.runtime.outbox import remove
+
+LETTER = "letter:"
+LETTER_BYTES = 64 << 10
+Message = tuple[int, str, bytes]  # (shard, port, payload)
+
+
+def posted(folder: str, messages: Iterable[Message]) -> Iterator[Message]:
+    """The messages of one reader, those with large payloads as letters."""
+    name, file = f"{uuid.uuid4().hex}.arrows", None
+    try:
+        for shard, port, payload in messages:
+            if len(payload) < LETTER_BYTES:
+                yield shard, port, payload
+                continue
+            if file is None:
+                os.makedirs(folder, exist_ok=True)
+                file = open(os.path.join(folder, name), "wb", buffering=0)  # noqa: SIM115 - closed below
+            start = file.tell()
+            file.write(payload)
+            yield shard, LETTER + port, json.dumps({"file": name, "start": start, "size": len(payload)}).encode()
+    finally:
+        if file is not None:
+            file.close()
+
+
+class Inbox:
+    """Opens the letters of one shard and batch."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        self.files: dict[str, pa.Buffer] = {}
+
+    def opened(self, port: str, payload: bytes) -> tuple[str, bytes | pa.Buffer]:
+        """The message that was posted."""
+        if not port.startswith(LETTER):
+            return port, payload
+        letter = json.loads(payload)
+        if letter["file"] not in self.files:
+            with pa.memory_map(os.path.join(self.folder, letter["file"])) as source:
+                self.files[letter["file"]] = source.read_buffer()
+        return port[len(LETTER):], self.files[letter["file"]].slice(letter["start"], letter["size"])
+
+
+def discard(folder: str, names: Iterable[str]) -> None:
+    """Nobody will read these files any more."""
+    for name in names:
+        remove(os.path.join(folder, name))
