@@ -21,7 +21,7 @@ from tidemill.runtime.sources.connector import Connector, Range, open_connector
 # of a first batch: partial aggregates travel light, raw rows do not.
 AGGREGATED_ROWS, RAW_ROWS, ASSUMED_ROWS = 4_000_000, 1_000_000, 500_000
 SENT_BYTES = 128 << 20  # what a batch should send: a JVM of 1 GB dies of some 500 MB
-LEAST_ROWS, MOST_ROWS, GROWTH = 1_000_000, 64_000_000, 4
+LEAST_ROWS, MOST_ROWS, GROWTH = 1_000_000, 64_000_000, 16
 TELLING_ROWS = 100_000  # of fewer rows most of what is sent is wrapping
 CLOCK_STEP_US = 500_000
 Offset = dict[str, Any]
@@ -223,10 +223,10 @@ def next_rows(before: int, rows: int, sent: int, last: tuple[int, int] | None = 
     many as before. A row more sends sent / rows; less where a batch with more rows than the `last` one has shown it:
     partial aggregates of many queries are many in a small batch already, and hardly more in a large one.
 
-    >>> next_rows(4_000_000, 4_000_000, 40_000), next_rows(64_000_000, 64_000_000, 1 << 30)
-    (16000000, 8000000)
+    >>> next_rows(500_000, 500_000, 40_000), next_rows(64_000_000, 64_000_000, 1 << 30)
+    (8000000, 8000000)
     >>> next_rows(8_000_000, 8_000_000, 64 << 20, last=(4_000_000, 60 << 20))
-    32000000
+    64000000
     """
     fitting = SENT_BYTES * rows // max(sent, 1)
     if last is not None and rows > last[0] and sent < SENT_BYTES:
