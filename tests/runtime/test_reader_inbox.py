@@ -6,7 +6,7 @@ import json
 import os
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.harness import LocalDatabase
@@ -15,6 +15,7 @@ from tidemill.runtime import inbox
 ROWS = [{"ts": moment, "k": f"key {moment % 7}"} for moment in range(60)]
 
 
+@settings(deadline=None)
 @given(
     messages=st.lists(st.tuples(st.integers(0, 3), st.sampled_from(["a", "b:c"]), st.binary(max_size=20))),
     limit=st.integers(0, 21),
