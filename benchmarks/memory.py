@@ -15,7 +15,7 @@ import psutil
 from benchmarks import data, plots
 from benchmarks.report import Check, Result, Table
 from benchmarks.sides import Side, quiet
-from benchmarks.throughput import FILES, VIEWS
+from benchmarks.throughput.questions import FILES, VIEWS
 
 TARGET_GB, EVERY = 2.0, 0.1
 RAW = "CREATE STREAMED VIEW v AS SELECT k, len FROM S WHERE proto = 1"

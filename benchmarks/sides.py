@@ -10,6 +10,13 @@ from contextlib import contextmanager
 from statistics import median
 from typing import Any
 
+# What the time of a whole query is, on the pages.
+WHOLE = "whole query"
+IN_AN_ENGINE_THAT_IS_UP = (
+    " Tidemill's clock runs from the first statement to the last answer, in an engine that is up (`db.warm()`): the"
+    " statements and their planning are included, bringing up its job and its processes is not. The clock of the others"
+    " begins with the start of the query, in a session that is up."
+)
 _fresh = multiprocessing.get_context("spawn")
 
 

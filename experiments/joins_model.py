@@ -14,7 +14,7 @@ from experiments.joins_setting import BUCKETS, Sweep
 from tidemill.optimize.joins import Constants, Parameters, hash_join, nested_loop, parameters, unit_time_cost
 
 METHODS = {"hash": hash_join, "nested loop": nested_loop}
-NAMES = {"hash": ("P_h", "U_h", "U_g"), "nested loop": ("P_n", "U_n", "U_g")}
+NAMES = {"hash": ("P_h", "U_h", "U_g", "U_r"), "nested loop": ("P_n", "U_n", "U_g", "U_r")}
 NOTHING = 1e-9
 DIFFERENT = 1.1
 
@@ -67,7 +67,7 @@ ENGINE = Family("engine", True, float("inf"))
 
 def _given(constants: dict[str, float]) -> Constants:
     """These constants, and next to nothing for the others."""
-    return Constants(**{**dict.fromkeys(("P_n", "P_h", "U_n", "U_h", "U_g"), NOTHING), **constants})
+    return Constants(**{**dict.fromkeys(("P_n", "P_h", "U_n", "U_h", "U_g", "U_r"), NOTHING), **constants})
 
 
 def tuned(points: Sequence[Point], sweep: Sweep, family: Family = PAPER) -> Constants:

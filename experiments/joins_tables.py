@@ -59,7 +59,7 @@ def points(sets: Sequence[Set], figure: str) -> Table:
 
 
 def constants(sets: Sequence[Set], calibrated: Constants) -> Table:
-    names = ("P_h", "U_h", "P_n", "U_n", "U_g")
+    names = ("P_h", "U_h", "P_n", "U_n", "U_g", "U_r")
     rows: list[list[Any]] = [["calibrated", *(getattr(calibrated, n) for n in names)]]
     for s in sets:
         given = {n: getattr(s.tuned, n) for n in NAMES[s.sweep.method]}

@@ -10,6 +10,7 @@ from benchmarks.joins import set_state, window_cost
 from benchmarks.joins.figures import AUCTIONS, DENSE, SPARSE, Figures
 from benchmarks.joins.workloads import ASKED, BY_HAND, WORKS
 from benchmarks.report import Check, Result, Table
+from benchmarks.sides import IN_AN_ENGINE_THAT_IS_UP, WHOLE
 
 TARGETS = {SPARSE: {"Spark": 20.0, "Flink": 10.0}, DENSE: {"Spark": 100.0, "Flink": 100.0}}
 EARLY_TARGET, WINDOW_TARGET, STATE_TARGET = 10.0, 1.2, 1.2
@@ -35,9 +36,10 @@ def _setup(found: Figures) -> str:
         " source address as likely as any other: many of them in *J1 sparse*, few in *J1 dense*, so that the same"
         f" number of rows makes few pairs or many. *J2*: {WORKS['J2'].title} (paper 000), over streams of bids and"
         " auctions and a table of persons in the proportions of Nexmark, with some auctions much more popular than"
-        " others. A rate is rows of all input streams per second over the whole query, from its start to its last"
-        " answer, in sessions that had run the same on a smaller input; starting a session is not included on any side."
-        " Spark and Flink are asked as a user asks, join first, and ran once, with the fastest of the settings below;"
+        " others. A rate is rows of all input streams per second over the whole query to its last answer, in sessions"
+        " that had run the same on a smaller input."
+        + IN_AN_ENGINE_THAT_IS_UP
+        + " Spark and Flink are asked as a user asks, join first, and ran once, with the fastest of the settings below;"
         " in *J1 dense* over the beginning of the input only, of the same density. Spark: availableNow, watermarks"
         f" without delay, append. Flink {flink.VERSION}: streaming mode, state on the heap, no checkpoints."
         " In J2 a refresh of Tidemill is the end of a window of 1 hour every minute on the other sides, which is the"
@@ -84,7 +86,7 @@ def _rates(found: Figures, steady: bool) -> Table:
         rows.append([case, mine / 1e6, *map(_millions, peers), *(_times(mine, rate) for rate in peers)])
     columns = ["input", "Tidemill", *PEERS, *(f"Tidemill : {peer}" for peer in PEERS)]
     if not steady:
-        return Table("Million rows/s, whole query with its start", columns, rows)
+        return Table(f"Million rows/s, {WHOLE}", columns, rows)
     note = (
         "Tidemill from the end of its first micro-batch to the end of its last, over the long input; Flink's job"
         " without planning and submission; Spark as above."
@@ -124,7 +126,7 @@ def _plans(found: Figures) -> Table:
         f"Late and early aggregation in Tidemill: {WORKS['J1both'].title}",
         ["input", "matching pairs", "where", "late (LAP) s", "chosen by cost s", "late : chosen"],
         rows,
-        "Under Spark it is the whole query with its start; in one process it is one reader and one shard, without"
+        f"Under Spark it is the {WHOLE}; in one process it is one reader and one shard, without"
         " Spark's fixed cost.",
     )
 
@@ -201,7 +203,7 @@ def _rate_checks(found: Figures) -> list[Check]:
     made = []
     for case, targets in TARGETS.items():
         for peer, target in targets.items():
-            for steady, which in ((False, "whole query with its start"), (True, "sustained")):
+            for steady, which in ((False, WHOLE), (True, "sustained")):
                 other = _pick(found, case, f"{peer}, {ASKED}", steady)
                 if other is not None:
                     ratio = _mine(found, case, steady) / other

@@ -13,8 +13,6 @@ from typing import Any
 from benchmarks import answers, spark
 from benchmarks.joins.streams import SECONDS
 from benchmarks.joins.workloads import ASKED, BY_HAND, WORKS
-from benchmarks.throughput import STORES
-from benchmarks.throughput import SparkSide as Session
 
 # Where the state is, the version of the format in which a join keeps it (the third needs RocksDB), files a batch.
 SETTINGS: dict[str, tuple[str, int, int | None]] = {
@@ -30,12 +28,12 @@ class SparkSide:
     """Code generation, a heap of 4 GB, a shuffle partition for each core."""
 
     def __init__(self) -> None:
-        self.spark = Session().spark
+        self.spark = spark.session()
 
     def measure(self, folder: str, work: str, way: str, setting: str, kept: str | None) -> dict[str, Any]:
         """Seconds from the start of the streaming query to its end; answers go to the driver."""
         store, version, files = SETTINGS[setting]
-        self.spark.conf.set("spark.sql.streaming.stateStore.providerClass", STORES[store])
+        self.spark.conf.set(spark.PROVIDER, spark.STORES[store])
         self.spark.conf.set("spark.sql.streaming.join.stateFormatVersion", str(version))
         plan = {"J1": self._packets, "J2": self._auctions}[work](folder, way, files)
         run, (found,) = spark.to_the_end([plan])

@@ -1,8 +1,9 @@
 """DuckDB in batch on all cores: the best SQL we know for each work, the answers as tables in memory.
 
-*Tumbling* windows (W1): each query by itself; GROUPING SETS; or one GROUP BY of all attributes whose result feeds the
-others. *Sliding* windows (W2, W3): one scan makes panes as long as the greatest common divisor of the slides, and each
-query goes over panes of its slide, in one of three ways:
+*As asked*, every query is answered by itself, from the files. *Shared by hand*, somebody has seen all of them and has
+written what they have in common once: for *tumbling* windows (W1) GROUPING SETS, or one GROUP BY of all attributes
+whose result feeds the others; for *sliding* windows (W3) one scan into panes as long as the greatest common divisor of
+the slides. A sliding query goes over panes of its slide, its own or made of common ones, in one of three ways:
   copies   every pane is copied into each window that it is in, then GROUP BY;
   changes  a pane is added where it enters and subtracted where it leaves, running sums, a sum stands until the next;
   grid     a row for each key and slide, then a frame of as many rows as a window has slides.
@@ -17,9 +18,11 @@ from typing import Any
 
 from benchmarks import answers
 from benchmarks.packets import ATTRIBUTES
-from benchmarks.peers.workloads import Query
+from benchmarks.peers.workloads import ASKED, SHARED, Query
 
-TUMBLING, SLIDING = ("each by itself", "GROUPING SETS", "finest first"), ("copies", "changes", "grid")
+EACH, SETS, FINEST = "each by itself", "GROUPING SETS", "finest first"
+SLIDING = ("copies", "changes", "grid")
+_COMMON = "common panes, "
 _SUMS = "count(*) AS n, sum(len)::BIGINT AS total"
 _AGAIN = "sum(n)::BIGINT AS n, sum(total)::BIGINT AS total"
 
@@ -49,15 +52,31 @@ class DuckDBSide:
         return {"seconds": seconds}
 
 
-def shapes(queries: Sequence[Query]) -> tuple[str, ...]:
-    """The ways to write these queries."""
-    return TUMBLING if all(q.range == q.slide for q in queries) else SLIDING
+def shapes(queries: Sequence[Query]) -> dict[str, tuple[str, ...]]:
+    """The ways to write these queries: each by itself, and with what several of them have in common written once.
+
+    >>> shapes([Query("q", ("sip",), 60, 1)])
+    {'duckdb': ('copies', 'changes', 'grid')}
+    >>> shapes([Query("q", ("sip",), 60, 1), Query("r", ("sip",), 60, 6)])["duckdb, shared by hand"]
+    ('common panes, copies', 'common panes, changes', 'common panes, grid')
+    """
+    if all(q.range == q.slide for q in queries):
+        return {ASKED: (EACH,), SHARED: (SETS, FINEST)}
+    common = tuple(_COMMON + shape for shape in SLIDING)
+    return {ASKED: SLIDING, SHARED: common} if len(queries) > 1 else {ASKED: SLIDING}
 
 
 def statements(queries: Sequence[Query], shape: str, source: str) -> list[str]:
     """The SQL of a work; each query's answer is in a table of its name."""
-    if shape in TUMBLING:
+    if shape in (EACH, SETS, FINEST):
         return _tumbling(queries, shape, source)
+    if shape in SLIDING:
+        return [line for q in queries for line in _over_panes((q,), shape, source)]
+    return _over_panes(queries, shape.removeprefix(_COMMON), source)
+
+
+def _over_panes(queries: Sequence[Query], shape: str, source: str) -> list[str]:
+    """One scan into panes that all these queries can use, then each query."""
     (keys,), (where,) = {q.by for q in queries}, {q.where for q in queries}
     width = math.gcd(*(q.slide for q in queries))
     panes = f"SELECT {_pane(width)} AS pane, {keys}, {_SUMS} FROM {source}{where} GROUP BY ALL"
@@ -78,7 +97,7 @@ def _time(number: str, seconds: int) -> str:
 
 def _tumbling(queries: Sequence[Query], shape: str, source: str) -> list[str]:
     (slide,) = {q.slide for q in queries}
-    if shape == "each by itself":
+    if shape == EACH:
         grouped = "SELECT {pane} AS pane, {by}, {sums} FROM {source} GROUP BY ALL"
         return [
             _table(
@@ -89,7 +108,7 @@ def _tumbling(queries: Sequence[Query], shape: str, source: str) -> list[str]:
             for q in queries
         ]
     every = ", ".join(ATTRIBUTES)
-    if shape == "finest first":
+    if shape == FINEST:
         finest = f"SELECT {_pane(slide)} AS pane, {every}, {_SUMS} FROM {source} GROUP BY ALL"
         return [
             _table("finest", finest),

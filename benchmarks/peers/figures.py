@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass
 class Figures:
-    """Runs by work and side. A side is "tidemill", "duckdb", "flink", or a way to write the work for Spark."""
+    """Runs by work and side. A side is "tidemill", "flink", or a way to write the work for DuckDB or Spark."""
 
     rows: int
     long_rows: int
@@ -36,11 +36,11 @@ class Figures:
         return self.rows / median(r["seconds"] for r in found) if found else None
 
     def steady(self, work: str, side: str) -> float | None:
-        """Rows per second without the start: Tidemill between micro-batches and DuckDB on the long trace, Flink's
-        job without planning and submission. Spark's start is a small part of its run."""
+        """Rows per second without the start: Tidemill between micro-batches, and DuckDB, on the long trace where they
+        ran over it; Flink's job without planning and submission. Spark's start is a small part of its run."""
         if side == "tidemill":
             return median(r["sustained"] for r in self.long[work][side])
-        if side == "duckdb":
+        if side in self.long[work]:
             return self.long_rows / median(r["seconds"] for r in self.long[work][side])
         found = self.runs.get(work, {}).get(side)
         return self.rows / median(r.get("job", r["seconds"]) for r in found) if found else None

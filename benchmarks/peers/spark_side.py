@@ -16,21 +16,19 @@ import pyarrow.compute as pc
 from benchmarks import answers, spark
 from benchmarks.packets import COLUMNS
 from benchmarks.peers.workloads import ONE, PANES, Query
-from benchmarks.throughput import STORES
-from benchmarks.throughput import SparkSide as Session
 
 
 class SparkSide:
     """Code generation, a heap of 4 GB, a shuffle partition for each core."""
 
     def __init__(self) -> None:
-        self.spark = Session().spark
+        self.spark = spark.session()
 
     def measure(
         self, folder: str, queries: Sequence[Query], shape: str, store: str, files: int | None, kept: str | None
     ) -> dict[str, Any]:
         """Seconds from the start of the first streaming query to the end of the last; answers go to the driver."""
-        self.spark.conf.set("spark.sql.streaming.stateStore.providerClass", STORES[store])
+        self.spark.conf.set(spark.PROVIDER, spark.STORES[store])
         plans = [self._one_pass(folder, queries, files)] if shape == ONE else []
         plans += [self._plan(folder, q, shape, files) for q in queries] if shape != ONE else []
         run, found = spark.to_the_end(plans)

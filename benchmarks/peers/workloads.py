@@ -64,6 +64,8 @@ WORKS = {
 
 # The ways to write a work for Spark; spark_side.py tells what they are.
 EACH, ONE, PANES = "each query", "one pass", "panes"
+# DuckDB answers every query by itself, or as somebody writes them who sees all of them; duckdb_side.py tells how.
+ASKED, SHARED = "duckdb", "duckdb, shared by hand"
 
 # Table II of paper 003: slides by a Zipf law, ranges of 1 to 50 slides.
 SKEW, OVERLAP, STEPS = 0.6, 50, 1_000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -114,6 +115,28 @@ def test_a_change_pays_each_step_with_the_fan_outs_before_it() -> None:
     # AS_2 has ten groups, of which one matches; it comes first now, and it stands still, so no update is paid.
     assert order(0, p, "001") == (2, 1)
     assert unit_time_cost(p, "001", ones) == 1 + 10 + 1 * 40 + 4
+
+
+def test_a_joined_row_in_the_group_of_the_row_before_costs_less() -> None:
+    """W_1 has 20 rows of each join value in 4 groups, W_2 has 30 in one: a change finds 1 + 19 · 3/4 and 1 runs."""
+    p = parameters([Stream(1, 40, 4, 2, decrement=0), Stream(1, 60, 1, 2, decrement=0)])
+    c = Constants(P_n=1, P_h=1, U_n=1, U_h=1, U_g=100, U_r=10)
+    finds, runs = 1 + (20 + 30 + 1), 15.25 + 1
+    assert unit_time_cost(p, "00", hash_join(c)) == finds + runs * 100 + (20 + 30 - runs) * 10
+    # Sets have a row for each group: AS_1 4 of them, AS_2 one, and every row looks for its own.
+    assert unit_time_cost(p, "11", hash_join(c)) == 2 + (4 + 1) + (4 + 1) * 100 + (4 + 1) * 100
+    # In W_2 all rows are alike: an early aggregation saves 29 rows found and updated. That of S_1 saves most groups.
+    late, first, second = (unit_time_cost(p, plan, hash_join(c)) for plan in ("00", "10", "01"))
+    assert late - second == 29 * (1 + 10) - 100 and first < second
+
+
+@settings(deadline=None)
+@given(streams, streams, costs)
+def test_runs_cost_nothing_else_where_every_update_costs_the_same(first: Stream, second: Stream, c: Constants) -> None:
+    known = parameters([first, second], whole_key=True)  # a bucket for each group: C_iau = U_g
+    for plan, method in product(PLANS, (nested_loop, hash_join)):
+        same = unit_time_cost(known, plan, method(replace(c, U_r=c.U_g)))
+        assert same == pytest.approx(unit_time_cost(known, plan, method(c)), rel=1e-9)
 
 
 def test_without_decrements_all_costs_halve() -> None:

@@ -165,6 +165,22 @@ def test_changes_run_up_to_versions(changes):
 
 
 @effort(100)
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(-2, 2), HUGE), max_size=12))
+def test_rows_of_one_number_are_added_up_in_its_place(rows):
+    ids, first = number_rows([pa.array([r[0] for r in rows], pa.int64())], len(rows))
+    n, parts = ints(r[1] for r in rows), words([r[2] for r in rows])
+    floats = np.array([r[2] % 7 / 4 for r in rows]).reshape(-1, 1)
+    lows = ints(r[2] % 5 for r in rows).reshape(-1, 1)
+    meeting_rows.add_rows(ids, n, parts.words, floats, lows)
+    sums = parts.column(0).to_pylist()
+    for k, row in enumerate(first):
+        own = [r for r in rows if r[0] == rows[row][0]]
+        assert (n[k], sums[k], floats[k, 0]) == (sum(r[1] for r in own), sum(r[2] for r in own),
+                                                 sum(r[2] % 7 / 4 for r in own))
+        assert lows[k, 0] == min(r[2] % 5 for r in own)
+
+
+@effort(100)
 @given(st.lists(st.tuples(HUGE, st.integers(-9, 9)), min_size=1, max_size=8), st.integers(4, 62))
 def test_wide_sums_survive_their_digits(terms, room):
     parts = words([x for x, _ in terms])

@@ -18,8 +18,8 @@ from tests.joins.operator_case import Query, Run, arrives
 from tests.properties.effort import effort
 from tidemill.plan.physical import Op
 from tidemill.runtime.kernels.warm import kernels
+from tidemill.runtime.operators import aggregation_sets, pair_sums
 from tidemill.runtime.operators import meeting as meetings
-from tidemill.runtime.operators import pair_sums
 from tidemill.runtime.operators.base import Batch
 from tidemill.runtime.operators.join_aggregate import JoinAggregate
 from tidemill.runtime.state import Shelf
@@ -94,6 +94,7 @@ def ways(draw) -> ExitStack:
         for module in (meetings, pair_sums):
             stack.enter_context(patch.object(module, "PIECE_PAIRS", size))
         stack.enter_context(patch.object(pair_sums, "DIRECT_GROUPS", 0))
+        stack.enter_context(patch.object(aggregation_sets, "SCATTERED", 0))
     return stack
 
 

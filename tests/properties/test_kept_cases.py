@@ -73,6 +73,18 @@ def test_grouping_by_a_quotient_is_not_an_epoch():
         assert sorted(db.query("SELECT h, n FROM v").to_pydict()["h"]) == [3.0, 3.5]
 
 
+def test_grouping_by_a_quotient_of_the_event_time_is_an_epoch_and_waits_for_its_end():
+    stream = append_only({"k": 0, "v": -2, "x": 0.25, "tm": 0}, {"k": 0, "v": 0, "x": -4.0, "tm": 0})
+    view = """STREAMED VIEW v AS SELECT abs(a.k) AS k, a.tm / 2 AS i, STDDEV(a.v) FILTER (WHERE a.x <= -0.25) AS n
+              FROM A AS a WHERE (a.tm BETWEEN 0 AND 4 AND a.tm % 2 = 0) GROUP BY abs(a.k), a.tm / 2"""
+    holds([stream], view, shards=2)
+    for last, said in ((1, []), (2, [(2 * UNIT, (0, 0, None))])):
+        with database([append_only(*stream.rows, {"k": 1, "tm": last})]) as db:
+            db.execute(f"CREATE {view}")
+            db.run()
+            assert [(c.time, tuple(c.row)) for c in log_of(db, "v") if c.row[0] == 0] == said
+
+
 @pytest.mark.parametrize("batch", [None, 1])
 def test_rstream_of_a_table_is_reported_once(batch):
     table = Stream("D", TABLE, rows(TABLE, {"k": 1, "label": "x", "w": 2}), static=True)

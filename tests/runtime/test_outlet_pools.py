@@ -97,11 +97,11 @@ def timed(batches):
 @given(batches=st.lists(rows, min_size=2, max_size=5).map(timed))
 def test_pools_change_no_log_and_no_contents(batches, tmp_path_factory):
     found = []
-    for layout in (apart, eagerly, lambda patch: None):
+    for layout in (apart, eagerly, crowded, lambda patch: None):
         with pytest.MonkeyPatch.context() as patch:
             layout(patch)
             found.append(run(tmp_path_factory.mktemp("db"), batches))
-    assert found[0] == found[1] == found[2]
+    assert all(other == found[0] for other in found)
 
 
 STREAM = timed([[(k, i % 3 + 1) for k in (1, 2, 3)] for i in range(8)])
@@ -110,6 +110,14 @@ STREAM = timed([[(k, i % 3 + 1) for k in (1, 2, 3)] for i in range(8)])
 def apart(patch) -> None:
     """Every view has its own tables only."""
     patch.setattr(changes, "ALONE_ROWS", 0)
+
+
+def crowded(patch) -> None:
+    """The same, but one view that only grows is a crowd."""
+    apart(patch)
+    for module in (changes, pools):
+        patch.setattr(module, "CROWD", 1)
+    patch.setattr(pools, "OWN_ROWS", 4)
 
 
 def none_pooled(db, number) -> None:
@@ -134,6 +142,20 @@ def test_rows_go_into_pools_and_out_of_them_again(everywhere, tmp_path):
     run(tmp_path, STREAM, look)
     assert min(seen[1:]) > 0 and any(b < a for a, b in pairwise(seen))
     assert moved[0] == 0 < moved[-1]
+
+
+def test_a_crowd_that_only_grows_stays_in_its_pool(tmp_path, wanted):
+    held = []
+
+    def look(db, number):
+        whole = [v.stored for v in db.workload.views.values() if v.stored.output == "rstream"]
+        assert all(view.only_grows for view in whole)
+        held.append((tables(db, whole[0].pool), sum(tables(db, view.id) for view in whole)))
+
+    with pytest.MonkeyPatch.context() as patch:
+        crowded(patch)
+        assert run(tmp_path, STREAM, look) == wanted
+    assert held[-1][0] > 16 and all(own == 0 for _, own in held)
 
 
 def test_few_views_have_logs_of_their_own(tmp_path):

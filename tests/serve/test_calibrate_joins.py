@@ -35,15 +35,13 @@ def home(tmp_path, monkeypatch):
 
 def test_constants_are_found_again_in_times_that_the_cost_functions_give(monkeypatch):
     """Rows are found once a batch: P_h, meant for 40 changes of each join value, is less when there are more."""
-    known = Constants(P_n=1.5, P_h=25.0, U_n=600.0, U_h=500.0, U_g=30.0)
-    one_group = 3.0
+    known = Constants(P_n=1.5, P_h=25.0, U_n=600.0, U_h=500.0, U_g=30.0, U_r=3.0)
 
     def predicted(joins, rounds):
         taken = {}
         for method, run in joins:
             streams = [Stream(i.rate, i.window, i.groups, i.values) for i in run.inputs]
-            there = replace(known, P_h=known.P_h * 40 * run.values / run.changes,
-                            U_g=known.U_g if run.groups > 1 else one_group)
+            there = replace(known, P_h=known.P_h * 40 * run.values / run.changes)
             cost = unit_time_cost(parameters(streams, whole_key=True), "00", METHODS[method](there))
             taken[method, run] = 0.02 + (run.changes * getattr(known, ALONE[method]) if run.apart else cost) * 1e-9
         return taken

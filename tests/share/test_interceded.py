@@ -13,6 +13,7 @@ from tests.properties.trial import database
 from tests.share import test_shared_many as many
 from tests.share.outcomes import UNSHARED, check_same
 from tests.share.test_shared_answers import ALL, places, run
+from tests.share.test_shared_configurations import forcing
 from tests.share.workloads import few_cuts, settings_text, shared_workloads
 from tidemill.runtime import lfta
 from tidemill.runtime.kernels import intercede
@@ -28,8 +29,8 @@ def eager(stack: ExitStack, pending: int) -> list[int]:
         return True
 
     for module, name, value in (
-        (intercede, "worthwhile", counted), (lfta, "_FEW", 1), (lfta, "_PENDING", pending), (lfta, "_CELLS", 40),
-        (weave, "_PRUNE_ROWS", 1),
+        (intercede, "worthwhile", counted), (intercede, "fewer", lambda *_: True), (lfta, "_FEW", 1),
+        (lfta, "_PENDING", pending), (lfta, "_CELLS", 40), (weave, "_PRUNE_ROWS", 1),
     ):
         stack.enter_context(patch.object(module, name, value))
     return done
@@ -43,6 +44,19 @@ def test_interceded_equals_unshared(workload, sets, place, cut, pending):
     with ExitStack() as stack:
         eager(stack, pending)
         found, _ = run(stream, views, sets, **place)
+    check_same(found, expected)
+
+
+@effort(15)
+@given(workload=shared_workloads(ALL), seed=st.integers(0, 2**32), place=places, cut=few_cuts(24),
+       pending=st.integers(0, 20))
+def test_interceded_without_tables_equals_unshared(workload, seed, place, cut, pending):
+    """Any forest, some relations without tables: their cells come from the entries of the table above."""
+    stream, views = workload
+    expected, _ = run(stream.recut(cut[0], None), views, without=UNSHARED, shards=1, cores=1)
+    with ExitStack() as stack, forcing(seed):
+        eager(stack, pending)
+        found, _ = run(stream, views, **place)
     check_same(found, expected)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -46,6 +47,15 @@ def random_forest(leaves, attributes, rng):
     return Configuration.of(feeders, leaves)
 
 
+def without_some_tables(tree, rng):
+    """Some relations without a table; then those below have none either."""
+    found, spare = [], rng.choice([0.0, 0.4, 1.0])
+    for node in tree:
+        bare = node.parent >= 0 and (not found[node.parent].buckets or rng.random() < spare)
+        found.append(replace(node, buckets=0) if bare else node)
+    return tuple(found)
+
+
 def forced(rng, seen):
     """In place of `shape_of`: a configuration that nobody would choose."""
 
@@ -56,7 +66,8 @@ def forced(rng, seen):
         configuration = random_forest(leaves, attributes, rng)
         buckets = {r: rng.choice([1, 1, 2, 3, 64]) for r in configuration.relations}
         chosen = Chosen(configuration, buckets, dict.fromkeys(configuration.relations, 0.0), 0.0)
-        found = shape.Shape(shape._tree(chosen, leaves), chosen, groups, tuple(queries), parts)
+        tree = without_some_tables(shape._tree(chosen, leaves), rng)
+        found = shape.Shape(tree, chosen, groups, tuple(queries), parts)
         settings.shapes[source] = found
         seen.append(configuration)
         return found

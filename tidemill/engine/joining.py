@@ -6,11 +6,13 @@ Both are kept with the catalog, as those of shared aggregation are (`engine.shar
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from tidemill.engine.sharing import kept_join_constants
 from tidemill.errors import PlanProblem
-from tidemill.optimize.joins.decide import METHODS, JoinSettings, better
+from tidemill.optimize.joins.decide import METHODS, HotKey, JoinSettings, better
+from tidemill.optimize.joins.hot_keys import MOST_KEYS, suspects, worth_splitting
 from tidemill.optimize.joins.measure import statistics
 from tidemill.plan.aggregation_joins import meeting
 from tidemill.plan.node import walk
@@ -27,43 +29,90 @@ class Joining:
         self.settings = JoinSettings(
             mode=self.kept.get("early_aggregation", "auto"), method=self.kept.get("join_method", "hash"),
             constants=kept_join_constants(), statistics=self.kept.setdefault("statistics", {}),
-            plans=self.kept.setdefault("plans", {}),
+            plans=self.kept.setdefault("plans", {}), hot_keys=self.kept.get("hot_keys", "auto"),
+            hot={join: [HotKey(*key) for key in keys] for join, keys in self.kept.setdefault("hot", {}).items()},
         )
+        self.suspected: dict[str, set[int]] = {}  # by join: keys that were hot in the last batch
 
     def set(self, name: str, value: str) -> None:
         """Change one setting; bad values are refused with what is possible."""
         found = JOINING[name](name, value)
         self.kept[name] = found
-        setattr(self.settings, {"early_aggregation": "mode", "join_method": "method"}[name], found)
+        setattr(self.settings, {"early_aggregation": "mode", "join_method": "method"}.get(name, name), found)
         if name == "early_aggregation" and found == "auto":
             self.settings.plans.clear()
 
     def shown(self) -> dict[str, Any]:
         """What SHOW SETTINGS says: the values in force."""
-        return {"early_aggregation": self.settings.mode, "join_method": self.settings.method}
+        return {"early_aggregation": self.settings.mode, "join_method": self.settings.method,
+                "hot_keys": self.settings.hot_keys}
 
     def forget(self, roots: Iterable[Relation]) -> None:
         """Drop what is known of joins that do not stand any more."""
         live = {n.fingerprint for root in roots for n in walk(root) if isinstance(n, JoinAggregate)}
-        for known in (self.settings.statistics, self.settings.plans):
+        known: dict[str, Any]
+        for known in (self.settings.statistics, self.settings.plans, self.settings.hot, self.kept["hot"]):
             for gone in [print_ for print_ in known if print_ not in live]:
                 del known[gone]
 
     def learn(self, node: JoinAggregate, op: Op, notes: Sequence[Mapping[str, Any]], seconds: float, *,
               look: bool, pinned: bool) -> bool:
-        """Take in what the shards counted in a batch; True when one has looked and another plan is to be installed."""
+        """Take in what the shards counted in a batch; True when another plan is to be installed."""
+        step = self._settled(node, op)
         if not any(i["changes"] for note in notes for i in note["inputs"]):
-            return False
+            return step
         early = [i["early"] for i in op.params["inputs"]]
         before = self.settings.statistics.get(node.fingerprint)
         self.settings.statistics[node.fingerprint] = statistics(
             node, meeting(node), notes, early, max(seconds, 1e-3), before)
         self.settings.pinned = pinned
+        if not pinned and self.settings.hot_keys == "auto":
+            step |= self._heated(node, op, notes)
         best = better(node, self.settings) if look else None
         if best is None:
-            return False
+            return step
         self.settings.plans[node.fingerprint] = best.plan
         return True
+
+    def split(self, node: JoinAggregate, keys: Iterable[HotKey]) -> None:
+        """These keys are hot from the next plan on, and for ever: what all shards have of them is in no single one."""
+        known = {k.hash: k for k in self.settings.hot.get(node.fingerprint, [])}
+        for key in keys:
+            if key.hash in known:
+                known[key.hash] = replace(known[key.hash], split=known[key.hash].split or key.split)
+            elif len(known) < MOST_KEYS:
+                known[key.hash] = key
+        if known:
+            self.settings.hot[node.fingerprint] = list(known.values())
+            self.kept["hot"][node.fingerprint] = [[k.hash, k.input, k.split, k.text] for k in known.values()]
+
+    def _settled(self, node: JoinAggregate, op: Op) -> bool:
+        """A batch has run in which every shard sent what it has of hot keys: they may be split now. True when the plan
+        that ran does not say so yet.
+        """
+        known, ran = self.settings.hot.get(node.fingerprint, []), op.params.get("hot")
+        if not known or ran is None:
+            return False
+        sent = {h for h, _ in ran["hot"]}
+        self.split(node, [replace(k, split=True) for k in known if k.hash in sent])
+        wanted = {k.hash: k.split for k in self.settings.hot[node.fingerprint]}
+        return wanted != {h: h in ran["split"] for h in sent}
+
+    def _heated(self, node: JoinAggregate, op: Op, notes: Sequence[Mapping[str, Any]]) -> bool:
+        """Find keys that are worth splitting by two batches in a row; True when there are some."""
+        able = op.params.get("hot")
+        known = {k.hash for k in self.settings.hot.get(node.fingerprint, [])}
+        if able is None or len(known) >= MOST_KEYS:
+            return False
+        found = [s for s in suspects(notes) if s.hash not in known]
+        worth = worth_splitting(found, notes, able["spread"], self.settings.constants)
+        before = self.suspected.get(node.fingerprint, set())
+        again = [s for s in worth if s.hash in before][: MOST_KEYS - len(known)]
+        if found or sum(n["pairs"] for n in notes):
+            # A batch without pairs says nothing.
+            self.suspected[node.fingerprint] = {s.hash for s in worth}
+        self.split(node, [HotKey(s.hash, s.spread(able["spread"]), text=s.text) for s in again])
+        return bool(again)
 
 
 def _plan(name: str, value: str) -> str:
@@ -81,4 +130,10 @@ def _method(name: str, value: str) -> str:
     return text
 
 
-JOINING: dict[str, Callable[[str, str], Any]] = {"early_aggregation": _plan, "join_method": _method}
+def _hot(name: str, value: str) -> str:
+    if value.lower() not in ("auto", "off"):
+        raise PlanProblem("TM217", f'{name} cannot be "{value}"', hint="auto or off; keys that are split stay so")
+    return value.lower()
+
+
+JOINING: dict[str, Callable[[str, str], Any]] = {"early_aggregation": _plan, "join_method": _method, "hot_keys": _hot}

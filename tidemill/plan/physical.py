@@ -34,10 +34,22 @@ class Op:
 
 
 @dataclass(frozen=True)
+class HotKeys:
+    """Keys of an edge that have no home, by the hash of `Exchange.keys`: rows of a `spread` one go to shards by the
+    hash of `columns`, rows of a `copied` one to every shard.
+    """
+
+    columns: tuple[str, ...]
+    spread: tuple[int, ...] = ()
+    copied: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
 class Exchange:
     """An edge from operator `source_op` to port `port`, split by `route` on `keys`.
 
-    `origin` says whose frontier the port follows: 'source:NAME', 'seed:PORT' or 'loop'.
+    `origin` says whose frontier the port follows: 'source:NAME', 'seed:PORT' or 'loop'. `hot` are exceptions of a
+    split by hash.
     """
 
     port: str
@@ -45,6 +57,7 @@ class Exchange:
     route: Route
     keys: tuple[str, ...] = ()
     origin: str = "loop"
+    hot: HotKeys | None = None
 
 
 @dataclass(frozen=True)
@@ -97,4 +110,6 @@ def _op(data: dict[str, Any]) -> Op:
 
 
 def _exchange(data: dict[str, Any]) -> Exchange:
-    return Exchange(data["port"], data["source_op"], data["route"], tuple(data["keys"]), data["origin"])
+    hot = data.get("hot")
+    return Exchange(data["port"], data["source_op"], data["route"], tuple(data["keys"]), data["origin"],
+                    hot and HotKeys(*(tuple(hot[name]) for name in ("columns", "spread", "copied"))))

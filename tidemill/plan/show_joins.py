@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tidemill.plan.show_sharing import table
@@ -17,6 +17,7 @@ def joins_text(found: Mapping[str, Any]) -> str:
         f"aggregation join of {found['view']}: plan {found['plan']} ({why}), {found['method']},"
         f" statistics {found['statistics']}",
         f"  split by {split}",
+        *_hot(found["hot"]),
     ]
     rows = [[
         x["input"], "early" if x["early"] else "late", ", ".join(x["kept"]) or "–", ", ".join(x["folded"]) or "–",
@@ -33,6 +34,17 @@ def joins_text(found: Mapping[str, Any]) -> str:
         lines.append(f"  measured in the last batch: {found['pairs']:,.0f} joined rows, {found['groups']:,.0f} groups,"
                      f" {_bytes(kept)} kept")
     return "\n".join(lines)
+
+
+def _hot(keys: Sequence[Mapping[str, Any]]) -> list[str]:
+    """
+    >>> _hot([{"key": "7", "input": "A", "split": True}, {"key": "x, 1", "input": "B", "split": False}])
+    ['  hot keys, in all shards: 7 (the rows of A spread), x, 1 (being copied)']
+    """
+    if not keys:
+        return []
+    each = [f"{k['key']} ({'the rows of ' + k['input'] + ' spread' if k['split'] else 'being copied'})" for k in keys]
+    return [f"  hot keys, in all shards: {', '.join(each)}"]
 
 
 def _short(value: float) -> str:

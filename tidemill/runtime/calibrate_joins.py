@@ -1,4 +1,4 @@
-"""What joins that aggregate cost on this machine: P_n, P_h, U_n, U_h and U_g of paper 000 (table III).
+"""What joins that aggregate cost on this machine: P_n, P_h, U_n, U_h and U_g of paper 000 (table III), and U_r.
 
 The paper measures the time to process 10,000 tuples and divides. Here every constant is a slope or a difference of
 such runs of the operator itself, so that what a micro-batch costs before it does anything does not count.
@@ -6,6 +6,7 @@ such runs of the operator itself, so that what a micro-batch costs before it doe
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
@@ -24,13 +25,18 @@ UNIT = 1_000_000
 
 
 class JoinCosts(NamedTuple):
-    """Seconds. `P_h` is for batches of this size: the rows of a join value are fetched once for all that probe it."""
+    """Seconds. `P_h` is for batches of this size: the rows of a join value are fetched once for all that probe it.
+
+    `U_g` is for a joined row that looks for its group, `U_r` for one in the group of the row before, which is at hand;
+    infinite where it was not measured.
+    """
 
     P_n: float
     P_h: float
     U_n: float
     U_h: float
     U_g: float
+    U_r: float = math.inf
 
     def nanoseconds(self) -> dict[str, float]:
         """As the cost functions want them.
@@ -38,7 +44,7 @@ class JoinCosts(NamedTuple):
         >>> JoinCosts(P_n=1e-9, P_h=2e-8, U_n=1e-6, U_h=2e-6, U_g=1.5e-8).nanoseconds()
         {'P_n': 1.0, 'P_h': 20.0, 'U_n': 1000.0, 'U_h': 2000.0, 'U_g': 15.0}
         """
-        return {name: round(seconds * 1e9, 3) for name, seconds in self._asdict().items()}
+        return {name: round(s * 1e9, 3) for name, s in self._asdict().items() if s < math.inf}
 
 
 class Arrivals(NamedTuple):
@@ -136,7 +142,7 @@ class _Input:
 
 
 def join_costs(hashed: Physical, nested: Physical, rounds: int = ROUNDS, tuples: int = TUPLES) -> JoinCosts:
-    """All five constants, of late plans of two inputs by either method.
+    """All constants, of late plans of two inputs by either method.
 
     T is the least time of several rounds. n tuples come and go in a micro-batch, windows have w rows, inputs v join
     values.
@@ -145,14 +151,15 @@ def join_costs(hashed: Physical, nested: Physical, rounds: int = ROUNDS, tuples:
     - P_n: a nested loop with few matches: slope of T over changes · w.
     - P_h, U_g: every change meets w/v rows; s is the slope of T over changes · w/v as w grows. A row is found once for
       a batch and added up for every change that meets it. So with all rows in one group and v small, s is almost only
-      adding up, and with v large P_h more. With v small and groups that take turns, s is U_g.
+      adding up, U_r, and with v large P_h more. With v small and g groups in any order, s is U_r for one row in g and
+      U_g for the others.
     """
-    few, dense, sparse = tuples // 5, 20, 500
+    few, dense, sparse, groups = tuples // 5, 20, 500, 10
     alone = [_Run(n, 1, sparse, apart=True) for n in (few, tuples)]
     compared = [_Run(few, w, sparse) for w in (400, 4_000)]
     found = [_Run(tuples, w, sparse) for w in (2_000, 20_000)]
     added = [_Run(tuples, w, dense) for w in (400, 4_000)]
-    grouped = [_Run(tuples, w, dense, groups=10) for w in (400, 4_000)]
+    grouped = [_Run(tuples, w, dense, groups=groups) for w in (400, 4_000)]
     runs = {"hash": (hashed, [*alone, *found, *added, *grouped]), "nested loop": (nested, [*alone, *compared])}
     T = least({(method, run): SteadyJoin(plan, run.inputs) for method, (plan, each) in runs.items() for run in each},
               rounds)
@@ -164,12 +171,15 @@ def join_costs(hashed: Physical, nested: Physical, rounds: int = ROUNDS, tuples:
     # Of P_h, which is for few changes of each join value, this share is left with many.
     left = dense / sparse
     P_h = (slope("hash", found, _Run.meetings) - slope("hash", added, _Run.meetings)) / (1 - left)
+    U_r = slope("hash", added, _Run.meetings) - left * P_h
+    turns = slope("hash", grouped, _Run.meetings) - left * P_h
     return JoinCosts(
         P_n=slope("nested loop", compared, lambda run: run.changes * run.window),
         P_h=P_h,
         U_n=slope("nested loop", alone, lambda run: run.changes),
         U_h=slope("hash", alone, lambda run: run.changes),
-        U_g=slope("hash", grouped, _Run.meetings) - left * P_h,
+        U_g=(turns - U_r / groups) / (1 - 1 / groups),
+        U_r=U_r,
     )
 
 

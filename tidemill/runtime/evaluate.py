@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tidemill.plan.physical import FOREVER, Exchange, Op
+from tidemill.plan.physical import FOREVER, Exchange, HotKeys, Op
 from tidemill.plan.sources import Column
 from tidemill.runtime import duck
-from tidemill.runtime.operators.base import Batch, Operator, hash_sql
+from tidemill.runtime.operators.base import Batch, Operator, key_hashes
 from tidemill.runtime.operators.combine import SetCombine
 from tidemill.runtime.operators.group import GroupBy
 from tidemill.runtime.operators.join import Join
@@ -82,6 +82,7 @@ class Evaluation:
         assert self.shelf is not None, f"{op.kind} needs state"
         operator = STATEFUL[op.kind](op, first=self.shard[0] == 0)
         operator.complain = self.complain
+        operator.shard = self.shard
         stepped = operator.step(inputs, self.shelf)
         if operator.note is not None:
             self.notes[op.id] = operator.note
@@ -157,9 +158,7 @@ def shard_numbers(rows: pa.Table, schema: Iterable[Column], keys: Iterable[str],
     keys = list(keys)
     if not keys or count == 1:
         return np.zeros(rows.num_rows, np.int64)
-    wanted = [c for c in schema if c.name in keys] or [Column(k, "") for k in keys]
-    sql = f"SELECT {hash_sql(keys)} % {count} AS s FROM {duck.source('rows', wanted)}"
-    return duck.run(sql, rows=rows.select(keys)).column("s").to_numpy().astype(np.int64)
+    return (key_hashes(rows, schema, keys) % np.uint64(count)).astype(np.int64)
 
 
 def route(edge: Exchange, schema: Iterable[Column], rows: pa.Table, count: int,
@@ -171,9 +170,29 @@ def route(edge: Exchange, schema: Iterable[Column], rows: pa.Table, count: int,
         return [(0, rows)]
     if edge.route == "any":
         return [(turn % count, rows)]
-    owner = shard_numbers(rows, schema, edge.keys, count)
+    if edge.hot is not None:
+        rows, owner = _placed(edge, edge.hot, tuple(schema), rows, count)
+    else:
+        owner = shard_numbers(rows, schema, edge.keys, count)
     order = np.argsort(owner, kind="stable")
     ends = np.searchsorted(owner[order], np.arange(count + 1))
     taken = rows.take(pa.array(order))
     pieces = [(i, taken.slice(ends[i], ends[i + 1] - ends[i])) for i in range(count)]
     return [(i, p) for i, p in pieces if p.num_rows]
+
+
+def _placed(edge: Exchange, hot: HotKeys, schema: tuple[Column, ...], rows: pa.Table,
+            count: int) -> tuple[pa.Table, np.ndarray]:
+    """Rows and their shards where some keys are hot: copied rows are there once for each shard."""
+    hashes = key_hashes(rows, schema, edge.keys)
+    owner = (hashes % np.uint64(count)).astype(np.int64)
+    spread = np.flatnonzero(np.isin(hashes, np.array(hot.spread, np.uint64)))
+    if len(spread):
+        some = rows.select(list(hot.columns)).take(pa.array(spread))
+        owner[spread] = shard_numbers(some, schema, hot.columns, count)
+    copied = np.flatnonzero(np.isin(hashes, np.array(hot.copied, np.uint64)))
+    if not len(copied):
+        return rows, owner
+    others = (owner[copied] + np.arange(1, count)[:, None]) % count
+    every = np.concatenate([np.arange(rows.num_rows), np.tile(copied, count - 1)])
+    return rows.take(pa.array(every)), np.concatenate([owner, others.ravel()])

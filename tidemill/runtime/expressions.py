@@ -54,8 +54,9 @@ class Expressions:
             rows = rows.append_column("__ts", pa.array(times))
         simple: dict[int, Any] = {}
         wanted: dict[int, str] = {}
+        arrays: dict[str, np.ndarray | None] = {}
         for i, predicate in enumerate(self.predicates):
-            truth = _truth(predicate, rows)
+            truth = _truth(predicate, rows, arrays)
             if truth is None:
                 wanted[i] = f"coalesce({predicate['sql']}, FALSE)"
             else:
@@ -138,15 +139,26 @@ class Expressions:
         return pa.chunked_array(chunks, empty.type)
 
 
-def _truth(predicate: dict[str, Any], rows: pa.Table) -> np.ndarray | None:
-    """The predicate by its program, where it has one and no value is missing."""
+def _truth(predicate: dict[str, Any], rows: pa.Table, arrays: dict[str, np.ndarray | None]) -> np.ndarray | None:
+    """The predicate by its program, where it has one and no value is missing. `arrays` keeps columns for the next one.
+    """
     program = predicate["program"]
     if program is None:
         return None
-    columns = {name: rows.column(name) for name in predicates.columns_of(program)}
-    if any(c.null_count or not pa.types.is_integer(c.type) for c in columns.values()):
-        return None
-    return predicates.evaluate(program, {n: c.to_numpy() for n, c in columns.items()})
+    columns: dict[str, np.ndarray] = {}
+    for name in predicates.columns_of(program):
+        if name not in arrays:
+            arrays[name] = _integers(rows.column(name))
+        found = arrays[name]
+        if found is None:
+            return None
+        columns[name] = found
+    return predicates.evaluate(program, columns)
+
+
+def _integers(column: pa.ChunkedArray) -> np.ndarray | None:
+    """A column as an array; None if it is not one of integers, or a value is missing."""
+    return None if column.null_count or not pa.types.is_integer(column.type) else column.to_numpy()
 
 
 def _plain(sql: str, rows: pa.Table) -> pa.ChunkedArray | None:

@@ -13,8 +13,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tidemill.runtime.kernels import intercede as kernel
 from tidemill.runtime.kernels.intercede import Cells, Edges, Pairs, Panes, Wanted, intercede
+from tidemill.runtime.kernels.intercede_finer import Classes, Entries, add_entries
 from tidemill.runtime.kernels.lfta import Emitted
+from tidemill.runtime.kernels.sliding_folds import SUM
+from tidemill.runtime.kernels.sliding_rows import codes_of
+
+_FULL = 3  # not every group has rows in every pane: it is worth a try where there may be so many times more cells
+_ROOM = 1 << 22  # sums of one fragment that are kept at a time, at most
 
 
 class Interceded(NamedTuple):
@@ -29,20 +36,30 @@ class Interceded(NamedTuple):
 
 @dataclass(frozen=True)
 class Intercede:
-    """The queries that one relation answers: their edges, and their bits among the words of the store."""
+    """The queries that one relation answers: their edges, and their bits among the words of the store. `kinds` are
+    queries whose predicates look at the same columns (see `kernels.intercede_finer`); any partition is right.
+    """
 
     edges: tuple[Edges, ...]
     bits: tuple[int, ...]
+    kinds: tuple[np.ndarray, ...]
 
     @classmethod
-    def of(cls, relation: dict[str, Any], queries: Sequence[dict[str, Any]], words: Sequence[int]) -> Intercede | None:
-        """None where fragments must stay as they are: accumulators of users' aggregates belong to single ones."""
+    def of(cls, relation: dict[str, Any], queries: Sequence[dict[str, Any]], words: Sequence[int],
+           kinds: Sequence[Any] = ()) -> Intercede | None:
+        """None where fragments must stay as they are: accumulators of users' aggregates belong to single ones.
+
+        `kinds` tells for each predicate what it looks at; without it all queries are of one kind.
+        """
         own = [queries[q] for q in relation["own"]]
         if not own or any(q["objects"] or not q.get("edges") for q in own):
             return None
         place = {word: i for i, word in enumerate(words)}
         bits = tuple(64 * place[q["bit"] // 64] + q["bit"] % 64 for q in own)
-        return cls(tuple(classes(q["edges"]) for q in own), bits)
+        alike: dict[Any, list[int]] = {}
+        for i, query in enumerate(own):
+            alike.setdefault(kinds[query["predicate"]] if kinds and query["predicate"] >= 0 else (), []).append(i)
+        return cls(tuple(classes(q["edges"]) for q in own), bits, tuple(np.array(k) for k in alike.values()))
 
     def cells(self, emitted: Emitted, starts: np.ndarray, signatures: np.ndarray, before: Interceded | None,
               int_kinds: Sequence[int], float_kinds: Sequence[int], patience: int) -> Interceded | None:
@@ -66,12 +83,113 @@ class Intercede:
                           float_kinds, patience)
         return None if found is None else _interceded(found, slots, attrs)
 
+    def cells_of_finer(self, finer: Finer, route: Route, before: Interceded | None, patience: int) -> Interceded | None:
+        """Entries of a finer relation, and cells made before, as cells; None when it is not worth it."""
+        attrs, new = finer.attrs[route.picks][:, finer.firsts], len(finer.firsts)
+        if before is not None:
+            attrs = np.concatenate([attrs, before.attrs], axis=1)
+        groups, firsts = _numbered(attrs)
+        used, fragment_of = _used_of(route.fragments, finer.entries.fragment)
+        panes = Panes.of(route.starts[used], self.edges, None if before is None else before.panes)
+        rows = len(finer.entries.code) + (0 if before is None else len(before.pane))
+        if not kernel.worthwhile(rows, len(firsts), panes, _FULL * patience):
+            return None
+        found = Classes.among(Wanted.table(route.signatures, self.bits), self.kinds)
+        if len(firsts) * len(found) > max(_ROOM, 4 * rows):
+            return None
+        of = np.full((len(route.codes), found.of.shape[1]), -1, np.int32)
+        of[route.codes >= 0] = found.of[route.codes[route.codes >= 0]]
+        count, parts = len(panes.start), finer.entries.sums.shape[1]
+        totals, seen = np.zeros((len(firsts) * count, parts), np.int64), np.zeros(len(firsts) * count, np.bool_)
+        if before is not None:
+            place = groups[new:] * np.int64(count) + panes.known(len(used), before.pane, before.panes[0])
+            totals[place], seen[place] = before.ints.T, True
+        add_entries(finer.entries, groups[:new], fragment_of, Classes(of, found.bounds, found.queries),
+                    panes.slots, len(firsts), totals, seen)
+        cells = _in_time(totals, seen, panes, attrs[:, firsts])
+        return cells if kernel.fewer(len(cells.pane), rows, patience) else None
+
     def words(self, cells: Interceded, count: int) -> np.ndarray:
         """The signatures of cells, int64[cells, words]."""
         table = np.zeros((len(self.bits), count), np.uint64)
         for q, bit in enumerate(self.bits):
             table[q, bit // 64] = np.uint64(1 << bit % 64)
         return table.view(np.int64)[cells.panes[0]][cells.pane]
+
+
+@dataclass(frozen=True)
+class Finer:
+    """Entries that a table has evicted, made ready for all the relations that have no table of their own below it."""
+
+    attrs: np.ndarray  # int64[attributes, entries]
+    firsts: np.ndarray  # an entry of each group
+    entries: Entries
+
+    @classmethod
+    def of(cls, emitted: Emitted, starts: np.ndarray, int_kinds: Sequence[int]) -> Finer | None:
+        """None where parts do not simply add up. `starts` are those of the table's fragments."""
+        if len(emitted.floats) or any(kind != SUM for kind in int_kinds):
+            return None
+        groups, firsts = _numbered(emitted.attrs)
+        rank = np.empty(len(starts), np.int32)
+        rank[np.argsort(starts)] = np.arange(len(starts))
+        order = np.argsort(rank[emitted.fragments], kind="stable")  # nearly in order: they were evicted in time
+        sums = np.ascontiguousarray(emitted.ints.T[order])
+        entries = Entries(groups[order], emitted.fragments[order], emitted.codes[order], sums)
+        return cls(emitted.attrs, firsts, entries)
+
+
+@dataclass(frozen=True)
+class Route:
+    """From a table to a relation below it: the places of its attributes, and its own fragment and code (or -1) for
+    each of the table's; the starts of its fragments, the signatures of its codes.
+    """
+
+    picks: list[int]
+    fragments: np.ndarray
+    codes: np.ndarray
+    starts: np.ndarray
+    signatures: np.ndarray
+
+    def projected(self, emitted: Emitted) -> Emitted:
+        """The entries as the relation would have got them."""
+        codes = self.codes[emitted.codes]
+        kept = np.flatnonzero(codes >= 0)
+        return Emitted(self.fragments[emitted.fragments[kept]], codes[kept], emitted.attrs[self.picks][:, kept],
+                       emitted.ints[:, kept], emitted.floats[:, kept])
+
+
+def _numbered(attrs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The number of each group, and one place of each."""
+    if not len(attrs):
+        return np.zeros(attrs.shape[1], np.int32), np.zeros(min(1, attrs.shape[1]), np.int64)
+    return codes_of(_rows(attrs))
+
+
+def _used_of(fragments: np.ndarray, own: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Which of the fragments that `fragments` maps to occur, and for each of the finer ones its number among them.
+
+    >>> _used_of(np.array([4, 4, 2, 9], np.int32), np.array([1, 0, 2], np.int32))
+    (array([2, 4], dtype=int32), array([1, 1, 0, 0], dtype=int32))
+    """
+    finer = np.flatnonzero(np.bincount(own))
+    used = np.unique(fragments[finer])
+    number = np.zeros(len(fragments), np.int32)
+    number[finer] = np.searchsorted(used, fragments[finer])
+    return used, number
+
+
+def _in_time(totals: np.ndarray, seen: np.ndarray, panes: Panes, groups: np.ndarray) -> Interceded:
+    """The cells of `groups` (their attributes) in the order of their panes' starts: they need not be sorted where they
+    are kept.
+    """
+    count, all_groups = len(panes.start), groups.shape[1]
+    order = np.argsort(panes.start, kind="stable")
+    places = np.flatnonzero(seen.reshape(all_groups, count).T[order])
+    slot, group = order[places // all_groups], places % all_groups
+    found = totals[group * count + slot]
+    return Interceded((panes.query, panes.start), slot.astype(np.int32), groups[:, group],
+                      np.ascontiguousarray(found.T), np.empty((0, len(found))))
 
 
 def _interceded(found: Cells, panes: Panes, attrs: np.ndarray) -> Interceded:

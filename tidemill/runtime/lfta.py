@@ -17,10 +17,13 @@ import pyarrow as pa
 
 from tidemill.plan.fragments import FragmentPart
 from tidemill.plan.physical import Op
+from tidemill.plan.relations import quoted
+from tidemill.plan.scalars import columns_of
+from tidemill.runtime import predicates
 from tidemill.runtime.accumulators import Accumulators, Block
 from tidemill.runtime.coding import Coder
 from tidemill.runtime.expressions import Expressions
-from tidemill.runtime.intercede import Intercede, Interceded, classes
+from tidemill.runtime.intercede import Finer, Intercede, Interceded, Route, classes
 from tidemill.runtime.kernels.edges import floor_edges, fragment_runs
 from tidemill.runtime.kernels.lfta import Emitted, Tables, TableSpec
 from tidemill.runtime.kernels.sliding_rows import combine
@@ -30,7 +33,7 @@ from tidemill.runtime.sketches import Sketches
 
 _KINDS = {"sum": 0, "min": 1, "max": 2}
 _PENDING = 1 << 20  # entries that leave before the share of the batch is done
-_CELLS = 1 << 21  # cells of queries that stay until then: what comes later is added to them
+_CELLS = 1 << 22  # cells of queries that stay until then: what comes later is added to them
 _PATIENCE = 2  # in the middle of a share, so many cells in the place of one entry
 _FEW = 1 << 12  # entries that are not worth putting together
 _BLOCK = 1 << 16  # rows at a time: what is computed of them stays in the cache
@@ -52,22 +55,29 @@ class Lfta:
         self.edges = [classes(r["edges"]) for r in self.relations]
         raw = [r for r in self.relations if r["parent"] < 0]
         self.finest = classes(sorted({tuple(e) for r in raw for e in r["edges"]}))
+        # A relation without buckets has no table: it gets its entries when those of the table above it are held.
+        self.tabled = [r for r, relation in enumerate(self.relations) if relation["buckets"]]
+        self.paths = [self._path(r) for r in range(len(self.relations))]
         self.room = (np.empty(_BLOCK, np.int64), np.empty(_BLOCK, np.int64))
         self.mapped = (-1, -1)  # fragments and patterns that the tables know
         self.active: tuple[str, ...] = ()
+        self.same: dict[str, str] = {}  # parts that are not in the tables, by another one that has the same values
+        self.apart = False  # a value was missing: what counts rows and what counts values may differ
         self.tables: Tables | None = None
         self.totals = np.zeros((len(self.relations), 4), np.int64)
         self.rows = 0
         self.held: dict[int, Emitted] = {}  # evicted from emitting relations, by relation
         self.cells: dict[int, Interceded] = {}  # the same put together for each query, by relation
+        looked_at = [_looked_at(p["program"]) or i for i, p in enumerate(self.params["predicates"])]
         self.intercede = {
-            r: Intercede.of(relation, self.params["queries"], self.stores[relation["emits"]]["words"])
+            r: Intercede.of(relation, self.params["queries"], self.stores[relation["emits"]]["words"], looked_at)
             for r, relation in enumerate(self.relations) if relation["emits"] >= 0
         }
         self.span: tuple[int, int] | None = None
         self.sketches = Sketches(self.params["candidates"])
         self.complain = complain
         self.accumulators = Accumulators(self.params) if self.params.get("objects") else None
+        self.unfailing = self.accumulators is None and _unfailing(self.params)
 
     # ---- in ------------------------------------------------------------------------------------
 
@@ -83,7 +93,8 @@ class Lfta:
         found = self.expressions.evaluate(rows, times)
         times = times if numbers is None else numbers
         values = self._values(found.arguments)
-        if self.tables is None or not set(values) <= set(self.active) or any(
+        self.apart = self.apart or any(values.get(n, 0) is not None for pair in self.same.items() for n in pair)
+        if self.tables is None or not set(values) <= set(self.active) or (self.apart and self.same) or any(
             coder.changes(column) for coder, column in zip(self.coders, found.attributes, strict=True)
         ):
             yield from self._begin(values)
@@ -133,7 +144,7 @@ class Lfta:
         known = (len(self.places), len(self.patterns.known))
         if known != self.mapped:
             assert self.tables is not None
-            self.tables.map(self.fragment_maps, self.patterns.maps)
+            self.tables.map([self.fragment_maps[r] for r in self.tabled], [self.patterns.maps[r] for r in self.tabled])
             self.mapped = known
 
     def finish(self) -> Iterator[tuple[str, pa.Table]]:
@@ -159,11 +170,16 @@ class Lfta:
         yield from self.finish()
         needed = {*self.active, *values}
         self.active = tuple(p.name for p in self.parts if p.name in needed)
-        ints = [p for p in self.parts if p.name in needed and p.type != "DOUBLE"]
+        ones = [] if self.apart else [p.name for p in self.parts if values.get(p.name, 0) is None]
+        self.same = {name: ones[0] for name in ones[1:]}
+        ints = [p for p in self.parts if p.name in needed and p.type != "DOUBLE" and p.name not in self.same]
         floats = [p for p in self.parts if p.name in needed and p.type == "DOUBLE"]
         self.int_names, self.float_names = [p.name for p in ints], [p.name for p in floats]
+        emitting = {self.paths[r][0] for r, relation in enumerate(self.relations) if relation["emits"] >= 0}
+        number = {r: i for i, r in enumerate(self.tabled)} | {-1: -1}
         specs = [
-            TableSpec(r["parent"], tuple(r["attributes"]), r["buckets"], r["emits"] >= 0) for r in self.relations
+            TableSpec(number[relation["parent"]], tuple(relation["attributes"]), relation["buckets"], r in emitting)
+            for r, relation in enumerate(self.relations) if relation["buckets"]
         ]
         int_kinds, float_kinds = ([_KINDS[p.combine] for p in group] for group in (ints, floats))
         self.tables = Tables(specs, len(self.coders), int_kinds, float_kinds)
@@ -212,17 +228,53 @@ class Lfta:
         little here and much on its way to a shard.
         """
         assert self.tables is not None
-        for r, emitted in self.tables.take().items():
-            if len(emitted.codes):
-                before = self.held.get(r)
-                whole = emitted if before is None else Emitted(
-                    *(np.concatenate(pair, axis=-1) for pair in zip(before, emitted, strict=True)))
-                cells = self._interceded(r, whole, patience)
-                if cells is None:
-                    self.held[r] = self._combined(whole)
-                else:
-                    self.cells[r] = cells
-                    self.held.pop(r, None)
+        for number, emitted in self.tables.take().items():
+            if not len(emitted.codes):
+                continue
+            table = self.tabled[number]
+            below = [r for r in self.intercede if self.paths[r][0] == table]
+            finer = None
+            if len(emitted.codes) >= _FEW and any(self.intercede[r] is not None for r in below):
+                finer = Finer.of(emitted, np.array(list(self.own[table]), np.int64), self._kinds()[0])
+            for r in below:
+                self._hold_one(r, emitted, finer, patience)
+
+    def _hold_one(self, r: int, emitted: Emitted, finer: Finer | None, patience: int) -> None:
+        """What is for one relation of the entries of the table that it has, or of the one above it."""
+        route, intercede = self._route(r), self.intercede[r]
+        if finer is not None and intercede is not None:
+            cells = intercede.cells_of_finer(finer, route, self.cells.get(r), patience)
+            if cells is not None:
+                self.cells[r] = cells
+                return
+        own = emitted if len(self.paths[r]) == 1 else route.projected(emitted)
+        before = self.held.get(r)
+        whole = own if before is None else Emitted(
+            *(np.concatenate(pair, axis=-1) for pair in zip(before, own, strict=True)))
+        made = self._interceded(r, whole, patience) if finer is None else None
+        if made is None:
+            self.held[r] = self._combined(whole)
+        else:
+            self.cells[r] = made
+            self.held.pop(r, None)
+
+    def _path(self, r: int) -> list[int]:
+        """The relations from the table that holds the entries of this one down to itself."""
+        path = [r]
+        while not self.relations[path[0]]["buckets"]:
+            path.insert(0, self.relations[path[0]]["parent"])
+        return path
+
+    def _route(self, r: int) -> Route:
+        table, *below = self.paths[r]
+        fragments, codes = np.arange(len(self.own[table]), dtype=np.int32), self.patterns.numbers(table)
+        for step in below:
+            fragments = self.fragment_maps[step][fragments]
+            codes = np.where(codes >= 0, self.patterns.maps[step][codes], np.int32(-1))
+        held = self.relations[table]["attributes"]
+        return Route([held.index(a) for a in self.relations[r]["attributes"]], fragments, codes,
+                     np.array(list(self.own[r]), np.int64),
+                     self.patterns.signatures(r, self.stores[self.relations[r]["emits"]]["words"]))
 
     @property
     def _kept(self) -> int:
@@ -295,6 +347,7 @@ class Lfta:
         for i, word in enumerate(store["words"]):
             columns[f"__s{word}"] = pa.array(words[:, i])
         given = dict(zip(self.int_names, ints, strict=True)) | dict(zip(self.float_names, floats, strict=True))
+        given |= {name: given[other] for name, other in self.same.items()}
         for part in self.parts:
             if part.name in store["parts"] and part.name in given:
                 columns[part.name] = pa.array(given[part.name])
@@ -302,7 +355,7 @@ class Lfta:
 
     def _count(self) -> None:
         assert self.tables is not None
-        self.totals += np.array(self.tables.counters).T
+        self.totals[self.tabled] += np.array(self.tables.counters).T
 
     def _seen(self, times: np.ndarray) -> None:
         low, high = int(times.min()), int(times.max())
@@ -316,6 +369,18 @@ class Lfta:
         first, last = self.span or (0, 0)
         return {"rows": self.rows, "first": first, "last": last, "relations": self.totals.tolist(),
                 "tuples": self.sketches.rows, "sketches": self.sketches.texts()}
+
+
+def _looked_at(program: list[Any] | None) -> tuple[str, ...] | None:
+    """The columns that a predicate reads; None if that is not known."""
+    return None if program is None else tuple(sorted(predicates.columns_of(program)))
+
+
+def _unfailing(params: dict[str, Any]) -> bool:
+    """True when there is no row on which an expression fails: columns as they are, and comparisons of integers."""
+    named = [e["sql"] for e in (*params["attributes"], *params["arguments"])]
+    return all(p["program"] is not None for p in params["predicates"]) and all(
+        sql in map(quoted, columns_of(sql)) for sql in named)
 
 
 def _cut(columns: Sequence[np.ndarray | None], block: slice) -> list[np.ndarray | None]:

@@ -25,8 +25,11 @@ class Patterns:
         self.queries = params["queries"]
         self.relations = params["relations"]
         self.known: dict[int, int] = {}  # pattern → code of rows
+        self.words = np.zeros(0, np.int64)  # the patterns that are words, sorted, when last looked at; and their codes
+        self.word_codes = np.zeros(0, np.int32)
         self.own: list[dict[int, int]] = [{} for _ in self.relations]
-        self.maps: list[np.ndarray] = [np.zeros(0, np.int32) for _ in self.relations]
+        self._maps: list[np.ndarray] = [np.zeros(0, np.int32) for _ in self.relations]
+        self._added: list[list[int]] = [[] for _ in self.relations]  # what the maps have not got yet
         self.wished = [self._wish(query) for query in self.queries]
         self.wishes = [sorted({self.wished[q] for q in r["queries"]}) for r in self.relations]
         self.masks = [_mask(wishes) for wishes in self.wishes]
@@ -42,9 +45,26 @@ class Patterns:
         if not bits:
             return np.full(rows, self._code(0), np.int32)
         order = sorted(bits)
+        if len(order) <= _LIMB and order[-1] < len(order):
+            return self._short_codes(packed([bits[b] for b in order]))
         numbers, patterns = _numbered([bits[b] for b in order])
         codes = [self._code(p if order[-1] < len(order) else _spread(p, order)) for p in patterns]
         return np.array(codes, np.int32)[numbers]
+
+    def _short_codes(self, words: np.ndarray) -> np.ndarray:
+        """The codes of patterns that are words. Most are known: only new ones are looked at one by one."""
+        numbers, first = codes_of([words])
+        found = words[first]
+        places = np.minimum(np.searchsorted(self.words, found), len(self.words) - 1)
+        if not len(self.words) or (self.words[places] != found).any():
+            for word in found.view(np.uint64).tolist():
+                self._code(word)
+            short = {pattern: code for pattern, code in self.known.items() if pattern >> _LIMB == 0}
+            known, codes = np.array(list(short), np.uint64).view(np.int64), np.array(list(short.values()), np.int32)
+            order = np.argsort(known)
+            self.words, self.word_codes = known[order], codes[order]
+            places = np.searchsorted(self.words, found)
+        return self.word_codes[places][numbers]
 
     def _code(self, pattern: int) -> int:
         if pattern not in self.known:
@@ -68,7 +88,20 @@ class Patterns:
                     self.own[r][restricted] = len(self.own[r])
                     added[r] = restricted
                 code = self.own[r][restricted]
-            self.maps[r] = np.append(self.maps[r], np.int32(code))
+            self._added[r].append(code)
+
+    @property
+    def maps(self) -> list[np.ndarray]:
+        """For each relation its own code, or -1, for each code of its parent (of a raw one: for each pattern)."""
+        for r, added in enumerate(self._added):
+            if added:
+                self._maps[r] = np.concatenate([self._maps[r], np.array(added, np.int32)])
+                added.clear()
+        return self._maps
+
+    def numbers(self, relation: int) -> np.ndarray:
+        """The codes of a relation."""
+        return np.arange(len(self.own[relation]), dtype=np.int32)
 
     def signatures(self, relation: int, words: list[int]) -> np.ndarray:
         """For each code of an emitting relation the signature: a bit for each query of its leaf that wants it."""
@@ -99,7 +132,7 @@ def _numbered(bits: list[np.ndarray]) -> tuple[np.ndarray, list[int]]:
     >>> _numbered([np.array([True, False, True]), np.array([False, True, False])])
     (array([0, 1, 0], dtype=int32), [1, 2])
     """
-    limbs = [packed(np.stack(bits[i : i + _LIMB])) for i in range(0, len(bits), _LIMB)]
+    limbs = [packed(bits[i : i + _LIMB]) for i in range(0, len(bits), _LIMB)]
     numbers, first = codes_of(limbs)
     found = [limb[first].view(np.uint64).tolist() for limb in limbs]
     return numbers, [sum(part << i * _LIMB for i, part in enumerate(parts)) for parts in zip(*found, strict=True)]

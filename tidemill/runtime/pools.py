@@ -5,8 +5,12 @@ Every change is moved a bounded number of times, however large a view is and how
     few changes of many views  →  pool  ─ when one view has some thousands there ─►  its own tables
     many changes of one view   ───────────────────────────────────────────────────►  its own tables
 
-A pool is rewritten, with what cancels left out, whenever it has doubled. A view's own changes go to a small table of
-recent ones, which is folded into the contents when it has grown to a part of them. What only grows is appended.
+A crowd of views that only grow stays in its pool, however much comes: rows of one view and batch lie together there,
+and only a view that holds a large part of all moves out.
+
+A pool is rewritten, with what cancels left out, whenever it has doubled; what only grows need not be. A view's own
+changes go to a small table of recent ones, which is folded into the contents when it has grown to a part of them. What
+only grows is appended.
 """
 
 from __future__ import annotations
@@ -17,7 +21,8 @@ from collections import Counter
 import duckdb
 import pyarrow as pa
 
-from tidemill.runtime.changes import Changes, log_of, signed_sql
+from tidemill.runtime.changes import CROWD, Changes, log_of, signed_sql
+from tidemill.runtime.narrow import narrowed
 from tidemill.runtime.operators.base import hash_sql, name_list
 from tidemill.runtime.views import StoredView, changes_table, contents_table, recent_table, typed_column
 
@@ -71,7 +76,7 @@ class Pools:
         self._execute(f"INSERT INTO {table} {typed}", changes.rows)
         for one, rows in self._leaving(changes, counts, table):
             self._keep(one, rows.rename_columns([*rows.column_names[:-1], "__diff"]))
-        if sum(counts.values()) >= max(2 * self.rewritten[table], REWRITE_ROWS):
+        if not view.insert_only and sum(counts.values()) >= max(2 * self.rewritten[table], REWRITE_ROWS):
             self._rewrite(table, names)
 
     def _pour_log(self, changes: Changes, rows: str, log: pa.Table) -> None:
@@ -93,7 +98,9 @@ class Pools:
         """Take out the rows of views that have many here now."""
         for view, (rows, _) in changes.growth().items():
             counts[view] += rows
-        leaving = {v.id: v for v in changes.views if counts[v.id] > _enough(v)}
+        # Of views that only grow, one that holds a large part of the pool leaves: it would be in the way of all others.
+        share = counts.total() // CROWD if changes.pattern.only_grows else 0
+        leaving = {v.id: v for v in changes.views if counts[v.id] > max(_enough(v), share)}
         if not leaving:
             return []
         among = f"__view IN ({', '.join(repr(name) for name in leaving)})"
@@ -155,7 +162,7 @@ class Pools:
             )
 
     def _execute(self, sql: str, net: pa.Table) -> None:
-        self.duck.register("net", net)
+        self.duck.register("net", narrowed(net))
         try:
             self.duck.execute(sql)
         finally:

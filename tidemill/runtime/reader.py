@@ -19,6 +19,7 @@ from tidemill.plan.scalars import columns_of
 from tidemill.plan.sources import SourceSpec
 from tidemill.runtime import inbox
 from tidemill.runtime.evaluate import Evaluation, route
+from tidemill.runtime.kernels.edges import ascending
 from tidemill.runtime.layout import Paths, load_plan, read_json
 from tidemill.runtime.lfta import Lfta
 from tidemill.runtime.operators.base import Batch
@@ -28,6 +29,8 @@ from tidemill.runtime.state import from_ipc, ipc_bytes, ipc_pieces
 
 TICK, DEAD = "tick", "dead"
 Message = tuple[int, str, bytes]  # (shard label, port, payload)
+Timed = tuple[pa.Table, np.ndarray]  # rows and their event times
+_PIECE_ROWS = 10_000  # smaller pieces cost less put together than one by one
 
 
 @dataclass
@@ -107,11 +110,13 @@ class Reader:
         shared = self._shared(work.source)
         others = self._travels(scan)
         for chunk in connector.read(work.piece):
-            rows, times = self._timed(spec, chunk, work.floor, tally)
-            if len(times) and others:
-                yield from self._exchanged(scan, _stamped(rows, times))
-            if len(times) and shared is not None:
-                yield from self._evicted(shared.push(rows, times))
+            pieces = None if others or shared is None else self._in_order(
+                spec, chunk, chunk.plain if shared.unfailing else chunk.rows, work.floor, tally)
+            for rows, times in [self._timed(spec, chunk, work.floor, tally)] if pieces is None else pieces:
+                if len(times) and others:
+                    yield from self._exchanged(scan, _stamped(rows, times))
+                if len(times) and shared is not None:
+                    yield from self._evicted(shared.push(rows, times))
         if shared is not None:
             yield from self._evicted(shared.finish())
             self.lfta.setdefault(work.source, []).append(shared.note())
@@ -146,6 +151,28 @@ class Reader:
             wanted |= {c.name for c in self.ops[scan].schema}
         return wanted
 
+    def _in_order(self, spec: SourceSpec, chunk: Chunk, table: pa.Table, floor: int,
+                  tally: Tally) -> list[Timed] | None:
+        """The rows of a chunk piece by piece as they lie in memory, where none is without time or late; else None."""
+        if chunk.bad.num_rows or spec.static or not spec.timestamp or not table.num_rows:
+            return None
+        if table.num_rows < _PIECE_ROWS * table.column(0).num_chunks:
+            table = table.combine_chunks()
+        pieces, top, kind = [], tally.top, _type(spec, spec.timestamp)
+        for batch in table.to_batches():
+            rows = pa.Table.from_batches([batch])
+            stamp = event_time_us(rows.column(spec.timestamp), kind, self.plan.unit_us)
+            if stamp.null_count:
+                return None
+            times = stamp.to_numpy()
+            if not len(times) or times[0] < max(top - spec.lateness_us, floor) or not ascending(times):
+                return None
+            top = max(top, int(times[-1]))
+            pieces.append((rows, times))
+        tally.rows, tally.top = tally.rows + table.num_rows, top
+        tally.first = int(pieces[0][1][0]) if tally.first is None else tally.first
+        return pieces
+
     def _timed(self, spec: SourceSpec, chunk: Chunk, floor: int, tally: Tally) -> tuple[pa.Table, np.ndarray]:
         """Rows with their event time; rows without one, and rows behind the frontier, go to the dead letters."""
         if chunk.bad.num_rows:
@@ -173,7 +200,7 @@ class Reader:
         """A row is late when it is behind the frontier or more than the lateness behind a row before it."""
         if not len(times):
             return rows, times
-        if times[0] >= max(tally.top - spec.lateness_us, floor) and bool((times[1:] >= times[:-1]).all()):
+        if times[0] >= max(tally.top - spec.lateness_us, floor) and ascending(times):
             tally.rows, tally.top = tally.rows + len(times), max(tally.top, int(times[-1]))
             tally.first = int(times[0]) if tally.first is None else tally.first
             return rows, times

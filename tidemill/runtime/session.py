@@ -94,7 +94,6 @@ def local_session(cores: int | None = None, log: str | None = None) -> SparkSess
     with _quiet(log):
         session = builder.getOrCreate()
         session.sparkContext.setLogLevel("ERROR")
-        _write_plain_files(session)
     threading.Thread(target=_start_workers, args=(session, count, kernels), daemon=True, name="start workers").start()
     return session
 
@@ -109,13 +108,6 @@ def _start_workers(session: SparkSession, count: int, kernels: threading.Thread)
 def _with_kernels(batches: Any) -> Any:
     warm_kernels()
     return batches
-
-
-def _write_plain_files(session: SparkSession) -> None:
-    """No file of checksums beside each file of the checkpoint: each of them starts a `chmod`, some milliseconds."""
-    jvm: Any = session._jvm
-    settings = session._jsparkSession.sessionState().newHadoopConf()
-    jvm.org.apache.hadoop.fs.FileSystem.getLocal(settings).setWriteChecksum(False)
 
 
 def warm_kernels() -> None:
@@ -168,10 +160,6 @@ SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.driver.maxResultSize": "0",
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-    # The default asks a process of its own (`readlink`) about each file that it renames. On a local disk a rename is
-    # one step with either.
-    "spark.sql.streaming.checkpointFileManagerClass":
-        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager",
     "spark.log.level": "ERROR",
     # The JVM only moves a few binary rows: starting quickly matters more than compiling well.
     "spark.sql.codegen.wholeStage": "false",

@@ -49,6 +49,11 @@ class StoredView:
         return not (self.output == "streamed" and self.insert_only and self.retain_us is None)
 
     @property
+    def only_grows(self) -> bool:
+        """Rows are appended to the contents, and nothing is ever taken back."""
+        return self.insert_only and self.keeps_contents
+
+    @property
     def names(self) -> list[str]:
         return [c.name for c in self.columns]
 

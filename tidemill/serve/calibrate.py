@@ -40,6 +40,7 @@ _JOINS = (
     ("U_h", "change of a window, hashed", "consolidated, looked up, stored"),
     ("U_n", "change of a window, nested loop", ""),
     ("U_g", "joined row added to its group", ""),
+    ("U_r", "the same, as the row before it", "its group is at hand"),
 )
 Say = Callable[[str], Any]
 

@@ -19,8 +19,8 @@ class Constants:
     """Costs of one row, in nanoseconds; B is the most buckets a hash table may have.
 
     `P_n`, `P_h`: compare with one row of a window or set. `U_n`, `U_h`: put a row into a window or take it out. `U_g`:
-    find and update a group. `byte_network`: a byte on its way from reader to stage. `byte_state`: the rent of a byte
-    for a second.
+    find and update a group. `U_r`: update the group that was found for the row before; without it U_g, as in the paper.
+    `byte_network`: a byte on its way from reader to stage. `byte_state`: the rent of a byte for a second.
 
     Defaults are rough. DuckDB with one thread takes 7 to 30 for each match of a hash join, 5 to 28 for a row of its
     build side, 14 to 48 for a row of a group-by (more with more groups) and 0.07 for a pair of a nested loop; payloads
@@ -35,19 +35,25 @@ class Constants:
     byte_state: float = 0.01
     byte_network: float = 6.0
     B: float = math.inf
+    U_r: float | None = None
 
     def __post_init__(self) -> None:
-        if min(self.P_n, self.P_h, self.U_n, self.U_h, self.U_g) <= 0 or min(self.byte_state, self.byte_network) < 0:
+        rows = (self.P_n, self.P_h, self.U_n, self.U_h, self.U_g, self.U_g if self.U_r is None else self.U_r)
+        if min(rows) <= 0 or min(self.byte_state, self.byte_network) < 0:
             raise ValueError("costs of rows are positive, costs of bytes not negative")
 
 
 @dataclass(frozen=True)
 class Operations:
-    """C_uw of a window update, C_fmt of finding matching tuples, C_iau of an AS update (table II), for one change."""
+    """C_uw of a window update, C_fmt of finding matching tuples, C_iau of an AS update (table II), for one change.
+
+    C_run is an AS update in the group of the update before; None where the paper's C_iau is charged for it.
+    """
 
     C_uw: Callable[[int], float]
     C_fmt: Callable[[Table], float]
     C_iau: Callable[[Table], float]
+    C_run: float | None = None
 
 
 def nested_loop(constants: Constants) -> Operations:
@@ -56,6 +62,7 @@ def nested_loop(constants: Constants) -> Operations:
         C_uw=lambda k: constants.U_n,
         C_fmt=lambda table: table.size * constants.P_n,
         C_iau=lambda table: table.size / table.buckets * constants.U_g,
+        C_run=constants.U_r,
     )
 
 
@@ -68,6 +75,7 @@ def hash_join(constants: Constants) -> Operations:
         C_uw=lambda k: constants.U_h,
         C_fmt=lambda table: max(table.size / table.buckets, table.fan_out) * constants.P_h,
         C_iau=lambda table: table.size / table.buckets * constants.U_g,
+        C_run=constants.U_r,
     )
 
 
@@ -80,14 +88,20 @@ def input_cost(k: int, known: Parameters, plan: str, ordering: Order, operations
     One change costs C_uw(W_k) + Σ_s f_s · C_fmt(X_s) + f · C_iau(AS), where X_s is W_s or AS_s by the plan, f_s the
     product of the fan-outs (m or n) of the steps before s, and f that of all steps. With an early aggregation each row
     also costs C_iau(AS_k). Where AS_k is shipped once for each refresh, rows cost C_iau and only its changes the rest.
+
+    Of the f joined rows of a change only those look for their group that are not in that of the row before; the others
+    cost C_run. The paper has C_iau for all of them, which is the same where C_run = C_iau.
     """
-    stream, reached, fan_out, steps = known.streams[k], [k], 1.0, 0.0
+    stream, reached, fan_out, steps, runs = known.streams[k], [k], 1.0, 0.0, 1.0
     for j in ordering:
         table = known.probed(j, plan, reached)
         steps += fan_out * operations.C_fmt(table)
+        runs = fan_out * known.runs(table, reached)
         fan_out *= table.fan_out
         reached.append(j)
-    change = operations.C_uw(k) + steps + fan_out * operations.C_iau(known.answer)
+    find = operations.C_iau(known.answer)
+    again = find if operations.C_run is None else operations.C_run
+    change = operations.C_uw(k) + steps + runs * find + (fan_out - runs) * again
     taken = 1 + stream.decrement
     set_update = operations.C_iau(known.updated(k)) if plan[k] == "1" and not stream.alike else 0.0
     return taken * (known.shipped(k, plan) * change + stream.rate * set_update)

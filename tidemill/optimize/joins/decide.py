@@ -31,11 +31,21 @@ class Decision:
         return "".join("1" if e else "0" for e in self.early)
 
 
+@dataclass(frozen=True)
+class HotKey:
+    """A key whose work all shards share, by its hash: rows of `input` are spread once it is `split`, others copied."""
+
+    hash: int
+    input: int
+    split: bool = False
+    text: str = ""
+
+
 @dataclass
 class JoinSettings:
     """What the choice may use. `mode`: auto, late, early, or the bits of one plan for joins of that many inputs.
 
-    `statistics` and `plans` (the one in force) are kept by the fingerprint of the aggregation join.
+    `statistics`, `plans` (the one in force) and `hot` keys are kept by the fingerprint of the aggregation join.
     """
 
     mode: str = "auto"
@@ -44,6 +54,8 @@ class JoinSettings:
     constants: Constants = field(default_factory=Constants)
     statistics: dict[str, dict[str, Any]] = field(default_factory=dict)
     plans: dict[str, str] = field(default_factory=dict)
+    hot: dict[str, list[HotKey]] = field(default_factory=dict)
+    hot_keys: str = "auto"
 
     def copy(self) -> JoinSettings:
         """The same for a plan that is only looked at."""

@@ -58,6 +58,21 @@ class Parameters:
         found = set_matches(stream, names) if early else matches(stream, names)
         return Table(j, early, size, min(_values(stream, names), self.B), found)
 
+    def runs(self, table: Table, known: Collection[int]) -> float:
+        """Into how many runs of one group the rows fall that a probe of the `known` inputs finds, one after another.
+
+        Rows of AS_j are all of different groups: n_j runs. Rows of W_j are m_j in n_j groups that lie in any order, and
+        each but the first is of another group than the one before with probability 1 - 1/n_j.
+
+        >>> p = parameters([Stream(1, 40, 4, 2), Stream(1, 40, 1, 2)])
+        >>> [p.runs(p.probed(j, plan, [1 - j]), [1 - j]) for plan in ("00", "11") for j in (0, 1)]
+        [15.25, 1.0, 4.0, 1.0]
+        """
+        if table.early or table.fan_out <= 1:
+            return table.fan_out
+        groups = max(1.0, self.probed(table.input, "1" * len(self.streams), known).fan_out)
+        return 1 + (table.fan_out - 1) * (1 - 1 / groups)
+
     def updated(self, k: int) -> Table:
         """AS_k for an AS update."""
         buckets = max(1.0, min(self.alphas[k], self.B)) if self.whole_key else self.buckets[k]

@@ -30,6 +30,8 @@ def report(name: str, node: JoinAggregate, settings: JoinSettings) -> dict[str, 
         "view": name, "statistics": "measured" if known else "assumed",
         "plan": chosen, "asked": bool(forced(settings.mode, len(node.inputs))), "method": decision.method,
         "split": [sorted(c) for c in split], "spread": None if node.spread is None else labels[node.spread],
+        "hot": [{"key": h.text or str(h.hash), "input": labels[h.input], "split": h.split}
+                for h in settings.hot.get(node.fingerprint, ())],
         "inputs": [{
             "input": label, "early": decision.early[i],
             "kept": [c.name for c in side.keys], "folded": [c.name for c in side.folded],

@@ -36,9 +36,14 @@ class Edges:
         return self.add_stage("gate", f"gate.{node.fingerprint}", (source,), node.schema, params)
 
     def _closed(self, name: str) -> bool:
-        """True when all that an operator lets out is closed and nothing in it cancels: whole answers of windows."""
+        """True when all that an operator lets out is closed and nothing in it cancels: whole answers of windows, and
+        what a tagger says, with all its columns: at each time at most one row of a key goes, and another one comes."""
         op = self.stage.get(name)
-        return op is not None and op.kind == "weaved" and op.params["mode"] == "whole"
+        if op is not None and op.kind == "project":
+            below = self.stage.get(op.inputs[0])
+            kept = {sql for _, sql in op.params["items"]}
+            return below is not None and below.kind == "tagger" and kept >= {quoted(c.name) for c in below.schema}
+        return op is not None and (op.kind == "tagger" or (op.kind == "weaved" and op.params["mode"] == "whole"))
 
     def build(self, node: Relation) -> Handle:
         """Place a node, once."""

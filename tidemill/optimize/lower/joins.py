@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from tidemill.optimize.joins.decide import Decision, JoinSettings, decide
-from tidemill.optimize.lower.groups import Groups, single_insertions
+from tidemill.optimize.lower.groups import single_insertions
 from tidemill.optimize.lower.joined_windows import read_window
+from tidemill.optimize.lower.joins_hot import HotJoins
 from tidemill.optimize.lower.placement import ALL, ANY, ONE, Handle, Where, by_hash
 from tidemill.plan import relations as r
 from tidemill.plan.aggregates import parts, single
@@ -22,7 +23,7 @@ from tidemill.plan.sources import Column
 COUNT = Column("__n", "BIGINT")
 
 
-class Joins(Groups):
+class Joins(HotJoins):
     """JoinAggregate."""
 
     joining: JoinSettings
@@ -31,10 +32,9 @@ class Joins(Groups):
         found = meeting(node)
         decision = decide(node, found, self.joining)
         split = partition(node, found)
-        ports = tuple(
-            self.deliver(self._side(node, side, i, decision.early[i]), _lying(node, side, i, split), exact=True)
-            for i, side in enumerate(found.sides)
-        )
+        sides = [self._side(node, side, i, decision.early[i]) for i, side in enumerate(found.sides)]
+        ports = tuple(self.deliver(sides[i], _lying(node, side, i, split), exact=True)
+                      for i, side in enumerate(found.sides))
         keys = tuple(Column(k.name, k.type) for k in node.keys)
         expressions = {i.name: i.sql for i in node.arguments}
         needed = self._parts(node, found, expressions)
@@ -42,10 +42,17 @@ class Joins(Groups):
         kept = self.kept(node.aggregates, found.insert_only)
         name = f"meet.{node.fingerprint}"
         picks = [f"values{i}.{node.fingerprint}" for i in range(len(kept))]
-        self.add_stage("join_aggregate", name, ports, schema, {
+        able = self.splittable(node, found, split, sides, ports)
+        hot = self.joining.hot.get(node.fingerprint, []) if able else []
+        copies = self.copies(node, found, name, able, hot) if able else []
+        if able:
+            self.exempt(able, hot, ports, found, decision.early)
+            able |= {"hot": [[h.hash, h.input] for h in hot], "split": [h.hash for h in hot if h.split],
+                     "copies": [[i, form, pick] for i, form, pick, _ in copies]}
+        self.add_stage("join_aggregate", name, (*ports, *(port for *_, port in copies)), schema, {
             "inputs": [_input(node, found, decision, i) for i in range(len(node.inputs))],
             "on": [[found.owner(a), a, found.owner(b), b] for a, b in node.on],
-            "residual": node.residual, "method": decision.method,
+            "residual": node.residual, "method": decision.method, "hot": able,
             "outputs": {
                 "keys": [[k.name, k.type, k.sql] for k in node.keys], "parts": needed,
                 "values": [[p, expressions[v["column"]], v["type"]] for p, v in zip(picks, kept, strict=True)],
@@ -56,7 +63,8 @@ class Joins(Groups):
         for pick, value in zip(picks, kept, strict=True):
             columns = (*keys, Column("__v", value["type"]), COUNT)
             values.append(Handle("stage", self.add_stage("picked", pick, (name,), columns, {}), columns, where))
-        return self.grouped(node, Handle("stage", name, schema, where), values, found.insert_only)
+        rows, *values = [self.homeward(h, hot) for h in (Handle("stage", name, schema, where), *values)]
+        return self.grouped(node, rows, values, found.insert_only)
 
     def _side(self, node: r.JoinAggregate, side: Side, i: int, early: bool) -> Handle:
         """The rows of one input, added up for each of its keys and each time; early ones with the parts."""

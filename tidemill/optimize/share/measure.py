@@ -14,6 +14,7 @@ from tidemill.optimize.share.phantoms.collisions import collision_rate, flow_len
 from tidemill.optimize.share.shape import SECOND, Settings, Shape, cost_now, shape_of
 
 MARGIN = 0.2  # a new plan must be cheaper by this share to be worth a change
+_HELD_BACK = 0.25  # a table that evicts fewer entries than this for each row does all that a table can do
 _SEEN, _MET = 1_000, 30  # probes and collisions below which a rate says little
 
 
@@ -45,7 +46,7 @@ def _flows(relations: Sequence[Mapping[str, Any]], attributes: Sequence[str], co
         depths.append(depth)
         g = groups.get("\x1f".join(sorted(attributes[i] for i in relation["attributes"])))
         if g is None or probes < _SEEN or collisions < _MET or collision_rate(g, relation["buckets"]) < 1e-6:
-            continue
+            continue  # a relation without a table has no probes
         found.setdefault(depth, []).append(flow_length(g, relation["buckets"], collisions / probes))
     flows = [1.0] * max(depths, default=1)
     for depth, lengths in found.items():
@@ -53,9 +54,21 @@ def _flows(relations: Sequence[Mapping[str, Any]], attributes: Sequence[str], co
     return flows
 
 
+def settled(shape: Shape, measured: Mapping[str, Any]) -> bool:
+    """True when one raw relation has the only table, and holds back most of the rows that come: other tables can save
+    little then, and looking for them among hundreds of queries takes longer than they would save.
+    """
+    raw, *below = shape.tree
+    counted = measured.get("relations", {}).get(raw.label)
+    if not below or any(node.parent < 0 or node.buckets for node in below) or not counted:
+        return False
+    evicted = counted["collisions"] + counted["turnovers"] + counted["flushed"]
+    return counted["probes"] >= _SEEN and evicted < _HELD_BACK * counted["probes"]
+
+
 def worth_changing(source: str, shape: Shape, settings: Settings) -> bool:
     """True when another plan is cheaper by the margin, by the statistics as they are now."""
-    if settings.pinned:
+    if settings.pinned or settled(shape, settings.statistics.get(source, {})):
         return False
     now = cost_now(shape, settings.statistics.get(source, {}), settings)
     other = shape_of(source, shape.queries, shape.parts, settings.copy())

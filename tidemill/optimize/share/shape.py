@@ -25,6 +25,7 @@ from tidemill.optimize.share.weaving.edges import Edges, edge_rate, edges_of, un
 from tidemill.optimize.share.weaving.gtweave import WovenPlan, gtweave
 
 SECOND = 1_000_000
+MANY = 8  # queries of a leaf, on average, from which on cells are made straight from what the raw relation evicts
 OPERATION = 2.0  # a step of the final aggregation in probes: about 20 ns against 10
 Groups = tuple[tuple[str, ...], ...]  # the queries of each weaved group
 Weaving = Literal["gtweave", "weave_share", "shared", "unshared"]
@@ -36,13 +37,14 @@ class Settings:
 
     `memory` is M of paper 002, in units of 4 bytes, for all tables of one reader. `statistics` are by source, as
     `measure` makes them. `shapes` are what was chosen last, by source; with `pinned` they stay as long as they answer
-    all queries.
+    all queries. Without `cells` every relation has a table, however many queries it answers.
     """
 
     memory: int = 2 << 20
     phantoms: bool = True
     weaving: Weaving = "gtweave"
     pinned: bool = False
+    cells: bool = True
     constants: Constants = field(default_factory=Constants)
     statistics: dict[str, dict[str, Any]] = field(default_factory=dict)
     shapes: dict[str, Shape] = field(default_factory=dict)
@@ -111,7 +113,8 @@ def _shaped(queries: Sequence[Asked], groups: Groups, woven: WovenPlan | None, p
         forbid_phantoms=not settings.phantoms,
     )
     final = _final_cost(leaves, known, settings)
-    return Shape(_tree(chosen, leaves), chosen, groups, tuple(queries), parts, woven, chosen.cost + final)
+    tree = _without_tables(_tree(chosen, leaves), parts) if settings.cells else _tree(chosen, leaves)
+    return Shape(tree, chosen, groups, tuple(queries), parts, woven, chosen.cost + final)
 
 
 def _final_cost(leaves: Mapping[Relation, list[Asked]], known: Known, settings: Settings) -> float:
@@ -217,3 +220,26 @@ def _tree(chosen: Chosen, leaves: Mapping[Relation, list[Asked]]) -> Tree:
             tuple(q.id for q in leaves.get(relation, ())),
         ))
     return tuple(nodes)
+
+
+def _without_tables(tree: Tree, parts: int) -> Tree:
+    """Only raw relations keep tables where those below answer many queries each; they get the memory of the others.
+
+    Many queries tell rows apart by many predicates, and cut them at many edges: the table of a leaf would meet hardly
+    an entry twice. The reader makes the cells of all these queries from what the raw relation evicts, for less than
+    the probes of the tables in between (`runtime.kernels.intercede_finer`).
+    """
+    root = list(range(len(tree)))
+    for i, node in enumerate(tree):
+        root[i] = i if node.parent < 0 else root[node.parent]
+    found = list(tree)
+    for top in sorted(set(root)):
+        below = [i for i in range(len(tree)) if root[i] == top and i != top]
+        leaves = [node for i, node in enumerate(tree) if root[i] == top and node.own]
+        if not below or sum(len(node.own) for node in leaves) < MANY * len(leaves):
+            continue
+        units = sum(tree[i].buckets * bucket_units(len(tree[i].attributes), parts) for i in (top, *below))
+        for i in below:
+            found[i] = replace(tree[i], buckets=0)
+        found[top] = replace(tree[top], buckets=units // bucket_units(len(tree[top].attributes), parts))
+    return tuple(found)

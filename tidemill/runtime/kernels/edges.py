@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+STRETCH = 4096
+
 
 @njit(cache=True, nogil=True)
 def fragment_runs(times, slides, phases, begins, starts):
@@ -29,6 +31,19 @@ def fragment_runs(times, slides, phases, begins, starts):
         starts[runs] = start
         runs += 1
     return runs
+
+
+@njit(cache=True, nogil=True)
+def ascending(times):
+    """True when no time is less than the one before. O(rows), less where that is not so: a stretch at a time."""
+    for low in range(0, len(times) - 1, STRETCH):
+        before, steps_back = times[low:low + STRETCH + 1], 0
+        after = before[1:]
+        for i in range(len(after)):
+            steps_back += after[i] < before[i]
+        if steps_back:
+            return False
+    return True
 
 
 @njit(cache=True, nogil=True)

@@ -68,6 +68,10 @@ class Panes:
             first += len(distinct)
         return cls(np.concatenate(query), np.concatenate(found), slots)
 
+    def known(self, fragments: int, pane: np.ndarray, query: np.ndarray) -> np.ndarray:
+        """The slots of panes that were known, with their queries; they follow the fragments."""
+        return self.slots[fragments + np.arange(len(query)), query][pane]
+
 
 @dataclass(frozen=True)
 class Cells:
@@ -95,10 +99,15 @@ class Wanted:
         >>> wanted.bounds.tolist(), wanted.queries.tolist()
         ([0, 2, 3], [0, 2, 1])
         """
-        words = signatures.view(np.uint64)
-        has = np.stack([words[:, b // 64] >> np.uint64(b % 64) & np.uint64(1) for b in bits], axis=1).astype(bool)
+        has = Wanted.table(signatures, bits)
         bounds = np.concatenate(([0], np.cumsum(has.sum(axis=1))))
         return cls(bounds.astype(np.int64), np.nonzero(has)[1].astype(np.int32))
+
+    @staticmethod
+    def table(signatures: np.ndarray, bits: Sequence[int]) -> np.ndarray:
+        """The same as truth values, bool[codes, queries]."""
+        words = signatures.view(np.uint64)
+        return np.stack([words[:, b // 64] >> np.uint64(b % 64) & np.uint64(1) for b in bits], axis=1).astype(bool)
 
     def and_each(self, queries: int) -> Wanted:
         """With one more code for each query, whose rows it alone wants."""
@@ -113,6 +122,11 @@ def worthwhile(rows: int, groups: int, panes: Panes, patience: int = 1) -> bool:
     Cells take in later rows, so many more rows to come are a reason for patience.
     """
     return groups * len(panes.start) < patience * rows
+
+
+def fewer(cells: int, rows: int, patience: int) -> bool:
+    """The same when the cells are known."""
+    return cells < patience * rows
 
 
 def intercede(

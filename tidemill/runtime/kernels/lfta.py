@@ -81,6 +81,7 @@ class Tables:
         self._int_order, self._float_order = (np.argsort(k, kind="stable") for k in (int_kinds, float_kinds))
         kinds = (list(int_kinds), list(float_kinds))
         self._ends = np.cumsum([of_type.count(kind) for of_type in kinds for kind in (SUM, LEAST, GREATEST)])
+        self._order = _raw_order(specs, attributes)
         self._taken: dict[int, list[np.ndarray]] = {r: [] for r, spec in enumerate(specs) if spec.emits}
         self._lengths: list[int] = []
         self._maps = np.empty(0, np.int32)
@@ -91,7 +92,7 @@ class Tables:
         parts, n = self._ints + self._floats, len(self._specs) + 1
         self._relations = np.zeros((n, 11), np.int64)
         self._relations[0, [loops.PARENT, loops.ATTRIBUTES]] = RAW, self._attributes
-        held = [tuple(range(self._attributes)), *(spec.attributes for spec in self._specs)]
+        held = [self._order, *(spec.attributes for spec in self._specs)]
         picks: list[int] = []
         table, batch, output = 0, STRIDE * (1 + self._attributes + parts), 0
         for r, spec in enumerate(self._specs, 1):
@@ -140,7 +141,8 @@ class Tables:
         self._check_range(0, frag)
         self._check_range(1, code)
         whole, real = _columns(ints, self._ints, n, np.int64), _columns(floats, self._floats, n, np.float64)
-        columns = _columns(attrs, self._attributes, n, np.int64)
+        given = _columns(attrs, self._attributes, n, np.int64)
+        columns = [given[a] for a in self._order]
         columns += [whole[p] for p in self._int_order] + [real[p] for p in self._float_order]
         addresses = np.array([0 if c is None else c.__array_interface__["data"][0] for c in columns], np.int64)
         sizes = np.array([loops.ONES if c is None else c.itemsize for c in columns], np.int64)
@@ -221,6 +223,16 @@ class Tables:
         ints = _in_order(words[first:first + self._ints], self._int_order)
         floats = _in_order(words[first + self._ints:], self._float_order).view(np.float64)
         return Emitted((words[0] >> 32).astype(np.int32), words[0].astype(np.int32), words[1:first], ints, floats)
+
+
+def _raw_order(specs: Sequence[TableSpec], attributes: int) -> tuple[int, ...]:
+    """All attributes in the order in which the first relation has them: it takes them from where they are.
+
+    >>> _raw_order([TableSpec(RAW, attributes=(2, 0), buckets=1, emits=True)], 3)
+    (2, 0, 1)
+    """
+    first = specs[0].attributes if specs else ()
+    return (*first, *(a for a in range(attributes) if a not in first))
 
 
 def _in_order(rows: np.ndarray, order: np.ndarray) -> np.ndarray:

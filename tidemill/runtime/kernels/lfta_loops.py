@@ -33,6 +33,8 @@ EMPTY, LOW = -1, 0xFFFFFFFF
 ONES, NARROW, WIDE = 0, 4, 8
 # Most records of a batch: small enough for its columns to stay in the nearest caches.
 STEP = 2048
+# Batches in which runs are not looked for after one that had few.
+BLIND = 7
 # Not a power of two: the words of a record would compete for the same few lines of the cache.
 STRIDE = STEP + 40
 PARENT, BUCKETS, WIDTH, TABLE, BATCH, EMITS, OUTPUT, PICKS, ATTRIBUTES, FRAGMENTS, CODES = range(11)
@@ -54,13 +56,20 @@ def pointer(typingctx, address):
 
 
 @njit(nogil=True)
-def tag_rows(codes, frags, tags, changes):
-    """tags[i] = fragment << 32 | code; changes[i] is not 0 where it differs from the row before. O(rows)."""
+def tag_rows(codes, frags, tags):
+    """tags[i] = fragment << 32 | code. O(rows)."""
     for i in range(codes.shape[0]):
         tags[i] = np.int64(frags[i]) << 32 | np.int64(codes[i])
+
+
+@njit(nogil=True)
+def find_changes(words, n, n_attrs, changes):
+    """changes[i] is not 0 where row i differs from the row before in its tag or an attribute. O(n · attributes)."""
     changes[0] = 1
-    for i in range(1, codes.shape[0]):
-        changes[i] = tags[i] ^ tags[i - 1]
+    for i in range(1, n):
+        changes[i] = words[i] ^ words[i - 1]
+    for w in range(1, 1 + n_attrs):
+        mark_changes(words[w * STRIDE:w * STRIDE + n], changes)
 
 
 @njit(nogil=True)
@@ -154,19 +163,20 @@ def fold_part(column, size, kind, changes, heads, m):
 
 
 @njit(nogil=True)
-def gather(columns, sizes, codes, frags, start, n, n_attrs, ends, words, changes, heads, weights):
-    """The raw batch of rows [start, start + n): one record for each run. O(n). Returns the number of records.
+def gather(columns, sizes, codes, frags, start, n, n_attrs, ends, words, changes, heads, weights, looks):
+    """The raw batch of rows [start, start + n): one record for each run, or for each row if it does not look for runs.
+    O(n). Returns the number of records.
 
     `columns` are the addresses of the attributes, then of the parts in the order of `ends`; `weights[j]` tells how
     many rows record j stands for.
     """
-    tag_rows(codes[start:start + n], frags[start:start + n], words, changes)
+    tag_rows(codes[start:start + n], frags[start:start + n], words)
     for w in range(1, columns.shape[0] + 1):
-        column = words[w * STRIDE:w * STRIDE + n]
-        read_column(columns[w - 1], sizes[w - 1], start, column)
-        if w <= n_attrs:
-            mark_changes(column, changes)
-    m = find_runs(changes, n, heads)
+        read_column(columns[w - 1], sizes[w - 1], start, words[w * STRIDE:w * STRIDE + n])
+    m = n
+    if looks:
+        find_changes(words, n, n_attrs, changes)
+        m = find_runs(changes, n, heads)
     if 4 * m > 3 * n:
         # Few rows repeat the one before: folding the runs would cost more than it saves.
         weights[:n] = 1
@@ -210,19 +220,31 @@ def translate(tags, n, fragments, codes, weights, own):
 
 
 @njit(nogil=True)
-def place(words, picks, n, own, factors, buckets, width, keys, places):
-    """places[j] = first word of the bucket of record j (see `bucket_of`); keys = its attributes, columns picks[k]."""
+def place(words, picks, n, own, factors, buckets, width, places):
+    """places[j] = first word of the bucket of record j (see `bucket_of`); its attributes are columns picks[k]."""
     sums = places.view(np.uint64)
     for j in range(n):
         sums[j] = np.uint64(own[j] & LOW) * factors[0]
     for k in range(picks.shape[0]):
         factor = factors[k + 1]
-        column, key = words[picks[k] * STRIDE:picks[k] * STRIDE + n], keys[k * STRIDE:k * STRIDE + n]
+        column = words[picks[k] * STRIDE:picks[k] * STRIDE + n]
         for j in range(n):
-            key[j] = column[j]
             sums[j] += np.uint64(column[j]) * factor
     for j in range(n):
         places[j] = spread(sums[j], buckets) * width
+
+
+@njit(nogil=True)
+def side_by_side(words, picks, n, room):
+    """The columns picks[k] of n records one after the other: where they are if they are so, else copied to `room`."""
+    for k in range(1, picks.shape[0]):
+        if picks[k] != picks[0] + k:
+            for i in range(picks.shape[0]):
+                column, key = words[picks[i] * STRIDE:picks[i] * STRIDE + n], room[i * STRIDE:i * STRIDE + n]
+                for j in range(n):
+                    key[j] = column[j]
+            return room
+    return words[picks[0] * STRIDE:] if picks.shape[0] else room
 
 
 @njit(nogil=True)
@@ -344,7 +366,7 @@ def descend(top, counts, relations, picks, factors, maps, tables, words, ends, o
     """Send the batch of relation `top` (0: raw) to its output and down its subtree. `counts[top]` records are in it."""
     counts[:top] = 0
     counts[top + 1:] = 0
-    own, places, keys = scratch[OWN * STRIDE:], scratch[PLACES * STRIDE:KEYS * STRIDE], scratch[KEYS * STRIDE:]
+    own, places = scratch[OWN * STRIDE:], scratch[PLACES * STRIDE:KEYS * STRIDE]
     for r in range(top, relations.shape[0]):
         spec = relations[r]
         batch, n_attrs = words[spec[BATCH]:], spec[ATTRIBUTES]
@@ -353,7 +375,8 @@ def descend(top, counts, relations, picks, factors, maps, tables, words, ends, o
             n, source, a = counts[spec[PARENT]], words[parent[BATCH]:], spec[PICKS]
             weights = scratch[(WEIGHTS if spec[PARENT] == 0 else SINGLE) * STRIDE:]
             counters[r, PROBES] += translate(source, n, maps[spec[FRAGMENTS]:], maps[spec[CODES]:], weights, own)
-            place(source, picks[a:a + n_attrs], n, own, factors[a + r - 1:], spec[BUCKETS], spec[WIDTH], keys, places)
+            place(source, picks[a:a + n_attrs], n, own, factors[a + r - 1:], spec[BUCKETS], spec[WIDTH], places)
+            keys = side_by_side(source, picks[a:a + n_attrs], n, scratch[KEYS * STRIDE:])
             parts = source[(1 + parent[ATTRIBUTES]) * STRIDE:]
             counts[r] = probe(n, own, places, keys, n_attrs, parts, ends, tables[spec[TABLE]:], batch, counters[r])
         if spec[EMITS] and counts[r] > 0:
@@ -365,11 +388,13 @@ def descend(top, counts, relations, picks, factors, maps, tables, words, ends, o
 def push_rows(columns, sizes, codes, frags, start, step, counts, relations, picks, factors, maps, tables, words, ends,
               outputs, room, filled, scratch, counters):
     """Push rows from `start` on, `step` at a time, until the rows end or an output might overflow; returns how far."""
-    n, n_attrs = codes.shape[0], relations[0, ATTRIBUTES]
+    n, n_attrs, blind = codes.shape[0], relations[0, ATTRIBUTES], 0
     while start < n and filled.max() + step <= room:
         stop = min(start + step, n)
         counts[0] = gather(columns, sizes, codes, frags, start, stop - start, n_attrs, ends, words,
-                           scratch[CHANGES * STRIDE:], scratch[HEADS * STRIDE:], scratch[WEIGHTS * STRIDE:])
+                           scratch[CHANGES * STRIDE:], scratch[HEADS * STRIDE:], scratch[WEIGHTS * STRIDE:], blind == 0)
+        # Rows probe alone or in runs with the same effect: where there were few runs, the next ones are not looked for.
+        blind = blind - 1 if blind else (BLIND if counts[0] == stop - start else 0)
         descend(0, counts, relations, picks, factors, maps, tables, words, ends, outputs, room, filled, scratch,
                 counters)
         start = stop

@@ -157,6 +157,36 @@ def run_versions(order, row, time, n, words, floats, lows, kept, step):
 
 
 @njit(cache=True, nogil=True)
+def add_rows(ids, n, words, floats, lows):
+    """Rows of one id added up, in place: those of id k end in row k, what lies behind the ids is left over.
+
+    Needs ids in order of first appearance, so that row k is read before anything of id k or later is written there. As
+    in `run_versions`, words are 128-bit numbers and lows are compared. O(rows).
+    """
+    seen = 0
+    for i in range(ids.shape[0]):
+        k = ids[i]
+        if k == seen:
+            seen += 1
+            if k < i:
+                n[k] = n[i]
+                words[k, :] = words[i, :]
+                floats[k, :] = floats[i, :]
+                lows[k, :] = lows[i, :]
+            continue
+        n[k] += n[i]
+        for c in range(0, words.shape[1], 2):
+            low = np.uint64(words[k, c]) + np.uint64(words[i, c])
+            carry = 1 if low < np.uint64(words[i, c]) else 0
+            words[k, c] = np.int64(low)
+            words[k, c + 1] += words[i, c + 1] + carry
+        for c in range(floats.shape[1]):
+            floats[k, c] += floats[i, c]
+        for c in range(lows.shape[1]):
+            lows[k, c] = min(lows[k, c], lows[i, c])
+
+
+@njit(cache=True, nogil=True)
 def scale_words(words, n):
     """Every 128-bit number of row i times n[i], in place, modulo 2^128."""
     for i in range(words.shape[0]):

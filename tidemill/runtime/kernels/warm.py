@@ -21,7 +21,7 @@ from numba.core.dispatcher import Dispatcher
 from tidemill.plan.windows import Window
 from tidemill.runtime import kernels as package
 from tidemill.runtime.kernels import meeting_rows, sliding_rows
-from tidemill.runtime.kernels.edges import floor_edges, fragment_runs
+from tidemill.runtime.kernels.edges import ascending, floor_edges, fragment_runs
 from tidemill.runtime.kernels.extremes import slide_extremes
 from tidemill.runtime.kernels.lfta import GREATEST, LEAST, RAW, SUM, Tables, TableSpec
 from tidemill.runtime.kernels.meeting import (
@@ -37,6 +37,7 @@ from tidemill.runtime.kernels.meeting import (
 )
 from tidemill.runtime.kernels.sketch import sketch
 from tidemill.runtime.kernels.sliding import CHANGES, WHOLE, slide
+from tidemill.runtime.kernels.snappy import decompress
 from tidemill.runtime.kernels.tagging import tag_steps, walk_records
 
 
@@ -74,6 +75,7 @@ def _edges() -> None:
     slides, phases, out = np.array([5]), np.array([0]), np.empty(1, np.int64)
     # Times come out of Arrow as they are, read-only, or as a copy without the late ones.
     for times in _both(np.array([7])):
+        ascending(times)
         fragment_runs(times, slides, phases, np.empty(1, np.int64), out)
     floor_edges(np.array([7]), slides, phases, out)
 
@@ -85,6 +87,10 @@ def _tables() -> None:
     tables.push([np.array([7])], [0], [0], [None, np.array([1]), np.array([1])], [np.array([1.0])])
     tables.bucket(0, 0, [7])
     tables.flush()
+
+
+def _snappy() -> None:
+    decompress(np.array([0, 7], np.uint8), 0, np.empty(1, np.uint8))
 
 
 def _sketches() -> None:
@@ -126,6 +132,7 @@ def _meeting() -> None:
     order = meeting_rows.order_rows(one, one, 1, 1, start)
     kept, step, word = np.empty(1, np.bool_), np.empty(1, np.int64), np.zeros((1, 2), np.int64)
     meeting_rows.run_versions(order, one, one, np.ones(1, np.int64), word, floats, none, kept, step)
+    meeting_rows.add_rows(one, np.ones(1, np.int64), word, floats, none)
     meeting_rows.scale_words(word, np.ones(1, np.int64))
     meeting_rows.split_words(one, one, 30, np.empty((1, 2), np.int64))
     meeting_rows.join_words(word, 30, np.empty(1, np.int64), np.empty(1, np.int64))
@@ -139,7 +146,7 @@ def _meeting() -> None:
                  groups, sums)
 
 
-STEPS: tuple[Callable[[], None], ...] = (_edges, _tables, _sketches, _tagging, _extremes, _sliding, _meeting)
+STEPS: tuple[Callable[[], None], ...] = (_edges, _tables, _snappy, _sketches, _tagging, _extremes, _sliding, _meeting)
 
 
 def _both(column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -24,10 +24,12 @@ from tidemill.runtime import duck
 from tidemill.runtime.operators.annotations import Annotations, PartSpec, Piece, added_up
 from tidemill.runtime.operators.base import Batch, take_closed
 from tidemill.runtime.operators.join_values import distinct, hash_rows, number_rows
-from tidemill.runtime.state import Arrangement, Layout, Shelf
+from tidemill.runtime.operators.unit_parts import plain_parts, read_parts
+from tidemill.runtime.state import Arrangement, Layout, Segment, Shelf
 
 COUNT = Column("__n", "BIGINT")
 FORMS = ("early", "late")
+SCATTERED = 10_000  # rows that no longer lie in a processor's cache
 UNIT = "__unit"  # which of the batch's unit parts a late change has
 Complaint = Callable[[pa.Table, str], None]
 Index = tuple[str, ...]
@@ -42,6 +44,7 @@ class AggregationSets:
         self.keys = tuple(Column(n, t) for n, t in params["keys"])
         self.args = tuple(Column(n, t) for n, t in params["args"])
         self.parts = tuple(PartSpec(*p) for p in params["parts"])
+        self.plain = plain_parts(self.args, self.parts)
         self.early: bool = params["early"] or not (self.args or self.parts)
         self.stored: bool = params["stored"]
         self.attributes, self.equal = list(attributes), list(equal)
@@ -54,13 +57,18 @@ class AggregationSets:
 
     # What arrives
 
-    def close(self, batch: Batch, frontier: int, shelf: Shelf, complain: Complaint | None) -> None:
-        """Take the closed changes: `moves` has them in both forms; a row with a NULL join attribute never matches."""
-        arrived = self._told_apart(batch.rows)
+    def close(self, batch: Batch, frontier: int, shelf: Shelf, complain: Complaint | None,
+              copies: dict[str, pa.Table] | None = None) -> None:
+        """Take the closed changes: `moves` has them in both forms; a row with a NULL join attribute never matches.
+
+        `copies` came from another shard, by form.
+        """
+        arrived = self.told_apart(batch.rows)
         for form in FORMS:
-            agenda = shelf.arrangement(self.node, f"{self.number} {form} agenda", Layout("__time", *self.layouts[form]))
-            closed = take_closed(agenda, arrived.get(form), frontier)
-            self.moves[form] = self._matchable(closed.cast(agenda.empty().schema))
+            agenda = self.agenda(shelf, form)
+            rows = _joined(agenda, arrived.get(form), (copies or {}).get(form))
+            closed = take_closed(agenda, rows, frontier)
+            self.moves[form] = self._by_key(self._matchable(closed.cast(agenda.empty().schema)))
         if self.moves["late"].num_rows and self.early:
             self._add_moves(self._folded(self.moves["late"], complain))
         elif self.moves["late"].num_rows:
@@ -75,7 +83,7 @@ class AggregationSets:
         """Closed changes of this batch."""
         return sum(t.num_rows for t in self.moves.values())
 
-    def _told_apart(self, rows: pa.Table | None) -> dict[str, pa.Table]:
+    def told_apart(self, rows: pa.Table | None) -> dict[str, pa.Table]:
         """Rows by form. Where both came in one table, a row in late form has no part, one in early form no argument."""
         if rows is None:
             return {}
@@ -96,6 +104,17 @@ class AggregationSets:
                 rows = rows.filter(duck.run("SELECT a = b AS same FROM sides", sides=sides).column("same"))
         return rows
 
+    def _by_key(self, rows: pa.Table) -> pa.Table:
+        """The rows with those of one join value side by side: whatever walks through them meets what it has just read.
+        """
+        from tidemill.runtime.kernels.meeting_rows import order_rows
+
+        if rows.num_rows < SCATTERED or not self.attributes:
+            return rows
+        ids, first = number_rows([rows.column(c) for c in self.attributes], rows.num_rows)
+        order = order_rows(ids, ids, len(first), 1, np.empty(len(first) + 1, np.int64))
+        return rows.combine_chunks().take(pa.array(order))
+
     def _add_moves(self, rows: pa.Table) -> None:
         early = self.moves["early"]
         self.moves["early"] = pa.concat_tables([early, rows.select(early.column_names).cast(early.schema)])
@@ -109,6 +128,10 @@ class AggregationSets:
         group, names = (f" GROUP BY {names}", f"{names}, ") if names else ("", "")
         sql = f"SELECT {names}CAST(sum(__diff) AS BIGINT) AS __n{parts} FROM {inner}{group}"
         return duck.run_put_aside(sql, late, complain)
+
+    def agenda(self, shelf: Shelf, form: str) -> Arrangement:
+        """Rows of one form that wait for their time."""
+        return shelf.arrangement(self.node, f"{self.number} {form} agenda", Layout("__time", *self.layouts[form]))
 
     # Parts of late rows
 
@@ -124,6 +147,8 @@ class AggregationSets:
 
     def _sound(self, late: pa.Table, complain: Complaint | None) -> pa.Table:
         """The rows whose parts can be computed, with the number of their unit parts; others are put aside."""
+        if self.plain is not None:
+            return late
         self.units, ids = self.unit_parts(late, complain)
         known = self.units.column("__i").to_numpy()
         if len(known) and known[-1] == len(known) - 1:
@@ -135,11 +160,15 @@ class AggregationSets:
         """The parts of rows in early form, then of rows in late form."""
         pieces = [Piece(t) for t in early]
         for table in late if self.parts else []:
+            scale = table.column("__n").to_numpy().astype(np.int64)
+            if self.plain is not None:
+                pieces.append(Piece(read_parts(table, self.plain), None, scale))
+                continue
             if UNIT in table.column_names:
                 units, ids = self.units, table.column(UNIT).to_numpy()
             else:
                 units, ids = self.unit_parts(table)
-            pieces.append(Piece(units, ids, table.column("__n").to_numpy().astype(np.int64)))
+            pieces.append(Piece(units, ids, scale))
         return Annotations.of(self.parts, pieces, sum(t.num_rows for t in (*early, *late)))
 
     # What is stored
@@ -184,14 +213,8 @@ class AggregationSets:
     def store(self, shelf: Shelf) -> None:
         """Add this batch's changes to the state."""
         for form, rows in self.moves.items():
-            if not rows.num_rows or not self.indexes:
-                continue
-            keys, _ = self.layouts[form]
-            # A row that changes at many times of the batch is stored once.
-            _, first = number_rows([rows.column(c.name) for c in keys], rows.num_rows)
-            if 2 * len(first) < rows.num_rows:
-                rows = added_up(rows, [c.name for c in keys], self.parts if form == "early" else ())
-            self._append(shelf, form, rows)
+            if rows.num_rows:
+                self._append(shelf, form, rows)
 
     def hashes(self, form: str, columns: Index) -> np.ndarray:
         """For each change of a form the hash of some of its columns."""
@@ -210,19 +233,40 @@ class AggregationSets:
         return rows.append_column("__h", pa.array(self.hash(rows, index)))
 
     def _append(self, shelf: Shelf, form: str, rows: pa.Table) -> None:
+        """Add rows to every index. One that changes at many times is stored once, one that came and went not at all."""
+        if self.indexes:
+            rows = self._combined(form, rows)
         for index in self.indexes:
-            self._append_one(shelf, form, index, self._hashed(rows, index))
+            self._append_one(shelf, form, index, rows)
 
     def _append_one(self, shelf: Shelf, form: str, index: Index, rows: pa.Table) -> None:
+        """Add rows that were combined: the same as `append` and `compact` of the arrangement, without SQL."""
         held = self.arrangement(shelf, form, index)
-        rows = rows.select([c.name for c in held.layout.columns()])
-        # What `compact` would merge with these rows is combined with them at once: one statement instead of two.
-        while held.segments and held.segments[-1].live < 2 * rows.num_rows:
-            segment = held.segments.pop()
-            older = shelf.read(segment).slice(segment.start)
-            rows = pa.concat_tables([older, rows.cast(older.schema)])
+        left = list(held.segments)
+        pieces = [rows]
+        while left and left[-1].live < 2 * sum(t.num_rows for t in pieces):
+            segment = left.pop()
+            pieces.append(shelf.read(segment).slice(segment.start).select(rows.column_names).cast(rows.schema))
+        if len(pieces) > 1:
+            rows = self._combined(form, pa.concat_tables(pieces[::-1]))
+        if not left:
+            # Everything is here: what has no count is gone.
+            rows = rows.filter(pc.not_equal(rows.column("__n"), 0))
+        for segment in held.segments[len(left) :]:
             shelf.discard(segment)
-        held.append(rows)
+        del held.segments[len(left) :]
+        if rows.num_rows:
+            hashes = self.hash(rows, index)
+            order = np.argsort(hashes, kind="stable")
+            rows = rows.take(pa.array(order)).add_column(0, "__h", pa.array(hashes[order]))
+            held.segments.append(Segment(rows.num_rows, table=rows.cast(held.empty().schema).combine_chunks()))
+
+    def _combined(self, form: str, rows: pa.Table) -> pa.Table:
+        """Equal rows as one, without those whose sums are all zero; columns as in the layout."""
+        keys, adds = self.layouts[form]
+        names = [c.name for c in keys]
+        summed = added_up(rows, names, self.parts if form == "early" else ())
+        return summed.select([*names, *(c.name for c, _ in adds)])
 
     # One form for each key
 
@@ -266,3 +310,10 @@ class AggregationSets:
                                     rows.column(c.name).type) for c in self.keys]
         ids, _ = number_rows(columns, rows.num_rows + others.num_rows)
         return pa.array(np.isin(ids[: rows.num_rows], ids[rows.num_rows :]))
+
+
+def _joined(agenda: Arrangement, arrived: pa.Table | None, copies: pa.Table | None) -> pa.Table | None:
+    if arrived is None or copies is None:
+        return arrived if copies is None else copies
+    kind = agenda.empty().schema
+    return pa.concat_tables([t.select(kind.names).cast(kind) for t in (arrived, copies)])

@@ -79,10 +79,10 @@ class Annotations:
             if part.kind == "low":
                 lows[:, len(extremes)], values = _ranked([piece.column(part.name) for piece in pieces], part.how)
                 extremes.append(values)
-        return Annotations(parts, np.concatenate(words), np.concatenate(floats), lows, extremes)
+        return Annotations(parts, _end_to_end(words), _end_to_end(floats), lows, extremes)
 
-    def take(self, rows: np.ndarray) -> Annotations:
-        """The annotations of some rows (numbers or a mask)."""
+    def take(self, rows: np.ndarray | slice) -> Annotations:
+        """The annotations of some rows (numbers, a mask or a slice)."""
         return Annotations(self.parts, self.words[rows], self.floats[rows], self.lows[rows], self.extremes)
 
     def digits(self, part: int, room: int) -> tuple[np.ndarray, int]:
@@ -113,17 +113,17 @@ class Annotations:
 
 def added_up(rows: pa.Table, keys: Sequence[str], parts: tuple[PartSpec, ...]) -> pa.Table:
     """Rows that agree on `keys` as one row with `__n` and parts added up; one whose sums are all zero is gone."""
-    from tidemill.runtime.kernels.meeting_rows import order_rows, run_versions
+    from tidemill.runtime.kernels.meeting_rows import add_rows
 
     ids, first = number_rows([rows.column(k) for k in keys], rows.num_rows)
     found = Annotations.of(parts, [Piece(rows)], rows.num_rows)
-    n, nothing = rows.column("__n").to_numpy().astype(np.int64), np.zeros(rows.num_rows, np.int64)
-    order = order_rows(ids, nothing, len(first), 1, np.empty(len(first) + 1, np.int64))
-    kept = np.empty(rows.num_rows, np.bool_)
-    run_versions(order, ids, nothing, n, found.words, found.floats, found.lows, kept, np.empty_like(n))
-    kept &= (n != 0) | (found.words != 0).any(axis=1) | (found.floats != 0).any(axis=1)
+    n = rows.column("__n").to_numpy().astype(np.int64)
+    # Every id appears first in a row that is not before its own place: sums may be made where they will stand.
+    add_rows(ids, n, found.words, found.floats, found.lows)
+    found, n = found.take(slice(len(first))), n[: len(first)]
+    kept = np.flatnonzero((n != 0) | (found.words != 0).any(axis=1) | (found.floats != 0).any(axis=1))
     found = found.take(kept)
-    columns = {k: rows.column(k).filter(pa.array(kept)) for k in keys} | {"__n": pa.array(n[kept])}
+    columns = {k: rows.column(k).take(pa.array(first[kept])) for k in keys} | {"__n": pa.array(n[kept])}
     return pa.table(columns | {p.name: found.column(x) for x, p in enumerate(parts)})
 
 
@@ -172,6 +172,11 @@ def _float_columns(piece: Piece, parts: list[PartSpec]) -> np.ndarray:
     if piece.ids is not None:
         floats = floats[piece.ids]
     return floats if piece.scale is None else floats * piece.scale[:, None]
+
+
+def _end_to_end(pieces: list[np.ndarray]) -> np.ndarray:
+    """All pieces one after the other. A piece is nobody else's, so one alone needs no copy."""
+    return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
 
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:

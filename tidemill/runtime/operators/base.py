@@ -7,7 +7,7 @@ needs order processes closed changes only and keeps the others on its agenda.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,6 +52,7 @@ class Operator:
         self.schema = op.schema
         self.params: dict[str, Any] = op.params
         self.complain: Callable[[Op, pa.Table, str], None] | None = None  # rows on which an expression fails go there
+        self.shard = (0, 1)  # which one of how many
         self.note: dict[str, Any] | None = None  # what it counted in this batch, for the optimizer
 
     def step(self, inputs: list[Batch], shelf: Shelf) -> Batch:
@@ -109,6 +110,14 @@ def hashes_of(table: pa.Table) -> np.ndarray:
 def hash_sql(names: tuple[str, ...] | list[str]) -> str:
     """SQL for the hash by which rows are arranged and sharded; keyless rows share one hash."""
     return f"hash({', '.join(quoted(n) for n in names)})" if names else "CAST(0 AS UBIGINT)"
+
+
+def key_hashes(rows: pa.Table, schema: Iterable[Column], keys: Iterable[str]) -> np.ndarray:
+    """For each row the hash of its key, modulo the number of shards the one that is its home."""
+    keys = list(keys)
+    wanted = [c for c in schema if c.name in keys] or [Column(k, "") for k in keys]
+    sql = f"SELECT {hash_sql(keys)} AS h FROM {duck.source('rows', wanted)}"
+    return duck.run(sql, rows=rows.select(keys)).column("h").to_numpy()
 
 
 def name_list(names: tuple[str, ...] | list[str]) -> str:

@@ -11,11 +11,13 @@ import pyarrow as pa
 from tidemill.plan.windows import Window
 from tidemill.runtime.intercede import Intercede, Interceded
 from tidemill.runtime.kernels.lfta import Emitted
-from tidemill.runtime.kernels.sliding_rows import codes_of, combine
+from tidemill.runtime.kernels.sliding_rows import codes_of, combine, different, hashes_of
 from tidemill.runtime.operators.objects import group_numbers
 from tidemill.runtime.state import Arrangement, Layout
 
 _KINDS = {"sum": 0, "min": 1, "max": 2}
+_APART = 0.85  # rows of which so many are different are not worth combining
+_SHARED = 1 / 8  # where fewer rows than this are shared, putting them together would save little
 
 
 class Fragments(Arrangement):
@@ -37,9 +39,11 @@ class Fragments(Arrangement):
         if (starts[1:] < starts[:-1]).any():
             table = table.take(pa.array(np.argsort(starts, kind="stable")))
         parts = Parts.of(table, self.layout)
-        identity = [group_numbers(table.column(c.name)) for c in self.layout.keys]
+        identity = [table.column("__time").to_numpy(), *(group_numbers(table.column(c.name)) for c in self.layout.keys)]
+        if different(hashes_of(identity)) > _APART * table.num_rows:
+            return table.combine_chunks()  # windows do not mind equal rows, and these few will meet again
         # Rows stay in the order of their first appearance, which is that of their starts.
-        found = combine([table.column("__time").to_numpy(), *identity], parts.ints, parts.int_kinds, parts.floats,
+        found = combine(identity, parts.ints, parts.int_kinds, parts.floats,
                         parts.float_kinds)
         rest = table.select(["__time", *(c.name for c in self.layout.keys)]).take(pa.array(found.first))
         return with_parts(rest, self.layout, found.ints, found.floats).combine_chunks()
@@ -113,7 +117,7 @@ class Signatures:
 
 def interceded(rows: pa.Table, layout: Layout, words: Sequence[int], windows: Mapping[int, Window]) -> pa.Table:
     """Rows that are shared put together for each of the queries with these bits and windows, if they are fewer then;
-    else the rows as they are. Rows of no query are left out.
+    else the rows as they are. Rows of no query are left out if any are put together.
     """
     signatures = Signatures.of(rows, words)
     has = np.array([signatures.has(bit) for bit in windows])
@@ -122,7 +126,7 @@ def interceded(rows: pa.Table, layout: Layout, words: Sequence[int], windows: Ma
     plan = Intercede.of({"own": range(len(windows))}, [
         {"bit": bit, "objects": (), "edges": [(w.slide, phase) for phase in w.phases]} for bit, w in windows.items()
     ], words)
-    if not len(shared) or plan is None:
+    if len(shared) <= _SHARED * rows.num_rows or plan is None:
         return rows
     parts, keys = Parts.of(rows, layout), [c.name for c in layout.keys[: len(layout.keys) - len(words)]]
     groups, firsts = _groups(rows, keys)

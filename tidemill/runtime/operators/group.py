@@ -18,6 +18,7 @@ from tidemill.plan.sources import Column
 from tidemill.runtime import duck
 from tidemill.runtime.operators.base import Batch, Operator, hash_sql, hashes_of, name_list, same_row, take_closed
 from tidemill.runtime.operators.folding import Folding
+from tidemill.runtime.operators.group_walk import GroupWalk, kernels_loaded
 from tidemill.runtime.operators.values import Values
 from tidemill.runtime.state import Layout, Shelf
 
@@ -41,6 +42,8 @@ class GroupBy(Operator):
         self.values = [Values(self.id, i, self.keys, v) for i, v in enumerate(self.params["values"])]
         self.folds = [Folding(self.id, i, self.keys, v) for i, v in enumerate(self.params["values"]) if v.get("folds")]
         self.answers = [(n, t) for n, t in self.params["answers"]]  # (name, SQL)
+        walks = not self.values and GroupWalk.serves(self.keys, self.combines[1:], self.schema)
+        self.walk = GroupWalk(self.keys, self.parts[1:], self.answers) if walks else None
 
     def step(self, inputs: list[Batch], shelf: Shelf) -> Batch:
         frontier = min(b.frontier for b in inputs)
@@ -49,6 +52,24 @@ class GroupBy(Operator):
         birth = self._birth(frontier, shelf)
         if closed.num_rows == 0 and birth is None and not any(rows.num_rows for rows in values):
             return Batch(None, frontier)
+        walked = self._walked(closed, shelf)
+        return Batch(self._stated(closed, values, birth, shelf) if walked is None else walked, frontier)
+
+    def _walked(self, closed: pa.Table, shelf: Shelf) -> pa.Table | None:
+        """The changes by arrays; None where only SQL can tell them."""
+        if self.walk is None or not kernels_loaded() or any(closed.column(c.name).null_count for c in self.parts):
+            return None
+        state = self.arrangement(shelf, "parts", self.layout)
+        try:
+            out, delta = self.walk.walk(closed, state)
+        except OverflowError:
+            return None
+        state.append(delta)
+        state.compact()
+        return out.select([c.name for c in self.schema] + ["__time", "__diff"])
+
+    def _stated(self, closed: pa.Table, values: list[pa.Table], birth: int | None, shelf: Shelf) -> pa.Table:
+        """The changes by SQL."""
         turns = [v.turns(rows, shelf) for v, rows in zip(self.values, values, strict=True)]
         delta = self._delta(closed, turns, birth)
         state = self.arrangement(shelf, "parts", self.layout)
@@ -61,7 +82,7 @@ class GroupBy(Operator):
             shelf.value(self.id)["born"] = True
         state.append(delta.drop_columns(["__time"]))
         state.compact()
-        return Batch(out, frontier)
+        return out
 
     def _aside(self, rows: pa.Table, why: str) -> None:
         if self.complain is not None:

@@ -19,6 +19,7 @@ import numpy as np
 
 from tidemill.runtime.operators.aggregation_sets import AggregationSets
 from tidemill.runtime.operators.base import Batch, Operator
+from tidemill.runtime.operators.hot_keys import HotKeys
 from tidemill.runtime.operators.routes import JoinGraph
 from tidemill.runtime.state import Shelf
 
@@ -50,11 +51,15 @@ class JoinAggregate(Operator):
         from tidemill.runtime.operators.meeting import Meeting, Met
         from tidemill.runtime.operators.partials import Partials
 
+        inputs, sent = inputs[: len(self.inputs)], inputs[len(self.inputs) :]
         frontier = min(b.frontier for b in inputs)
         complain = self.complain and partial(self.complain, self.op)
-        for sets, batch in zip(self.inputs, inputs, strict=True):
+        for sets in self.inputs:
             sets.prepare(shelf)
-            sets.close(batch, frontier, shelf, complain)
+        hot = HotKeys(self.params.get("hot"), self.shard, self.inputs)
+        inputs, leaving = hot.begin(inputs, shelf, shelf.value(self.id))
+        for sets, batch, copies in zip(self.inputs, inputs, hot.arrived(sent), strict=True):
+            sets.close(batch, frontier, shelf, complain, copies)
         found = Partials(self.params, self.inputs, self.graph, complain)
         times, met = self._times(), [Met() for _ in self.inputs]
         values = [JoinValues() for _ in self.graph.classes]
@@ -63,13 +68,15 @@ class JoinAggregate(Operator):
                 meeting = Meeting(k, self.inputs, self.routes[k], values, times, self.nested, met)
                 for encounter in meeting.encounters(shelf):
                     found.add(meeting, encounter)
+                    hot.saw(meeting, encounter)
         for sets in self.inputs:
             sets.store(shelf)
         rows, picks = found.result(), found.picked()
-        self.note = {"inputs": self._counted(met, shelf), "pairs": found.pairs, "groups": rows.num_rows if rows else 0}
-        return Batch(rows, frontier, picks)
+        self.note = {"inputs": self._counted(met, shelf, hot), "pairs": found.pairs,
+                     "groups": rows.num_rows if rows else 0, "hot": hot.report(found.pairs)}
+        return Batch(rows, frontier, picks | leaving)
 
-    def _counted(self, met: list[Met], shelf: Shelf) -> list[dict[str, Any]]:
+    def _counted(self, met: list[Met], shelf: Shelf, hot: HotKeys) -> list[dict[str, Any]]:
         """For each input: what changed, what lies in store, and what probes into it found.
 
         `changes` are rows of the batch, `weight` how many rows of the window they stand for, `rows` those of the window
@@ -80,10 +87,11 @@ class JoinAggregate(Operator):
         live = shelf.value(self.id).setdefault("rows", [0] * len(self.inputs))
         found = []
         for i, sets in enumerate(self.inputs):
-            counts = np.concatenate([t.column("__n").to_numpy() for t in sets.moves.values()])
+            moves = [hot.counted_once(i, t) for t in sets.moves.values()]
+            counts = np.concatenate([t.column("__n").to_numpy() for t in moves])
             live[i] += int(counts.sum())
             found.append({
-                "changes": sets.changes, "weight": int(np.abs(counts).sum()), "rows": live[i],
+                "changes": sum(t.num_rows for t in moves), "weight": int(np.abs(counts).sum()), "rows": live[i],
                 "probes": met[i].probes, "met": met[i].met, "late_met": met[i].late_met,
                 "early_met": round(met[i].early_met), **stored_statistics(sets, shelf),
             })

@@ -77,7 +77,7 @@ def number_rows(columns: Sequence[pa.ChunkedArray | pa.Array], rows: int) -> tup
         return np.zeros(rows, np.int64), np.zeros(min(rows, 1), np.int64)
     ids, first = _NONE, _NONE
     for at, column in enumerate(columns):
-        own, width = _numbered(column)
+        own, width = numbered(column)
         # Both factors are at most the number of rows, so the product is a word.
         ids, first = number(own if at == 0 else ids * width + own)
     return ids, first
@@ -141,20 +141,31 @@ def own_codes(column: pa.ChunkedArray | pa.Array) -> np.ndarray | None:
     return _filled(column).astype(np.int64)
 
 
-def _numbered(column: pa.ChunkedArray | pa.Array) -> tuple[np.ndarray, int]:
+def numbered(column: pa.ChunkedArray | pa.Array) -> tuple[np.ndarray, int]:
     """Dense ids of a column's values and how many there are; NULL is one more value."""
     column = _readable(column)
     own = own_codes(column)
-    if own is None:
-        coded = one_array(column).dictionary_encode()
-        ids, count = _words(pc.fill_null(coded.indices, len(coded.dictionary))), len(coded.dictionary)
-    else:
+    if own is not None:
         ids, first = number(own)
-        count = len(first)
+    elif pa.types.is_decimal128(column.type):
+        ids, first = _numbered_words(decimal_words(one_array(column)))
+    else:
+        coded = one_array(column).dictionary_encode()
+        ids, first = _words(pc.fill_null(coded.indices, len(coded.dictionary))), np.arange(len(coded.dictionary))
+    count = len(first)
     if column.null_count:
         ids[one_array(column).is_null().to_numpy(zero_copy_only=False)] = count
         count += 1
     return ids, count
+
+
+def _numbered_words(words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(ids, first) of 128-bit numbers."""
+    ids, first = number(np.ascontiguousarray(words[:, 0]))
+    if (words[:, 1] == words[:, 0] >> 63).all():
+        return ids, first
+    high, high_first = number(np.ascontiguousarray(words[:, 1]))
+    return number(ids * len(high_first) + high)
 
 
 def _readable(column: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:

@@ -72,7 +72,8 @@ class PairSums:
         probe, probe_first = self._probe_groups()
         width = len(version_first)
         groups = len(probe_first) * width
-        direct = groups <= max(DIRECT_GROUPS, min(self.pairs, PIECE_PAIRS))
+        # Looking a slot up in place is so much cheaper than hashing that a table with some empty places pays.
+        direct = groups <= max(DIRECT_GROUPS, min(4 * self.pairs, PIECE_PAIRS))
         here = walk(self.encounter.rows)
         for first, last, count in self.encounter.pieces(self.pairs if direct else PIECE_PAIRS):
             room = min(count, groups)

@@ -43,6 +43,8 @@ class Partials:
         self.owners = {sql: {i for name, (i, _) in self.places.items() if name in sql} for sql in read}
         self.separate = self.residual is None and all(len(found) <= 1 for found in self.owners.values())
         self.rows: list[pa.Table] = []
+        self.seen: np.ndarray | None = None  # times at which something was found
+        self.again = False  # whether two tables may have rows of one time
         self.picks: dict[str, list[pa.Table]] = {pick: [] for pick, _, _ in self.values}
         self.pairs = 0
 
@@ -52,6 +54,7 @@ class Partials:
         self.pairs += pairs
         if not pairs:
             return
+        self._note_times(meeting, encounter)
         if self.separate:
             try:
                 self._add_up(meeting, encounter)
@@ -60,14 +63,24 @@ class Partials:
                 pass  # on some row an expression fails: one by one it will be found
         self._gather(meeting, encounter)
 
+    def _note_times(self, meeting: Meeting, encounter: Encounter) -> None:
+        """Changes of different times have no group in common: what was found of them lies side by side."""
+        here = np.zeros(len(meeting.times), np.bool_)
+        here[encounter.binding.rank] = True
+        if self.seen is None:
+            self.seen = here
+        elif not self.again:
+            self.again = bool((self.seen & here).any())
+            self.seen |= here
+
     def result(self) -> pa.Table | None:
         """All partial aggregates."""
-        return _together(self.rows, [n for n, _, _ in self.keys], tuple(p for p, _ in self.parts))
+        return _together(self.rows, [n for n, _, _ in self.keys], tuple(p for p, _ in self.parts), self.again)
 
     def picked(self) -> dict[str, pa.Table]:
         """All value counts, by pick."""
         keys = [*(n for n, _, _ in self.keys), "__v"]
-        found = {pick: _together(tables, keys, ()) for pick, tables in self.picks.items()}
+        found = {pick: _together(tables, keys, (), self.again) for pick, tables in self.picks.items()}
         return {pick: rows for pick, rows in found.items() if rows is not None}
 
     # Added up as they are found
@@ -76,11 +89,13 @@ class Partials:
         keys = [self._key(meeting, *key) for key in self.keys]
         parts = [self._part(meeting, spec, i) for spec, i in self.parts]
         found = list(PairSums(meeting, encounter, keys, parts).tables())
+        self.again |= len(found) > 1
         valued = []
         for pick, sql, type_name in self.values:
             value = self._key(meeting, "__v", type_name, sql)
-            for table in PairSums(meeting, encounter, [*keys, value], []).tables():
-                valued.append((pick, table.filter(table.column("__v").is_valid())))
+            tables = list(PairSums(meeting, encounter, [*keys, value], []).tables())
+            self.again |= len(tables) > 1
+            valued += [(pick, table.filter(table.column("__v").is_valid())) for table in tables]
         self.rows += found
         for pick, table in valued:
             self.picks[pick].append(table)
@@ -119,7 +134,8 @@ class Partials:
 
     def _gather(self, meeting: Meeting, encounter: Encounter) -> None:
         last = meeting.route[-1].input
-        for probe, version in encounter.pairs():
+        for piece, (probe, version) in enumerate(encounter.pairs()):
+            self.again |= piece > 0
             at = {i: rows[probe] for i, rows in encounter.binding.at.items()} | {last: version}
             self._evaluate(self._feed(meeting, at, meeting.times[encounter.binding.rank[probe]]))
 
@@ -196,14 +212,14 @@ def _living(rows: pa.Table, sums: list[str]) -> pa.Table:
     return rows if kept is None else rows.filter(kept)
 
 
-def _together(tables: list[pa.Table], keys: list[str], parts: tuple[PartSpec, ...]) -> pa.Table | None:
-    """The tables as one; where there are several, rows of equal keys and time are added up again."""
+def _together(tables: list[pa.Table], keys: list[str], parts: tuple[PartSpec, ...], again: bool) -> pa.Table | None:
+    """The tables as one; where they may have rows of equal keys and time, these are added up `again`."""
     tables = [t for t in tables if t.num_rows]
     if not tables:
         return None
     names = tables[0].column_names
     rows = pa.concat_tables([tables[0], *(t.select(names).cast(tables[0].schema) for t in tables[1:])])
-    if len(tables) == 1:
+    if len(tables) == 1 or not again:
         return rows
     try:
         return added_up(rows, [*keys, "__time"], parts).select(names)

@@ -40,6 +40,7 @@ _MODES = {"whole": WHOLE, "changes": CHANGES, "partials": PARTIALS}
 _KINDS = {"sum": 0, "min": 1, "max": 2}
 _NOTHING = {"sum": 0, "min": MOST, "max": LEAST}
 _PRUNE_ROWS = 50_000
+_FEW = 4  # one row in so many: then a query's rows are picked out of those of all
 
 
 @dataclass(frozen=True)
@@ -192,6 +193,12 @@ class Weave(Operator):
         objects, others = rows.objects, None
         if objects is not None and query.objects:
             others = objects.folds(query.objects, query.bit, query.window, query.mode, first, last)
+        few = rows.few(query.bit) if others is None else None
+        if few is not None:
+            bounds = np.searchsorted(few, rows.bounds)
+            ints, floats = ([c.take(few) for c in group] for group in columns)
+            return slide(bounds, rows.starts.take(few), None, ints, kinds[0], floats, kinds[1], query.window, first,
+                         last, query.mode)
         found = slide(rows.bounds, rows.starts, rows.mask(query.bit), columns[0], kinds[0], columns[1], kinds[1],
                       query.window, first, last, query.mode, others)
         return found if others is None else self._without_failed(found, rows, query)
@@ -307,6 +314,7 @@ class _Sorted:
         self.objects: Objects | None = None
         self.columns: dict[str, np.ndarray] = {}
         self.masks: dict[int, np.ndarray | None] = {}
+        self.signed: tuple[Signatures, np.ndarray, np.ndarray] | None = None  # rows by signature, and where each begins
         self.starts = self.column("__time")
 
     @staticmethod
@@ -324,6 +332,25 @@ class _Sorted:
         if name not in self.columns:
             self.columns[name] = self.rows.column(name).to_numpy()[self.permutation]
         return self.columns[name]
+
+    def few(self, bit: int) -> np.ndarray | None:
+        """The rows that have this bit, in order, where they are few among all; else None.
+
+        Cells of single queries: to look at all of them for each query would cost queries · cells.
+        """
+        if self.signed is None:
+            words = [int(n[3:]) for n in self.rows.column_names if n[:3] == "__s" and n[3:].isdigit()]
+            signatures = Signatures.of(self.rows, words)
+            codes = signatures.codes[self.permutation]
+            order = np.argsort(codes.astype(np.int16) if len(signatures) < 1 << 15 else codes, kind="stable")
+            bounds = np.concatenate(([0], np.cumsum(np.bincount(codes, minlength=len(signatures)))))
+            self.signed = signatures, order, bounds
+        signatures, order, bounds = self.signed
+        mine = np.flatnonzero(signatures.has(bit))
+        if int((bounds[mine + 1] - bounds[mine]).sum()) * _FEW > len(order):
+            return None
+        found = [order[bounds[c]:bounds[c + 1]] for c in mine]
+        return found[0] if len(found) == 1 else np.sort(np.concatenate([np.empty(0, np.int64), *found]))
 
     def mask(self, bit: int) -> np.ndarray | None:
         """Rows whose signature has this bit; None when all have it."""

@@ -1,4 +1,4 @@
-"""Tuple-based windows, time stamps of derived rows, and whole answers at each synchronization point."""
+"""Tuple-based windows, time stamps of derived rows, and the way out."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidemill.plan.physical import BEGINNING, FOREVER
 from tidemill.plan.relations import quoted
 from tidemill.plan.sources import Column
 from tidemill.runtime import duck
@@ -24,7 +23,7 @@ from tidemill.runtime.operators.base import (
     same_row,
     take_closed,
 )
-from tidemill.runtime.operators.synchronizer import known_points
+from tidemill.runtime.operators.rstream import Rstream as Rstream
 from tidemill.runtime.state import Layout, Shelf
 
 
@@ -147,90 +146,6 @@ class Stamp(Operator):
         )
 
 
-class Rstream(Operator):
-    """The whole answer at each point, again and again: append-only rows with the point as `TS`.
-
-    Inputs: changes, and points where they are a relation. Without period and points, every closed time of
-    change is a point; the plan then puts the operator in one shard, which sees all of them.
-    """
-
-    def __init__(self, op: Any, first: bool = True) -> None:
-        super().__init__(op, first)
-        self.columns = self.schema[1:]
-        self.names = [c.name for c in self.columns]
-        self.contents = contents_layout(self.columns)
-
-    def step(self, inputs: list[Batch], shelf: Shelf) -> Batch:
-        frontier = min(b.frontier for b in inputs)
-        agenda = self.arrangement(shelf, "agenda", change_agenda(self.columns))
-        closed = take_closed(agenda, inputs[0].rows, frontier)
-        if len(inputs) == 1 and self.params["period"] is None and closed.num_rows:
-            closed = net(closed, self.columns)  # a time at which all changes cancel is no point
-        points = np.array(self._points(closed, inputs, frontier, shelf), np.int64)
-        if not len(points):
-            agenda.append(closed)
-            return Batch(None, frontier)
-        state = self.arrangement(shelf, "rows", self.contents)
-        due = pc.less_equal(closed.column("__time"), int(points[-1]))
-        agenda.append(closed.filter(pc.invert(due)))
-        changes = closed.filter(due)
-        out = self._answers(state.scan(), changes, points)
-        self._apply(changes, state)
-        state.compact()
-        return Batch(out if out.num_rows else None, frontier)
-
-    def _points(self, closed: pa.Table, inputs: list[Batch], frontier: int, shelf: Shelf) -> list[int]:
-        value = shelf.value(self.id)
-        if len(inputs) > 1:
-            known = known_points(inputs[1], value).tolist()
-            value["points"] = [p for p in known if p >= frontier]
-            return [p for p in known if p < frontier]
-        times = closed.column("__time").to_numpy()
-        if self.params["period"] is None:
-            return [int(t) for t in np.unique(times)]
-        every, offset = self.params["period"]
-        if frontier >= FOREVER:
-            # A relation of tables alone: it is reported until its last change, then there is nothing new.
-            low, high = (int(times.min()), int(times.max()) + every) if len(times) else (0, 0)
-            return list(_points_between(low, high, every, offset))
-        start = value.get("next")
-        if start is None:
-            if not len(times):
-                return []
-            # Rows of tables were there before time began; nobody asks for the answer of those days.
-            firsts = [s["first"] for s in shelf.value("@sources").values() if s.get("first") is not None]
-            start = max(int(times.min()), min(firsts, default=BEGINNING))
-        points = list(_points_between(start, frontier, every, offset))
-        value["next"] = points[-1] + every if points else start
-        return points
-
-    def _apply(self, changes: pa.Table, state: Any) -> None:
-        if changes.num_rows:
-            source = duck.source("changes", self.columns, "__diff AS __n")
-            state.append(duck.run(f"SELECT {hash_sql(self.names)} AS __h, * FROM {source}", changes=changes))
-
-    def _answers(self, base: pa.Table, changes: pa.Table, points: np.ndarray) -> pa.Table:
-        """The rows of the answer at every point: a row there from one of its changes to the next is in all between."""
-        place = np.searchsorted(points, changes.column("__time").to_numpy(), side="left")
-        placed = changes.append_column("__p", pa.array(place.astype(np.int64)))
-        names = "".join(f"{quoted(n)}, " for n in self.names)
-        partition = f"PARTITION BY {name_list(self.names)}" if self.names else ""
-        return duck.run(
-            f"""WITH moves AS (
-                  SELECT {names}__p, sum(__m) AS __m FROM (
-                    SELECT {names}__p, __diff AS __m FROM {duck.source('placed', self.columns, '__p', '__diff')}
-                    UNION ALL SELECT {names}0, __n FROM {duck.source('base', self.columns,
-                                                                     '__n')}) GROUP BY {names}__p),
-                runs AS (SELECT {names}__p, CAST(sum(__m) OVER w AS BIGINT) AS __m, lead(__p, 1,
-                                                                                         {len(points)}) OVER w AS __q
-                  FROM moves WINDOW w AS ({partition} ORDER BY __p)),
-                shown AS (SELECT {names}unnest(range(__p, __q)) AS __i, __m FROM runs WHERE __m > 0)
-                SELECT {self.params['stamp']} AS "TS", {names}__time, __m AS __diff
-                FROM shown JOIN moments ON moments.__i = shown.__i""",
-            base=base, placed=placed, moments=pa.table({"__i": np.arange(len(points)), "__time": points}),
-        )
-
-
 class Gate(Operator):
     """The way out: holds a view's changes until their time is closed, then lets the minimum pass."""
 
@@ -244,8 +159,3 @@ class Gate(Operator):
             return Batch(None, batch.frontier)
         out = net(closed, self.schema)
         return Batch(out if out.num_rows else None, batch.frontier)
-
-
-def _points_between(start: int, end: int, every: int, offset: int) -> range:
-    """Synchronization points p with start <= p < end."""
-    return range(start + (offset - start) % every, end, every)

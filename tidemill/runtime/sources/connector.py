@@ -12,7 +12,7 @@ A position is plain JSON that names a place in a source; it never moves backward
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -54,10 +54,19 @@ class Range:
 
 @dataclass
 class Chunk:
-    """Rows in source order with `__seq` and `__arrival`, and the records that could not become rows."""
+    """Rows in source order, and the records that could not become rows.
 
-    rows: pa.Table
+    `plain` has the declared columns only; `stamped` makes what `rows` has. Most rows need no number of their own.
+    """
+
+    plain: pa.Table
     bad: pa.Table
+    stamped: Callable[[], pa.Table]
+
+    @property
+    def rows(self) -> pa.Table:
+        """The rows with `__seq` and `__arrival`."""
+        return self.stamped()
 
 
 class Connector(Protocol):

@@ -18,7 +18,7 @@ from tidemill.plan.sources import Column, SourceSpec
 from tidemill.runtime.sources.columns import arrow_schema, arrow_type, event_time_us
 from tidemill.runtime.sources.connector import Chunk, Position, Progress, Range
 from tidemill.runtime.sources.distributions import distribution, salt, uniform
-from tidemill.runtime.sources.records import bad_table, stamp
+from tidemill.runtime.sources.records import numbered
 
 _CHUNK = 1 << 18
 _EVENT_TIME = "event_time"
@@ -148,7 +148,7 @@ class Generate:
             self._time_column(times, column) if maker is None else maker(rows)
             for column, maker in zip(self.spec.columns, self._makers, strict=True)
         ]
-        return Chunk(stamp(pa.Table.from_arrays(arrays, schema=self._schema), rows, times), bad_table([]))
+        return numbered(pa.Table.from_arrays(arrays, schema=self._schema), lambda: rows, lambda: times, [])
 
     def _time_column(self, times: np.ndarray, column: Column) -> pa.Array:
         kind = arrow_type(column.type)

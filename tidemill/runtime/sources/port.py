@@ -13,7 +13,7 @@ from tidemill.errors import SourceProblem
 from tidemill.plan.sources import SourceSpec
 from tidemill.runtime.sources.columns import arrow_schema
 from tidemill.runtime.sources.connector import Chunk, Position, Progress, Range
-from tidemill.runtime.sources.records import bad_table, gather, max_record_bytes, position_text, refuse, stamp
+from tidemill.runtime.sources.records import gather, max_record_bytes, numbered, position_text, refuse
 from tidemill.runtime.sources.segments import (
     FULL_LENGTH,
     HEADER,
@@ -117,8 +117,9 @@ class Port:
         bad.sort()
         if bad and self.spec.on_error == "fail":
             raise refuse(self.spec, bad[0][1], f"byte {bad[0][0]} of the spool")
-        rows = stamp(decoded.rows, whole.byte[decoded.index], whole.arrival[decoded.index])
-        return Chunk(rows, bad_table([(reason, raw, position_text(byte=byte)) for byte, reason, raw in bad]))
+        seq, arrival = whole.byte[decoded.index], whole.arrival[decoded.index]
+        aside = [(reason, raw, position_text(byte=byte)) for byte, reason, raw in bad]
+        return numbered(decoded.rows, lambda: seq, lambda: arrival, aside)
 
     def _cut_record(self, data: bytes, found: Records, i: int) -> tuple[int, str, bytes]:
         begin, end = int(found.begin[i]), int(found.end[i])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +21,7 @@ BAD_SCHEMA = pa.schema([("reason", pa.string()), ("raw", pa.binary()), ("positio
 _STAMPS = [pa.field("__seq", pa.int64()), pa.field("__arrival", pa.int64())]
 
 Bad = tuple[str, bytes, str]
+Numbers = Callable[[], np.ndarray]
 
 
 def max_record_bytes(spec: SourceSpec) -> int:
@@ -40,8 +41,12 @@ def others(count: int, bad: dict[int, str]) -> np.ndarray:
     return np.flatnonzero(good)
 
 
-def stamp(rows: pa.Table, seq: np.ndarray, arrival: np.ndarray) -> pa.Table:
-    """The rows with `__seq` and `__arrival`."""
+def numbered(rows: pa.Table, seq: Numbers, arrival: Numbers, bad: Sequence[Bad]) -> Chunk:
+    """Rows and bad records; the numbers of the rows are made when they are asked for."""
+    return Chunk(rows, bad_table(bad), lambda: _stamped(rows, seq(), arrival()))
+
+
+def _stamped(rows: pa.Table, seq: np.ndarray, arrival: np.ndarray) -> pa.Table:
     return pa.Table.from_arrays(
         [*rows.columns, pa.chunked_array([pa.array(seq)]), pa.chunked_array([pa.array(arrival)])],
         schema=pa.schema([*rows.schema, *_STAMPS]),
@@ -62,8 +67,11 @@ def bad_table(bad: Sequence[Bad]) -> pa.Table:
 
 def only_bad(spec: SourceSpec, bad: Sequence[Bad]) -> Chunk:
     """A chunk without rows."""
-    empty = np.empty(0, np.int64)
-    return Chunk(stamp(arrow_schema(spec.columns).empty_table(), empty, empty), bad_table(bad))
+    return numbered(arrow_schema(spec.columns).empty_table(), _no_numbers, _no_numbers, bad)
+
+
+def _no_numbers() -> np.ndarray:
+    return np.empty(0, np.int64)
 
 
 def refuse(spec: SourceSpec, reason: str, where: str) -> SourceProblem:
@@ -78,7 +86,7 @@ def gather(chunks: Iterable[Chunk], limit: int = CHUNK_ROWS) -> Iterator[Chunk]:
     held: list[Chunk] = []
     size = 0
     for chunk in chunks:
-        rows = chunk.rows.num_rows + chunk.bad.num_rows
+        rows = chunk.plain.num_rows + chunk.bad.num_rows
         if held and size + rows > limit:
             yield _join(held)
             held, size = [], 0
@@ -92,4 +100,5 @@ def gather(chunks: Iterable[Chunk], limit: int = CHUNK_ROWS) -> Iterator[Chunk]:
 def _join(held: list[Chunk]) -> Chunk:
     if len(held) == 1:
         return held[0]
-    return Chunk(pa.concat_tables([c.rows for c in held]), pa.concat_tables([c.bad for c in held]))
+    plain, bad = (pa.concat_tables(tables) for tables in ([c.plain for c in held], [c.bad for c in held]))
+    return Chunk(plain, bad, lambda: pa.concat_tables([c.rows for c in held]))

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from io import BufferedReader
 from itertools import pairwise
 
 import numpy as np
@@ -15,6 +16,7 @@ import pyarrow.parquet as pq
 from tidemill.errors import SourceProblem
 from tidemill.plan.sources import SourceSpec
 from tidemill.runtime.sources.columns import arrow_schema, convert, event_time_us
+from tidemill.runtime.sources.files import pages
 from tidemill.runtime.sources.files.log import Entry
 from tidemill.runtime.sources.files.slab import Slab, lost
 from tidemill.runtime.sources.records import CHUNK_ROWS, others, position_text
@@ -112,16 +114,23 @@ def read(entry: Entry, start: int, end: int, spec: SourceSpec) -> Iterator[Slab]
 def _parquet_groups(entry, start, end, names, spec) -> Iterator[tuple[int, pa.Table | str]]:
     """(first row, rows) of each row group in range; a text in place of rows says why it is lost."""
     borders = shape_of(entry).borders
-    with pq.ParquetFile(entry.path) as file:
+    with open(entry.path, "rb") as source, pq.ParquetFile(entry.path) as file:
         for group, (first, after) in enumerate(pairwise(borders)):
             if first < end and after > start:
-                yield first, _load_group(file, group, after, names, spec)
+                yield first, _load_group(source, file, group, after, names, spec)
 
 
-def _load_group(file: pq.ParquetFile, group: int, after: int, names: list[str], spec: SourceSpec) -> pa.Table | str:
+def _load_group(source: BufferedReader, file: pq.ParquetFile, group: int, after: int, names: list[str],
+                spec: SourceSpec) -> pa.Table | str:
     # The whole group is decoded even for a part of it: whether it is damaged must not depend on the cut.
     try:
-        return file.read_row_group(group, columns=names, use_threads=False)
+        schema = file.schema_arrow
+        kinds = {name: schema.field(name).type for name in dict.fromkeys(names)}
+        found = {n: a for n, kind in kinds.items()
+                 if (a := pages.column(source, file.metadata, group, n, kind)) is not None}
+        rest = [n for n in kinds if n not in found]
+        table = file.read_row_group(group, columns=rest, use_threads=False) if rest or not found else None
+        return pa.table({n: found[n] if table is None or n in found else table.column(n) for n in kinds})
     except (pa.ArrowException, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise SourceProblem("TM401", f'source "{spec.name}" cannot read a file', detail=str(error)) from error
@@ -142,15 +151,14 @@ def _ipc_groups(entry, start, end, names, spec) -> Iterator[tuple[int, pa.Table 
 
 def _slab(piece: pa.Table, names: list[str], at: int, entry: Entry, spec: SourceSpec) -> Slab:
     rows, reasons = convert([piece.column(name) for name in names], spec.columns)
-    numbers = np.arange(at, at + piece.num_rows, dtype=np.int64)
     if not reasons:
-        return Slab(rows, numbers, [])
+        return Slab(rows, range(at, at + piece.num_rows), [])
     bad = [
         (reasons[i], _raw(piece, i), position_text(file=entry.n, at=at + i, path=entry.path))
         for i in sorted(reasons)
     ]
     good = others(piece.num_rows, reasons)
-    return Slab(rows.take(pa.array(good)), numbers[good], bad)
+    return Slab(rows.take(pa.array(good)), at + good, bad)
 
 
 def _raw(piece: pa.Table, row: int) -> bytes:

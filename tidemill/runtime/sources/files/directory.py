@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -22,7 +23,7 @@ from tidemill.runtime.sources.files import columnar, lined, listing
 from tidemill.runtime.sources.files.cuts import cut_points
 from tidemill.runtime.sources.files.log import Entry, FileLog
 from tidemill.runtime.sources.files.slab import Slab
-from tidemill.runtime.sources.records import bad_table, gather, only_bad, position_text, refuse, stamp
+from tidemill.runtime.sources.records import gather, numbered, only_bad, position_text, refuse
 
 # A sequence number holds the file number above and the place in the file below: 8 million files
 # of up to a tera row (or tera byte).
@@ -130,9 +131,8 @@ class Files:
         for slab in self._slabs(entry, low, high):
             if slab.bad and self.spec.on_error == "fail":
                 raise refuse(self.spec, slab.bad[0][0], _where(entry, slab.bad[0][2]))
-            seq = (entry.n << _PLACE_BITS) + slab.places
-            arrival = np.full(len(seq), entry.arrival_us, np.int64)
-            yield Chunk(stamp(slab.rows, seq, arrival), bad_table(slab.bad))
+            first, arrived = entry.n << _PLACE_BITS, partial(np.full, slab.rows.num_rows, entry.arrival_us, np.int64)
+            yield numbered(slab.rows, partial(_numbers, first, slab.places), arrived, slab.bad)
 
     def _slabs(self, entry: Entry, low: int, high: int) -> Iterator[Slab]:
         reader = columnar if entry.format in ("parquet", "arrow") else lined
@@ -157,6 +157,12 @@ def _where(entry: Entry, place: str) -> str:
     if entry.format in ("csv", "json"):
         return f"{entry.path} line {lined.line_number(entry.path, at)}"
     return f"{entry.path} row {at}"
+
+
+def _numbers(first: int, places: np.ndarray | range) -> np.ndarray:
+    if isinstance(places, range):
+        return np.arange(first + places.start, first + places.stop, dtype=np.int64)
+    return first + places
 
 
 def _pair(position: Position) -> tuple[int, int]:

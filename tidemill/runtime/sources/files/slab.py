@@ -18,7 +18,7 @@ class Slab:
     """Typed rows, the place of each in its file, and the bad records."""
 
     rows: pa.Table
-    places: np.ndarray
+    places: np.ndarray | range
     bad: list[Bad]
 
 

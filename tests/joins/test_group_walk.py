@@ -1,0 +1,125 @@
+"""GROUP BY and RSTREAM by arrays against the same by SQL: equal changes and equal state, for any cut into batches."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numba  # noqa: F401  kernels are used where numba is loaded
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.properties.effort import effort
+from tidemill.plan.physical import Op
+from tidemill.plan.sources import Column
+from tidemill.runtime.operators import group, rstream
+from tidemill.runtime.operators.base import Batch, Operator
+from tidemill.runtime.operators.group import GroupBy
+from tidemill.runtime.operators.rstream import Rstream
+from tidemill.runtime.state import Layout, Shelf
+
+HUGE = pa.decimal128(38, 0)
+KEYS = {"k": "INTEGER", "g": "VARCHAR"}
+PARTS = pa.schema([("k", pa.int32()), ("g", pa.string()), ("__n", pa.int64()), ("c", pa.int64()), ("s", HUGE),
+                   ("__time", pa.int64())])
+ROWS = pa.schema([("k", pa.int32()), ("s", HUGE), ("b", pa.bool_()), ("__time", pa.int64()), ("__diff", pa.int64())])
+ANSWERS = [["a0", 'CAST(CASE WHEN "c" > 0 THEN "s" END AS HUGEINT)'], ["a1", "CAST(__n AS BIGINT)"],
+           ["a2", 'CAST("s" AS DOUBLE) / "c"']]
+
+keys = st.tuples(st.none() | st.integers(-2, 2), st.none() | st.sampled_from(["", "a", "aa"]))
+sums = st.integers(-3, 3) | st.sampled_from([1 << 63, -(1 << 63), (1 << 64) - 1, -(1 << 70), 1 << 99])
+partials = st.lists(st.tuples(keys, st.integers(-2, 2), st.integers(-1, 2), sums, st.integers(0, 9)), max_size=14)
+rows = st.lists(st.tuples(st.none() | st.integers(-1, 1), st.none() | sums, st.none() | st.booleans(),
+                          st.integers(0, 30), st.integers(-2, 2).filter(bool)), max_size=14)
+frontiers = st.lists(st.integers(0, 31), max_size=3).map(lambda cuts: [*sorted(cuts), 32])
+
+
+def grouping() -> Op:
+    """SUM, COUNT and AVG by a nullable number and a nullable text."""
+    schema = (*(Column(*k) for k in KEYS.items()), Column("a0", "HUGEINT"), Column("a1", "BIGINT"),
+              Column("a2", "DOUBLE"))
+    return Op("g", "group", (), schema, {
+        "keys": [list(k) for k in KEYS.items()], "parts": [["c", "BIGINT", "sum"], ["s", "HUGEINT", "sum"]],
+        "answers": ANSWERS, "values": [], "beginning": None,
+    })
+
+
+def whole_answers(period: list[int] | None) -> Op:
+    schema = (Column("TS", "BIGINT"), Column("k", "INTEGER"), Column("s", "HUGEINT"), Column("b", "BOOLEAN"))
+    return Op("r", "rstream", (), schema, {"period": period, "stamp": "__time"})
+
+
+def run(kind: type[Operator], op: Op, batches: list[pa.Table], closing: list[int]) -> tuple[list[Counter[Any]], Shelf]:
+    """What comes out of each batch, added up; the shelf afterwards."""
+    shelf, found = Shelf("nowhere"), []
+    for table, frontier in zip(batches, closing, strict=True):
+        out = kind(op).step([Batch(table, frontier)], shelf).rows
+        total: Counter[Any] = Counter()
+        for row in out.to_pylist() if out is not None else []:
+            diff = row.pop("__diff")
+            total[tuple((n, str(v)) for n, v in row.items())] += diff
+        found.append(+total + Counter({r: n for r, n in total.items() if n < 0}))
+    return found, shelf
+
+
+def cut(drawn: list[Any], schema: pa.Schema, at: int, closing: list[int]) -> list[pa.Table]:
+    """Each row in the last batch whose frontier does not pass its time: as early rows as possible wait."""
+    batches: list[list[Any]] = [[] for _ in closing]
+    for x, row in enumerate(drawn):
+        may = [b for b in range(len(closing)) if b == 0 or row[at] >= closing[b - 1]]
+        batches[may[x % len(may)]].append(row)
+    names = schema.names
+    return [pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in b], schema) for b in batches]
+
+
+def stored(shelf: Shelf, op: Op, name: str, layout: Layout) -> list[str]:
+    return sorted(map(str, shelf.arrangement(op.id, name, layout).scan().to_pylist()))
+
+
+@effort(150)
+@given(drawn=partials, closing=frontiers)
+def test_groups_walked_in_arrays_change_as_sql_says(drawn: list[Any], closing: list[int]) -> None:
+    flat = [(k, g, n, c, s, t) for (k, g), n, c, s, t in drawn]
+    op, batches = grouping(), cut(flat, PARTS, 5, closing)
+    layout = GroupBy(op).layout
+    walked, shelf = run(GroupBy, op, batches, closing)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(group, "kernels_loaded", lambda: False)
+        stated, twin = run(GroupBy, op, batches, closing)
+    assert walked == stated
+    assert stored(shelf, op, "parts", layout) == stored(twin, op, "parts", layout)
+
+
+@effort(150)
+@given(drawn=rows, closing=frontiers, period=st.sampled_from([None, [10, 0], [4, 3]]))
+def test_whole_answers_by_runs_are_those_of_sql(drawn: list[Any], closing: list[int], period: list[int] | None) -> None:
+    op, batches = whole_answers(period), cut(drawn, ROWS, 3, closing)
+    layout = Rstream(op).contents
+    by_runs, shelf = run(Rstream, op, batches, closing)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rstream, "kernels_loaded", lambda: False)
+        by_sql, twin = run(Rstream, op, batches, closing)
+    assert by_runs == by_sql
+    assert stored(shelf, op, "rows", layout) == stored(twin, op, "rows", layout)
+
+
+def test_the_walk_serves_sums_of_whole_numbers_only() -> None:
+    op = grouping()
+    assert GroupBy(op).walk is not None
+    for parts in ([["c", "DOUBLE", "sum"]], [["c", "BIGINT", "max"]]):
+        assert GroupBy(Op(op.id, op.kind, (), op.schema, op.params | {"parts": parts})).walk is None
+    keyless = Op(op.id, op.kind, (), op.schema[2:], op.params | {"keys": []})
+    assert GroupBy(keyless).walk is None
+
+
+def test_sums_at_the_end_of_128_bits_are_left_to_sql() -> None:
+    op = grouping()
+    table = pa.Table.from_pylist([{"k": 1, "g": "", "__n": 1, "c": 1, "s": 10**37, "__time": 1}], PARTS)
+    found, _ = run(GroupBy, op, [table], [2])
+    walk = GroupBy(op).walk
+    assert walk is not None
+    with pytest.raises(OverflowError):
+        walk.walk(table, Shelf("nowhere").arrangement("g", "parts", GroupBy(op).layout))
+    assert sum(found[0].values()) == 1

@@ -1,0 +1,76 @@
+"""Which keys of an aggregation join are worth splitting over the shards.
+
+A shard works for its pairs and its changes. Splitting a key by the rows of one input divides its pairs, and its changes
+of that input, by the number of shards; its changes of all other inputs are then made in every shard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tidemill.optimize.joins.cost import Constants
+
+MOST_KEYS = 64  # of one join: a key that was split stays so
+MARGIN = 0.2  # what the busiest shard must save
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """A key with many pairs: where they are, and how many changes each input has of it."""
+
+    hash: int
+    text: str
+    home: int
+    pairs: float
+    changes: tuple[float, ...]
+
+    def spread(self, able: Iterable[int]) -> int:
+        """The input to spread: the one that would be the most to copy."""
+        return max(able, key=lambda i: (self.changes[i], -i))
+
+
+def suspects(notes: Sequence[Mapping[str, Any]]) -> list[Suspect]:
+    """Keys with more than 1 / (2 · shards) of all pairs, most pairs first. `notes` are what the shards counted.
+
+    >>> [s.text for s in suspects([{"pairs": 900, "hot": [[7, "a", 800, [3, 4]], [8, "b", 90, [1, 1]]]},
+    ...                            {"pairs": 100, "hot": []}])]
+    ['a']
+    """
+    least = sum(n["pairs"] for n in notes) / (2 * len(notes))
+    found = [Suspect(h, text, home, pairs, tuple(changes))
+             for home, note in enumerate(notes) for h, text, pairs, changes in note.get("hot", ()) if pairs > least]
+    return sorted(found, key=lambda s: (-s.pairs, s.hash))
+
+
+def worth_splitting(found: Sequence[Suspect], notes: Sequence[Mapping[str, Any]], able: Sequence[int],
+                    constants: Constants) -> list[Suspect]:
+    """The first so many suspects with which the busiest shard has least to do; none where it saves less than a fifth.
+
+    >>> one = Suspect(7, "a", 0, 800.0, (40.0, 10.0))
+    >>> notes = [{"pairs": 900, "inputs": [{"changes": 50}, {"changes": 20}]},
+    ...          {"pairs": 100, "inputs": [{"changes": 10}, {"changes": 10}]}]
+    >>> [s.text for s in worth_splitting([one], notes, [0, 1], Constants())]  # 900 pairs, then 500
+    ['a']
+    >>> worth_splitting([Suspect(7, "a", 0, 90.0, (40.0, 900.0))], notes, [0], Constants())
+    []
+    """
+    if len(notes) < 2 or not able:
+        return []
+    loads = [constants.P_h * n["pairs"] + constants.U_h * sum(i["changes"] for i in n["inputs"]) for n in notes]
+    before = best = max(loads)
+    chosen = 0
+    for number, suspect in enumerate(found, 1):
+        loads = _split(suspect, loads, suspect.spread(able), constants)
+        if max(loads) < best:
+            best, chosen = max(loads), number
+    return list(found[:chosen]) if best < (1 - MARGIN) * before else []
+
+
+def _split(suspect: Suspect, loads: Sequence[float], spread: int, constants: Constants) -> list[float]:
+    """What every shard has to do after a key was split."""
+    moved = constants.P_h * suspect.pairs + constants.U_h * suspect.changes[spread]
+    copied = constants.U_h * (sum(suspect.changes) - suspect.changes[spread])
+    share = moved / len(loads)
+    return [load + share - moved if i == suspect.home else load + share + copied for i, load in enumerate(loads)]

@@ -1,0 +1,157 @@
+"""Hot keys of an aggregation join: how a shard hands on what it has of them, and which keys are hot.
+
+Every key has a home, the shard of its hash. Of a hot key one input, the spread one, has each of its rows in one shard
+or another, and all other inputs have theirs in every shard: each joined row is made in exactly one shard, and the
+grouping above adds up what all of them say.
+
+In the first batch that names a key as hot (the same in every shard, for it comes with the plan) its home sends all that
+the other inputs have of it: rows that are stored, as if they had been there always, rows that wait for their time, and
+what arrives in this very batch. The other shards ignore what arrives of it in this batch, and get everything in the
+next one, from when on they also get what arrives. So in every shard the rows of an input are a multiset at any time:
+nothing leaves that has not come. A later plan begins to spread.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from tidemill.plan.relations import STATIC_TIME
+from tidemill.runtime import duck
+from tidemill.runtime.operators.aggregation_sets import FORMS, AggregationSets
+from tidemill.runtime.operators.base import Batch, hash_sql, key_hashes
+from tidemill.runtime.state import Shelf
+
+if TYPE_CHECKING:
+    from tidemill.runtime.operators.meeting import Encounter, Meeting
+
+SAMPLES = 256  # of an encounter's pairs, and of an input's changes
+LEAST_PAIRS = 20_000  # of a batch: less work is not worth sharing out
+LEAST_SHARE = 1 / 16  # of a shard's pairs, for a key to be reported
+REPORTED = 8
+
+
+class HotKeys:
+    """The hot keys of one aggregation join in one shard and batch; `params` None where keys cannot be split."""
+
+    def __init__(self, params: dict[str, Any] | None, shard: tuple[int, int], inputs: list[AggregationSets]) -> None:
+        self.params = params or {"keys": [None] * len(inputs), "hot": [], "copies": []}
+        self.index, self.count = shard
+        self.inputs = inputs
+        self.keys: list[list[str] | None] = self.params["keys"]
+        self.spread: dict[int, int] = {h: i for h, i in self.params["hot"]}
+        self.fresh: set[int] = set()
+        self.samples: list[tuple[pa.Table, float]] = []
+
+    # What leaves and what arrives
+
+    def begin(self, batches: list[Batch], shelf: Shelf, value: dict[str, Any]) -> tuple[list[Batch], dict[str, Any]]:
+        """(the batches without what has to wait, what leaves for the other shards): before anything is applied."""
+        known = set(value.get("hot", ()))
+        self.fresh = set(self.spread) - known
+        if not self.fresh:
+            return batches, {}
+        value["hot"] = sorted(known | self.fresh)
+        leaving: dict[str, Any] = {}
+        for i, form, pick in self.params["copies"]:
+            rows = self._kept(i, form, batches[i], shelf)
+            if rows is not None:
+                leaving[pick] = rows
+        return [self._waiting(i, b) for i, b in enumerate(batches)], leaving
+
+    def arrived(self, batches: list[Batch]) -> list[dict[str, pa.Table]]:
+        """For each input what its hot keys' homes have sent, by form; nothing of keys that are at home here."""
+        found: list[dict[str, pa.Table]] = [{} for _ in self.inputs]
+        for (i, form, _), batch in zip(self.params["copies"], batches, strict=True):
+            if batch.rows is not None and batch.rows.num_rows:
+                hashes = self._hashes(i, batch.rows)
+                found[i][form] = batch.rows.filter(pa.array(~self._at_home(hashes)))
+        return found
+
+    def _kept(self, i: int, form: str, batch: Batch, shelf: Shelf) -> pa.Table | None:
+        """All rows of one form that this input has of the keys that become hot now, if they are to be copied."""
+        wanted = self._copied(i, self.fresh)
+        sets, names = self.inputs[i], [c.name for c in self.inputs[i].agenda(shelf, form).layout.columns()]
+        tables = [sets.agenda(shelf, form).scan()]
+        if sets.indexes:
+            stored = sets.arrangement(shelf, form, sets.indexes[0]).scan()
+            tables.append(stored.append_column("__time", pa.array(np.full(stored.num_rows, STATIC_TIME, np.int64))))
+        tables += [t for f, t in sets.told_apart(batch.rows).items() if f == form]
+        kept = []
+        for table in tables if len(wanted) else ():
+            if table.num_rows:
+                hashes = self._hashes(i, table)
+                kept.append(table.select(names).filter(pa.array(np.isin(hashes, wanted) & self._at_home(hashes))))
+        return pa.concat_tables([t.cast(kept[0].schema) for t in kept]) if kept else None
+
+    def _waiting(self, i: int, batch: Batch) -> Batch:
+        """The batch without rows that come again in the next one, from the home of their key."""
+        wanted = self._copied(i, self.fresh)
+        if batch.rows is None or not batch.rows.num_rows or not len(wanted):
+            return batch
+        hashes = self._hashes(i, batch.rows)
+        stays = ~np.isin(hashes, wanted) | self._at_home(hashes)
+        return Batch(batch.rows.filter(pa.array(stays)), batch.frontier)
+
+    def _copied(self, i: int, among: set[int] | dict[int, int]) -> np.ndarray:
+        """Those of some hot keys of which this input is copied."""
+        none = self.keys[i] is None
+        return np.array([] if none else sorted(h for h in among if self.spread[h] != i), np.uint64)
+
+    def _hashes(self, i: int, rows: pa.Table) -> np.ndarray:
+        return key_hashes(rows, self.inputs[i].keys, self.keys[i] or [])
+
+    def _at_home(self, hashes: np.ndarray) -> np.ndarray:
+        return hashes % np.uint64(self.count) == self.index
+
+    # What is counted
+
+    def counted_once(self, i: int, rows: pa.Table) -> pa.Table:
+        """The rows without copies, whose originals are counted at their home."""
+        copied = self._copied(i, self.spread)
+        if not len(copied) or not rows.num_rows:
+            return rows
+        hashes = self._hashes(i, rows)
+        return rows.filter(pa.array(~np.isin(hashes, copied) | self._at_home(hashes)))
+
+    def saw(self, meeting: Meeting, encounter: Encounter) -> None:
+        """Take a sample of the pairs of an encounter: keys that have many are in it as often as they deserve."""
+        bound = next((i for i in encounter.binding.at if self.keys[i] is not None), None)
+        total = int(encounter.counts.sum())
+        if self.count == 1 or bound is None or total < LEAST_PAIRS // 16:
+            return
+        ends = np.cumsum(encounter.counts)
+        picked = np.searchsorted(ends, (np.arange(SAMPLES) + 0.5) * (total / SAMPLES), side="right")
+        rows = encounter.binding.at[bound][encounter.probes.order[picked]]
+        keys = meeting.rows[bound].keys.select(self.keys[bound]).take(pa.array(rows))
+        self.samples.append((keys.rename_columns([f"k{x}" for x in range(keys.num_columns)]), total / SAMPLES))
+
+    def report(self, pairs: int) -> list[list[Any]]:
+        """[hash, key, its pairs, its changes of each input] of the keys that have most of this shard's pairs."""
+        if not self.samples or pairs < LEAST_PAIRS:
+            return []
+        first = self.samples[0][0]
+        rows = pa.concat_tables([t.cast(first.schema) for t, _ in self.samples])
+        weights = np.repeat([w for _, w in self.samples], SAMPLES)
+        names = first.column_names
+        text = ", ".join(f"CAST(any_value({n}) AS VARCHAR)" for n in names)
+        found = duck.run(
+            f"SELECT {hash_sql(names)} AS h, concat_ws(', ', {text}) AS key, sum(__w) AS pairs"
+            f" FROM rows GROUP BY h HAVING sum(__w) >= {LEAST_SHARE * pairs} ORDER BY pairs DESC, h LIMIT {REPORTED}",
+            rows=rows.append_column("__w", pa.array(weights))).to_pylist()
+        changes = [self._changes(i, [f["h"] for f in found]) for i in range(len(self.inputs))] if found else []
+        return [[f["h"], f["key"], f["pairs"], [c[x] for c in changes]] for x, f in enumerate(found)]
+
+    def _changes(self, i: int, hashes: list[int]) -> list[float]:
+        """About how many changes of an input each key has in this batch."""
+        totals = np.zeros(len(hashes))
+        for form in FORMS if self.keys[i] is not None else ():
+            table = self.inputs[i].moves[form]
+            if table.num_rows:
+                step = max(1, table.num_rows // SAMPLES)
+                some = self._hashes(i, table.take(pa.array(np.arange(step // 2, table.num_rows, step))))
+                each = table.num_rows / len(some)
+                totals += [each * int((some == np.uint64(h)).sum()) for h in hashes]
+        return [float(t) for t in totals]

@@ -1,0 +1,188 @@
+"""Whole answers at each synchronization point.
+
+Let m(x, p) be how often row x is in the relation at point p. A row that changes at some points is the same between two
+of them, so the answers are runs: (x, from point, to point, m). Where kernels are loaded and all columns can be
+numbered, rows are numbered and their runs found in arrays; else one statement does it. Both do the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidemill.plan.physical import BEGINNING, FOREVER
+from tidemill.plan.relations import quoted
+from tidemill.runtime import duck
+from tidemill.runtime.operators.base import (
+    Batch,
+    Operator,
+    change_agenda,
+    contents_layout,
+    hash_sql,
+    name_list,
+    net,
+    take_closed,
+)
+from tidemill.runtime.operators.group_walk import NUMBERED, kernels_loaded
+from tidemill.runtime.operators.join_values import number_rows
+from tidemill.runtime.operators.synchronizer import known_points
+from tidemill.runtime.state import Shelf
+
+
+@dataclass
+class Runs:
+    """Row `row` is there m times from point `begin` to before point `end`."""
+
+    row: np.ndarray
+    begin: np.ndarray
+    end: np.ndarray
+    m: np.ndarray
+
+
+def runs_of(row: np.ndarray, rows: int, place: np.ndarray, points: int, m: np.ndarray) -> Runs:
+    """The runs of changes by m[i] of row row[i] at point place[i], by row and point; the last ones end at `points`.
+
+    >>> found = runs_of(np.array([0, 0, 1]), 2, np.array([0, 2, 1]), 3, np.array([1, -1, 4]))
+    >>> [x.tolist() for x in (found.row, found.begin, found.end, found.m)]
+    [[0, 0, 1], [0, 2, 1], [2, 3, 3], [1, 0, 4]]
+    """
+    from tidemill.runtime.kernels.meeting_rows import order_rows, run_versions
+
+    m, none = m.copy(), np.empty((len(m), 0), np.int64)
+    order = order_rows(row, place, rows, points, np.empty(rows + 1, np.int64))
+    kept = np.empty(len(m), np.bool_)
+    run_versions(order, row, place, m, none, np.empty((len(m), 0)), none, kept, np.empty_like(m))
+    order = order[kept[order]]
+    row, begin = row[order], place[order]
+    end = np.full(len(order), points, np.int64)
+    end[:-1] = np.where(row[1:] == row[:-1], begin[1:], points)
+    return Runs(row, begin, end, m[order])
+
+
+class Rstream(Operator):
+    """The whole answer at each point, again and again: append-only rows with the point as `TS`.
+
+    Inputs: changes, and points where they are a relation. Without period and points, every closed time of
+    change is a point; the plan then puts the operator in one shard, which sees all of them.
+    """
+
+    def __init__(self, op: Any, first: bool = True) -> None:
+        super().__init__(op, first)
+        self.columns = self.schema[1:]
+        self.names = [c.name for c in self.columns]
+        self.contents = contents_layout(self.columns)
+        self.numbered = bool(self.names) and all(c.type in NUMBERED for c in self.columns)
+
+    def step(self, inputs: list[Batch], shelf: Shelf) -> Batch:
+        frontier = min(b.frontier for b in inputs)
+        agenda = self.arrangement(shelf, "agenda", change_agenda(self.columns))
+        closed = take_closed(agenda, inputs[0].rows, frontier)
+        if len(inputs) == 1 and self.params["period"] is None and closed.num_rows:
+            closed = net(closed, self.columns)  # a time at which all changes cancel is no point
+        points = np.array(self._points(closed, inputs, frontier, shelf), np.int64)
+        if not len(points):
+            agenda.append(closed)
+            return Batch(None, frontier)
+        state = self.arrangement(shelf, "rows", self.contents)
+        due = pc.less_equal(closed.column("__time"), int(points[-1]))
+        agenda.append(closed.filter(pc.invert(due)))
+        changes = closed.filter(due)
+        base = state.scan()
+        if self.numbered and kernels_loaded():
+            out, moved = self._runs(base, changes, points)
+        else:
+            out, moved = self._answers(base, changes, points), changes
+        self._apply(moved, state)
+        state.compact()
+        return Batch(out if out.num_rows else None, frontier)
+
+    def _points(self, closed: pa.Table, inputs: list[Batch], frontier: int, shelf: Shelf) -> list[int]:
+        value = shelf.value(self.id)
+        if len(inputs) > 1:
+            known = known_points(inputs[1], value).tolist()
+            value["points"] = [p for p in known if p >= frontier]
+            return [p for p in known if p < frontier]
+        times = closed.column("__time").to_numpy()
+        if self.params["period"] is None:
+            return [int(t) for t in np.unique(times)]
+        every, offset = self.params["period"]
+        if frontier >= FOREVER:
+            # A relation of tables alone: it is reported until its last change, then there is nothing new.
+            low, high = (int(times.min()), int(times.max()) + every) if len(times) else (0, 0)
+            return list(_points_between(low, high, every, offset))
+        start = value.get("next")
+        if start is None:
+            if not len(times):
+                return []
+            # Rows of tables were there before time began; nobody asks for the answer of those days.
+            firsts = [s["first"] for s in shelf.value("@sources").values() if s.get("first") is not None]
+            start = max(int(times.min()), min(firsts, default=BEGINNING))
+        points = list(_points_between(start, frontier, every, offset))
+        value["next"] = points[-1] + every if points else start
+        return points
+
+    def _apply(self, changes: pa.Table, state: Any) -> None:
+        if changes.num_rows:
+            source = duck.source("changes", self.columns, "__diff AS __n")
+            state.append(duck.run(f"SELECT {hash_sql(self.names)} AS __h, * FROM {source}", changes=changes))
+
+    def _runs(self, base: pa.Table, changes: pa.Table, points: np.ndarray) -> tuple[pa.Table, pa.Table]:
+        """(the rows of the answer at every point, how the relation has changed after the last one), by arrays."""
+        rows = changes.select(self.names)
+        rows = pa.concat_tables([base.select(self.names).cast(rows.schema), rows])
+        row, first = number_rows([rows.column(n) for n in self.names], rows.num_rows)
+        place = np.searchsorted(points, changes.column("__time").to_numpy(), side="left")
+        place = np.concatenate([np.zeros(base.num_rows, np.int64), place])
+        held = base.column("__n").to_numpy().astype(np.int64)
+        m = np.concatenate([held, changes.column("__diff").to_numpy().astype(np.int64)])
+        runs = runs_of(row, len(first), place, len(points), m)
+        return self._shown(runs, rows, first, points), self._moved(runs, rows, first, row[: base.num_rows], held)
+
+    def _shown(self, runs: Runs, rows: pa.Table, first: np.ndarray, points: np.ndarray) -> pa.Table:
+        lengths = np.where(runs.m > 0, runs.end - runs.begin, 0)
+        run = np.repeat(np.arange(len(lengths)), lengths)
+        point = np.arange(len(run)) - (np.cumsum(lengths) - lengths)[run] + runs.begin[run]
+        moments = pa.table({"__time": points})
+        stamps = duck.run(f"SELECT {self.params['stamp']} AS x FROM moments", moments=moments).column("x")
+        which = pa.array(first[runs.row[run]])
+        columns = {"TS": stamps.take(pa.array(point))} | {n: rows.column(n).take(which) for n in self.names}
+        return pa.table(columns | {"__time": pa.array(points[point]), "__diff": pa.array(runs.m[run])})
+
+    def _moved(self, runs: Runs, rows: pa.Table, first: np.ndarray, held_row: np.ndarray,
+               held: np.ndarray) -> pa.Table:
+        last = np.append(runs.row[1:] != runs.row[:-1], True) if len(runs.row) else np.empty(0, np.bool_)
+        diff = np.zeros(len(first), np.int64)
+        diff[runs.row[last]] = runs.m[last]
+        np.subtract.at(diff, held_row, held)
+        moved = np.flatnonzero(diff)
+        return rows.take(pa.array(first[moved])).append_column("__diff", pa.array(diff[moved]))
+
+    def _answers(self, base: pa.Table, changes: pa.Table, points: np.ndarray) -> pa.Table:
+        """The rows of the answer at every point: a row there from one of its changes to the next is in all between."""
+        place = np.searchsorted(points, changes.column("__time").to_numpy(), side="left")
+        placed = changes.append_column("__p", pa.array(place.astype(np.int64)))
+        names = "".join(f"{quoted(n)}, " for n in self.names)
+        partition = f"PARTITION BY {name_list(self.names)}" if self.names else ""
+        return duck.run(
+            f"""WITH moves AS (
+                  SELECT {names}__p, sum(__m) AS __m FROM (
+                    SELECT {names}__p, __diff AS __m FROM {duck.source('placed', self.columns, '__p', '__diff')}
+                    UNION ALL SELECT {names}0, __n FROM {duck.source('base', self.columns,
+                                                                     '__n')}) GROUP BY {names}__p),
+                runs AS (SELECT {names}__p, CAST(sum(__m) OVER w AS BIGINT) AS __m, lead(__p, 1,
+                                                                                         {len(points)}) OVER w AS __q
+                  FROM moves WINDOW w AS ({partition} ORDER BY __p)),
+                shown AS (SELECT {names}unnest(range(__p, __q)) AS __i, __m FROM runs WHERE __m > 0)
+                SELECT {self.params['stamp']} AS "TS", {names}__time, __m AS __diff
+                FROM shown JOIN moments ON moments.__i = shown.__i""",
+            base=base, placed=placed, moments=pa.table({"__i": np.arange(len(points)), "__time": points}),
+        )
+
+
+def _points_between(start: int, end: int, every: int, offset: int) -> range:
+    """Synchronization points p with start <= p < end."""
+    return range(start + (offset - start) % every, end, every)
