@@ -23,7 +23,7 @@ from tidemill.runtime.outbox import runs
 from tidemill.runtime.views import StoredView, order, typed_column
 
 ALONE_ROWS = 1024  # a view with more changes than this is worth statements of its own
-CROWD = 8  # so many of them that only grow are not
+CROWD, CROWD_ROWS = 8, 32_768  # so many of them that only grow are not, up to so many changes
 SORTED_ROWS = 65_536  # up to here, sorting what is written costs nothing; whoever reads sorts anyway
 WHOSE = ("__view",)
 
@@ -105,14 +105,14 @@ def gather(outputs: Iterable[Output], views: dict[str, StoredView], parcels: lis
 
 def _grouped(spans: list[Span], sizes: Counter[str], parcels: list[pa.Table]) -> Iterable[Changes]:
     """Views of one kind: those with many changes alone, the others together. A crowd of views that only grow stays
-    together: one long append costs less than half of many short ones.
+    together: one long append costs less than half of many short ones. Long ones cost no more one by one.
     """
     alone: dict[str, list[Span]] = {}
     for span in spans:
         if sizes[span[0].id] > ALONE_ROWS:
             alone.setdefault(span[0].id, []).append(span)
     if spans[0][0].only_grows and len(alone) >= CROWD:
-        alone = {}
+        alone = {view: own for view, own in alone.items() if sizes[view] > CROWD_ROWS}
     together = [span for span in spans if span[0].id not in alone]
     for own in alone.values():
         tables = [parcels[place].slice(start, count) for _, place, start, count in own]
