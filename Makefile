@@ -34,7 +34,8 @@ unit: $(READY)
 	@$(BIN)/python -m pytest tests/spark
 
 thorough: $(READY)  ## the same properties with thousands of cases, and more crashes
-	@TIDEMILL_THOROUGH=1 $(BIN)/python -m pytest tests
+	@TIDEMILL_THOROUGH=1 $(BIN)/python -m pytest tests -m "not spark" -n logical -o timeout=0
+	@TIDEMILL_THOROUGH=1 $(BIN)/python -m pytest tests/spark -o timeout=0
 
 bench: $(READY)  ## all benchmarks, results and plots in docs/benchmarks
 	@$(BIN)/pip install --quiet --disable-pip-version-check -e '.[bench]'
