@@ -11,8 +11,6 @@ import sys
 from functools import cache
 
 _WORKER = "pyspark.worker"
-
-
 _SETTLED_AFTER = (1, 2, 4, 8, 16)
 _tasks = 0
 

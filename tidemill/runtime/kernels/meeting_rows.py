@@ -127,6 +127,21 @@ def order_rows(major, minor, majors, minors, start):
     return order
 
 
+@njit(nogil=True)
+def add_row(i, j, n, words, floats, lows):
+    """Add row j to row i: counts and floats by sum, words as 128-bit numbers with a carry, lows by the least."""
+    n[i] += n[j]
+    for c in range(0, words.shape[1], 2):
+        low = np.uint64(words[i, c]) + np.uint64(words[j, c])
+        carry = 1 if low < np.uint64(words[j, c]) else 0
+        words[i, c] = np.int64(low)
+        words[i, c + 1] += words[j, c + 1] + carry
+    for c in range(floats.shape[1]):
+        floats[i, c] += floats[j, c]
+    for c in range(lows.shape[1]):
+        lows[i, c] = min(lows[i, c], lows[j, c])
+
+
 @njit(cache=True, nogil=True)
 def run_versions(order, row, time, n, words, floats, lows, kept, step):
     """Changes become versions: the annotations of a row are added up over its times, in place.
@@ -144,16 +159,7 @@ def run_versions(order, row, time, n, words, floats, lows, kept, step):
         if time[j] == time[i]:
             kept[j] = False
             step[i] += step[j]
-        n[i] += n[j]
-        for c in range(0, words.shape[1], 2):
-            low = np.uint64(words[i, c]) + np.uint64(words[j, c])
-            carry = 1 if low < np.uint64(words[j, c]) else 0
-            words[i, c] = np.int64(low)
-            words[i, c + 1] += words[j, c + 1] + carry
-        for c in range(floats.shape[1]):
-            floats[i, c] += floats[j, c]
-        for c in range(lows.shape[1]):
-            lows[i, c] = min(lows[i, c], lows[j, c])
+        add_row(i, j, n, words, floats, lows)
 
 
 @njit(cache=True, nogil=True)
@@ -174,16 +180,7 @@ def add_rows(ids, n, words, floats, lows):
                 floats[k, :] = floats[i, :]
                 lows[k, :] = lows[i, :]
             continue
-        n[k] += n[i]
-        for c in range(0, words.shape[1], 2):
-            low = np.uint64(words[k, c]) + np.uint64(words[i, c])
-            carry = 1 if low < np.uint64(words[i, c]) else 0
-            words[k, c] = np.int64(low)
-            words[k, c + 1] += words[i, c + 1] + carry
-        for c in range(floats.shape[1]):
-            floats[k, c] += floats[i, c]
-        for c in range(lows.shape[1]):
-            lows[k, c] = min(lows[k, c], lows[i, c])
+        add_row(k, i, n, words, floats, lows)
 
 
 @njit(cache=True, nogil=True)

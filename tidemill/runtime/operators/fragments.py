@@ -66,9 +66,11 @@ class Parts:
 
     def at(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Integers and doubles of some rows: a row for each part."""
-        return tuple(  # type: ignore[return-value]  # there are two
-            np.array([c[places] for c in columns], kind).reshape(len(columns), len(places))
-            for columns, kind in ((self.ints, np.int64), (self.floats, np.float64)))
+        return _rows_of(self.ints, places, np.int64), _rows_of(self.floats, places, np.float64)
+
+
+def _rows_of(columns: list[np.ndarray], places: np.ndarray, kind: type) -> np.ndarray:
+    return np.array([c[places] for c in columns], kind).reshape(len(columns), len(places))
 
 
 def with_parts(rows: pa.Table, layout: Layout, ints: np.ndarray, floats: np.ndarray) -> pa.Table:

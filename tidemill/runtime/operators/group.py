@@ -18,7 +18,7 @@ from tidemill.plan.sources import Column
 from tidemill.runtime import duck
 from tidemill.runtime.operators.base import Batch, Operator, hash_sql, hashes_of, name_list, same_row, take_closed
 from tidemill.runtime.operators.folding import Folding
-from tidemill.runtime.operators.group_walk import GroupWalk, kernels_loaded
+from tidemill.runtime.operators.group_walk import GroupWalk
 from tidemill.runtime.operators.values import Values
 from tidemill.runtime.state import Layout, Shelf
 
@@ -57,7 +57,7 @@ class GroupBy(Operator):
 
     def _walked(self, closed: pa.Table, shelf: Shelf) -> pa.Table | None:
         """The changes by arrays; None where only SQL can tell them."""
-        if self.walk is None or not kernels_loaded() or any(closed.column(c.name).null_count for c in self.parts):
+        if self.walk is None or any(closed.column(c.name).null_count for c in self.parts):
             return None
         state = self.arrangement(shelf, "parts", self.layout)
         try:

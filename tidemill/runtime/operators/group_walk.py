@@ -6,7 +6,6 @@ SQL, one plain expression for each version. O(changes), and one statement over t
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -25,11 +24,6 @@ from tidemill.runtime.state import Arrangement
 # Types whose values can be numbered.
 NUMBERED = INTEGERS | {"BOOLEAN", "DATE", "TIMESTAMP", "VARCHAR"}
 _LARGEST_HIGH = 1 << 40  # so that no sum of a batch leaves 128 bits
-
-
-def kernels_loaded() -> bool:
-    """Kernels are used where something else needs them anyway: loading numba costs a second."""
-    return "numba" in sys.modules
 
 
 @dataclass

@@ -27,7 +27,7 @@ from tidemill.runtime.operators.base import (
     net,
     take_closed,
 )
-from tidemill.runtime.operators.group_walk import NUMBERED, kernels_loaded
+from tidemill.runtime.operators.group_walk import NUMBERED
 from tidemill.runtime.operators.join_values import number_rows
 from tidemill.runtime.operators.synchronizer import known_points
 from tidemill.runtime.state import Shelf
@@ -92,7 +92,7 @@ class Rstream(Operator):
         agenda.append(closed.filter(pc.invert(due)))
         changes = closed.filter(due)
         base = state.scan()
-        if self.numbered and kernels_loaded():
+        if self.numbered:
             out, moved = self._runs(base, changes, points)
         else:
             out, moved = self._answers(base, changes, points), changes
