@@ -35,9 +35,9 @@ from tidemill.runtime.kernels.meeting import (
     pair_meetings,
     walk,
 )
+from tidemill.runtime.kernels.pages import SLACK, read_pages
 from tidemill.runtime.kernels.sketch import sketch
 from tidemill.runtime.kernels.sliding import CHANGES, WHOLE, slide
-from tidemill.runtime.kernels.snappy import decompress
 from tidemill.runtime.kernels.tagging import tag_steps, walk_records
 
 
@@ -89,8 +89,9 @@ def _tables() -> None:
     tables.flush()
 
 
-def _snappy() -> None:
-    decompress(np.array([0, 7], np.uint8), 0, np.empty(1, np.uint8))
+def _pages() -> None:
+    for kind in (np.int32, np.int64):
+        read_pages(np.zeros(1, np.uint8), True, True, np.empty(2 * SLACK, np.uint8), np.empty(1, kind))
 
 
 def _sketches() -> None:
@@ -146,7 +147,7 @@ def _meeting() -> None:
                  groups, sums)
 
 
-STEPS: tuple[Callable[[], None], ...] = (_edges, _tables, _snappy, _sketches, _tagging, _extremes, _sliding, _meeting)
+STEPS: tuple[Callable[[], None], ...] = (_edges, _tables, _pages, _sketches, _tagging, _extremes, _sliding, _meeting)
 
 
 def _both(column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
