@@ -20,11 +20,19 @@ from collections import Counter
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tidemill.runtime.changes import CROWD, Changes, log_of, signed_sql
 from tidemill.runtime.narrow import narrowed
 from tidemill.runtime.operators.base import hash_sql, name_list
-from tidemill.runtime.views import StoredView, changes_table, contents_table, recent_table, typed_column
+from tidemill.runtime.views import (
+    StoredView,
+    changes_table,
+    contents_table,
+    copies_sql,
+    recent_table,
+    typed_column,
+)
 
 TOGETHER = 8  # the logs of fewer views than this are not worth a pool: each needs one statement anyway
 OWN_ROWS = 4096  # so many rows of one view in a pool, up to twice as many, move to its own table
@@ -128,8 +136,10 @@ class Pools:
     def _keep(self, view: StoredView, net: pa.Table) -> None:
         """Add changes to the contents of one view, at a cost that follows the changes."""
         names, typed = name_list(view.names), ", ".join(typed_column(c) for c in view.columns)
-        if view.insert_only:
-            self._execute(f"INSERT INTO {contents_table(view.id)} SELECT 0, {typed}, __diff FROM net", net)
+        if view.only_grows:
+            once = net.num_rows == 0 or pc.max(net.column("__diff")).as_py() == 1
+            rows = "net" if once else f"({copies_sql(names, '(SELECT *, __diff AS __n FROM net)')})"
+            self._execute(f"INSERT INTO {contents_table(view.id)} SELECT {typed} FROM {rows}", net)
             return
         self._execute(
             f"INSERT INTO {recent_table(view.id)}"

@@ -321,6 +321,9 @@ class Shelf:
     def _store(self, segment: Segment, at: int) -> tuple[dict[str, Any], bytes]:
         if segment.file is None:
             assert segment.table is not None
+            # Rows that came and left within one batch are never written.
+            segment.table = segment.table.slice(segment.start)
+            segment.rows, segment.start = segment.live, 0
             if segment.table.nbytes <= INLINE_BYTES:
                 blob = ipc_bytes(segment.table)
                 return {"rows": segment.rows, "start": segment.start, "at": at, "size": len(blob)}, blob

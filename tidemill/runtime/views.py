@@ -129,8 +129,10 @@ class ViewStore:
     def relation_sql(self, view: StoredView) -> str:
         """A SELECT of the view's current rows, one for each copy."""
         names = name_list(view.names)
+        if view.only_grows:
+            return f"SELECT {names} FROM {contents_table(view.id)} UNION ALL {copies_sql(names, _pooled(view))}"
         if view.keeps_contents:
-            return f"SELECT {names} FROM ({_folded(view)}) CROSS JOIN LATERAL (SELECT unnest(range(__n))) AS copies"
+            return copies_sql(names, f"({_folded(view)})")
         return f"SELECT {names} FROM ({_logged(view)})"
 
     def changes(self, view: StoredView) -> pa.Table:
@@ -202,7 +204,9 @@ def order(view: StoredView) -> str:
 
 
 def contents_table(owner: str) -> str:
-    """Rows with their multiplicity `__n`; the owner is a view or a pool."""
+    """Rows with their multiplicity `__n`; the owner is a view or a pool. A view that only grows has its rows there as
+    they are: what never changes is written once and never looked for.
+    """
     return quoted(f"contents {owner}")
 
 
@@ -226,8 +230,10 @@ def _definitions(view: StoredView) -> dict[str, str]:
     columns = ", ".join(f"{quoted(c.name)} {c.type}" for c in view.columns)
     found = {}
     if view.keeps_contents:
-        for name in (contents_table(view.id), recent_table(view.id)):
-            found[name] = f"(__h UBIGINT, {columns}, __n BIGINT)"
+        own = [] if view.only_grows else [contents_table(view.id), recent_table(view.id)]
+        found = {name: f"(__h UBIGINT, {columns}, __n BIGINT)" for name in own}
+        if view.only_grows:
+            found[contents_table(view.id)] = f"({columns})"
         found[contents_table(view.pool)] = f"(__view VARCHAR, {columns}, __n BIGINT)"
     if view.output == "streamed":
         log = f"__time BIGINT, __batch BIGINT, __tag VARCHAR, {columns}, __old STRUCT({columns})"
@@ -244,15 +250,25 @@ def _mine(view: StoredView) -> str:
     return f"__view = '{view.id}'"
 
 
+def copies_sql(names: str, rows: str) -> str:
+    """A SELECT of columns, each row as often as its `__n` says."""
+    return f"SELECT {names} FROM {rows} CROSS JOIN LATERAL (SELECT unnest(range(__n))) AS copies"
+
+
+def _pooled(view: StoredView) -> str:
+    """The view's rows in the pool."""
+    return f"(SELECT * FROM {contents_table(view.pool)} WHERE {_mine(view)})"
+
+
 def _folded(view: StoredView) -> str:
     """A SELECT of the contents with everything that waits folded in: (row, multiplicity)."""
     names, table = name_list(view.names), contents_table(view.id)
+    if view.only_grows:
+        return f"SELECT {names}, CAST(1 AS BIGINT) AS __n FROM {table} UNION ALL SELECT {names}, __n FROM {_pooled(view)}"
     waiting = (
-        f"SELECT {hash_sql(view.names)} AS __h, {names}, __n FROM {contents_table(view.pool)} WHERE {_mine(view)}"
+        f"SELECT {hash_sql(view.names)} AS __h, {names}, __n FROM {_pooled(view)}"
         f" UNION ALL SELECT * FROM {recent_table(view.id)}"
     )
-    if view.insert_only:
-        return f"SELECT * FROM {table} UNION ALL {waiting}"
     return (
         f"WITH waiting AS ({waiting})"
         f" SELECT * FROM {table} WHERE __h NOT IN (SELECT __h FROM waiting) UNION ALL"

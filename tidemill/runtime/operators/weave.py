@@ -27,12 +27,14 @@ from tidemill.plan.fragments import LEAST, MOST
 from tidemill.plan.sources import Column
 from tidemill.plan.windows import Window
 from tidemill.runtime import duck
+from tidemill.runtime.kernels.bits import RowsByBit, bounds_among
 from tidemill.runtime.kernels.sliding import CHANGES, WHOLE, Answers, slide
 from tidemill.runtime.kernels.sliding_rows import codes_of, order
 from tidemill.runtime.lifting import doubles_from_order
 from tidemill.runtime.operators.base import Batch, Operator
 from tidemill.runtime.operators.fragments import Fragments, Signatures, interceded
 from tidemill.runtime.operators.objects import Objects, group_numbers
+from tidemill.runtime.shaping import Shape
 from tidemill.runtime.state import Arrangement, Layout, Shelf
 
 PARTIALS = 2
@@ -195,7 +197,7 @@ class Weave(Operator):
             others = objects.folds(query.objects, query.bit, query.window, query.mode, first, last)
         few = rows.few(query.bit) if others is None else None
         if few is not None:
-            bounds = np.searchsorted(few, rows.bounds)
+            bounds = bounds_among(few, rows.bounds)
             ints, floats = ([c.take(few) for c in group] for group in columns)
             return slide(bounds, rows.starts.take(few), None, ints, kinds[0], floats, kinds[1], query.window, first,
                          last, query.mode)
@@ -253,11 +255,17 @@ class Weave(Operator):
         return {name: piece for name, piece in pieces.items() if piece.num_rows}
 
     def _selected(self, query: Query, table: pa.Table) -> pa.Table:
+        hidden = ("__time", "__diff", "__q") if query.mode != PARTIALS else ("__q",)
+        shape = Shape.of(query.layers, hidden)
+        made = None if shape is None else shape.table(table)
+        return self._computed(query, hidden, table) if made is None else made
+
+    def _computed(self, query: Query, hidden: tuple[str, ...], table: pa.Table) -> pa.Table:
         keys = {c.name for c in self.keys}
         sql = duck.source("feed", [*self.keys, *(Column(n, "") for n in table.column_names if n not in keys)])
-        hidden = "__time, __diff, __q" if query.mode != PARTIALS else "__q"
+        others = ", ".join(hidden)
         for what, text in query.layers:
-            sql = f"(SELECT * FROM {sql} WHERE {text})" if what == "where" else f"(SELECT {text}, {hidden} FROM {sql})"
+            sql = f"(SELECT * FROM {sql} WHERE {text})" if what == "where" else f"(SELECT {text}, {others} FROM {sql})"
         complain = self.complain and partial(self.complain, self.op)
         return duck.run_put_aside(sql[1:-1], table, complain)
 
@@ -314,7 +322,7 @@ class _Sorted:
         self.objects: Objects | None = None
         self.columns: dict[str, np.ndarray] = {}
         self.masks: dict[int, np.ndarray | None] = {}
-        self.signed: tuple[Signatures, np.ndarray, np.ndarray] | None = None  # rows by signature, and where each begins
+        self.by_bit: RowsByBit | None = None
         self.starts = self.column("__time")
 
     @staticmethod
@@ -338,19 +346,11 @@ class _Sorted:
 
         Cells of single queries: to look at all of them for each query would cost queries · cells.
         """
-        if self.signed is None:
-            words = [int(n[3:]) for n in self.rows.column_names if n[:3] == "__s" and n[3:].isdigit()]
-            signatures = Signatures.of(self.rows, words)
-            codes = signatures.codes[self.permutation]
-            order = np.argsort(codes.astype(np.int16) if len(signatures) < 1 << 15 else codes, kind="stable")
-            bounds = np.concatenate(([0], np.cumsum(np.bincount(codes, minlength=len(signatures)))))
-            self.signed = signatures, order, bounds
-        signatures, order, bounds = self.signed
-        mine = np.flatnonzero(signatures.has(bit))
-        if int((bounds[mine + 1] - bounds[mine]).sum()) * _FEW > len(order):
-            return None
-        found = [order[bounds[c]:bounds[c + 1]] for c in mine]
-        return found[0] if len(found) == 1 else np.sort(np.concatenate([np.empty(0, np.int64), *found]))
+        if self.by_bit is None:
+            words = {int(n[3:]): self.rows.column(n).to_numpy() for n in self.rows.column_names
+                     if n[:3] == "__s" and n[3:].isdigit()}
+            self.by_bit = RowsByBit(words, self.permutation, _FEW)
+        return self.by_bit.of(bit)
 
     def mask(self, bit: int) -> np.ndarray | None:
         """Rows whose signature has this bit; None when all have it."""
