@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from io import BufferedReader
 from itertools import pairwise
 
 import numpy as np
@@ -16,8 +15,8 @@ import pyarrow.parquet as pq
 from tidemill.errors import SourceProblem
 from tidemill.plan.sources import SourceSpec
 from tidemill.runtime.sources.columns import arrow_schema, convert, event_time_us
-from tidemill.runtime.sources.files import pages
 from tidemill.runtime.sources.files.log import Entry
+from tidemill.runtime.sources.files.pages import Pages
 from tidemill.runtime.sources.files.slab import Slab, lost
 from tidemill.runtime.sources.records import CHUNK_ROWS, others, position_text
 
@@ -115,22 +114,21 @@ def _parquet_groups(entry, start, end, names, spec) -> Iterator[tuple[int, pa.Ta
     """(first row, rows) of each row group in range; a text in place of rows says why it is lost."""
     borders = shape_of(entry).borders
     with open(entry.path, "rb") as source, pq.ParquetFile(entry.path) as file:
+        kinds = {name: file.schema_arrow.field(name).type for name in names}
+        paged = Pages(source, file.metadata, kinds)
         for group, (first, after) in enumerate(pairwise(borders)):
             if first < end and after > start:
-                yield first, _load_group(source, file, group, after, names, spec)
+                yield first, _load_group(paged, file, group, after, list(kinds), spec)
 
 
-def _load_group(source: BufferedReader, file: pq.ParquetFile, group: int, after: int, names: list[str],
+def _load_group(paged: Pages, file: pq.ParquetFile, group: int, after: int, names: list[str],
                 spec: SourceSpec) -> pa.Table | str:
     # The whole group is decoded even for a part of it: whether it is damaged must not depend on the cut.
     try:
-        schema = file.schema_arrow
-        kinds = {name: schema.field(name).type for name in dict.fromkeys(names)}
-        found = {n: a for n, kind in kinds.items()
-                 if (a := pages.column(source, file.metadata, group, n, kind)) is not None}
-        rest = [n for n in kinds if n not in found]
+        found = paged.read(group)
+        rest = [n for n in names if n not in found]
         table = file.read_row_group(group, columns=rest, use_threads=False) if rest or not found else None
-        return pa.table({n: found[n] if table is None or n in found else table.column(n) for n in kinds})
+        return pa.table({n: found[n] if table is None or n in found else table.column(n) for n in names})
     except (pa.ArrowException, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise SourceProblem("TM401", f'source "{spec.name}" cannot read a file', detail=str(error)) from error
