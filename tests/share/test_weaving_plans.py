@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import combinations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from experiments.weaving_workload import table_two
@@ -129,6 +129,11 @@ def test_every_merge_loses_as_little_as_any_pair_would(acqs: list[Acq]) -> None:
     assert len(groups) == 1
 
 
+# Two merges of these queries lose equally much.
+EVEN = [Acq("q0", sliding(1, 1)), Acq("q1", sliding(21, 4)), Acq("q2", sliding(1, 12)), Acq("q3", sliding(3, 12))]
+
+
+@example(EVEN, 0.25, 9)
 @given(queries(), RATES, st.integers(1, 1000))
 def test_the_clock_does_not_matter(acqs: list[Acq], rate: float, tick: int) -> None:
     """A thousand times finer time units, rates still by the old unit."""

@@ -19,6 +19,9 @@ import numpy as np
 
 from tidemill.optimize.share.weaving.edges import Edges, common_rates, edge_rate, union
 
+# Losses that differ by less are equal: which of them comes first must not hang on the last bits of a float.
+_DIGITS = 12
+
 
 @dataclass(frozen=True)
 class Merge:
@@ -43,6 +46,7 @@ class MergeOrder:
         self._overlap = np.array(overlaps, dtype=float)
         self._rate = np.array([edge_rate(e).value for e in edges], dtype=float)
         self._common = common_rates(edges)
+        self._unit = float((self._rate * self._overlap).max(initial=0.0)) or 1.0
         self._sure = np.ones(self._common.shape, dtype=bool)
         self._alive = np.ones(len(self._edges), dtype=bool)
         self._loss = np.full(self._common.shape, np.inf)
@@ -55,7 +59,7 @@ class MergeOrder:
     def until(self, worth: float) -> list[Merge]:
         """The merges up to the first whose loss is not below what a saved group is worth."""
         found: list[Merge] = []
-        while (merge := self.merge(len(found), worth)) and merge.loss < worth:
+        while (merge := self.merge(len(found), worth)) and merge.loss < _below(worth):
             found.append(merge)
         return found
 
@@ -72,7 +76,7 @@ class MergeOrder:
         while len(self._found) < len(self._edges) - 1:
             i = int(self._least.argmin())
             j = int(self._near[i])
-            if self._least[i] >= worth:
+            if self._least[i] >= _below(worth):
                 return False
             if self._sure[i, j]:
                 return True
@@ -94,7 +98,7 @@ class MergeOrder:
         loss = rate[i] * overlap + rate * overlap[i] - self._common[i] * (overlap[i] + overlap)
         loss[~self._alive] = np.inf
         loss[i] = np.inf
-        return np.maximum(loss, 0.0)
+        return np.round(np.maximum(loss, 0.0) / self._unit, _DIGITS) * self._unit
 
     def _refresh(self, i: int) -> None:
         self._near[i] = self._loss[i].argmin()
@@ -121,3 +125,8 @@ class MergeOrder:
         self._near[closer] = i
         self._least[closer] = self._loss[closer, i]
         return Merge(i, j, edges, float(self._rate[i]), loss)
+
+
+def _below(worth: float) -> float:
+    """Losses up to this are less than `worth` beyond doubt."""
+    return worth * (1 - 10.0**-_DIGITS)
