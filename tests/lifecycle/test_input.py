@@ -6,6 +6,8 @@ import json
 import socket
 import time
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tests.harness import LocalDatabase
@@ -54,6 +56,17 @@ def broken(db, tmp_path, on_error: str) -> None:
     db.execute(f"REGISTER SOURCE Raw (id INTEGER, v INTEGER, at BIGINT) FROM FILES '{tmp_path}/bad.json'"
                f" WITH (timestamp = 'at', on_error = '{on_error}')")
     db.execute("CREATE TAGGED STREAM S OVER Raw; CREATE STREAMED VIEW V AS SELECT id, v FROM S")
+
+
+@pytest.mark.parametrize("reading", ["", "CREATE COMPLETE VIEW Sums AS SELECT sum(v) AS s FROM S"])
+def test_a_row_is_bad_whoever_reads_its_column(db, tmp_path, reading):
+    """A view that reads another column of a Parquet file must not see other rows for that."""
+    pq.write_table(pa.table({"v": ["1", "x", "3"], "at": [1, 2, 3]}), tmp_path / "in.parquet")
+    db.execute(f"REGISTER SOURCE Raw (v INTEGER, at BIGINT) FROM FILES '{tmp_path}/in.parquet' WITH (timestamp = 'at');"
+               f" CREATE TAGGED STREAM S OVER Raw; CREATE COMPLETE VIEW N AS SELECT count(*) AS n FROM S; {reading}")
+    summary = db.run()
+    assert (summary.rows, summary.bad) == (2, 1)
+    assert rows_of(db, "SELECT n FROM N") == [(2,)]
 
 
 def test_bad_records_become_dead_letters_and_the_rest_goes_on(db, tmp_path):

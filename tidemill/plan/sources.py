@@ -40,6 +40,7 @@ class SourceSpec:
     operation: str | None = None
     options: dict[str, Any] = field(default_factory=dict)
     static: bool = False
+    unread: Schema = ()  # columns that nobody reads: a record is judged by them all the same
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready; `from_dict` is its inverse."""
@@ -48,5 +49,7 @@ class SourceSpec:
     @staticmethod
     def from_dict(data: dict[str, Any]) -> SourceSpec:
         """Rebuild what `to_dict` wrote."""
-        columns = tuple(Column(c["name"], c["type"]) for c in data["columns"])
-        return SourceSpec(**{**data, "columns": columns})
+        schemas = {
+            part: tuple(Column(c["name"], c["type"]) for c in data.get(part, ())) for part in ("columns", "unread")
+        }
+        return SourceSpec(**{**data, **schemas})

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -289,7 +289,7 @@ def _narrowed(spec: SourceSpec, needed: set[str]) -> SourceSpec:
     if spec.kind == "port" or spec.format in ("csv", "json") or spec.format is None:
         return spec
     kept = tuple(c for c in spec.columns if c.name in needed or c.name == spec.timestamp) or spec.columns[:1]
-    return SourceSpec.from_dict({**spec.to_dict(), "columns": [vars(c) for c in kept]})
+    return replace(spec, columns=kept, unread=tuple(c for c in spec.columns if c not in kept))
 
 
 def _reads(op: Op) -> set[str]:

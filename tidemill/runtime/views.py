@@ -264,7 +264,8 @@ def _folded(view: StoredView) -> str:
     """A SELECT of the contents with everything that waits folded in: (row, multiplicity)."""
     names, table = name_list(view.names), contents_table(view.id)
     if view.only_grows:
-        return f"SELECT {names}, CAST(1 AS BIGINT) AS __n FROM {table} UNION ALL SELECT {names}, __n FROM {_pooled(view)}"
+        once = f"SELECT {names}, CAST(1 AS BIGINT) AS __n FROM {table}"
+        return f"{once} UNION ALL SELECT {names}, __n FROM {_pooled(view)}"
     waiting = (
         f"SELECT {hash_sql(view.names)} AS __h, {names}, __n FROM {_pooled(view)}"
         f" UNION ALL SELECT * FROM {recent_table(view.id)}"

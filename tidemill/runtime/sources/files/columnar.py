@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tidemill.errors import SourceProblem
-from tidemill.plan.sources import SourceSpec
+from tidemill.plan.sources import Column, SourceSpec
 from tidemill.runtime.sources.columns import arrow_schema, convert, event_time_us
 from tidemill.runtime.sources.files.log import Entry
 from tidemill.runtime.sources.files.pages import Pages
@@ -72,17 +72,17 @@ def _open_ipc(source: pa.NativeFile, names: list[str]) -> tuple[pa.Schema, Itera
     return schema, iter(reader)
 
 
-def _names(schema: pa.Schema, spec: SourceSpec) -> list[str]:
+def _names(schema: pa.Schema, columns: Sequence[Column]) -> list[str]:
     """The file's name for each declared column: the exact one, else the first in any case, else ""."""
     folded: dict[str, str] = {}
     for name in schema.names:
         folded.setdefault(name.lower(), name)
-    return [c.name if c.name in schema.names else folded.get(c.name.lower(), "") for c in spec.columns]
+    return [c.name if c.name in schema.names else folded.get(c.name.lower(), "") for c in columns]
 
 
 def mismatch(shape: Shape, spec: SourceSpec) -> str | None:
     """Why no row of the file can be read as declared; None when they can."""
-    names = _names(shape.schema, spec)
+    names = _names(shape.schema, spec.columns)
     for column, name in zip(spec.columns, names, strict=True):
         if not name:
             return f'column "{column.name}" is missing'
@@ -97,7 +97,8 @@ def mismatch(shape: Shape, spec: SourceSpec) -> str | None:
 
 def read(entry: Entry, start: int, end: int, spec: SourceSpec) -> Iterator[Slab]:
     """Rows start..end; only row groups that hold some of them are decoded."""
-    names = _names(shape_of(entry).schema, spec)
+    columns = (*spec.columns, *_doubtful(shape_of(entry).schema, spec.unread))
+    names = _names(shape_of(entry).schema, columns)
     load = _parquet_groups if entry.format == "parquet" else _ipc_groups
     for first, group in load(entry, start, end, names, spec):
         if isinstance(group, str):
@@ -107,7 +108,14 @@ def read(entry: Entry, start: int, end: int, spec: SourceSpec) -> Iterator[Slab]
         low, high = max(start, first), min(end, first + group.num_rows)
         for at in range(low, high, CHUNK_ROWS):
             piece = group.slice(at - first, min(CHUNK_ROWS, high - at))
-            yield _slab(piece, names, at, entry, spec)
+            yield _slab(piece, names, at, entry, columns, len(spec.columns))
+
+
+def _doubtful(schema: pa.Schema, columns: Sequence[Column]) -> list[Column]:
+    """Columns with values that may not fit: whether a row is good must not depend on which columns are read."""
+    declared = arrow_schema(columns)
+    return [c for c, name in zip(columns, _names(schema, columns), strict=True)
+            if name and not _always_fits(schema.field(name).type, declared.field(c.name).type)]
 
 
 def _parquet_groups(entry, start, end, names, spec) -> Iterator[tuple[int, pa.Table | str]]:
@@ -147,8 +155,10 @@ def _ipc_groups(entry, start, end, names, spec) -> Iterator[tuple[int, pa.Table 
                 yield first, pa.Table.from_batches([batch])
 
 
-def _slab(piece: pa.Table, names: list[str], at: int, entry: Entry, spec: SourceSpec) -> Slab:
-    rows, reasons = convert([piece.column(name) for name in names], spec.columns)
+def _slab(piece: pa.Table, names: list[str], at: int, entry: Entry, columns: Sequence[Column], wanted: int) -> Slab:
+    """The rows with the wanted columns, which are the first ones; rows that do not fit are put aside."""
+    rows, reasons = convert([piece.column(name) for name in names], columns)
+    rows = rows.select(range(wanted))
     if not reasons:
         return Slab(rows, range(at, at + piece.num_rows), [])
     bad = [
@@ -170,7 +180,7 @@ def greatest_time(entry: Entry, start: int, end: int, spec: SourceSpec) -> int |
     the file is sure to become a row. Groups cut by the range are looked into.
     """
     facts = shape_of(entry)
-    names = _names(facts.schema, spec)
+    names = _names(facts.schema, spec.columns)
     declared = arrow_schema(spec.columns)
     if not all(_always_fits(facts.schema.field(n).type, declared.field(i).type) for i, n in enumerate(names)):
         return None
