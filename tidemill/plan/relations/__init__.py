@@ -1,0 +1,61 @@
+"""The algebra: every standing query is a tree of these nodes.
+
+A relation is a multiset of rows that changes over time. Scalar expressions are DuckDB SQL over the
+quoted column names of the input; they were parsed, checked and typed by `sql.bind`. Hidden columns
+begin with two underscores: `__ts` is the paper's TS in microseconds, `__seq` the order of arrival.
+
+`inputs`, `rows`, `times` and `aggregations` define the nodes, `properties` what is known of a tree of them.
+"""
+
+from __future__ import annotations
+
+from tidemill.plan.relations.aggregations import GroupBy, JoinAggregate, WindowAggregate
+from tidemill.plan.relations.base import SEQ, STATIC_TIME, TS, Item, Relation, quoted
+from tidemill.plan.relations.inputs import Clock, Scan, Seed, Tag, View
+from tidemill.plan.relations.properties import beginning, insert_only, never_changes, with_children
+from tidemill.plan.relations.rows import Filter, Join, Project, SetCombine, SetKind, Union
+from tidemill.plan.relations.times import (
+    RowPoints,
+    RowsWindow,
+    Rstream,
+    Stamp,
+    Synchronize,
+    SynchronizeOn,
+    Temporal,
+    sync_ceiling,
+)
+
+__all__ = [
+    "SEQ",
+    "STATIC_TIME",
+    "TS",
+    "Clock",
+    "Filter",
+    "GroupBy",
+    "Item",
+    "Join",
+    "JoinAggregate",
+    "Project",
+    "Relation",
+    "RowPoints",
+    "RowsWindow",
+    "Rstream",
+    "Scan",
+    "Seed",
+    "SetCombine",
+    "SetKind",
+    "Stamp",
+    "Synchronize",
+    "SynchronizeOn",
+    "Tag",
+    "Temporal",
+    "Union",
+    "View",
+    "WindowAggregate",
+    "beginning",
+    "insert_only",
+    "never_changes",
+    "quoted",
+    "sync_ceiling",
+    "with_children",
+]

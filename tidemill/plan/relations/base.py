@@ -1,0 +1,48 @@
+"""What every node of the algebra is: a multiset of rows that changes over time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tidemill.plan.node import Node
+from tidemill.plan.sources import Schema
+
+TS = "__ts"
+SEQ = "__seq"
+STATIC_TIME = -62_135_596_800_000_000  # rows of a table were always there: since the year 1
+
+
+@dataclass(frozen=True, eq=False)
+class Relation(Node):
+    """A node whose value at every time is a multiset of rows of `schema`."""
+
+    @property
+    def schema(self) -> Schema:
+        raise NotImplementedError
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Column names in order."""
+        return tuple(c.name for c in self.schema)
+
+    def type_of(self, name: str) -> str:
+        """DuckDB type of a column."""
+        return next(c.type for c in self.schema if c.name == name)
+
+
+@dataclass(frozen=True)
+class Item:
+    """One output column of a projection: a name, its SQL, its type."""
+
+    name: str
+    sql: str
+    type: str
+
+
+def quoted(name: str) -> str:
+    """A column name as SQL text.
+
+    >>> quoted('a"b')
+    '"a""b"'
+    """
+    return '"' + name.replace('"', '""') + '"'

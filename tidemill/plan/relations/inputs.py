@@ -1,0 +1,84 @@
+"""Where rows come from: sources, taggers, the clock, and views that other views read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tidemill.plan.relations.base import SEQ, TS, Relation
+from tidemill.plan.sources import Column, Schema
+
+
+@dataclass(frozen=True, eq=False)
+class Scan(Relation):
+    """The rows of one raw source as an append-only relation, with `__ts` and `__seq`.
+
+    `birth` is the plan version that first read it: a later reader is a different relation, because it
+    sees the stream from its creation on only.
+    """
+
+    source: str
+    columns: Schema
+    birth: int = 0
+    static: bool = False
+
+    @property
+    def schema(self) -> Schema:
+        return (*self.columns, Column(TS, "BIGINT"), Column(SEQ, "BIGINT"))
+
+
+@dataclass(frozen=True, eq=False)
+class Tag(Relation):
+    """The tagger of an update stream: the last record of each key, until a record deletes it.
+
+    `deleted` is a predicate over the input; records that satisfy it remove their key. The merged
+    select-tagger is this node with the selection folded into `deleted`.
+    """
+
+    input: Relation
+    keys: tuple[str, ...]
+    columns: tuple[str, ...]
+    deleted: str | None = None
+
+    @property
+    def schema(self) -> Schema:
+        return tuple(Column(c, self.input.type_of(c)) for c in self.columns)
+
+
+@dataclass(frozen=True, eq=False)
+class Clock(Relation):
+    """clockStr: one row for each clock unit, at that time."""
+
+    unit_us: int
+
+    @property
+    def schema(self) -> Schema:
+        return (Column("TimePoint", "BIGINT"),)
+
+
+@dataclass(frozen=True, eq=False)
+class Seed(Relation):
+    """The stored contents of a view at the moment a later view began to read it."""
+
+    view: str
+    columns: Schema
+    birth: int
+
+    @property
+    def schema(self) -> Schema:
+        return self.columns
+
+
+@dataclass(frozen=True, eq=False)
+class View(Relation):
+    """A created view as an input of another query. Rules do not look below it: it runs anyway.
+
+    `late` when the view ran before its reader began: the reader then takes what the view lets out from that moment on.
+    """
+
+    name: str
+    input: Relation
+    late: bool = False
+
+    @property
+    def schema(self) -> Schema:
+        return self.input.schema

@@ -1,0 +1,96 @@
+"""The operators of relational algebra: filter, project, union, join, set operations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from tidemill.plan.relations.base import Item, Relation, quoted
+from tidemill.plan.sources import Column, Schema
+
+SetKind = Literal["distinct", "except_all", "except", "intersect_all", "intersect", "anti"]
+
+
+@dataclass(frozen=True, eq=False)
+class Filter(Relation):
+    """Rows that satisfy the predicate; times and multiplicities stay."""
+
+    input: Relation
+    predicate: str
+
+    @property
+    def schema(self) -> Schema:
+        return self.input.schema
+
+
+@dataclass(frozen=True, eq=False)
+class Project(Relation):
+    """One output row for each input row; times and multiplicities stay."""
+
+    input: Relation
+    items: tuple[Item, ...]
+
+    @property
+    def schema(self) -> Schema:
+        return tuple(Column(i.name, i.type) for i in self.items)
+
+    def passes(self, name: str) -> str | None:
+        """The input column that output column `name` copies, if it is a plain copy."""
+        for item in self.items:
+            if item.name == name:
+                return next((c for c in self.input.names if item.sql == quoted(c)), None)
+        return None
+
+
+@dataclass(frozen=True, eq=False)
+class Union(Relation):
+    """All rows of all inputs, whose schemas agree."""
+
+    inputs: tuple[Relation, ...]
+
+    @property
+    def schema(self) -> Schema:
+        return self.inputs[0].schema
+
+
+@dataclass(frozen=True, eq=False)
+class Join(Relation):
+    """Inner equi-join with an optional residual predicate; column names of both sides differ.
+
+    `keep_left_us` / `keep_right_us`: a row of that side cannot match any more once the clock is this far
+    past its `__ts`-column named in `left_ts` / `right_ts` (band joins); None keeps it as long as it lives.
+    """
+
+    left: Relation
+    right: Relation
+    on: tuple[tuple[str, str], ...]
+    residual: str | None = None
+    left_ts: str | None = None
+    right_ts: str | None = None
+    keep_left_us: int | None = None
+    keep_right_us: int | None = None
+
+    @property
+    def schema(self) -> Schema:
+        return (*self.left.schema, *self.right.schema)
+
+    def check(self) -> None:
+        names = [c.name for c in self.schema]
+        assert len(set(names)) == len(names), f"join sides share column names: {names}"
+
+
+@dataclass(frozen=True, eq=False)
+class SetCombine(Relation):
+    """Multiplicity of each row from its multiplicities left (l) and right (r).
+
+    distinct [l>0] · except_all max(l-r,0) · except [l>0 and r=0] · intersect_all min(l,r) ·
+    intersect [l>0 and r>0] · anti l if r=0 else 0.
+    """
+
+    kind: SetKind
+    left: Relation
+    right: Relation | None = None
+
+    @property
+    def schema(self) -> Schema:
+        return self.left.schema

@@ -1,0 +1,111 @@
+"""Operators that look at the times of changes: windows, synchronizers, TS, RSTREAM."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tidemill.plan.relations.base import TS, Relation
+from tidemill.plan.sources import Column, Schema
+
+
+@dataclass(frozen=True, eq=False)
+class Temporal(Relation):
+    """NOW window: a row is inside from time `lower` (inclusive) until `upper` (exclusive).
+
+    Both are BIGINT microsecond expressions over the row; None means unbounded. `period` is set when
+    windows report at fixed points (RANGE … SLIDE …): (every, offset) in microseconds.
+    """
+
+    input: Relation
+    lower: str | None
+    upper: str | None
+    period: tuple[int, int] | None = None
+
+    @property
+    def schema(self) -> Schema:
+        return self.input.schema
+
+
+@dataclass(frozen=True, eq=False)
+class Synchronize(Relation):
+    """Periodic synchronizer: each change waits for the next multiple of `every_us` (+ offset)."""
+
+    input: Relation
+    every_us: int
+    offset_us: int = 0
+
+    @property
+    def schema(self) -> Schema:
+        return self.input.schema
+
+
+@dataclass(frozen=True, eq=False)
+class SynchronizeOn(Relation):
+    """Event synchronizer: each change waits for the next time point of `points`."""
+
+    input: Relation
+    points: Relation
+
+    @property
+    def schema(self) -> Schema:
+        return self.input.schema
+
+
+@dataclass(frozen=True, eq=False)
+class RowPoints(Relation):
+    """Time points at which the number of rows inserted so far passes a multiple of `rows`."""
+
+    input: Relation
+    rows: int
+
+    @property
+    def schema(self) -> Schema:
+        return (Column("TimePoint", "BIGINT"),)
+
+
+@dataclass(frozen=True, eq=False)
+class RowsWindow(Relation):
+    """The last `rows` rows in time order, refreshed each `slide` rows; ties are ordered by value."""
+
+    input: Relation
+    rows: int
+    slide: int = 1
+
+    @property
+    def schema(self) -> Schema:
+        return self.input.schema
+
+
+@dataclass(frozen=True, eq=False)
+class Stamp(Relation):
+    """Adds `__ts`: the time at which this copy of the row appeared (oldest copies leave first)."""
+
+    input: Relation
+
+    @property
+    def schema(self) -> Schema:
+        return (*self.input.schema, Column(TS, "BIGINT"))
+
+
+@dataclass(frozen=True, eq=False)
+class Rstream(Relation):
+    """The whole answer again at each synchronization point, as an append-only relation with `TS`.
+
+    `period` (every, offset) or `points` gives the points; with neither, every time the answer changes.
+    """
+
+    input: Relation
+    period: tuple[int, int] | None
+    points: Relation | None
+    stamp: str
+    stamp_type: str
+
+    @property
+    def schema(self) -> Schema:
+        return (Column("TS", self.stamp_type), *self.input.schema)
+
+
+def sync_ceiling(time: str, every: int, offset: int) -> str:
+    """SQL for the least synchronization point at or after `time`; right for negative times too."""
+    left = f"(({offset} - {time}) % {every})"  # has the sign of the dividend; DuckDB computes it once
+    return f"({time} + {left} + CASE WHEN {left} < 0 THEN {every} ELSE 0 END)"

@@ -1,0 +1,193 @@
+"""The FROM clause: all its items joined, with the conditions of WHERE that belong below the join."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sqlglot import exp
+
+from tidemill.plan import relations as r
+from tidemill.sql.bind.from_items import FromItems, Pair
+from tidemill.sql.bind.joins import join, renamed
+from tidemill.sql.bind.scalar import Scalars
+from tidemill.sql.bind.scope import Input, Scope, near, problem
+from tidemill.sql.bind.using import merge_using
+from tidemill.sql.bind.windows import apply_now, conjuncts, mentions_now
+
+
+def bind_from(select: exp.Select, items: FromItems) -> tuple[Scope, list[exp.Expression]]:
+    """All inputs joined, and the conditions of WHERE that are left for a filter."""
+    clause = select.args.get("from_")
+    if clause is None:
+        raise problem("a standing query needs FROM", select, code="TM202", hint="name a stream or a view")
+    source = clause.this
+    joins = [*(source.args.get("joins") or []), *(select.args.get("joins") or [])]
+    pairs = [items.item(source), *(items.item(j.this) for j in joins)]
+    _check_aliases([p[0] for p in pairs], select)
+    _quoted_texts(select, [p[0] for p in pairs])
+    merged, using = merge_using(select, joins, [p[0] for p in pairs])
+    conditions = list(conjuncts(select.args.get("where")))
+    nullable = _nullable(joins, [p[0].alias for p in pairs])
+    _counted_inputs(select, [p[0].alias for p in pairs], nullable)
+    pairs, conditions = _time_conditions(pairs, conditions, nullable, select, items.unit_us)
+    sealed = [items.sealed(*p) for p in pairs]
+    if len(sealed) == 1:
+        return Scope(sealed, sealed[0].node, items.unit_us, set(sealed[0].needs)), conditions
+    scope, rest = _joined(sealed, list(zip(joins, using, strict=True)), conditions, nullable, select, items.unit_us)
+    scope.merged = merged
+    return scope, rest
+
+
+def _time_conditions(
+    pairs: list[Pair], conditions: list[exp.Expression], nullable: set[str], select: exp.Select, unit_us: int
+) -> tuple[list[Pair], list[exp.Expression]]:
+    """Conditions with NOW go to the input whose columns they read, below its synchronizer."""
+    mine: dict[str, list[exp.Expression]] = {}
+    rest = []
+    wants_ts = {c.table.lower() for c in select.find_all(exp.Column) if c.name.lower() == "ts"}
+    if wants_ts:
+        pairs = [
+            (p.stamped() if ({p.alias.lower(), ""} & wants_ts) and not p.field("TS") else p, s) for p, s in pairs
+        ]
+    for condition in conditions:
+        if not mentions_now(condition):
+            rest.append(condition)
+            continue
+        owners = _owners(condition, [p for p, _ in pairs])
+        if len(owners) != 1 or owners & nullable:
+            raise problem("a condition with NOW must read one input that is not on the optional side of a join",
+                          condition, code="TM205",
+                          hint="put the window on the input, for example S [WINDOW 10 MINUTES]")
+        mine.setdefault(owners.pop(), []).append(condition)
+    done = []
+    for item, sync in pairs:
+        scope = Scope([item], item.node, unit_us)
+        done.append((apply_now(item, mine.get(item.alias, []), scope), sync))
+    return done, rest
+
+
+def _joined(
+    sealed: list[Input], joins: list[tuple[exp.Join, list[exp.Expression]]],
+    conditions: list[exp.Expression], nullable: set[str], select: exp.Select, unit_us: int,
+) -> tuple[Scope, list[exp.Expression]]:
+    wanted = _wanted(select, sealed)
+    sides = [renamed(i, wanted[i.alias]) for i in sealed]
+    sides, conditions = _pushed(sides, conditions, nullable, unit_us)
+    scope = Scope([sides[0]], sides[0].node, unit_us, set(sides[0].needs))
+    for (clause, using), side in zip(joins, sides[1:], strict=True):
+        kind = _join_kind(clause)
+        given = [*conjuncts(clause.args.get("on")), *using]
+        if kind == "inner":
+            # A condition on an optional input waits: a later outer join may still bring its NULLs.
+            known = ({i.alias for i in scope.inputs} | {side.alias}) - nullable
+            ready = [c for c in conditions if _owners(c, sides) <= known]
+            given += ready
+            conditions = [c for c in conditions if c not in ready]
+        scope = join(scope, side, kind, given)
+    return scope, conditions
+
+
+def _pushed(sides: list[Input], conditions: list[exp.Expression], nullable: set[str],
+            unit_us: int) -> tuple[list[Input], list[exp.Expression]]:
+    """A condition on one input that is always present filters that input before the join."""
+    rest = []
+    for condition in conditions:
+        owners = _owners(condition, sides)
+        if len(owners) == 1 and not owners & nullable:
+            alias = owners.pop()
+            i = next(i for i, s in enumerate(sides) if s.alias == alias)
+            predicate = Scalars(Scope([sides[i]], sides[i].node, unit_us)).predicate(condition)
+            sides = [*sides[:i], replace(sides[i], node=r.Filter(sides[i].node, predicate)), *sides[i + 1:]]
+        else:
+            rest.append(condition)
+    return sides, rest
+
+
+def _quoted_texts(select: exp.Select, inputs: list[Input]) -> None:
+    """`state = "VT"`, as paper 000 writes it: what is compared and is the name of no column, nor near one, is text."""
+    for clause in (select.args.get("where"), *(j.args.get("on") for j in select.args.get("joins") or [])):
+        for column in list(clause.find_all(exp.Column)) if clause is not None else []:
+            compared = isinstance(column.parent, (exp.EQ, exp.NEQ, exp.In, exp.LT, exp.LTE, exp.GT, exp.GTE))
+            if compared and column.this.args.get("quoted") and not column.table and column.name.lower() != "ts" and (
+                    not any(i.field(column.name) for i in inputs)) and not near(column.name, inputs):
+                column.replace(exp.Literal.string(column.name))
+
+
+def _counted_inputs(select: exp.Select, aliases: list[str], nullable: set[str]) -> None:
+    """`COUNT(B.*)` counts joined rows that have a row of B: all of them, unless B is optional."""
+    for call in list(select.find_all(exp.Count)):
+        counted = call.this
+        if not isinstance(counted, exp.Column) or not isinstance(counted.this, exp.Star):
+            continue
+        alias = next((a for a in aliases if a.lower() == counted.table.lower()), None)
+        if alias is None:
+            raise problem(f'there is no input named "{counted.table}" in FROM', counted,
+                          hint=f"the inputs here are {', '.join(aliases)}")
+        if alias in nullable:
+            raise problem(f"COUNT({counted.sql()}) of an optional input is not possible", counted, code="TM206",
+                          hint=f"count a column of it that is never NULL, for example COUNT({alias}.key)")
+        counted.replace(exp.Star())
+
+
+def _check_aliases(inputs: list[Input], select: exp.Select) -> None:
+    seen = set()
+    for item in inputs:
+        if item.alias.lower() in seen:
+            raise problem(f'two inputs are named "{item.alias}"', select, hint="give one of them another alias")
+        seen.add(item.alias.lower())
+
+
+def _owners(node: exp.Expression, inputs: list[Input]) -> set[str]:
+    """The inputs whose columns an expression reads."""
+    found = set()
+    for column in node.find_all(exp.Column):
+        for item in inputs:
+            stamped = column.name.lower() == "ts" and item.ts
+            named = column.table.lower() == item.alias.lower()
+            if named or (not column.table and (item.field(column.name) or stamped)):
+                found.add(item.alias)
+    return found
+
+
+def _nullable(joins: list[exp.Join], aliases: list[str]) -> set[str]:
+    """Inputs that an outer join may replace by NULLs."""
+    found: set[str] = set()
+    for i, clause in enumerate(joins):
+        kind = _join_kind(clause)
+        if kind in ("left", "full"):
+            found.add(aliases[i + 1])
+        if kind in ("right", "full"):
+            found |= set(aliases[: i + 1])
+    return found
+
+
+def _join_kind(clause: exp.Join) -> str:
+    side, kind = (clause.side or "").lower(), (clause.kind or "").lower()
+    if clause.args.get("method") or kind not in ("", "inner", "outer", "cross"):
+        raise problem(f"{(clause.args.get('method') or kind).lower()} joins are not possible", clause, code="TM202",
+                      hint="use an inner, left, right or full join with ON")
+    return side or "inner"
+
+
+def _wanted(select: exp.Select, inputs: list[Input]) -> dict[str, set[str] | None]:
+    """The columns of each input that this SELECT reads; None means all."""
+    wanted: dict[str, set[str] | None] = {i.alias: set() for i in inputs}
+    by_lower = {i.alias.lower(): i.alias for i in inputs}
+    if any(isinstance(e, exp.Star) for e in select.expressions):
+        everything = {i.alias: {f.name.lower() for f in i.fields} for i in inputs}
+        wanted = {a: set(names) for a, names in everything.items()}
+    for column in select.find_all(exp.Column):
+        targets = [by_lower[column.table.lower()]] if column.table.lower() in by_lower else list(wanted)
+        for alias in targets:
+            known = wanted[alias]
+            if isinstance(column.this, exp.Star):
+                item = next(i for i in inputs if i.alias == alias)
+                wanted[alias] = (known or set()) | {f.name.lower() for f in item.fields}
+            elif known is not None:
+                known.add(column.name.lower())
+    for clause in select.args.get("joins") or []:
+        for name in clause.args.get("using") or []:
+            for known in wanted.values():
+                if known is not None:
+                    known.add(name.name.lower())
+    return wanted

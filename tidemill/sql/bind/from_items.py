@@ -1,0 +1,95 @@
+"""One item of FROM: a stream, view, table, subquery or difference, with its alias, window and SYNC clause."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from sqlglot import exp
+
+from tidemill.errors import CatalogProblem
+from tidemill.sql.bind.bound import BoundQuery, visible
+from tidemill.sql.bind.scope import Input, problem
+from tidemill.sql.bind.set_operations import difference
+from tidemill.sql.bind.windows import apply_sync, apply_window
+from tidemill.sql.dialect_nodes import Difference, Sync
+
+Lookup = Callable[[str, exp.Expression | None], Input]
+Pair = tuple[Input, Sync | None]  # the SYNC clause is applied later, above the NOW conditions
+
+
+class FromItems:
+    """Binds items of FROM. `lookup` knows streams, views, tables and clockStr; `query` binds what stands in brackets.
+
+    `local` are the names that WITH gives, the innermost last.
+    """
+
+    def __init__(self, lookup: Lookup, unit_us: int, query: Callable[[exp.Expression], BoundQuery]) -> None:
+        self.lookup = lookup
+        self.unit_us = unit_us
+        self.query = query
+        self.local: list[dict[str, BoundQuery]] = []
+        self.unnamed = 0
+
+    def item(self, node: exp.Expression) -> Pair:
+        """One item of FROM with its window, and its SYNC clause."""
+        if isinstance(node, Difference):
+            return self.difference(node), None
+        if isinstance(node, exp.Subquery):
+            item = self.query(node.this).as_input(self._alias(node))
+        elif isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
+            item = self._table(node)
+        else:
+            raise problem("only streams, views, tables and subqueries can stand in FROM", node, code="TM202",
+                          hint="files are read through REGISTER SOURCE … FROM FILES")
+        for clause in ("pivots", "sample"):
+            if node.args.get(clause):
+                raise problem(f"{clause} in FROM is not possible", node, code="TM202", hint="leave it out")
+        window = node.args.get("window")
+        if window is not None:
+            item = apply_window(item, window, self.unit_us)
+        return item, node.args.get("sync")
+
+    def _table(self, node: exp.Table) -> Input:
+        if node.args.get("db") or node.args.get("catalog"):
+            raise problem(f'"{node.sql()}" has too many parts', node, code="TM202", hint="names here have one part")
+        for names in reversed(self.local):
+            if node.name.lower() in names:
+                return names[node.name.lower()].as_input(self._alias(node))
+        return replace(self.lookup(node.name, node), alias=self._alias(node))
+
+    def _alias(self, node: exp.Expression) -> str:
+        if node.alias_or_name:
+            return str(node.alias_or_name)
+        self.unnamed += 1
+        return f"q{self.unnamed}"
+
+    def sealed(self, item: Input, sync: Sync | None) -> Input:
+        """The item as its SYNC clause lets it refresh."""
+        if sync is None:
+            return item
+        points = self._points(sync) if sync.on is not None else None
+        sealed = apply_sync(item, sync, points, self.unit_us)
+        return replace(sealed, needs=sealed.needs | points.needs) if points is not None else sealed
+
+    def _points(self, sync: Sync) -> Input:
+        try:
+            return self.lookup(str(sync.on), None)
+        except CatalogProblem as error:
+            line, column = sync.place or (None, None)
+            raise CatalogProblem(error.code, error.message, detail=error.detail, hint=error.hint,
+                                 line=line, column=column) from None
+
+    def difference(self, node: Difference) -> Input:
+        """R(S1) - R(S2): multiset difference on the attributes, without TS."""
+        left = visible(_attributes(self.sealed(*self.item(node.this))))
+        right = visible(_attributes(self.sealed(*self.item(node.expression))))
+        result = difference(node, left, right)
+        return result.as_input(self._alias(node.this))
+
+
+def _attributes(item: Input) -> Input:
+    """An input without the column that its TS was taken from, unless that is part of its key."""
+    if item.event is None or (item.keys and item.event in item.keys):
+        return item
+    return replace(item, fields=tuple(f for f in item.fields if f.column != item.event))

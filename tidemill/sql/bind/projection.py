@@ -1,0 +1,93 @@
+"""The items of SELECT: what they are called, what `*` stands for, which key is left."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from tidemill.plan import relations as r
+from tidemill.plan.relations import Item, Relation, quoted
+from tidemill.sql.bind.scalar import Scalars
+from tidemill.sql.bind.scope import Scope, column_name, problem
+
+
+def bind_projection(select: exp.Select, scope: Scope) -> tuple[Relation, tuple[str, ...] | None]:
+    """The items of SELECT without GROUP BY, and the key of the result."""
+    scalars = Scalars(scope)
+    items: list[Item] = []
+    for expression in select.expressions:
+        items += _star_items(expression, scope) or [_named(expression, scalars, len(items))]
+    items = _unique(items, select)
+    return r.Project(scope.node, tuple(items)), _surviving_keys(scope, items)
+
+
+def _star_items(expression: exp.Expression, scope: Scope) -> list[Item] | None:
+    star = isinstance(expression, exp.Star)
+    qualified = isinstance(expression, exp.Column) and isinstance(expression.this, exp.Star)
+    if not star and not qualified:
+        return None
+    table = expression.text("table").lower() if qualified else None
+    inputs = [i for i in scope.inputs if table is None or i.alias.lower() == table]
+    if not inputs:
+        raise problem(f'there is no input named "{table}" in FROM', expression)
+    inner = expression.this if qualified else expression
+    for option in ("except_", "replace", "rename", "except"):
+        if inner.args.get(option):
+            raise problem("* EXCEPT, REPLACE and RENAME are not possible", expression, code="TM202",
+                          hint="name the columns")
+    items: list[Item] = []
+    for field in (f for i in inputs for f in i.fields):
+        meant = scope.merged.get(field.name.lower()) if star else None
+        if meant is None:
+            items.append(Item(field.name, quoted(field.column), field.type))
+        elif all(i.name.lower() != field.name.lower() for i in items):
+            bound = Scalars(scope).bind(meant)
+            items.append(Item(field.name, bound.sql, bound.type))
+    return items
+
+
+def _named(expression: exp.Expression, scalars: Scalars, index: int) -> Item:
+    inner = expression.this if isinstance(expression, exp.Alias) else expression
+    bound = scalars.bind(inner)
+    name = expression.alias if isinstance(expression, exp.Alias) else _default_name(inner, index, scalars.scope)
+    return Item(name, bound.sql, "BIGINT" if bound.type in ('"NULL"', "NULL") else bound.type)
+
+
+def _default_name(node: exp.Expression, index: int, scope: Scope) -> str:
+    if isinstance(node, exp.Column):
+        return column_name(node, scope)
+    if isinstance(node, exp.Func):
+        return (node.name if isinstance(node, exp.Anonymous) else node.key).lower()
+    return f"col{index}"
+
+
+def _unique(items: list[Item], select: exp.Select) -> list[Item]:
+    """Every column name once: a repeated one gets a number."""
+    seen: dict[str, int] = {}
+    result = []
+    for item in items:
+        if item.name.startswith("__"):
+            raise problem(f'column name "{item.name}" is reserved', select, hint="give it another name with AS")
+        key = item.name.lower()
+        count = seen.get(key, 0)
+        seen[key] = count + 1
+        result.append(item if count == 0 else Item(f"{item.name}_{count}", item.sql, item.type))
+    return result
+
+
+def _surviving_keys(scope: Scope, items: list[Item]) -> tuple[str, ...] | None:
+    """The key of the result: all keys of all inputs, if every one is among its columns or equal to one that is."""
+    names: dict[str, str] = {}
+    for item in items:
+        names.setdefault(item.sql, item.name)
+    for column, other in scope.same * len(scope.inputs):
+        if quoted(other) in names:
+            names.setdefault(quoted(column), names[quoted(other)])
+    result: list[str] = []
+    for source in scope.inputs:
+        if source.keys is None:
+            return None
+        for key in source.keys:
+            if quoted(key) not in names:
+                return None
+            result.append(names[quoted(key)])
+    return tuple(dict.fromkeys(result))
