@@ -69,16 +69,23 @@ def pooled(db) -> int:
     return sum(tables(db, pool) for pool in {v.stored.pool for v in db.workload.views.values()})
 
 
+def fed(db, folder, batches, after=lambda db, number: None, before=lambda db, number: None) -> Feed:
+    """All views, and the batches one after the other; the feed can send more."""
+    feed = Feed(db, folder, "Raw", "k INTEGER, v INTEGER")
+    create(db)
+    db.start()
+    for number, rows in enumerate(batches):
+        before(db, number)
+        feed.send(rows)
+        settle(db)
+        after(db, number)
+    return feed
+
+
 def run(folder, batches, after=lambda db, number: None, **options) -> dict[str, list]:
     folder.mkdir(exist_ok=True)
     with LocalDatabase(str(folder / "db"), **options) as db:
-        feed = Feed(db, folder, "Raw", "k INTEGER, v INTEGER")
-        create(db)
-        db.start()
-        for number, rows in enumerate(batches):
-            feed.send(rows)
-            settle(db)
-            after(db, number)
+        fed(db, folder, batches, after)
         return everything(db)
 
 
@@ -190,25 +197,14 @@ def test_a_batch_that_fails_leaves_pools_as_they_were(wanted, everywhere, tmp_pa
                 super().finish(end)
 
     with Stubborn(str(tmp_path / "db")) as db:
-        feed = Feed(db, tmp_path, "Raw", "k INTEGER, v INTEGER")
-        create(db)
-        db.start()
-        for number, batch in enumerate(STREAM):
-            disturb(db, number)
-            feed.send(batch)
-            settle(db)
+        fed(db, tmp_path, STREAM, before=disturb)
         assert everything(db) == wanted
     assert len(failures) == len(STREAM)
 
 
 def test_a_reopened_database_goes_on_with_its_pools(wanted, everywhere, tmp_path):
     with LocalDatabase(str(tmp_path / "db")) as db:
-        feed = Feed(db, tmp_path, "Raw", "k INTEGER, v INTEGER")
-        create(db)
-        db.start()
-        for batch in STREAM[:4]:
-            feed.send(batch)
-            settle(db)
+        feed = fed(db, tmp_path, STREAM[:4])
         assert pooled(db) > 0
         blobs, offset, number = db.blobs, db.offset, db.batch
     with LocalDatabase(str(tmp_path / "db")) as db:
@@ -236,12 +232,7 @@ def test_a_dropped_view_leaves_nothing_and_its_neighbours_everything(wanted, eve
 
 def test_what_a_crash_left_of_a_dropped_view_is_swept(everywhere, tmp_path):
     with LocalDatabase(str(tmp_path / "db")) as db:
-        feed = Feed(db, tmp_path, "Raw", "k INTEGER, v INTEGER")
-        create(db)
-        db.start()
-        for batch in STREAM[:4]:
-            feed.send(batch)
-            settle(db)
+        fed(db, tmp_path, STREAM[:4])
         views = [v.stored for v in db.workload.views.values()]
         gone = [v for v in views if v.name == "Now0"]
         before = everything(db)
@@ -257,12 +248,7 @@ def test_what_a_crash_left_of_a_dropped_view_is_swept(everywhere, tmp_path):
 
 def test_a_view_of_a_pooled_view_begins_with_its_contents(everywhere, tmp_path):
     with LocalDatabase(str(tmp_path / "db")) as db:
-        feed = Feed(db, tmp_path, "Raw", "k INTEGER, v INTEGER")
-        create(db)
-        db.start()
-        for batch in STREAM[:3]:
-            feed.send(batch)
-            settle(db)
+        fed(db, tmp_path, STREAM[:3])
         assert pooled(db) > 0
         db.execute("CREATE VIEW Later AS SELECT k, v FROM Latest0")
         settle(db)
@@ -283,13 +269,7 @@ def test_subscribers_of_pooled_views_hear_of_their_own_changes(everywhere, tmp_p
                 heard[name] += table.to_pylist()
 
     with LocalDatabase(str(tmp_path / "db")) as db:
-        feed = Feed(db, tmp_path, "Raw", "k INTEGER, v INTEGER")
-        create(db)
-        db.start()
-        for number, batch in enumerate(STREAM):
-            feed.send(batch)
-            settle(db)
-            listen(db, number)
+        fed(db, tmp_path, STREAM, listen)
         log = db.changes("Latest1").to_pylist()
         whole = rows_of(db, 'SELECT "TS", k, n FROM Whole0')
     assert heard["Latest1"] == heard["Now1"] == log[-len(heard["Latest1"]):] != []

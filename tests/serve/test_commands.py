@@ -166,7 +166,7 @@ def test_status(monkeypatch):
 
 def test_status_of_an_empty_database(monkeypatch):
     monkeypatch.setattr(opening, "stored_status", lambda path: {"running": False})
-    assert "stopped" in invoke("status", "--db", "d")
+    assert "stopped · no batch yet" in invoke("status", "--db", "d")
 
 
 def test_doctor_reports_and_fails_with_a_taken_port(monkeypatch, tmp_path):

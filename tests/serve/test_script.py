@@ -88,3 +88,9 @@ def test_an_error_shows_code_place_caret_and_hint():
 
 def test_an_error_without_a_place_is_short():
     assert describe(TidemillError("TM601", "held", detail="by 7")).plain == "TM601 held\ndetail: by 7"
+
+
+def test_a_traceback_is_for_the_log():
+    told = 'Return Message: Traceback (most recent call last):\n  File "worker.py", line 1\nOSError: [Errno 28] full'
+    error = TidemillError("TM504", "the job failed: OSError: [Errno 28] full", detail=told, hint="the log is x")
+    assert describe(error).plain == "TM504 the job failed: OSError: [Errno 28] full\nhint:   the log is x"

@@ -1,14 +1,16 @@
-"""What a run has left behind, and when two runs have left the same."""
+"""A run with shared windows: what it has left behind, and when two runs have left the same."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from tests.harness import LocalDatabase
 from tests.properties.queries import View
-from tests.properties.trial import contents_of, log_of
+from tests.properties.streams import Stream
+from tests.properties.trial import contents_of, database, log_of
 from tests.reference.logs import Row, same_rows
 from tidemill.plan import relations as r
 from tidemill.plan.node import walk
@@ -56,3 +58,12 @@ def check_same(found: Outcome, expected: Outcome) -> None:
 def shared_nodes(db: LocalDatabase) -> int:
     """How many window aggregates stand in the plans of the views."""
     return sum(isinstance(n, r.WindowAggregate) for v in db.workload.views.values() for n in walk(v.node))
+
+
+def run(stream: Stream, views: Sequence[View], *statements: str, **options: Any) -> tuple[Outcome, int]:
+    """The outcome of one run, and how many window aggregates went through the shared plan."""
+    with database([stream], **options) as db:
+        for text in (*statements, *(v.statement for v in views)):
+            db.execute(text)
+        db.run()
+        return outcome(db, views), shared_nodes(db)

@@ -13,7 +13,7 @@ from tests.properties.effort import effort
 from tests.properties.queries import predicate
 from tests.properties.streams import cuts
 from tests.properties.trial import check_view, database, oracle
-from tests.share.outcomes import UNSHARED, check_same, outcome, shared_nodes
+from tests.share.outcomes import UNSHARED, check_same, outcome, run, shared_nodes
 from tests.share.workloads import (
     COMPUTED_KEYS,
     KEYS,
@@ -65,15 +65,6 @@ def rows_views(draw, most=4):
     if below is not None and draw(st.booleans()):
         found.append(view("top", "STREAMED", draw(st.sampled_from(ON_TOP)).format(below.name)))
     return found
-
-
-def run(stream, views, *statements, **options):
-    """The outcome of one run, and how many window aggregates went through the shared plan."""
-    with database([stream], **options) as db:
-        for text in (*statements, *(v.statement for v in views)):
-            db.execute(text)
-        db.run()
-        return outcome(db, views), shared_nodes(db)
 
 
 @effort(20)

@@ -7,20 +7,11 @@ from hypothesis import strategies as st
 
 from tests.properties.effort import effort
 from tests.properties.trial import check_view, database, oracle
-from tests.share.outcomes import UNSHARED, check_same, outcome, shared_nodes
+from tests.share.outcomes import UNSHARED, check_same, run
 from tests.share.workloads import Taste, few_cuts, settings_text, shared_workloads
 
 places = st.fixed_dictionaries({"shards": st.integers(1, 3), "cores": st.integers(1, 2)})
 ALL = Taste(failing=True, gaps=True)
-
-
-def run(stream, views, *statements, **options):
-    """The outcome of one run, and how many window aggregates went through the shared plan."""
-    with database([stream], **options) as db:
-        for text in (*statements, *(v.statement for v in views)):
-            db.execute(text)
-        db.run()
-        return outcome(db, views), shared_nodes(db)
 
 
 @effort(8)

@@ -15,6 +15,7 @@ from tidemill.serve.render import clean
 
 WIDEST_EXCERPT = 100
 _BEFORE_CARET = 70
+_TRACEBACK = "Traceback (most recent call last)"
 
 
 def excerpt(text: str, line: int, column: int) -> tuple[str, str] | None:
@@ -36,7 +37,10 @@ def excerpt(text: str, line: int, column: int) -> tuple[str, str] | None:
 
 
 def describe(error: TidemillError, text: str | None = None, name: str | None = None) -> Text:
-    """The whole message; `text` is what the error's line and column count in, `name` where it came from."""
+    """The whole message; `text` is what the error's line and column count in, `name` where it came from.
+
+    A traceback among the details is left out: the message has its last line, the log has all of it.
+    """
     shown = Text()
     shown.append(f"{error.code} ", style="bold red")
     shown.append(clean(error.message), style="bold")
@@ -50,7 +54,7 @@ def describe(error: TidemillError, text: str | None = None, name: str | None = N
         gutter = f"{error.line} │ "
         shown.append(f"\n  {gutter}", style="dim").append(found[0])
         shown.append("\n  " + " " * (len(gutter) - 2) + "│ ", style="dim").append(found[1], style="bold red")
-    if error.detail:
+    if error.detail and _TRACEBACK not in error.detail:
         shown.append("\ndetail: ", style="dim").append(_lines(error.detail))
     if error.hint:
         shown.append("\nhint:   ", style="green").append(_lines(error.hint))

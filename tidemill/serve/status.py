@@ -45,7 +45,9 @@ def engine_line(status: dict[str, Any]) -> Text:
     state = status.get("state") or {}
     running = bool(status.get("running"))
     line = Text("running" if running else "stopped", style="bold green" if running else "bold yellow")
-    line.append(f" · batch {plain(status.get('batch'))} · plan {plain(status.get('plan'))}", style="not bold default")
+    batch = status.get("batch", -1)
+    batches = f"batch {plain(batch)}" if batch >= 0 else "no batch yet"
+    line.append(f" · {batches} · plan {plain(status.get('plan'))}", style="not bold default")
     line.append(f" · clock {clock_text(status.get('clock'))}", style="not bold default")
     line.append(f" · state {count(state.get('rows') or 0)} rows ({size(state.get('bytes') or 0)})",
                 style="not bold default")
