@@ -21,6 +21,8 @@ from tidemill.runtime.reader import Message, Reader
 from tidemill.runtime.stage import Stage
 from tidemill.runtime.state import Shelf
 
+Timer = Callable[[], float]  # time.perf_counter for how long it takes, time.process_time for what it costs
+
 
 class _Query:
     isActive = True
@@ -30,14 +32,17 @@ class _Query:
 
 
 class InProcess(Database):
-    """A database driven by hand. `spent` adds up seconds by part: reader, stage, outlet.
+    """A database driven by hand. `spent` adds up seconds of `timer` by part: reader, stage, outlet.
 
     Without `stores` the answer leaves the stages and is dropped; time and frontiers go on as ever.
     """
 
-    def __init__(self, path: str, *, shards: int = 1, stores: bool = True, **options: Any) -> None:
+    def __init__(
+        self, path: str, *, shards: int = 1, stores: bool = True, timer: Timer = time.perf_counter, **options: Any
+    ) -> None:
         self.shards = shards
         self.stores = stores
+        self.timer = timer
         self.blobs: dict[int, bytes] = {}
         self.offset: dict[str, Any] | None = None
         self.planner: Planner | None = None
@@ -54,7 +59,7 @@ class InProcess(Database):
     def step(self) -> float | None:
         """One micro-batch; the seconds it took, None when nothing is new."""
         assert self.planner is not None and self.offset is not None
-        began = time.perf_counter()
+        began = self.timer()
         end = json.loads(json.dumps(self.planner.latest(self.offset)))
         if end == self.offset:
             return None
@@ -62,16 +67,16 @@ class InProcess(Database):
         for assignment in self.planner.assignments(self.offset, end):
             for shard, port, payload in Reader(self.paths.root, assignment).messages():
                 inbox.setdefault(shard, []).append((port, payload))
-        read = time.perf_counter()
+        read = self.timer()
         sent = []
         for shard, messages in inbox.items():
             self.blobs[shard], out = Stage(self.paths.root, shard, self.blobs.get(shard)).step(messages)
             sent += out
-        staged = time.perf_counter()
+        staged = self.timer()
         self.outlet.apply(self.batch, sent if self.stores else self._without_answers(sent))
         self.planner.commit(end)
         self.offset, self.batch = end, self.batch + 1
-        stored = time.perf_counter()
+        stored = self.timer()
         self.spent.update(reader=read - began, stage=staged - read, outlet=stored - staged)
         if self.after is not None:
             self.after(self)
@@ -116,16 +121,16 @@ def _contents_of(op: Any) -> Any:
 
 
 @contextmanager
-def watching(operator: type[Operator], seen: Counter[str]) -> Iterator[None]:
-    """Add up change rows into (`in`) and out of (`out`) every operator of a class, and its `seconds`."""
+def watching(operator: type[Operator], seen: Counter[str], timer: Timer = time.perf_counter) -> Iterator[None]:
+    """Add up change rows into (`in`) and out of (`out`) every operator of a class, and its `seconds` of `timer`."""
     plain = operator.step
 
     def step(self: Operator, inputs: list[Batch], shelf: Shelf) -> Batch:
-        began = time.perf_counter()
+        began = timer()
         result = plain(self, inputs, shelf)
         seen.update(
             {
-                "seconds": time.perf_counter() - began,
+                "seconds": timer() - began,
                 "in": sum(b.rows.num_rows for b in inputs if b.rows is not None),
                 "out": result.rows.num_rows if result.rows is not None else 0,
             }

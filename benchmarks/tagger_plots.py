@@ -32,26 +32,22 @@ def draw(series: dict[str, Any], folder: str) -> list[dict[str, str]]:
     right.set_ylim(bottom=min(min(y) for _, y in named) / 2)
     right.axvline(six["saturation"][str(ROOMS)], color="grey", linestyle=":")
     made.append(plots.save(figure, folder, "figure6", "figure 6: effect of the arrival rate"))
-    figure, (left,) = plots.panels(1)
-    plots.lines(
-        left,
-        "Figure 7: cost of tagging",
-        "input tuples",
-        "s",
-        [(n, series["7"]["sizes"], y) for n, y in series["7"]["seconds"].items()],
-    )
-    made.append(plots.save(figure, folder, "figure7", "figure 7: cost of the tagging operation"))
-    for number, title in (("8", "key selectivity"), ("9", "non-key selectivity")):
-        figure, (left, right) = plots.panels(2)
-        for place, what, unit in ((left, "seconds", "s"), (right, "state", "rows of state")):
+    times = (("seconds", "operators, s"), ("whole", "with output, s"))
+    for number, title, axis, units in (
+        ("7", "cost of the tagging operation", "sizes", times),
+        ("8", "effect of key selectivity", "selectivity", (*times, ("state", "rows of state"))),
+        ("9", "effect of non-key selectivity", "selectivity", (*times, ("state", "rows of state"))),
+    ):
+        figure, places = plots.panels(len(units))
+        for place, (what, unit) in zip(places, units, strict=True):
             plots.lines(
                 place,
                 f"Figure {number}: {title}",
-                "selectivity",
+                "input tuples" if axis == "sizes" else axis,
                 unit,
-                [(n, series[number]["selectivity"], y) for n, y in series[number][what].items()],
+                [(n, series[number][axis], y) for n, y in series[number][what].items()],
             )
-        made.append(plots.save(figure, folder, f"figure{number}", f"figure {number}: effect of {title}"))
+        made.append(plots.save(figure, folder, f"figure{number}", f"figure {number}: {title}"))
     figure, (left,) = plots.panels(1)
     plots.lines(
         left,
