@@ -46,7 +46,7 @@ class Directory:
             raise EngineProblem(
                 "TM601", f'the database "{root}" is in use by another process',
                 detail=f"process {owner}" if owner else None,
-                hint="stop it first; tidemill status --db shows what it does",
+                hint="stop it first; tidemill status --db DIR shows what it does",
             ) from None
         self._file.seek(0)
         self._file.truncate()
