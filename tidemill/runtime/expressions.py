@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property, partial
 from typing import Any
 
 import duckdb
@@ -26,10 +27,15 @@ class Evaluated:
     """One chunk: truth of each predicate, values of attributes and arguments, and the rows on which expressions failed.
     """
 
-    truths: list[np.ndarray]
+    tests: list[Callable[[], np.ndarray]]
     attributes: list[pa.ChunkedArray]
     arguments: dict[str, pa.ChunkedArray]
     failures: dict[int, np.ndarray] = field(default_factory=dict)
+
+    @cached_property
+    def truths(self) -> list[np.ndarray]:
+        """The truth of each predicate. Simple ones are evaluated when somebody asks: he may know a shorter way."""
+        return [test() for test in self.tests]
 
 
 class Expressions:
@@ -68,15 +74,19 @@ class Expressions:
             else:
                 simple[i] = plain
         failures: dict[int, np.ndarray] = {}
-        values = self._computed(simple, wanted, rows, failures) if wanted else simple
         count = len(self.predicates)
+        found = [simple.get(i) for i in range(count, count + len(self.named))]
+        if not wanted:
+            arguments = {n["name"]: v for n, v in zip(self.named, found, strict=True)}
+            return Evaluated([simple[i] for i in range(count)], found[: self.attributes], arguments)
+        values = self._computed({i: v() if i < count else v for i, v in simple.items()}, wanted, rows, failures)
         truths = [_booleans(values[i]) for i in range(count)]
         for i in [i for i in failures if i < count]:
             truths[i] &= ~failures.pop(i)
         found = [values[i] for i in range(count, count + len(self.named))]
         arguments = {n["name"]: v for n, v in zip(self.named, found, strict=True)}
         failures = {i - count: f for i, f in failures.items()}
-        return Evaluated(truths, found[: self.attributes], arguments, failures)
+        return Evaluated([partial(_same, t) for t in truths], found[: self.attributes], arguments, failures)
 
     def _computed(self, simple: dict[int, Any], wanted: dict[int, str], rows: pa.Table,
                   failures: dict[int, np.ndarray]) -> dict[int, Any]:
@@ -139,8 +149,14 @@ class Expressions:
         return pa.chunked_array(chunks, empty.type)
 
 
-def _truth(predicate: dict[str, Any], rows: pa.Table, arrays: dict[str, np.ndarray | None]) -> np.ndarray | None:
-    """The predicate by its program, where it has one and no value is missing. `arrays` keeps columns for the next one.
+def _same(truth: np.ndarray) -> np.ndarray:
+    return truth
+
+
+def _truth(predicate: dict[str, Any], rows: pa.Table,
+           arrays: dict[str, np.ndarray | None]) -> Callable[[], np.ndarray] | None:
+    """How to evaluate the predicate by its program, where it has one and no value is missing. `arrays` keeps columns
+    for the next one.
     """
     program = predicate["program"]
     if program is None:
@@ -148,15 +164,15 @@ def _truth(predicate: dict[str, Any], rows: pa.Table, arrays: dict[str, np.ndarr
     columns: dict[str, np.ndarray] = {}
     for name in predicates.columns_of(program):
         if name not in arrays:
-            arrays[name] = _integers(rows.column(name))
+            arrays[name] = integers(rows.column(name))
         found = arrays[name]
         if found is None:
             return None
         columns[name] = found
-    return predicates.evaluate(program, columns)
+    return partial(predicates.evaluate, program, columns)
 
 
-def _integers(column: pa.ChunkedArray) -> np.ndarray | None:
+def integers(column: pa.ChunkedArray) -> np.ndarray | None:
     """A column as an array; None if it is not one of integers, or a value is missing."""
     return None if column.null_count or not pa.types.is_integer(column.type) else column.to_numpy()
 

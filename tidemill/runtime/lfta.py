@@ -22,13 +22,15 @@ from tidemill.plan.scalars import columns_of
 from tidemill.runtime import predicates
 from tidemill.runtime.accumulators import Accumulators, Block
 from tidemill.runtime.coding import Coder
-from tidemill.runtime.expressions import Expressions
+from tidemill.runtime.expressions import Expressions, integers
 from tidemill.runtime.intercede import Finer, Intercede, Interceded, Route, classes
 from tidemill.runtime.kernels.edges import floor_edges, fragment_runs
 from tidemill.runtime.kernels.lfta import Emitted, Tables, TableSpec
-from tidemill.runtime.kernels.sliding_rows import combine
+from tidemill.runtime.kernels.sliding_rows import combine, different, hashes_of
 from tidemill.runtime.lifting import Lifted, lifted, nothing
 from tidemill.runtime.patterns import Patterns
+from tidemill.runtime.running import Running
+from tidemill.runtime.running_layout import Layout
 from tidemill.runtime.sketches import Sketches
 
 _KINDS = {"sum": 0, "min": 1, "max": 2}
@@ -36,6 +38,7 @@ _PENDING = 1 << 20  # entries that leave before the share of the batch is done
 _CELLS = 1 << 22  # cells of queries that stay until then: what comes later is added to them
 _PATIENCE = 2  # in the middle of a share, so many cells in the place of one entry
 _FEW = 1 << 12  # entries that are not worth putting together
+_APART = 0.85  # nor are those of one query of which so many are different
 _BLOCK = 1 << 16  # rows at a time: what is computed of them stays in the cache
 _FRAGMENTS = 1 << 18  # fragments of one generation of tables
 
@@ -58,7 +61,6 @@ class Lfta:
         # A relation without buckets has no table: it gets its entries when those of the table above it are held.
         self.tabled = [r for r, relation in enumerate(self.relations) if relation["buckets"]]
         self.paths = [self._path(r) for r in range(len(self.relations))]
-        self.room = (np.empty(_BLOCK, np.int64), np.empty(_BLOCK, np.int64))
         self.mapped = (-1, -1)  # fragments and patterns that the tables know
         self.active: tuple[str, ...] = ()
         self.same: dict[str, str] = {}  # parts that are not in the tables, by another one that has the same values
@@ -78,6 +80,8 @@ class Lfta:
         self.complain = complain
         self.accumulators = Accumulators(self.params) if self.params.get("objects") else None
         self.unfailing = self.accumulators is None and _unfailing(self.params)
+        self.running: Running | None = None  # in the place of the tables, as long as that pays
+        self.running_layout = Layout.of(self.params, self.finest) if self.unfailing else None
 
     # ---- in ------------------------------------------------------------------------------------
 
@@ -90,8 +94,11 @@ class Lfta:
         if not len(times):
             return
         self._seen(times)
-        found = self.expressions.evaluate(rows, times)
-        times = times if numbers is None else numbers
+        yield from self._push(rows, times, numbers)
+
+    def _push(self, rows: pa.Table, stamps: np.ndarray, numbers: np.ndarray | None) -> Iterator[tuple[str, pa.Table]]:
+        found = self.expressions.evaluate(rows, stamps)
+        times = stamps if numbers is None else numbers
         values = self._values(found.arguments)
         self.apart = self.apart or any(values.get(n, 0) is not None for pair in self.same.items() for n in pair)
         if self.tables is None or not set(values) <= set(self.active) or (self.apart and self.same) or any(
@@ -106,9 +113,21 @@ class Lfta:
         by_name = {p.name: p for p in self.parts}
         ints = [_given(values, by_name[n], len(times)) for n in self.int_names]
         floats = [_given(values, by_name[n], len(times)) for n in self.float_names]
+        if self.running is not None:
+            taken = self._run(self.running, rows, times, attributes, ints)
+            if taken == len(times):
+                if self.running.kept > _CELLS:
+                    yield from self._made(self.running.take())
+                return
+            yield from self._leave()
+            if taken:
+                rest = None if numbers is None else numbers[taken:]
+                yield from self._push(rows.slice(taken), stamps[taken:], rest)
+                return
+        all_fragments = self._fragments(times)
         for low in range(0, len(times), _BLOCK):
             block = slice(low, low + _BLOCK)
-            fragments = self._fragments(times[block])
+            fragments = all_fragments[block]
             truths, failures = [t[block] for t in found.truths], {e: f[block] for e, f in found.failures.items()}
             codes = self.patterns.codes(truths, failures, len(fragments))
             if self.accumulators is not None:
@@ -123,6 +142,40 @@ class Lfta:
                 yield from self._emitted()
         if len(self.places) > _FRAGMENTS or (self.accumulators is not None and self.accumulators.full):
             yield from self._begin(values)
+
+    def _run(self, running: Running, rows: pa.Table, times: np.ndarray, attributes: list[np.ndarray],
+             ints: list[np.ndarray | None]) -> int:
+        """Add rows to the running totals; how many of them these took."""
+        verdicts = running.layout.verdicts
+        looked_at = {name: integers(rows.column(name)) for name in verdicts.cuts}
+        columns = {name: column for name, column in looked_at.items() if column is not None}
+        own = self.relations[0]["attributes"]
+        coded = {running.layout.columns[i] for i, a in enumerate(own) if self.coders[a].values is not None}
+        given = [attributes[a] for a in own]
+        if coded & verdicts.grouping or not running.takes(times, given, columns):
+            return 0
+        return running.push(times, given, columns, ints)
+
+    def _leave(self) -> Iterator[tuple[str, pa.Table]]:
+        """No more running totals in this share: cells leave, and where there are only entries the tables take them."""
+        running, self.running, self.running_layout = self.running, None, None
+        if running is not None:
+            yield from self._end(running)
+
+    def _end(self, running: Running) -> Iterator[tuple[str, pa.Table]]:
+        """All that running totals hold."""
+        yield from self._made(running.finish())
+        entries = running.entries()
+        # Rows that became part of an entry are counted like probes that met their own group.
+        self.totals[0] += [running.rows - (0 if entries is None else len(entries.starts)), 0, running.spilled, 0]
+        if entries is None or not len(entries.starts):
+            return
+        assert self.tables is not None
+        fragments, codes = self._fragments(entries.starts), self.patterns.codes(entries.truths, {}, len(entries.starts))
+        self._map()
+        order = self.relations[0]["attributes"]
+        attributes = [entries.attributes[order.index(a)] for a in range(len(order))]
+        self.tables.push(attributes, codes, fragments, entries.parts)
 
     def _accumulate(self, block: Block, codes: np.ndarray, truths: list[np.ndarray], failures: dict[int, np.ndarray],
                     rows: pa.Table) -> np.ndarray:
@@ -150,6 +203,8 @@ class Lfta:
     def finish(self) -> Iterator[tuple[str, pa.Table]]:
         """The end-of-epoch update of the reader's share."""
         if self.tables is not None:
+            if self.running is not None:
+                yield from self._end(self.running)
             self.tables.flush()
             self._hold()
             yield from self._emitted()
@@ -183,6 +238,11 @@ class Lfta:
         ]
         int_kinds, float_kinds = ([_KINDS[p.combine] for p in group] for group in (ints, floats))
         self.tables = Tables(specs, len(self.coders), int_kinds, float_kinds)
+        counting = [i for i, p in enumerate(ints) if values.get(p.name, 0) is None]
+        summed = not floats and all(kind == _KINDS["sum"] for kind in int_kinds)
+        self.running = None
+        if self.running_layout is not None and summed and counting:
+            self.running = Running(self.running_layout, len(ints), counting[0])
         self.patterns = Patterns(self.params)
         self.coders = [Coder() for _ in self.coders]
         self.places: dict[int, int] = {}  # start of a finest fragment → its number
@@ -194,8 +254,10 @@ class Lfta:
 
     def _fragments(self, times: np.ndarray) -> np.ndarray:
         """The number of each row's finest fragment."""
-        runs = fragment_runs(times, *self.finest, *self.room)
-        begins, starts = self.room[0][:runs], self.room[1][:runs]
+        # Pages of an array that nobody touches cost nothing, and there are few runs where rows are in order.
+        room = np.empty((2, len(times)), np.int64)
+        runs = fragment_runs(times, *self.finest, *room)
+        begins, starts = room[0, :runs], room[1, :runs]
         distinct, which = np.unique(starts, return_inverse=True)
         fresh = [int(s) for s in distinct if int(s) not in self.places]
         if fresh:
@@ -233,6 +295,9 @@ class Lfta:
                 continue
             table = self.tabled[number]
             below = [r for r in self.intercede if self.paths[r][0] == table]
+            if below == [table] and self._apart(table, emitted):
+                self.held[table] = _after(self.held.get(table), emitted)
+                continue
             finer = None
             if len(emitted.codes) >= _FEW and any(self.intercede[r] is not None for r in below):
                 finer = Finer.of(emitted, np.array(list(self.own[table]), np.int64), self._kinds()[0])
@@ -248,15 +313,20 @@ class Lfta:
                 self.cells[r] = cells
                 return
         own = emitted if len(self.paths[r]) == 1 else route.projected(emitted)
-        before = self.held.get(r)
-        whole = own if before is None else Emitted(
-            *(np.concatenate(pair, axis=-1) for pair in zip(before, own, strict=True)))
+        whole = _after(self.held.get(r), own)
         made = self._interceded(r, whole, patience) if finer is None else None
         if made is None:
             self.held[r] = self._combined(whole)
         else:
             self.cells[r] = made
             self.held.pop(r, None)
+
+    def _apart(self, r: int, emitted: Emitted) -> bool:
+        """True when entries for a single query would hardly be fewer if they were put together."""
+        if len(self.relations[r]["own"]) != 1:
+            return False
+        place = emitted.fragments.astype(np.int64) << 32 | emitted.codes
+        return different(hashes_of([place, *map(np.ascontiguousarray, emitted.attrs)])) > _APART * len(place)
 
     def _path(self, r: int) -> list[int]:
         """The relations from the table that holds the entries of this one down to itself."""
@@ -313,14 +383,21 @@ class Lfta:
         for r, emitted in self.held.items():
             tables.setdefault(self.relations[r]["emits"], []).append(self._rows(r, emitted))
         for r, cells in self.cells.items():
-            intercede, store = self.intercede[r], self.relations[r]["emits"]
-            assert intercede is not None
-            words = intercede.words(cells, len(self.stores[store]["words"]))
-            tables.setdefault(store, []).append(
-                self._table(r, cells.attrs, cells.panes[1][cells.pane], words, cells.ints, cells.floats))
+            tables.setdefault(self.relations[r]["emits"], []).append(self._cells_table(r, cells))
         self.held, self.cells = {}, {}
         for store, pieces in tables.items():
             yield self.stores[store]["op"], pa.concat_tables(pieces)
+
+    def _made(self, cells: list[tuple[int, Interceded]]) -> Iterator[tuple[str, pa.Table]]:
+        """Cells of running totals, as rows of the fragment stores."""
+        for r, made in cells:
+            yield self.stores[self.relations[r]["emits"]]["op"], self._cells_table(r, made)
+
+    def _cells_table(self, r: int, cells: Interceded) -> pa.Table:
+        intercede = self.intercede[r]
+        assert intercede is not None
+        words = intercede.words(cells, len(self.stores[self.relations[r]["emits"]]["words"]))
+        return self._table(r, cells.attrs, cells.panes[1][cells.pane], words, cells.ints, cells.floats)
 
     def _rows(self, r: int, emitted: Emitted) -> pa.Table:
         """Evicted entries of one relation as rows of its fragment store."""
@@ -381,6 +458,12 @@ def _unfailing(params: dict[str, Any]) -> bool:
     named = [e["sql"] for e in (*params["attributes"], *params["arguments"])]
     return all(p["program"] is not None for p in params["predicates"]) and all(
         sql in map(quoted, columns_of(sql)) for sql in named)
+
+
+def _after(before: Emitted | None, own: Emitted) -> Emitted:
+    """Entries behind others."""
+    return own if before is None else Emitted(
+        *(np.concatenate(pair, axis=-1) for pair in zip(before, own, strict=True)))
 
 
 def _cut(columns: Sequence[np.ndarray | None], block: slice) -> list[np.ndarray | None]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -54,3 +55,53 @@ def _compared(sign: str, values: np.ndarray, number: int) -> np.ndarray:
         below = number > facts.max
         return np.full(len(values), sign == "<>" or ((sign in ("<", "<=")) == below and sign not in ("=",)))
     return _COMPARE[sign](values, values.dtype.type(number))
+
+
+_SPAN = 1 << 16  # numbers between the first and the last cut, at most
+
+
+@dataclass(frozen=True)
+class Cuts:
+    """Programs over one column tell apart no two values of one *class*, a stretch of values between two cuts.
+
+    `table[v - least]` is the class of v; values beyond the ends of the table are in the classes of its ends. `values`
+    has one value of each class.
+    """
+
+    least: int
+    table: np.ndarray
+    values: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @classmethod
+    def of(cls, programs: Sequence[list[Any]], most: int) -> Cuts | None:
+        """None where there are more than `most` (at most 256) classes, or cuts lie far apart.
+
+        >>> cuts = Cuts.of([[">", "a", 3], ["in", "a", [5]]], 9)
+        >>> cuts.least, cuts.table.tolist(), cuts.values.tolist()
+        (3, [0, 1, 2, 3], [3, 4, 5, 6])
+        """
+        cuts = sorted({cut for program in programs for cut in _cuts(program)})
+        if len(cuts) >= most or cuts[-1] - cuts[0] > _SPAN:
+            return None
+        least = cuts[0] - 1
+        table = np.searchsorted(np.array(cuts), np.arange(least, cuts[-1] + 1), side="right").astype(np.uint8)
+        return cls(least, table, np.array([least, *cuts]))
+
+
+def _cuts(program: list[Any]) -> set[int]:
+    """The least values of the stretches on which a program over one column is true throughout, or false.
+
+    >>> sorted(_cuts(["or", ["<=", "a", 3], ["=", "a", 7]]))
+    [4, 7, 8]
+    """
+    what = program[0]
+    if what in ("and", "or", "not"):
+        return {cut for p in program[1:] for cut in _cuts(p)}
+    if what in ("<", ">="):
+        return {program[2]}
+    if what in ("<=", ">"):
+        return {program[2] + 1}
+    return {cut for number in (program[2] if what == "in" else [program[2]]) for cut in (number, number + 1)}

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from tidemill.plan.windows import Window
 from tidemill.runtime.intercede import Intercede, Interceded
+from tidemill.runtime.kernels.edges import ascending
 from tidemill.runtime.kernels.lfta import Emitted
 from tidemill.runtime.kernels.sliding_rows import codes_of, combine, different, hashes_of
 from tidemill.runtime.operators.objects import group_numbers
@@ -17,6 +18,9 @@ from tidemill.runtime.state import Arrangement, Layout
 
 _KINDS = {"sum": 0, "min": 1, "max": 2}
 _APART = 0.85  # rows of which so many are different are not worth combining
+_RUN = 64  # rows of equal start, on average, that are worth to be moved together
+_SAMPLED = 1 << 17  # rows that tell whether there are equal ones among them
+_RANKS = 1 << 16  # numbers of 16 bits are sorted in two passes
 _SHARED = 1 / 8  # where fewer rows than this are shared, putting them together would save little
 
 
@@ -34,19 +38,66 @@ class Fragments(Arrangement):
     def _combine(self, tables: list[pa.Table], everything: bool) -> pa.Table:
         table = self._concat(tables)
         if table.schema.types != self.empty().schema.types:
-            return super()._combine([table], everything)  # DuckDB knows how to turn one into the other
+            return super()._combine([table.combine_chunks()], everything)  # DuckDB knows how to turn one into the other
         starts = table.column("__time").to_numpy()
-        if (starts[1:] < starts[:-1]).any():
-            table = table.take(pa.array(np.argsort(starts, kind="stable")))
-        parts = Parts.of(table, self.layout)
-        identity = [table.column("__time").to_numpy(), *(group_numbers(table.column(c.name)) for c in self.layout.keys)]
-        if different(hashes_of(identity)) > _APART * table.num_rows:
-            return table.combine_chunks()  # windows do not mind equal rows, and these few will meet again
+        table = table.combine_chunks() if ascending(starts) else _by_start(table, starts)
+        if self._apart(_some(table)):
+            return table  # windows do not mind equal rows, and these few will meet again
+        parts, identity = Parts.of(table, self.layout), self._identity(table)
         # Rows stay in the order of their first appearance, which is that of their starts.
         found = combine(identity, parts.ints, parts.int_kinds, parts.floats,
                         parts.float_kinds)
         rest = table.select(["__time", *(c.name for c in self.layout.keys)]).take(pa.array(found.first))
         return with_parts(rest, self.layout, found.ints, found.floats).combine_chunks()
+
+    def _identity(self, table: pa.Table) -> list[np.ndarray]:
+        return [table.column("__time").to_numpy(), *(group_numbers(table.column(c.name)) for c in self.layout.keys)]
+
+    def _apart(self, table: pa.Table) -> bool:
+        """True when rows would hardly be fewer if they were combined."""
+        return different(hashes_of(self._identity(table))) > _APART * table.num_rows
+
+
+def _some(table: pa.Table) -> pa.Table:
+    """The rows of some starts, of a table that is sorted by start: all that might be equal to one of them is there."""
+    if table.num_rows < _SAMPLED:
+        return table
+    starts = table.column("__time").to_numpy()
+    ends = np.append(np.flatnonzero(starts[1:] != starts[:-1]) + 1, len(starts))
+    step = min(len(ends) // 8, table.num_rows // _SAMPLED)
+    if step < 2:
+        return table
+    begins = np.concatenate(([0], ends[:-1]))
+    return pa.concat_tables([table.slice(b, e - b) for b, e in zip(begins[::step].tolist(), ends[::step].tolist(),
+                                                                   strict=True)]).combine_chunks()
+
+
+def _by_start(table: pa.Table, starts: np.ndarray) -> pa.Table:
+    """Sorted by start, stable. What was sorted before comes in long runs of equal starts: those are moved as they are.
+
+    >>> _by_start(pa.table({"a": [1, 2, 3]}), np.array([20, 10, 10])).column("a").to_pylist()
+    [2, 3, 1]
+    """
+    begins = np.concatenate(([0], np.flatnonzero(starts[1:] != starts[:-1]) + 1))
+    if len(begins) * _RUN > len(starts):
+        return table.combine_chunks().take(pa.array(_order(starts)))
+    lengths = np.diff(begins, append=len(starts)).tolist()
+    order = np.argsort(starts[begins], kind="stable").tolist()
+    return pa.concat_tables([table.slice(int(begins[r]), lengths[r]) for r in order]).combine_chunks()
+
+
+def _order(starts: np.ndarray) -> np.ndarray:
+    """The stable permutation that sorts by start. O(rows) where there are few different ones.
+
+    >>> _order(np.array([20, 10, 20, 10])).tolist()
+    [1, 3, 0, 2]
+    """
+    codes, first = codes_of([starts])
+    if len(first) > _RANKS:
+        return np.argsort(starts, kind="stable")
+    rank = np.empty(len(first), np.uint16)
+    rank[np.argsort(starts[first])] = np.arange(len(first), dtype=np.uint16)
+    return np.argsort(rank[codes], kind="stable")
 
 
 @dataclass(frozen=True)
@@ -105,16 +156,6 @@ class Signatures:
     def has(self, bit: int) -> np.ndarray:
         """Which of them have this bit."""
         return (self.words[bit // 64] >> np.int64(bit % 64) & 1).astype(bool)
-
-    def least(self, starts: np.ndarray) -> np.ndarray:
-        """The least start of the rows of each.
-
-        >>> Signatures.of(pa.table({"__s0": [3, 1, 3]}), [0]).least(np.array([5, 3, 4])).tolist()
-        [4, 3]
-        """
-        least = np.full(len(self), np.iinfo(np.int64).max)
-        np.minimum.at(least, self.codes, starts)
-        return least
 
 
 def interceded(rows: pa.Table, layout: Layout, words: Sequence[int], windows: Mapping[int, Window]) -> pa.Table:

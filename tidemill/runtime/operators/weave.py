@@ -27,7 +27,7 @@ from tidemill.plan.fragments import LEAST, MOST
 from tidemill.plan.sources import Column
 from tidemill.plan.windows import Window
 from tidemill.runtime import duck
-from tidemill.runtime.kernels.bits import RowsByBit, bounds_among
+from tidemill.runtime.kernels.bits import NEVER, RowsByBit, bounds_among, least_by_bit
 from tidemill.runtime.kernels.sliding import CHANGES, WHOLE, Answers, slide
 from tidemill.runtime.kernels.sliding_rows import codes_of, order
 from tidemill.runtime.lifting import doubles_from_order
@@ -157,12 +157,12 @@ class Weave(Operator):
         if not fresh:
             return
         rows = fragments.between(None, None)
-        signatures = Signatures.of(rows, self.params["words"])
-        begins = signatures.least(rows.column("__time").to_numpy())
+        starts = rows.column("__time").to_numpy()
+        begins = {w: least_by_bit(rows.column(f"__s{w}").to_numpy(), starts) for w in {q.bit // 64 for q in fresh}}
         for query in fresh:
-            wanted = begins[signatures.has(query.bit)]
-            if len(wanted):
-                firsts[query.query] = query.window.first_point(int(wanted.min()))
+            begin = int(begins[query.bit // 64][query.bit % 64])
+            if begin != NEVER:
+                firsts[query.query] = query.window.first_point(begin)
 
     def _mask(self, rows: pa.Table, query: Query) -> np.ndarray:
         word = rows.column(f"__s{query.bit // 64}").to_numpy()

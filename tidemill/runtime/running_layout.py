@@ -1,0 +1,171 @@
+"""Which running totals are kept for which queries: all about them that stays the same as long as the plan does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tidemill.plan.scalars import columns_of
+from tidemill.runtime import predicates
+from tidemill.runtime.intercede import Edges
+from tidemill.runtime.kernels.intercede_running import classify
+
+_CLASSES = 64  # classes of rows, at most
+_ROOM = 1 << 29  # bytes of running totals, at most
+_LEAST = 1 << 10  # groups for which there is room in any case
+
+
+@dataclass(frozen=True)
+class Verdicts:
+    """How predicates are decided: by a row's own columns, whose values fall into classes, or by its group.
+
+    `wanted[r, c]`: row predicate number r holds for rows of class c. `kinds` are the group predicates that look at the
+    same attributes: (attributes, first, how many); `programs` are over the attributes' columns.
+    """
+
+    rows: dict[int, int]  # predicate → its number among the row predicates
+    cuts: dict[str, predicates.Cuts]
+    wanted: np.ndarray
+    groups: dict[int, int]  # predicate → its number among the group predicates
+    programs: list[list[Any]]
+    kinds: list[tuple[frozenset[str], int, int]]
+
+    @classmethod
+    def of(cls, programs: Sequence[list[Any] | None], attributes: set[str]) -> Verdicts | None:
+        """None where a predicate has no program, or looks at several columns that are not all attributes."""
+        own: dict[str, list[int]] = {}
+        shared: dict[frozenset[str], list[int]] = {}
+        for i, program in enumerate(programs):
+            if program is None:
+                return None
+            columns = frozenset(predicates.columns_of(program))
+            if columns <= attributes:
+                shared.setdefault(columns, []).append(i)
+            elif len(columns) == 1:
+                own.setdefault(next(iter(columns)), []).append(i)
+            else:
+                return None
+        known = [p for p in programs if p is not None]
+        cuts, classes = {}, 1
+        for column, numbers in own.items():
+            found = predicates.Cuts.of([known[i] for i in numbers], _CLASSES // classes + 1)
+            if found is None:
+                return None
+            cuts[column], classes = found, classes * len(found)
+        rows = {i: n for n, i in enumerate(i for numbers in own.values() for i in numbers)}
+        groups = {i: n for n, i in enumerate(i for numbers in shared.values() for i in numbers)}
+        kinds, first = [], 0
+        for columns, numbers in shared.items():
+            kinds.append((columns, first, len(numbers)))
+            first += len(numbers)
+        wanted = _wanted(own, cuts, known, classes, len(rows))
+        return cls(rows, cuts, wanted, groups, [known[i] for i in groups], kinds)
+
+    @property
+    def grouping(self) -> frozenset[str]:
+        """The attributes that group predicates look at."""
+        return frozenset().union(*(columns for columns, _, _ in self.kinds))
+
+    def classes(self, columns: Mapping[str, np.ndarray], rows: int) -> np.ndarray:
+        """The class of each row."""
+        found, scale = np.zeros(rows, np.uint8), 1
+        for column, cuts in self.cuts.items():
+            classify(columns[column], cuts.least, cuts.table, scale, found)
+            scale *= len(cuts)
+        return found
+
+
+def _wanted(own: Mapping[str, list[int]], cuts: Mapping[str, predicates.Cuts], programs: Sequence[list[Any]],
+            classes: int, count: int) -> np.ndarray:
+    """Which row predicates hold for which classes; a class is a digit for each column, the first one the lowest."""
+    wanted, number, scale = np.zeros((count, classes), bool), 0, 1
+    for column, numbers in own.items():
+        digit = np.arange(classes) // scale % len(cuts[column])
+        for i in numbers:
+            wanted[number] = predicates.evaluate(programs[i], {column: cuts[column].values})[digit]
+            number += 1
+        scale *= len(cuts[column])
+    return wanted
+
+
+class Leaf(NamedTuple):
+    """A relation that answers queries: its attributes among those of the raw relation, and its queries, numbered
+    through all leaves from `first` on; `places` and `tests` as `reap` has them, `stretches` as `spill`, in values.
+    """
+
+    relation: int
+    picks: list[int]
+    first: int
+    places: np.ndarray
+    tests: np.ndarray
+    stretches: list[tuple[int, int, int]]
+    width: int
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What stays the same as long as the plan does."""
+
+    verdicts: Verdicts
+    columns: list[str]  # those that are the raw relation's attributes
+    leaves: list[Leaf]
+    edges: tuple[np.ndarray, np.ndarray, np.ndarray]  # of all queries: slides, phases, where those of a query begin
+    finest: Edges
+
+    @classmethod
+    def of(cls, params: dict[str, Any], finest: Edges) -> Layout | None:
+        """None where tables must do it: below the raw relation there are some, or queries need more than sums."""
+        raw, *below = params["relations"]
+        attributes = [params["attributes"][a]["sql"] for a in raw["attributes"]]
+        if not below or any(r["parent"] < 0 or r["buckets"] for r in below) or not attributes:
+            return None
+        own = [next(iter(columns_of(sql))) for sql in attributes]
+        verdicts = Verdicts.of([p["program"] for p in params["predicates"]], set(own))
+        wrong = len(own) < len(params["attributes"]) or any(q["objects"] or not q["edges"] for q in params["queries"])
+        if verdicts is None or wrong:
+            return None
+        leaves: list[Leaf] = []
+        edges: list[list[list[int]]] = []
+        for r, relation in enumerate(params["relations"]):
+            if relation["emits"] < 0:
+                continue
+            queries = [params["queries"][q] for q in relation["own"]]
+            picks = [raw["attributes"].index(a) for a in relation["attributes"]]
+            leaves.append(_leaf(r, picks, len(edges), queries, verdicts, {own[p] for p in picks}))
+            edges += [q["edges"] for q in queries]
+        pairs = np.array([e for classes in edges for e in classes], np.int64).reshape(-1, 2)
+        bounds = np.concatenate(([0], np.cumsum([len(classes) for classes in edges])))
+        return cls(verdicts, own, leaves, (pairs[:, 0].copy(), pairs[:, 1].copy(), bounds), finest)
+
+    @property
+    def queries(self) -> int:
+        return len(self.edges[2]) - 1
+
+    def capacity(self, parts: int) -> int:
+        """Groups of the raw relation that are kept, at most."""
+        own = len(self.verdicts.wanted.T) + len(self.verdicts.programs) + len(self.columns) + 4
+        return max(_LEAST, _ROOM // 8 // (own + parts * (self.queries + sum(leaf.width for leaf in self.leaves))))
+
+
+def _leaf(relation: int, picks: list[int], first: int, queries: Sequence[Mapping[str, Any]], verdicts: Verdicts,
+          columns: set[str]) -> Leaf:
+    """A leaf keeps all its rows, those of each row predicate, and those of group predicates that it cannot decide."""
+    stretches, width = [(0, 0, 1)], 1
+    asked = {q["predicate"] for q in queries}
+    goes: dict[int, int] = {}
+    if asked & verdicts.rows.keys():
+        stretches.append((1, width, len(verdicts.rows)))
+        goes |= {p: width + n for p, n in verdicts.rows.items()}
+        width += len(verdicts.rows)
+    for looked_at, begin, count in verdicts.kinds:
+        mine = {p: n - begin for p, n in verdicts.groups.items() if begin <= n < begin + count}
+        if asked & mine.keys() and not looked_at <= columns:
+            stretches.append((1 + len(verdicts.rows) + begin, width, count))
+            goes |= {p: width + n for p, n in mine.items()}
+            width += count
+    places = np.array([goes.get(q["predicate"], 0) for q in queries], np.int64)
+    own = [-1 if q["predicate"] in goes else verdicts.groups.get(q["predicate"], -1) for q in queries]
+    return Leaf(relation, picks, first, places, np.array(own, np.int64), stretches, width)
