@@ -95,6 +95,14 @@ def test_batches_grow_while_little_travels(db, monkeypatch):
     assert (found["c"], int(found["s"])) == (FILES * ROWS, sum(range(FILES * ROWS)))
 
 
+@pytest.mark.parametrize("portion, batches", [(52_000, [64_000]), (48_000, [48_000, 16_000])])
+def test_a_small_rest_goes_with_the_batch_before_it(db, monkeypatch, portion, batches):
+    monkeypatch.setattr(planner, "AGGREGATED_ROWS", portion)
+    db.register()
+    db.execute(SUMS)
+    assert sizes(db) == batches
+
+
 def test_batches_shrink_when_much_travels(db, monkeypatch):
     monkeypatch.setattr(planner, "SENT_BYTES", 100_000)
     db.register()

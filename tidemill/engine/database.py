@@ -77,7 +77,7 @@ class Database(Runner):
             self.directory.release()
             raise
         self.outlet = Outlet(self.paths.root, self.store)
-        self.outlet.listeners.append(self._listen)
+        self.outlet.listeners += [self._listen, self._tell]
         self._dirty = self._unpublished()
         self._closed = False
         self._show_views()

@@ -14,6 +14,7 @@ from py4j.protocol import Py4JError
 
 from tidemill.engine.results import RunSummary
 from tidemill.engine.sharing import Pace
+from tidemill.engine.trials import learnt, noted, tried_sources
 from tidemill.engine.workload import Workload
 from tidemill.errors import EngineProblem
 from tidemill.plan.node import walk
@@ -21,9 +22,11 @@ from tidemill.plan.physical import Op, Physical
 from tidemill.plan.relations import JoinAggregate
 from tidemill.runtime.layout import Paths, load_plan, read_json, write_bytes, write_json
 from tidemill.runtime.outlet import Outlet
+from tidemill.runtime.readiness import ready
 from tidemill.runtime.shards import shard_labels
 from tidemill.runtime.sources.spool import Spooler
 from tidemill.runtime.views import StoredView, ViewStore
+from tidemill.runtime.waiting import touch
 from tidemill.sql.catalog import Catalog, Entry
 
 Progress = Callable[[dict[str, Any]], None]
@@ -83,6 +86,7 @@ class Runner:
         version = self.catalog.version
         with self._ended_by_failure():
             self._bring_up()
+            ready()
             self._await(lambda: self._last.get("plan", 0) >= version)
 
     def run(self, progress: Progress | None = None) -> RunSummary:
@@ -103,8 +107,11 @@ class Runner:
                 done.set()
             if progress is not None:
                 progress(_progress(seen, began))
+            with self._heard:
+                self._heard.notify_all()
 
-        self.outlet.listeners.append(follow)
+        # Behind the one who learns from the summary, before the one who writes it down: nobody waits for that.
+        self.outlet.listeners.insert(1, follow)
         try:
             with self._ended_by_failure():
                 self._publish(mode="finite", run=number)
@@ -163,18 +170,26 @@ class Runner:
 
     def _publish(self, **control: Any) -> None:
         """Write the next plan version if there is one, and point the planner at it and at what it shall do."""
+        with self._lock:  # what is learnt from the last batch may still be on its way into the catalog
+            self._publish_now(**control)
+
+    def _publish_now(self, **control: Any) -> None:
         if not self._dirty:
             if control:
                 self._control(**control)
             return
-        shards = self.catalog.settings.setdefault("shards", self._cores())
-        version = self.workload.pending
-        plan = self.workload.physical(version, shard_labels(shards), keep=True)
+        version, shards = self.workload.pending, shard_labels(self.catalog.settings.setdefault("shards", self._cores()))
+        plan = self.workload.physical(version, shards, keep=True)
+        # Where processes have to start, everything takes long: then the first batch tells.
+        looks = tried_sources(self.paths, plan) if control.get("mode") == "finite" and self._up else {}
+        if learnt(self.workload.sharing, plan, looks):
+            plan = self.workload.physical(version, shards, keep=True)
         write_bytes(self.paths.plan(version), plan.to_json().encode())
         self.catalog.version = version
         self.catalog.settings.pop("unpublished", None)
         self._save()
-        self._control(plan=version, dropped=self.catalog.settings.get("dropped", []), **control)
+        self._control(plan=version, dropped=self.catalog.settings.get("dropped", []), tried=noted(looks, version),
+                      **control)
         self._dirty = False
 
     def _control(self, **values: Any) -> None:
@@ -235,6 +250,7 @@ class Runner:
     def _end(self) -> None:
         query, self._query, self._live = self._query, None, False
         if query is not None:
+            touch(self.paths.control)
             with suppress(Exception):
                 query.stop()
             self._write_status()
@@ -259,8 +275,11 @@ class Runner:
                 self._learn(summary)
             finally:
                 self._lock.release()
-        if now - self._written > 1.0:
-            self._written = now
+
+    def _tell(self, summary: dict[str, Any]) -> None:
+        """Bring the status file up to date now and then."""
+        if summary["at"] - self._written > 1.0:
+            self._written = summary["at"]
             self._write_status()
 
     def _learn(self, summary: dict[str, Any]) -> None:
@@ -271,7 +290,8 @@ class Runner:
         look = self._pace.due()
         worth = False
         for source, note in notes.items():
-            worth |= self.workload.sharing.learn(known[f"lfta.{source}"], note, look)
+            # After the last batch of a run nobody waits for the search: it would change nothing.
+            worth |= self.workload.sharing.learn(known[f"lfta.{source}"], note, look and not summary["final"])
         for node, op, joined in self._joined(plan, summary):
             worth |= self.workload.joining.learn(node, op, joined, summary["batch_seconds"], look=look,
                                                  pinned=self.workload.sharing.settings.pinned)
@@ -301,7 +321,8 @@ class Runner:
             if not self._up:
                 raise self._problem(self._query)
             with self._heard:
-                self._heard.wait(0.05)
+                if not reached():
+                    self._heard.wait(0.05)
                 batch = self._last.get("batch", -1)
             if batch != last:
                 quiet_since, last = time.monotonic(), batch

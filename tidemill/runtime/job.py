@@ -53,7 +53,8 @@ class _settings:
                 "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
             "spark.sql.adaptive.enabled": "false",
             "spark.sql.streaming.noDataProgressEventInterval": "1000",
-            "spark.sql.streaming.pollingDelay": "50ms",
+            # The planner holds the question back while there is nothing new.
+            "spark.sql.streaming.pollingDelay": "10ms",
             # On a local disk Hadoop starts a chmod for every file of the checkpoint and one more for its checksum, some
             # milliseconds each. Spark closes a file before it renames it into place: nobody reads half of one.
             "fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",

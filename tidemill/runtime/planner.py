@@ -22,6 +22,8 @@ from tidemill.runtime.sources.connector import Connector, Range, open_connector
 AGGREGATED_ROWS, RAW_ROWS, ASSUMED_ROWS = 4_000_000, 1_000_000, 500_000
 SENT_BYTES = 128 << 20  # what a batch should send: a JVM of 1 GB dies of some 500 MB
 LEAST_ROWS, MOST_ROWS, GROWTH = 1_000_000, 64_000_000, 16
+TRIED_ROWS = 32_000_000  # at most, where a trial is all that is known
+REST_PART = 4  # what is left of files is taken with the batch before it if it is so small a part of that
 TELLING_ROWS = 100_000  # of fewer rows most of what is sent is wrapping
 CLOCK_STEP_US = 500_000
 Offset = dict[str, Any]
@@ -74,6 +76,7 @@ class Planner:
         self.progressed: dict[str, float] = {}
         self.portions: dict[str, Portion] = {}
         self.fresh = True
+        self.resting = False  # nothing comes until the control file says so
 
     def initial(self) -> Offset:
         """Before anything was read."""
@@ -85,13 +88,17 @@ class Planner:
         plan = load_plan(self.paths.plan(control["plan"]))
         live = control["mode"] == "live"
         notes = read_json(self.paths.progress) or {}
-        finished = control["mode"] == "resting" or (not live and start["final"] == control["run"])
+        self.resting = finished = control["mode"] == "resting" or (not live and start["final"] == control["run"])
         end: Offset = {
             "feedback": self._feedback(start["feedback"]), "final": start["final"],
             "plan": plan.version, "sources": dict(start["sources"]),
         }
         if not finished:
-            exhausted = [self._advance(plan, spec, end["sources"], live, notes) for spec in plan.sources]
+            tried = {} if live else control.get("tried", {})
+            exhausted = [
+                self._advance(plan, spec, end["sources"], live, notes.get(spec.name), tried.get(spec.name))
+                for spec in plan.sources
+            ]
             if not live and all(exhausted):
                 end["final"] = control["run"]
         for name in control.get("dropped", []):
@@ -146,28 +153,34 @@ class Planner:
                 return batch
         return taken
 
-    def _most_rows(self, plan: Physical, spec: SourceSpec, note: dict[str, Any] | None) -> int:
-        """How many rows of a source this batch may take."""
+    def _most_rows(self, plan: Physical, spec: SourceSpec, note: dict[str, Any] | None,
+                   tried: dict[str, Any] | None) -> int:
+        """How many rows of a source this batch may take. A trial counts for the plan that it was made for."""
         if spec.batch_rows:
             return spec.batch_rows
         ports = tuple(e.port for e in plan.exchanges if e.origin == f"source:{spec.name}")
-        if _assumed(plan, spec.name):
+        if is_assumed(plan, spec.name):
             ports = (*ports, "assumed")
         portion = self.portions.get(spec.name)
         if portion is None or portion.ports != ports:
             portion = self.portions[spec.name] = Portion(ports, first_rows(plan, spec.name))
+            if tried and tried["plan"] == plan.version:
+                portion.rows = tried_rows(tried["rows"], tried["sent"])
         if note:
             portion.learn(note, plan.version)
         return portion.rows
 
     def _advance(self, plan: Physical, spec: SourceSpec, sources: dict[str, Any], live: bool,
-                 notes: dict[str, Any]) -> bool:
+                 note: dict[str, Any] | None, tried: dict[str, Any] | None) -> bool:
         """Move one source's entry forward; True when there is nothing more at this moment."""
         connector = self._connector(spec)
         entry = sources.get(spec.name)
         start = entry["position"] if entry else connector.initial()
-        most = self._most_rows(plan, spec, notes.get(spec.name))
+        most = self._most_rows(plan, spec, note, tried)
         progress = connector.latest(start, most, live, time.time_ns() // 1000)
+        if not progress.exhausted and spec.kind == "files" and not spec.batch_rows:
+            whole = connector.latest(start, most + most // REST_PART, live, time.time_ns() // 1000)
+            progress = whole if whole.exhausted else progress
         now = time.monotonic()
         if entry is None or progress.end != start:
             self.progressed[spec.name] = now
@@ -236,12 +249,27 @@ def next_rows(before: int, rows: int, sent: int, last: tuple[int, int] | None = 
 
 def first_rows(plan: Physical, source: str) -> int:
     """How many rows of a source a batch may take before anything is known of it."""
+    if not is_light(plan, source):
+        return RAW_ROWS
+    return ASSUMED_ROWS if is_assumed(plan, source) else AGGREGATED_ROWS
+
+
+def tried_rows(rows: int, sent: int) -> int:
+    """How many rows a first batch may take when a trial of so many rows has sent so many bytes.
+
+    >>> tried_rows(250_000, 1_000_000), tried_rows(250_000, 25_000_000)
+    (32000000, 1342177)
+    """
+    return max(LEAST_ROWS, min(SENT_BYTES * rows // max(sent, 1), TRIED_ROWS))
+
+
+def is_light(plan: Physical, source: str) -> bool:
+    """True when no raw rows of a source travel, only what readers make of many."""
     kinds = {op.id: op.kind for op in plan.reader}
     edges = [e for e in plan.exchanges if e.origin == f"source:{source}"]
-    light = all(kinds[e.source_op] in ("partial", "values", "leaf") for e in edges)
-    return (ASSUMED_ROWS if _assumed(plan, source) else AGGREGATED_ROWS) if light else RAW_ROWS
+    return all(kinds[e.source_op] in ("partial", "values", "leaf") for e in edges)
 
 
-def _assumed(plan: Physical, source: str) -> bool:
+def is_assumed(plan: Physical, source: str) -> bool:
     """True when the hash tables of a source were chosen without statistics: the first batch brings them."""
     return any(op.params["assumed"] for op in plan.reader if op.id == f"lfta.{source}")

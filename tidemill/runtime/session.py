@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 
 from tidemill.errors import EngineProblem
 from tidemill.runtime.layout import write_bytes
+from tidemill.runtime.readiness import load
 
 LEAST_JAVA = 17
 _UNUSED_MODULE = "jdk.incubator.vector"
@@ -99,14 +100,18 @@ def local_session(cores: int | None = None, log: str | None = None) -> SparkSess
 
 
 def _start_workers(session: SparkSession, count: int, kernels: threading.Thread) -> None:
-    """Let Spark start its Python workers while the first query is planned, and let them load what is compiled."""
+    """Let Spark start its Python workers while the first query is planned, and let them load what is compiled. What
+    this process needs for a look at its sources comes last.
+    """
     kernels.join()
     with suppress(Exception):  # a session that is stopped meanwhile
         session.range(0, count, 1, count).mapInArrow(_with_kernels, "id BIGINT").collect()
+    load()
 
 
 def _with_kernels(batches: Any) -> Any:
     warm_kernels()
+    load()
     return batches
 
 

@@ -7,6 +7,7 @@ what it uses.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 MESSAGE_SCHEMA = "shard INT, port STRING, payload BINARY"
+# How long the planner holds a question back that has no answer yet: at rest only a word of the engine can be new, while
+# live something may arrive at any moment. Stopping waits for it.
+REST_S, PAUSE_S = 0.25, 0.04
 
 
 class AssignmentPartition(InputPartition):
@@ -46,21 +50,36 @@ class TidemillStreamReader(DataSourceStreamReader):
         self.root = root
         self.cores = cores
         self._planner: Any = None
+        self._watch: Any = None
 
     @property
     def planner(self) -> Any:
         """Made in the planner process only: it keeps connectors open from batch to batch."""
         if self._planner is None:
             from tidemill.runtime.planner import Planner
+            from tidemill.runtime.readiness import load
+            from tidemill.runtime.waiting import Watch
 
             self._planner = Planner(self.root, self.cores)
+            self._watch = Watch(self._planner.paths.control)
+            # The first batch is planned, and processes come up, while this goes on.
+            threading.Thread(target=load, daemon=True, name="load connectors").start()
         return self._planner
 
     def initialOffset(self) -> dict[str, Any]:
         return self.planner.initial()  # type: ignore[no-any-return]
 
     def latestOffset(self, start: dict[str, Any], limit: Any) -> dict[str, Any]:
-        return self.planner.latest(start)  # type: ignore[no-any-return]
+        from tidemill.runtime.readiness import ready
+
+        planner = self.planner
+        before = self._watch.seen()
+        end = planner.latest(start)
+        if end == start:
+            ready()
+            if self._watch.changed(before, REST_S if planner.resting else PAUSE_S):
+                end = planner.latest(start)
+        return end  # type: ignore[no-any-return]
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         if start == end:
@@ -86,4 +105,4 @@ class TidemillStreamReader(DataSourceStreamReader):
         self.planner.commit(end)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"root": self.root, "cores": self.cores, "_planner": None}
+        return {"root": self.root, "cores": self.cores, "_planner": None, "_watch": None}

@@ -1,0 +1,68 @@
+"""The planner waits for a word of the engine: it hears every change, and none that is not there."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+
+from tests.harness import LocalDatabase
+from tidemill.runtime.layout import write_json
+from tidemill.runtime.source import TidemillStreamReader
+from tidemill.runtime.waiting import Watch, touch
+
+
+def test_a_file_that_stays_is_waited_for_until_the_end(tmp_path):
+    path = str(tmp_path / "control.json")
+    write_json(path, {"run": 1})
+    began = time.monotonic()
+    watch = Watch(path)
+    assert not watch.changed(watch.seen(), 0.05)
+    assert time.monotonic() - began >= 0.05
+
+
+def test_a_change_that_came_before_the_wait_is_not_missed(tmp_path):
+    path = str(tmp_path / "control.json")
+    watch = Watch(path)
+    for change in (lambda: write_json(path, {}), lambda: write_json(path, {}), lambda: touch(path)):
+        before = watch.seen()
+        change()
+        assert watch.changed(before, 0.0)
+
+
+def test_a_change_ends_the_wait(tmp_path):
+    path = str(tmp_path / "control.json")
+    write_json(path, {})
+    naps = []
+
+    def nap(seconds):
+        naps.append(seconds)
+        if len(naps) == 3:
+            write_json(path, {})
+
+    watch = Watch(path, nap)
+    assert watch.changed(watch.seen(), 60.0) and len(naps) == 3
+
+
+def test_a_touch_changes_nothing_and_makes_nothing(tmp_path):
+    path = tmp_path / "control.json"
+    touch(str(path))
+    assert not path.exists()
+    path.write_text("{}")
+    touch(str(path))
+    assert path.read_text() == "{}"
+
+
+def test_a_question_at_rest_is_answered_when_a_run_is_asked_for(tmp_path):
+    (tmp_path / "a.jsonl").write_text(json.dumps({"ts": 1}) + "\n")
+    with LocalDatabase(str(tmp_path / "db")) as db:
+        db.execute(f"REGISTER SOURCE P (ts BIGINT) FROM FILES '{tmp_path}/*.jsonl' WITH (timestamp = 'ts');"
+                   " CREATE TAGGED STREAM S OVER P; CREATE VIEW v AS SELECT count(*) AS n FROM S")
+        db.warm()
+        reader = TidemillStreamReader(db.paths.root, 2)
+        assert reader.latestOffset(db.offset, None) == db.offset, "nothing was asked for"
+        asked = threading.Thread(target=lambda: (time.sleep(0.05), db._control(mode="finite", run=1)))
+        asked.start()
+        found = reader.latestOffset(db.offset, None)
+        asked.join()
+        assert found["final"] == 1 and found["sources"]["P"]["position"] == {"file": 1, "at": 0}

@@ -1,0 +1,38 @@
+"""What the first query would otherwise wait for: libraries, and DuckDB's connections.
+
+Connectors and their kernels take a quarter of a second to import, and so does pandas, for which DuckDB looks when a
+table is registered for the first time.
+"""
+
+from __future__ import annotations
+
+import threading
+from contextlib import suppress
+from functools import cache
+
+
+@cache
+def load() -> None:
+    """Import what connectors use, once in a process. What cannot be loaded fails where it is used."""
+    with suppress(Exception):
+        from tidemill.runtime.sources import files, generate, port  # noqa: F401
+    ready()
+
+
+def ready() -> None:
+    """Let DuckDB answer in this thread, where nothing else waits: every thread has connections of its own."""
+    with suppress(Exception):
+        _answer_once(threading.get_ident())
+
+
+@cache
+def _answer_once(thread: int) -> None:
+    import pyarrow as pa
+
+    from tidemill.plan.sources import Column
+    from tidemill.runtime import duck
+    from tidemill.runtime.sources.columns import convert
+
+    rows = pa.table({"a": pa.array([1], pa.int64())})
+    convert(rows.columns, [Column("a", "INTEGER")])
+    duck.run("SELECT a + 1 AS a FROM feed", feed=rows)

@@ -1,0 +1,44 @@
+"""How the planner waits for something to do: until it is told, not until a clock ticks.
+
+The engine replaces `control.json` whenever it wants something. Spark would ask again after a pause; here its question
+is held back, and answered as soon as the file is another one.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+
+_Seen = tuple[int, int] | None
+_LOOK_S = 0.004  # a look is one system call
+
+
+class Watch:
+    """Tells when a file was replaced or touched."""
+
+    def __init__(self, path: str, sleep: Callable[[float], None] = time.sleep) -> None:
+        self.path, self._sleep = path, sleep
+
+    def seen(self) -> _Seen:
+        """What the file is now; another value after every change."""
+        try:
+            facts = os.stat(self.path)
+        except OSError:
+            return None
+        return facts.st_ino, facts.st_mtime_ns
+
+    def changed(self, since: _Seen, seconds: float) -> bool:
+        """Wait until the file is another one than it was, but not longer than that."""
+        until = time.monotonic() + seconds
+        while self.seen() == since:
+            if time.monotonic() >= until:
+                return False
+            self._sleep(_LOOK_S)
+        return True
+
+
+def touch(path: str) -> None:
+    """Wake whoever watches a file, without changing it."""
+    if os.path.exists(path):
+        os.utime(path)
