@@ -43,14 +43,19 @@ class Agreement(NamedTuple):
 
 @dataclass(frozen=True)
 class Family:
-    """Cost functions: the paper's tables with at most B buckets, or those that the engine assumes, on the whole key."""
+    """Cost functions: the paper's tables with at most B buckets, or those that the engine assumes, on the whole key.
+
+    `batched`: rows are fetched once for a micro-batch, and not for every tuple.
+    """
 
     name: str
     whole_key: bool
     buckets: float
+    batched: bool = False
 
     def known(self, point: Point) -> Parameters:
-        return parameters([i.stream for i in point.inputs], self.buckets, whole_key=self.whole_key)
+        return parameters([i.stream for i in point.inputs], self.buckets, whole_key=self.whole_key,
+                          batch=point.units if self.batched else None)
 
     def cost(self, point: Point, plan: str, method: str, constants: Constants) -> float:
         """Seconds in a unit of time."""
@@ -62,7 +67,7 @@ class Family:
 
 
 PAPER = Family("paper", False, BUCKETS)
-ENGINE = Family("engine", True, float("inf"))
+ENGINE = Family("engine", True, float("inf"), batched=True)
 
 
 def _given(constants: dict[str, float]) -> Constants:

@@ -15,7 +15,17 @@ from typing import Any
 from benchmarks import answers, data, flink
 from benchmarks.joins import auctions, flink_side, spark_side, streams
 from benchmarks.joins.duckdb_side import DuckDBSide
-from benchmarks.joins.figures import AUCTIONS, DENSE, SPARSE, Case, Figures, Input
+from benchmarks.joins.figures import (
+    AUCTIONS,
+    DENSE,
+    IN_ONE_PROCESS,
+    SPARSE,
+    SUSTAINED,
+    UNDER_SPARK,
+    Case,
+    Figures,
+    Input,
+)
 from benchmarks.joins.flink_side import FlinkSide
 from benchmarks.joins.page import page
 from benchmarks.joins.set_state import StateSide
@@ -26,7 +36,7 @@ from benchmarks.joins.workloads import ASKED, BY_HAND, WORKS
 from benchmarks.report import Result
 from benchmarks.sides import Side, alternate
 
-PLANS = {"under Spark": TidemillSide, "in one process": ProcessSide}
+PLANS = {UNDER_SPARK: TidemillSide, SUSTAINED: TidemillSide, IN_ONE_PROCESS: ProcessSide}
 
 
 @dataclass(frozen=True)
@@ -96,7 +106,7 @@ def _steps(found: Figures, sizes: Sizes, plans: tuple[str, ...]) -> int:
     spark = sum(len(spark_side.WAYS[w]) * (2 + len(list(spark_side.SETTINGS)[: sizes.tries])) for w in works)
     flinks = sum(len(flink_side.WAYS[w]) * (2 + len(list(flink_side.SETTINGS)[: sizes.tries])) for w in works)
     tidemill = len(works) * (1 + 2 * sizes.rounds)
-    choices = 2 * 2 * (1 + sizes.rounds)
+    choices = 2 * 2 * len(PLANS) * sizes.rounds
     windows = 2 * len(plans) * (1 + sizes.rounds)
     peers = spark + (flinks if flink.python() else 0)
     return len(works) + peers + tidemill + choices + windows + len(plans) * len(sizes.fragment)
@@ -143,7 +153,8 @@ def _duckdb(found: Figures, case: Case, duck: Side, kept: str, done: Done) -> No
         duck.ask("measure", case.short.folder, case.work, ASKED, _kept(kept, case.short, "duckdb"))
     duck.ask("measure", case.long.folder, case.work, BY_HAND, _kept(kept, case.long, "duckdb"))
     if case.work == "J1":
-        duck.ask("measure", case.base.folder, "J1both", BY_HAND, _kept(kept, case.base, "duckdb"))
+        for given in (case.base, case.long):
+            duck.ask("measure", given.folder, "J1both", BY_HAND, _kept(kept, given, "duckdb"))
     done(f"{case.name}: DuckDB")
 
 
@@ -209,23 +220,23 @@ def _tidemill(found: Figures, case: Case, side: Side, kept: str, done: Done) -> 
 
 
 def _plans(found: Figures, kept: str, done: Done) -> None:
-    """The late plan and the one that costs least, in turns: under Spark once, in one process in rounds."""
+    """The late plan and the one that costs least, in turns: the whole query, the long input, and in one process."""
     for where, make in PLANS.items():
         with Side(make) as side:
             for case in (found.cases[SPARSE], found.cases[DENSE]):
+                given = found.given(where, case.name)
                 side.ask("measure", case.small.folder, "J1both", None, AUTO)
 
-                def measure(plan: str, side: Side = side, case: Case = case) -> Any:
-                    run = side.ask("measure", case.base.folder, "J1both", _kept(kept, case.base, plan), plan)
-                    _check(found, case, case.base, kept, plan, "J1both")
+                def measure(plan: str, side: Side = side, case: Case = case, given: Input = given) -> Any:
+                    run = side.ask("measure", given.folder, "J1both", _kept(kept, given, plan), plan)
+                    _check(found, case, given, kept, plan, "J1both")
                     return run
 
-                runs = alternate(
+                found.plans.setdefault(where, {})[case.name] = alternate(
                     {plan: partial(measure, plan) for plan in (LATE, AUTO)},
-                    found.rounds if make is ProcessSide else 1,
+                    found.rounds,
                     partial(done, f"{case.name}: late and early, {where}"),
                 )
-                found.plans.setdefault(where, {})[case.name] = runs
 
 
 def _windows(found: Figures, sizes: Sizes, plans: tuple[str, ...], done: Done) -> None:

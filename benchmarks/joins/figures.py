@@ -7,6 +7,7 @@ from statistics import median
 from typing import Any
 
 SPARSE, DENSE, AUCTIONS = "J1 sparse", "J1 dense", "J2"
+UNDER_SPARK, IN_ONE_PROCESS, SUSTAINED = "under Spark", "in one process", "under Spark, sustained"
 Run = dict[str, Any]
 
 
@@ -71,7 +72,26 @@ class Figures:
         found = self.runs.get(case, {}).get(side)
         return median(r["rows"] / r.get("job", r["seconds"]) for r in found) if found else None
 
-    def late_to_early(self, where: str, case: str) -> float:
-        """How many times as long the late plan takes as the one that costs least."""
-        late, auto = (median(r["seconds"] for r in self.plans[where][case][plan]) for plan in ("late", "auto"))
-        return late / auto
+    def pace(self, where: str, case: str, plan: str) -> float:
+        """Rows per second of a plan: of the whole query, or between the micro-batches of the long input.
+
+        >>> base, long = Input("", 100), Input("", 900)
+        >>> late, auto = [{"seconds": 2.0, "sustained": 8.0}], [{"seconds": 1.0, "sustained": 96.0}]
+        >>> runs = {DENSE: {"late": late, "auto": auto}}
+        >>> found = Figures({DENSE: Case(DENSE, "J1", base, base, long, base)}, 1)
+        >>> found.plans = {UNDER_SPARK: runs, SUSTAINED: runs}
+        >>> found.pace(UNDER_SPARK, DENSE, "late"), found.early_to_late(UNDER_SPARK, DENSE)
+        (50.0, 2.0)
+        >>> found.pace(SUSTAINED, DENSE, "late"), found.early_to_late(SUSTAINED, DENSE)
+        (8.0, 12.0)
+        """
+        found, rows = self.plans[where][case][plan], self.given(where, case).rows
+        return median(r["sustained"] if where == SUSTAINED else rows / r["seconds"] for r in found)
+
+    def early_to_late(self, where: str, case: str) -> float:
+        """How many times as fast the plan that costs least is as the late one."""
+        return self.pace(where, case, "auto") / self.pace(where, case, "late")
+
+    def given(self, where: str, case: str) -> Input:
+        """What the plans were compared on."""
+        return self.cases[case].long if where == SUSTAINED else self.cases[case].base

@@ -19,15 +19,16 @@ from tests.properties.streams import Stream
 from tests.properties.trial import check_view, database, oracle
 from tests.share.outcomes import check_same, outcome
 
-TASTE = Taste(failing=True, inputs=4, rows=24)
+TASTE = Taste(failing=True, inputs=4, rows=18)
+SOUND = replace(TASTE, failing=False)  # SQL gives up where an expression fails on some row
 FAULTS = ("", "", "computed", "applied", "kept", "committed")
 places = st.fixed_dictionaries({"shards": st.integers(2, 3), "cores": st.integers(1, 2)})
 
 
 @st.composite
-def heated(draw: st.DrawFn) -> tuple[Workload, list[Heat], str]:
+def heated(draw: st.DrawFn, taste: Taste = TASTE) -> tuple[Workload, list[Heat], str]:
     """A workload in several batches, what becomes hot before which one, and the plan at the beginning."""
-    found = draw(workloads(TASTE))
+    found = draw(workloads(taste))
     rows = draw(st.integers(2, 6))
     small = tuple(s if s.static else s.recut(s.sizes, rows) for s in found.streams)
     plans = st.one_of(st.sampled_from(plan_names(found.inputs)), st.sampled_from(["late", "early", "auto"]))
@@ -48,16 +49,16 @@ def lived(workload: Workload, plan: str, heats: list[Heat], faults: tuple[str, .
         return outcome(db, all_views(workload))
 
 
-@effort(10)
-@given(drawn=heated(), place=places)
-def test_split_keys_leave_the_tagged_output_as_it_is(drawn, place):
+@effort(8)
+@given(drawn=heated(), place=places, faults=st.lists(st.sampled_from(FAULTS), max_size=10))
+def test_split_keys_leave_the_tagged_output_as_it_is_whatever_crashes_meanwhile(drawn, place, faults):
     workload, heats, plan = drawn
     expected = lived(workload, plan, [], **place)
-    check_same(lived(workload, plan, heats, **place), expected)
+    check_same(lived(workload, plan, heats, tuple(faults), **place), expected)
 
 
 @effort(4)
-@given(drawn=heated(), place=places)
+@given(drawn=heated(SOUND), place=places)
 def test_answers_with_split_keys_are_those_of_sql(drawn, place):
     workload, heats, plan = drawn
     Heating.heats, Heating.faults = list(heats), []
@@ -65,17 +66,10 @@ def test_answers_with_split_keys_are_those_of_sql(drawn, place):
         switch(db, plan)
         install(db, all_views(workload))
         db.run()
+        note_split(db)
         with oracle(db, workload.streams) as truth:
             for view in all_views(workload):
                 check_view(db, view, truth)
-
-
-@effort(6)
-@given(drawn=heated(), place=places, faults=st.lists(st.sampled_from(FAULTS), min_size=3, max_size=10))
-def test_a_crash_while_keys_become_hot_changes_nothing(drawn, place, faults):
-    workload, heats, plan = drawn
-    expected = lived(workload, plan, [], **place)
-    check_same(lived(workload, plan, heats, tuple(faults), **place), expected)
 
 
 # ---- rows that leave while their key is copied ---------------------------------------------------
@@ -106,5 +100,5 @@ def test_rows_may_leave_in_the_very_batch_that_copies_their_key(plan):
     assert SEEN["split"] == before + len(VIEWS)
 
 
-def test_keys_were_split_above():
-    assert SEEN["split"] > 0 and SEEN["groups gone round"] > 0, SEEN
+def test_keys_were_split_above_and_crashes_happened():
+    assert SEEN["split"] > 0 and SEEN["groups gone round"] > 0 and Heating.landed > 0, SEEN

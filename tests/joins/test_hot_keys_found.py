@@ -41,7 +41,7 @@ def opened(folder: Path, *, by: str = "A.k", mode: str = "late", hot: str = "aut
     for name in "AB":
         table = pa.table({
             "k": np.where(rng.random(rows) < share, HOT, rng.integers(0, 60, rows)).astype(np.int32),
-            "g": rng.integers(0, 5, rows).astype(np.int32), "x": rng.integers(-90, 90, rows).astype(np.int32),
+            "g": rng.integers(0, 5, rows).astype(np.int32), "x": rng.integers(-900, 900, rows).astype(np.int32),
             "at": np.arange(rows) // 100})
         pq.write_table(table, folder / f"{name}.parquet")
         db.execute(f"""REGISTER SOURCE r{name} (k INTEGER, g INTEGER, x INTEGER, at BIGINT)

@@ -25,6 +25,7 @@ from tidemill.optimize.joins import (
     state_bytes,
     unit_time_cost,
 )
+from tidemill.optimize.joins.cost import TOGETHER
 from tidemill.optimize.joins.parameters import AS
 
 PLANS = ("00", "10", "01", "11")
@@ -296,3 +297,51 @@ def test_impossible_joins_are_refused() -> None:
         parameters([a], B=0)
     with pytest.raises(ValueError):
         Constants(P_h=0)
+
+
+# ---- micro-batches -------------------------------------------------------------------------------
+
+
+def fetching(inputs: list[Stream], plan: str, batch: float | None) -> float:
+    """What is spent on finding rows in a unit of time, in units of P_h."""
+    tiny = 1e-9
+    spent = Constants(tiny, 1, tiny, tiny, tiny, U_r=tiny)
+    return unit_time_cost(parameters(inputs, batch=batch, whole_key=True), plan, hash_join(spent))
+
+
+@given(first=streams, second=streams, plan=st.sampled_from(PLANS), batch=st.floats(0.001, 1000))
+def test_a_row_is_fetched_at_most_once_for_each_micro_batch_and_each_change_that_finds_it(first, second, plan, batch):
+    second = replace(second, values=first.values)
+    p, each = parameters([first, second], whole_key=True), fetching([first, second], plan, None)
+    found = fetching([first, second], plan, batch) / TOGETHER
+    stored = p.probed(0, plan, [1]).size + p.probed(1, plan, [0]).size
+    assert found <= each * (1 + 1e-6) + 1e-3
+    assert found <= stored / batch * (1 + 1e-6) + 1e-3
+
+
+def test_changes_that_come_one_by_one_fetch_what_they_find_and_many_together_all_there_is():
+    inputs = [Stream(100, 500, 1, 10), Stream(100, 500, 1, 10)]
+    one, many = (fetching(inputs, "00", batch) / TOGETHER for batch in (1 / 200, 100))
+    assert one == pytest.approx(fetching(inputs, "00", None)) == pytest.approx(400 * 50)
+    assert many == pytest.approx(1000 / 100)  # both windows, once in 100 units of time
+
+
+def test_a_chain_fetches_by_the_values_that_joined_rows_bring():
+    """A change of the first input knows one value of a; what it finds has many values of s."""
+    middle = Stream(0, 100, 1, {"a": 5, "s": 50})
+    p = parameters([Stream(1, 10, 1, {"a": 5}, decrement=0), middle, Stream(0, 500, 1, {"s": 50})], batch=1)
+    second, third = p.probed(1, "000", [0]), p.probed(2, "000", [0, 1])
+    assert p.once(0, "000", second, [0], 1) == 1
+    assert p.once(0, "000", third, [0, 1], 20) == pytest.approx(50 * (1 - (1 - 1 / 50) ** 20) / 20)
+
+
+def test_a_change_that_finds_nothing_fetches_nothing_behind_it():
+    inputs = [Stream(9, 10, 1, 5), Stream(9, 100, 1, 5, matches=0), Stream(9, 100, 1, 5)]
+    assert parameters(inputs, batch=1).once(0, "000", parameters(inputs).probed(2, "000", [0, 1]), [0, 1], 0) == 1
+    assert 0 < fetching(inputs, "000", 1) < fetching(inputs, "000", None) * TOGETHER
+
+
+def test_a_nested_loop_compares_whatever_the_batch():
+    inputs, ones = [Stream(100, 500, 1, 10), Stream(100, 500, 3, 10)], Constants(1, 1, 1, 1, 1)
+    whole, batched = (unit_time_cost(parameters(inputs, batch=b), "10", nested_loop(ones)) for b in (None, 7))
+    assert whole == batched

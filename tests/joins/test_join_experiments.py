@@ -136,6 +136,10 @@ def test_a_small_figure_is_measured_for_every_plan() -> None:
         assert len({w.out for w in point.work.values()}) == 1  # the same answer by every plan
 
 
+def test_late_inputs_are_not_added_up_before_they_meet() -> None:
+    assert [side.kind for side in steady("01", "nested loop", SMALL).sides] == ["project", "partial"]
+
+
 def test_changes_probe_in_the_order_that_the_cost_functions_assume() -> None:
     inputs = (Input(5, 20, 1, 4), Input(5, 40, 1, 4), Input(5, 8, 1, 4))
     assert [i["order"] for i in steady("000", "hash", inputs).op.params["inputs"]] == [[2, 1], [2, 0], [0, 1]]

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from tidemill.plan.physical import Op, Physical
+from tidemill.plan.relations import quoted
 from tidemill.runtime.evaluate import Evaluation
 from tidemill.runtime.operators.base import Batch
 from tidemill.runtime.state import Shelf
@@ -64,8 +65,8 @@ class SteadyJoin:
     """An aggregation join with full windows: with every row that comes, the oldest one leaves.
 
     `plan` joins inputs with a join attribute, a grouping attribute (strings) and an argument (a whole number). All
-    changes have times of their own. Rows take the form that the plan gives them as in a reader, by the operator
-    `partial`.
+    changes have times of their own. Rows take the form that the plan gives them as in a reader, by the operators
+    `partial` and `project`.
     """
 
     def __init__(self, plan: Physical, inputs: Sequence[Arrivals], seed: int = 1) -> None:
@@ -104,10 +105,12 @@ class SteadyJoin:
 
 def _side(name: str, spec: Mapping[str, Any]) -> Op:
     """The linear operator that brings one input to its form: the key alone with parts, or the key and the argument."""
-    columns = spec["keys"] if spec["early"] else [*spec["keys"], *spec["args"]]
-    parts = [[name, sql] for name, _, _, sql in spec["parts"]] if spec["early"] else []
-    count = "CAST(sum(__diff) AS BIGINT)"
-    return Op(name, "partial", (f"{name} rows",), (), {"keys": [c for c, _ in columns], "count": count, "parts": parts})
+    keys, rows = [c for c, _ in spec["keys"]], (f"{name} rows",)
+    if not spec["early"]:
+        items = [[c, quoted(c)] for c in (*keys, *(c for c, _ in spec["args"]))]
+        return Op(name, "project", rows, (), {"items": items})
+    parts = [[name, sql] for name, _, _, sql in spec["parts"]]
+    return Op(name, "partial", rows, (), {"keys": keys, "count": "CAST(sum(__diff) AS BIGINT)", "parts": parts})
 
 
 class _Input:

@@ -13,14 +13,18 @@ from dataclasses import dataclass
 from tidemill.optimize.joins.order import Order, orders
 from tidemill.optimize.joins.parameters import Parameters, Table
 
+TOGETHER = 20  # changes of a join value in the micro-batches for which P_h is measured
+
 
 @dataclass(frozen=True)
 class Constants:
     """Costs of one row, in nanoseconds; B is the most buckets a hash table may have.
 
-    `P_n`, `P_h`: compare with one row of a window or set. `U_n`, `U_h`: put a row into a window or take it out. `U_g`:
-    find and update a group. `U_r`: update the group that was found for the row before; without it U_g, as in the paper.
-    `byte_network`: a byte on its way from reader to stage. `byte_state`: the rent of a byte for a second.
+    `P_n`, `P_h`: compare with one row of a window or set. A hash join fetches a row once for all changes of a
+    micro-batch that find it: P_h is what each of `TOGETHER` changes pays for that. `U_n`, `U_h`: put a row into a
+    window or take it out. `U_g`: find and update a group. `U_r`: update the group that was found for the row before;
+    without it U_g, as in the paper. `byte_network`: a byte on its way from reader to stage. `byte_state`: the rent of a
+    byte for a second.
 
     Defaults are rough. DuckDB with one thread takes 7 to 30 for each match of a hash join, 5 to 28 for a row of its
     build side, 14 to 48 for a row of a group-by (more with more groups) and 0.07 for a pair of a nested loop; payloads
@@ -47,13 +51,15 @@ class Constants:
 class Operations:
     """C_uw of a window update, C_fmt of finding matching tuples, C_iau of an AS update (table II), for one change.
 
-    C_run is an AS update in the group of the update before; None where the paper's C_iau is charged for it.
+    C_run is an AS update in the group of the update before; None where the paper's C_iau is charged for it. `fetched`:
+    matching tuples are found once for all changes of a micro-batch.
     """
 
     C_uw: Callable[[int], float]
     C_fmt: Callable[[Table], float]
     C_iau: Callable[[Table], float]
     C_run: float | None = None
+    fetched: bool = False
 
 
 def nested_loop(constants: Constants) -> Operations:
@@ -76,6 +82,7 @@ def hash_join(constants: Constants) -> Operations:
         C_fmt=lambda table: max(table.size / table.buckets, table.fan_out) * constants.P_h,
         C_iau=lambda table: table.size / table.buckets * constants.U_g,
         C_run=constants.U_r,
+        fetched=True,
     )
 
 
@@ -95,7 +102,8 @@ def input_cost(k: int, known: Parameters, plan: str, ordering: Order, operations
     stream, reached, fan_out, steps, runs = known.streams[k], [k], 1.0, 0.0, 1.0
     for j in ordering:
         table = known.probed(j, plan, reached)
-        steps += fan_out * operations.C_fmt(table)
+        once = known.once(k, plan, table, reached, fan_out) if operations.fetched else None
+        steps += fan_out * operations.C_fmt(table) * (1.0 if once is None else TOGETHER * once)
         runs = fan_out * known.runs(table, reached)
         fan_out *= table.fan_out
         reached.append(j)

@@ -80,7 +80,7 @@ def model_of(node: JoinAggregate, found: Meeting, settings: JoinSettings) -> Mod
     """What any plan of this join costs, by what is known of its inputs."""
     known = settings.statistics.get(node.fingerprint)
     return Model(streams_of(node, found, known), found.graph, settings.constants, METHODS[settings.method],
-                 whole_key=True, alpha=(known or {}).get("groups"))
+                 whole_key=True, alpha=(known or {}).get("groups"), batch=(known or {}).get("seconds"))
 
 
 def forced(mode: str, inputs: int) -> str | None:

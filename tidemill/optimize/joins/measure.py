@@ -71,7 +71,8 @@ def statistics(node: JoinAggregate, found: Meeting, notes: Sequence[Mapping[str,
         inputs.append(_mixed(old, _measured(each, copies, seconds, node.inputs[i], early[i])))
     pairs, groups = (float(sum(n[what] for n in notes)) for what in ("pairs", "groups"))
     batches = (before or {}).get("batches", 0) + 1
-    return {"inputs": inputs, "pairs": pairs, "groups": max(1.0, groups), "batches": batches}
+    lasted = _mixed({k: v for k, v in (before or {}).items() if k == "seconds"}, {"seconds": seconds})
+    return {"inputs": inputs, "pairs": pairs, "groups": max(1.0, groups), "batches": batches, **lasted}
 
 
 def _measured(each: Sequence[Mapping[str, float]], copies: int, seconds: float, relation: Relation,

@@ -36,6 +36,7 @@ class Parameters:
     buckets: tuple[float, ...]
     B_g: float
     whole_key: bool = False
+    batch: float | None = None
 
     def bound(self, j: int, known: Collection[int]) -> frozenset[str]:
         """The join attributes of j whose values a row of the `known` inputs has."""
@@ -73,6 +74,25 @@ class Parameters:
         groups = max(1.0, self.probed(table.input, "1" * len(self.streams), known).fan_out)
         return 1 + (table.fan_out - 1) * (1 - 1 / groups)
 
+    def once(self, k: int, plan: str, table: Table, known: Collection[int], rows: float) -> float | None:
+        """Of the lookups that a micro-batch of input k makes in a table, the share that are the first of their value.
+
+        `rows` are the joined rows that a change has become on its way. Those that know the value from the change itself
+        make one lookup together. None where nothing is known of micro-batches.
+
+        >>> p = parameters([Stream(50, 40, 4, 10), Stream(1, 40, 1, 10)], batch=2)  # 50 rows come and go, twice
+        >>> round(p.once(0, "00", p.probed(1, "00", [0]), [0], 1), 4)
+        0.05
+        """
+        if self.batch is None:
+            return None
+        names, stream = self.bound(table.input, known), self.streams[k]
+        values = _values(self.streams[table.input], names)
+        changes = self.batch * (1 + stream.decrement) * self.shipped(k, plan)
+        if names <= self.bound(table.input, [k]):
+            return first_lookups(changes * min(rows, 1.0), values) / max(rows, 1.0)
+        return first_lookups(changes * rows, values)
+
     def updated(self, k: int) -> Table:
         """AS_k for an AS update."""
         buckets = max(1.0, min(self.alphas[k], self.B)) if self.whole_key else self.buckets[k]
@@ -103,6 +123,7 @@ def parameters(
     *,
     whole_key: bool = False,
     alpha: float | None = None,
+    batch: float | None = None,
 ) -> Parameters:
     """Appendix A: α = Π min(w_i, g_i), α_i = min(w_i, g_i/σ_i), m_i = σ_i w_i, n_i = min(w_i σ_i, g_i),
     B_i = min(1/σ_i, B), B_g = min(g_1, B).
@@ -112,7 +133,8 @@ def parameters(
 
     The paper hashes AS on G_1 alone and AS_i on the join attribute alone. With `whole_key` both are hashed on all their
     attributes and have a bucket for each group: B_g = min(α, B), and an AS update of AS_i walks max(1, α_i/B) entries.
-    `alpha` is α as measured. Without a graph, the pairs that share a join attribute are joined.
+    `alpha` is α as measured. `batch` is how long a micro-batch lasts, in which a row that several changes find is
+    fetched once; the paper has no such thing. Without a graph, the pairs that share a join attribute are joined.
 
     >>> p = parameters([Stream(300, 5000, 150, 10), Stream(300, 5000, 1, 10)], B=1021)  # the default of figure 4
     >>> p.alpha, p.alphas, p.m, p.n, p.buckets, p.B_g
@@ -135,7 +157,19 @@ def parameters(
         buckets=tuple(min(s.join_values, B) for s in streams),
         B_g=float(max(1.0, min(size, B)) if whole_key else min(streams[0].groups, B)),
         whole_key=whole_key,
+        batch=batch,
     )
+
+
+def first_lookups(lookups: float, values: float) -> float:
+    """Of so many lookups of values drawn at random, the share that are the first of their value: v (1 - (1 - 1/v)^n)/n.
+
+    >>> first_lookups(1, 10), round(first_lookups(1000, 10), 4), first_lookups(20, 1)
+    (1.0, 0.01, 0.05)
+    """
+    if lookups <= 1:
+        return 1.0
+    return -values * math.expm1(lookups * math.log1p(-1 / values)) / lookups if values > 1 else 1 / lookups
 
 
 def set_size(stream: Stream) -> float:

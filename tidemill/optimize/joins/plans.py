@@ -46,7 +46,7 @@ class Model:
     """An aggregation join and the constants, put together: what any of its plans costs.
 
     `graph` has the pairs that are joined, by default those that share a join attribute. `answer_width`: bytes of a row
-    of AS. `whole_key` and `alpha` as in `parameters`.
+    of AS. `whole_key`, `alpha` and `batch` as in `parameters`.
     """
 
     streams: Sequence[Stream]
@@ -56,10 +56,12 @@ class Model:
     answer_width: float = 64.0
     whole_key: bool = False
     alpha: float | None = None
+    batch: float | None = None
     parameters: Parameters = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        known = parameters(self.streams, self.constants.B, self.graph, whole_key=self.whole_key, alpha=self.alpha)
+        known = parameters(self.streams, self.constants.B, self.graph, whole_key=self.whole_key, alpha=self.alpha,
+                           batch=self.batch)
         object.__setattr__(self, "parameters", known)
 
     def planned(self, plan: str) -> Planned:

@@ -12,6 +12,8 @@ from tidemill.plan.physical import Exchange, Op
 from tidemill.plan.relations import Relation, quoted
 from tidemill.plan.sources import Schema, SourceSpec
 
+_WHOLE = ("tagger", "rstream")  # operators whose rows are closed and do not cancel
+
 
 @dataclass
 class Edges:
@@ -36,14 +38,15 @@ class Edges:
         return self.add_stage("gate", f"gate.{node.fingerprint}", (source,), node.schema, params)
 
     def _closed(self, name: str) -> bool:
-        """True when all that an operator lets out is closed and nothing in it cancels: whole answers of windows, and
-        what a tagger says, with all its columns: at each time at most one row of a key goes, and another one comes."""
+        """True when all that an operator lets out is closed and nothing in it cancels: whole answers of windows, what a
+        tagger says, with all its columns (at each time at most one row of a key goes, and another one comes), and what
+        an rstream shows: at each closed point every row once."""
         op = self.stage.get(name)
         if op is not None and op.kind == "project":
             below = self.stage.get(op.inputs[0])
             kept = {sql for _, sql in op.params["items"]}
-            return below is not None and below.kind == "tagger" and kept >= {quoted(c.name) for c in below.schema}
-        return op is not None and (op.kind == "tagger" or (op.kind == "weaved" and op.params["mode"] == "whole"))
+            return below is not None and below.kind in _WHOLE and kept >= {quoted(c.name) for c in below.schema}
+        return op is not None and (op.kind in _WHOLE or (op.kind == "weaved" and op.params["mode"] == "whole"))
 
     def build(self, node: Relation) -> Handle:
         """Place a node, once."""

@@ -67,20 +67,25 @@ class Joins(HotJoins):
         return self.grouped(node, rows, values, found.insert_only)
 
     def _side(self, node: r.JoinAggregate, side: Side, i: int, early: bool) -> Handle:
-        """The rows of one input, added up for each of its keys and each time; early ones with the parts."""
-        columns = side.keys if early else (*side.keys, *side.folded)
+        """The rows of one input: early ones added up for each key and each time, with the parts; late ones as they are.
+
+        Rows of a late input are what the plan takes for too different to be added up, so nobody tries.
+        """
+        name = f"side{i}.{node.fingerprint}"
+        if not early:
+            columns = (*side.keys, *side.folded)
+            items = {"items": [[c.name, quoted(c.name)] for c in columns]}
+            return self.extend(self.build(node.inputs[i]), "project", name, columns, items)
         window = read_window(node.inputs[i], [c.name for c in (*side.keys, *side.folded)])
         if window is not None and self.build(window.rows).place != "reader":
             window = None  # rows that lie in shards already stay there, and their columns keep their names
         below = node.inputs[i] if window is None else window.rows
         once = single_insertions(below)
-        added = side.parts if early else {}
         params: dict[str, Any] = {
-            "keys": [c.name for c in columns], "count": "count(*)" if once else "CAST(sum(__diff) AS BIGINT)",
-            "parts": [[p.name, single(p) if once else p.sql] for p in added.values()],
+            "keys": [c.name for c in side.keys], "count": "count(*)" if once else "CAST(sum(__diff) AS BIGINT)",
+            "parts": [[p.name, single(p) if once else p.sql] for p in side.parts.values()],
         }
-        schema = (*columns, COUNT, *(Column(p.name, p.type) for p in added.values()))
-        name = f"side{i}.{node.fingerprint}"
+        schema = (*side.keys, COUNT, *(Column(p.name, p.type) for p in side.parts.values()))
         if window is None:
             return self.extend(self.build(below), "partial", name, schema, params)
         return self.extend(self.build(below), "windowed", name, schema, {**params, **window.params}, ANY)

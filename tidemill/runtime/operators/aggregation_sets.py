@@ -87,6 +87,7 @@ class AggregationSets:
         """Rows by form. Where both came in one table, a row in late form has no part, one in early form no argument."""
         if rows is None:
             return {}
+        rows = _counted(rows)
         if not {p.name for p in self.parts} <= set(rows.column_names):
             return {"late": rows}
         if not self.args or self.args[0].name not in rows.column_names:
@@ -233,14 +234,19 @@ class AggregationSets:
         return rows.append_column("__h", pa.array(self.hash(rows, index)))
 
     def _append(self, shelf: Shelf, form: str, rows: pa.Table) -> None:
-        """Add rows to every index. One that changes at many times is stored once, one that came and went not at all."""
-        if self.indexes:
+        """Add rows to every index. Those of a set are put together first: one that changes at many times is stored once,
+        one that came and went not at all.
+        """
+        if form == "late" and len(self.indexes) == 1:
+            # Rows of a window are hardly ever equal: they are put together when they are merged with others, not before.
+            rows = rows.select([*(c.name for c in self.layouts[form][0]), "__n"])
+        elif self.indexes:
             rows = self._combined(form, rows)
         for index in self.indexes:
             self._append_one(shelf, form, index, rows)
 
     def _append_one(self, shelf: Shelf, form: str, index: Index, rows: pa.Table) -> None:
-        """Add rows that were combined: the same as `append` and `compact` of the arrangement, without SQL."""
+        """Add rows: the same as `append` and `compact` of the arrangement, without SQL."""
         held = self.arrangement(shelf, form, index)
         left = list(held.segments)
         pieces = [rows]
@@ -310,6 +316,20 @@ class AggregationSets:
                                     rows.column(c.name).type) for c in self.keys]
         ids, _ = number_rows(columns, rows.num_rows + others.num_rows)
         return pa.array(np.isin(ids[: rows.num_rows], ids[rows.num_rows :]))
+
+
+def _counted(rows: pa.Table) -> pa.Table:
+    """The rows with `__n`: those of a late input come as changes and have `__diff`.
+
+    >>> _counted(pa.table({"k": ["a", "b"], "__n": [2, None], "__diff": [None, -1]})).to_pydict()
+    {'k': ['a', 'b'], '__n': [2, -1]}
+    """
+    if "__diff" not in rows.column_names:
+        return rows
+    if "__n" not in rows.column_names:
+        return rows.rename_columns(["__n" if c == "__diff" else c for c in rows.column_names])
+    counts = pc.coalesce(rows.column("__n"), rows.column("__diff"))
+    return rows.drop_columns(["__n", "__diff"]).append_column("__n", counts)
 
 
 def _joined(agenda: Arrangement, arrived: pa.Table | None, copies: pa.Table | None) -> pa.Table | None:

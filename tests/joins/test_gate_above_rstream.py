@@ -1,0 +1,63 @@
+"""What an rstream shows is closed and cancels nowhere, so the gate above it lets everything pass as it comes."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.harness import LocalDatabase
+from tests.properties.effort import effort
+from tidemill.optimize.lower.edges import Edges
+from tidemill.runtime.layout import load_plan
+
+RECORDS = st.lists(st.tuples(st.integers(0, 2), st.sampled_from([0.0, -0.0, 1.5, float("nan"), None]),
+                             st.integers(0, 9)), min_size=1, max_size=20)  # fmt: skip
+JOINED = ("SELECT A.k, count(*) AS n, sum(B.v) AS s FROM S AS A [RANGE 4 SECONDS SLIDE 2 SECONDS],"
+          " S AS B [RANGE 2 SECONDS SLIDE 2 SECONDS] WHERE A.k = B.k GROUP BY A.k")
+ROWS = "SELECT A.k, A.v FROM S AS A [RANGE 4 SECONDS SLIDE 2 SECONDS]"
+EVERY = "SELECT A.v, count(*) AS n FROM S AS A [WINDOW 3 SECONDS] GROUP BY A.v"
+
+
+def statements(folder: str, kind: str, select: str, rows: int = 100) -> str:
+    return f"""REGISTER SOURCE P (k INT, v DOUBLE, ts TIMESTAMP) FROM FILES '{folder}/*.parquet'
+               WITH (timestamp = 'ts', lateness = '2 seconds', batch_rows = {rows});
+               CREATE TAGGED STREAM S OVER P; CREATE {kind} VIEW V AS {select}"""
+
+
+def write(folder, records) -> str:
+    keys, values, seconds = zip(*records, strict=True)
+    times = pa.array([s * 1_000_000 for s in seconds], pa.int64()).cast(pa.timestamp("us"))
+    table = pa.table({"k": pa.array(keys, pa.int32()), "v": pa.array(values, pa.float64()), "ts": times})
+    pq.write_table(table, folder / "000.parquet")
+    return str(folder)
+
+
+@pytest.mark.parametrize(("kind", "select", "closed"), [
+    ("RSTREAM", JOINED, True), ("RSTREAM", ROWS, True), ("STREAMED", JOINED, False), ("STREAMED", ROWS, False),
+], ids=["joined and shown", "rows shown", "joined", "rows"])
+def test_only_above_an_rstream(tmp_path, kind, select, closed):
+    with LocalDatabase(str(tmp_path / "db")) as db:
+        db.execute(statements(write(tmp_path, [(1, 1.0, 0)]), kind, select))
+        db.run()
+        (gate,) = (op for op in load_plan(db.paths.plan(db.catalog.version)).stage if op.kind == "gate")
+    assert bool(gate.params.get("closed")) == closed
+
+
+@effort(10)
+@given(records=RECORDS, rows=st.integers(1, 7), select=st.sampled_from([JOINED, ROWS, EVERY]))
+def test_it_says_what_a_gate_says_that_adds_up(tmp_path_factory, records, rows, select):
+    folder = tmp_path_factory.mktemp("gate")
+    text = statements(write(folder, records), "RSTREAM", select, rows)
+    said = []
+    for closes in (True, False):
+        with pytest.MonkeyPatch.context() as patch:
+            if not closes:
+                patch.setattr(Edges, "_closed", lambda self, name: False)
+            with LocalDatabase(str(folder / f"db{closes}"), shards=2) as db:
+                db.execute(text)
+                db.run()
+                said.append(sorted(map(str, db.query("SELECT * FROM V").to_pylist())))
+    assert said[0] == said[1]
