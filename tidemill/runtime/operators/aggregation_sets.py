@@ -234,11 +234,11 @@ class AggregationSets:
         return rows.append_column("__h", pa.array(self.hash(rows, index)))
 
     def _append(self, shelf: Shelf, form: str, rows: pa.Table) -> None:
-        """Add rows to every index. Those of a set are put together first: one that changes at many times is stored once,
-        one that came and went not at all.
+        """Add rows to every index. Those of a set are put together first: one that changes at many times is stored
+        once, one that came and went not at all.
         """
         if form == "late" and len(self.indexes) == 1:
-            # Rows of a window are hardly ever equal: they are put together when they are merged with others, not before.
+            # Rows of a window are hardly ever equal: they are put together when they are merged with others.
             rows = rows.select([*(c.name for c in self.layouts[form][0]), "__n"])
         elif self.indexes:
             rows = self._combined(form, rows)
