@@ -137,9 +137,9 @@ def test_a_trial_counts_for_its_own_plan_only_and_not_while_live(tmp_path):
         db._control(mode="live", tried={"P": {"plan": plan.version, "rows": 1_000, "sent": 100}})
         made = planner.Planner(db.paths.root, 2)
         made.latest(made.initial())
-        assert made.portions == {"P": Portion(made.portions["P"].ports, 4_000)}
+        assert made.portions == {"P": Portion(made.portions["P"].ports, 4_000, planner.FOLDED_BYTES)}
 
 
 def test_much_that_is_sent_makes_the_first_batch_small():
-    assert tried_rows(1_000, planner.SENT_BYTES) == planner.LEAST_ROWS
+    assert tried_rows(1_000, planner.FOLDED_BYTES) == planner.LEAST_ROWS
     assert tried_rows(1_000, 0) == planner.TRIED_ROWS

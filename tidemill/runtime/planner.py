@@ -20,7 +20,8 @@ from tidemill.runtime.sources.connector import Connector, Range, open_connector
 # A batch is as large as what is there, up to a limit that follows what its rows send to the shards. Nobody knows that
 # of a first batch: partial aggregates travel light, raw rows do not.
 AGGREGATED_ROWS, RAW_ROWS, ASSUMED_ROWS = 4_000_000, 1_000_000, 500_000
-SENT_BYTES = 128 << 20  # what a batch should send: a JVM of 1 GB dies of some 500 MB
+# What a batch should send: rows as they are, which operators then make more of, or what readers made of many.
+SENT_BYTES, FOLDED_BYTES = 128 << 20, 384 << 20
 LEAST_ROWS, MOST_ROWS, GROWTH = 1_000_000, 64_000_000, 16
 TRIED_ROWS = 32_000_000  # at most, where a trial is all that is known
 REST_PART = 4  # what is left of files is taken with the batch before it if it is so small a part of that
@@ -56,14 +57,15 @@ class Portion:
 
     ports: tuple[str, ...]
     rows: int
+    most: int = SENT_BYTES
     learnt: int = -1  # the last batch that this was learnt from
     last: tuple[int, int] | None = None  # the rows of that batch, and what they sent
 
     def learn(self, note: dict[str, Any], plan: int) -> None:
         """Take in what a batch read and sent; a batch of another plan says nothing."""
         if note.get("plan") == plan and note["batch"] > self.learnt and note["rows"] >= TELLING_ROWS:
-            self.rows, self.learnt = next_rows(self.rows, note["rows"], note["sent"], self.last), note["batch"]
-            self.last = note["rows"], note["sent"]
+            self.rows = next_rows(self.rows, note["rows"], note["sent"], self.last, self.most)
+            self.learnt, self.last = note["batch"], (note["rows"], note["sent"])
 
 
 class Planner:
@@ -163,7 +165,8 @@ class Planner:
             ports = (*ports, "assumed")
         portion = self.portions.get(spec.name)
         if portion is None or portion.ports != ports:
-            portion = self.portions[spec.name] = Portion(ports, first_rows(plan, spec.name))
+            most = FOLDED_BYTES if is_light(plan, spec.name) else SENT_BYTES
+            portion = self.portions[spec.name] = Portion(ports, first_rows(plan, spec.name), most)
             if tried and tried["plan"] == plan.version:
                 portion.rows = tried_rows(tried["rows"], tried["sent"])
         if note:
@@ -229,11 +232,11 @@ def spec_of(plan: Physical, name: str) -> SourceSpec:
     return next(s for s in plan.sources if s.name == name)
 
 
-def next_rows(before: int, rows: int, sent: int, last: tuple[int, int] | None = None) -> int:
+def next_rows(before: int, rows: int, sent: int, last: tuple[int, int] | None = None, most: int = SENT_BYTES) -> int:
     """How many rows the next batch may take when `rows` of the last one have sent so many bytes.
 
-    So many that what is sent grows to SENT_BYTES, at least LEAST_ROWS, at most MOST_ROWS, not more than GROWTH times as
-    many as before. A row more sends sent / rows; less where a batch with more rows than the `last` one has shown it:
+    So many that what is sent grows to `most` bytes, at least LEAST_ROWS, at most MOST_ROWS, not more than GROWTH times
+    as many as before. A row more sends sent / rows; less where a batch with more rows than the `last` one has shown it:
     partial aggregates of many queries are many in a small batch already, and hardly more in a large one.
 
     >>> next_rows(500_000, 500_000, 40_000), next_rows(64_000_000, 64_000_000, 1 << 30)
@@ -241,9 +244,9 @@ def next_rows(before: int, rows: int, sent: int, last: tuple[int, int] | None = 
     >>> next_rows(8_000_000, 8_000_000, 64 << 20, last=(4_000_000, 60 << 20))
     64000000
     """
-    fitting = SENT_BYTES * rows // max(sent, 1)
-    if last is not None and rows > last[0] and sent < SENT_BYTES:
-        fitting = max(fitting, rows + (SENT_BYTES - sent) * (rows - last[0]) // max(sent - last[1], 1))
+    fitting = most * rows // max(sent, 1)
+    if last is not None and rows > last[0] and sent < most:
+        fitting = max(fitting, rows + (most - sent) * (rows - last[0]) // max(sent - last[1], 1))
     return max(LEAST_ROWS, min(fitting, MOST_ROWS, GROWTH * before))
 
 
@@ -258,9 +261,9 @@ def tried_rows(rows: int, sent: int) -> int:
     """How many rows a first batch may take when a trial of so many rows has sent so many bytes.
 
     >>> tried_rows(250_000, 1_000_000), tried_rows(250_000, 25_000_000)
-    (32000000, 1342177)
+    (32000000, 4026531)
     """
-    return max(LEAST_ROWS, min(SENT_BYTES * rows // max(sent, 1), TRIED_ROWS))
+    return max(LEAST_ROWS, min(FOLDED_BYTES * rows // max(sent, 1), TRIED_ROWS))
 
 
 def is_light(plan: Physical, source: str) -> bool:
