@@ -74,3 +74,12 @@ def test_a_table_that_holds_back_the_rows_is_settled():
     assert not measure.settled(made, {})
     tabled = (made.tree[0], *(replace(node, buckets=1) for node in made.tree[1:]))
     assert not measure.settled(replace(made, tree=tabled), counted(1_000))
+
+
+def test_explain_says_which_relations_have_no_table():
+    with database([STREAM], shards=1) as db:
+        create(db, 12)
+        db.run()
+        text, chart = str(db.explain()), db.explain().to_mermaid()
+    assert "relations without buckets have no table" in text and "running totals" in text
+    assert "no table" in chart and " 0 buckets" not in chart

@@ -6,6 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 _FEW = 12
+_NO_TABLE = (
+    "relations without buckets have no table: what the one above evicts becomes cells of their queries at once;",
+    "a million rows in order and more need none at all and are added to running totals",
+)
 
 
 def sharing_text(shared: Mapping[str, Any]) -> str:
@@ -19,12 +23,15 @@ def sharing_text(shared: Mapping[str, Any]) -> str:
     lines += ["  " + line for line in table(
         ["relation", "buckets", "bytes", "edges/s", "queries", "collisions", "measured", "probes", "evictions"],
         [[
-            "  " * (x["depth"] - 1) + x["relation"], f"{x['buckets']:,}", f"{x['bytes']:,}",
+            "  " * (x["depth"] - 1) + x["relation"],
+            *(f"{x[size]:,}" if x["buckets"] else "–" for size in ("buckets", "bytes")),
             f"{x['edges_per_second']:g}", str(x["queries"]), f"{x['predicted_collisions']:.4f}",
             _or(x, "measured_collisions", ".4f"),
             _or(x, "probes", ","), _or(x, "evictions", ","),
         ] for x in shared["relations"]],
     )]
+    if not all(x["buckets"] for x in shared["relations"]):
+        lines += ["  " + line for line in _NO_TABLE]
     for i, group in enumerate(shared["weaved_groups"]):
         members = ", ".join(group["queries"][:_FEW]) + (" …" if len(group["queries"]) > _FEW else "")
         lines.append(f"  weaved group {i + 1}: {group['edges_per_second']:g} edges/s,"
@@ -44,9 +51,13 @@ def sharing_chart(shared: Mapping[str, Any], prefix: str) -> list[str]:
     for i, relation in enumerate(shared["relations"]):
         name = f"{prefix}r{i}"
         above = [*above[: relation["depth"]], name]
-        lines.append(f'  {name}["{relation["relation"]}<br/>{relation["buckets"]:,} buckets"]')
+        lines.append(f'  {name}["{relation["relation"]}<br/>{_buckets(relation)}"]')
         lines.append(f"  {above[relation['depth'] - 1]} --> {name}")
     return lines
+
+
+def _buckets(relation: Mapping[str, Any]) -> str:
+    return f"{relation['buckets']:,} buckets" if relation["buckets"] else "no table"
 
 
 def _or(entry: Mapping[str, Any], key: str, form: str) -> str:
