@@ -1,6 +1,7 @@
 """How hard the properties try: a stable few hundred cases by default, thousands when asked.
 
-`TIDEMILL_THOROUGH=1` or `--hypothesis-profile=thorough` multiplies the cases and draws new ones in every run.
+`TIDEMILL_THOROUGH=1` or `--hypothesis-profile=thorough` makes it 20 times as many cases and draws new ones in every run;
+`TIDEMILL_THOROUGH=8` makes it 8 times as many.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import os
 
 from hypothesis import HealthCheck, settings
 
-FACTOR = 20
+USUAL_FACTOR = 20
 
 settings.register_profile("thorough", deadline=None, print_blob=True)
 
@@ -21,11 +22,17 @@ def thorough() -> bool:
     return settings.get_current_profile_name() == "thorough"
 
 
+def factor() -> int:
+    """How many times as many cases a thorough run tries."""
+    given = os.environ.get("TIDEMILL_THOROUGH", "")
+    return int(given) if given.isdigit() and int(given) > 1 else USUAL_FACTOR
+
+
 def effort(cases: int) -> settings:
     """Settings of a property that tries `cases` cases in CI."""
     eager = thorough()
     return settings(
-        max_examples=cases * FACTOR if eager else cases, deadline=None, derandomize=not eager, print_blob=True,
+        max_examples=cases * factor() if eager else cases, deadline=None, derandomize=not eager, print_blob=True,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much,
                                HealthCheck.large_base_example],
     )

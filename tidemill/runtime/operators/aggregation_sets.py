@@ -234,26 +234,25 @@ class AggregationSets:
         return rows.append_column("__h", pa.array(self.hash(rows, index)))
 
     def _append(self, shelf: Shelf, form: str, rows: pa.Table) -> None:
-        """Add rows to every index. Those of a set are put together first: one that changes at many times is stored
-        once, one that came and went not at all.
-        """
-        if form == "late" and len(self.indexes) == 1:
-            # Rows of a window are hardly ever equal: they are put together when they are merged with others.
-            rows = rows.select([*(c.name for c in self.layouts[form][0]), "__n"])
-        elif self.indexes:
-            rows = self._combined(form, rows)
+        """Add rows to every index. One that changes at many times is stored once, one that came and went not at all."""
+        alone = len(self.indexes) == 1
+        if self.indexes:
+            # For one index it is enough to put rows together when they are merged with those before them.
+            rows = rows.select(self._columns(form)) if alone else self._combined(form, rows)
         for index in self.indexes:
-            self._append_one(shelf, form, index, rows)
+            self._append_one(shelf, form, index, rows, alone)
 
-    def _append_one(self, shelf: Shelf, form: str, index: Index, rows: pa.Table) -> None:
-        """Add rows: the same as `append` and `compact` of the arrangement, without SQL."""
+    def _append_one(self, shelf: Shelf, form: str, index: Index, rows: pa.Table, scattered: bool) -> None:
+        """Add rows: the same as `append` and `compact` of the arrangement, without SQL. They are put together here if
+        they are `scattered` yet.
+        """
         held = self.arrangement(shelf, form, index)
         left = list(held.segments)
         pieces = [rows]
         while left and left[-1].live < 2 * sum(t.num_rows for t in pieces):
             segment = left.pop()
             pieces.append(shelf.read(segment).slice(segment.start).select(rows.column_names).cast(rows.schema))
-        if len(pieces) > 1:
+        if scattered or len(pieces) > 1:
             rows = self._combined(form, pa.concat_tables(pieces[::-1]))
         if not left:
             # Everything is here: what has no count is gone.
@@ -269,10 +268,12 @@ class AggregationSets:
 
     def _combined(self, form: str, rows: pa.Table) -> pa.Table:
         """Equal rows as one, without those whose sums are all zero; columns as in the layout."""
+        names = [c.name for c in self.layouts[form][0]]
+        return added_up(rows, names, self.parts if form == "early" else ()).select(self._columns(form))
+
+    def _columns(self, form: str) -> list[str]:
         keys, adds = self.layouts[form]
-        names = [c.name for c in keys]
-        summed = added_up(rows, names, self.parts if form == "early" else ())
-        return summed.select([*names, *(c.name for c, _ in adds)])
+        return [*(c.name for c in keys), *(c.name for c, _ in adds)]
 
     # One form for each key
 
