@@ -1,7 +1,7 @@
 """How hard the properties try: a stable few hundred cases by default, thousands when asked.
 
-`TIDEMILL_THOROUGH=1` or `--hypothesis-profile=thorough` makes it 20 times as many cases and draws new ones in every run;
-`TIDEMILL_THOROUGH=8` makes it 8 times as many.
+`TIDEMILL_THOROUGH=1` or `--hypothesis-profile=thorough` makes it 20 times as many cases and draws new ones in every
+run; `TIDEMILL_THOROUGH=8` makes it 8 times as many.
 """
 
 from __future__ import annotations
