@@ -207,3 +207,12 @@ def test_the_greatest_of_nothing_is_null_until_a_row_comes(batch):
     rows = [{"k": 1, "v": 0, "tm": 0}, {"k": 1, "v": 0, "tm": 2}, {"k": 1, "v": 5, "tm": 6}, {"k": 2, "v": 7, "tm": 8}]
     holds([append_only(*rows, batch_rows=batch)],
           "STREAMED VIEW v AS SELECT COUNT(a.k) AS n, MAX(a.tm) AS t, MIN(a.v) AS l FROM A AS a WHERE a.v > 1")
+
+
+def test_an_answer_over_an_empty_table_is_there_before_all_time():
+    """Whether or not a stream makes the clock of the database tick."""
+    table = Stream("D", TABLE, (), format="parquet", static=True)
+    streams = [append_only({"k": 0, "tm": 0}, {"k": 2, "tm": 3}, format="parquet"), table]
+    count = "STREAMED VIEW n AS SELECT COUNT(*) AS k FROM D AS a WHERE a.k > 1"
+    holds(streams, "STREAMED VIEW v AS SELECT COUNT(*) AS k FROM A AS a WHERE NOW - 1 < a.TS AND a.TS <= NOW", count)
+    holds(streams, count)

@@ -73,7 +73,7 @@ class Groups(Edges):
         name = self.add_stage("group", name_of(node), inputs, node.schema, {
             "keys": [[c.name, c.type] for c in keys],
             "parts": [[p.name, p.type, p.combine] for p in needed.values()],
-            "values": kept, "beginning": r.beginning(node),
+            "values": kept, "beginning": "static" if r.never_changes(node) else r.beginning(node),
             "answers": [[a.name, answer_sql(a, insert_only, positions)] for a in node.aggregates],
         })
         return Handle("stage", name, node.schema, delivered(partial, need))

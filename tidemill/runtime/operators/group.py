@@ -89,11 +89,13 @@ class GroupBy(Operator):
             self.complain(self.op, rows, why)
 
     def _birth(self, frontier: int, shelf: Shelf) -> int | None:
-        """When the one row of a keyless answer begins: with the clock, before any input row; None afterwards."""
+        """When the one row of a keyless answer begins: with the clock, before any input row; where all is of tables,
+        before all time, whatever else there is in the database. None afterwards.
+        """
         begin, rhythm = shelf.value("@clock").get("begin"), self.params["beginning"]
         if self.keys or not self.first or shelf.value(self.id).get("born") or rhythm == "first row":
             return None
-        if begin is None:
+        if begin is None or rhythm == "static":
             return STATIC_TIME if frontier >= FOREVER else None
         if rhythm is not None:
             every, offset = rhythm
