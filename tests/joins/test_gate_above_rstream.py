@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.harness import LocalDatabase
 from tests.properties.effort import effort
+from tests.rules.test_gate_above_tagger import write
 from tidemill.optimize.lower.edges import Edges
 from tidemill.runtime.layout import load_plan
 
@@ -25,14 +24,6 @@ def statements(folder: str, kind: str, select: str, rows: int = 100) -> str:
     return f"""REGISTER SOURCE P (k INT, v DOUBLE, ts TIMESTAMP) FROM FILES '{folder}/*.parquet'
                WITH (timestamp = 'ts', lateness = '2 seconds', batch_rows = {rows});
                CREATE TAGGED STREAM S OVER P; CREATE {kind} VIEW V AS {select}"""
-
-
-def write(folder, records) -> str:
-    keys, values, seconds = zip(*records, strict=True)
-    times = pa.array([s * 1_000_000 for s in seconds], pa.int64()).cast(pa.timestamp("us"))
-    table = pa.table({"k": pa.array(keys, pa.int32()), "v": pa.array(values, pa.float64()), "ts": times})
-    pq.write_table(table, folder / "000.parquet")
-    return str(folder)
 
 
 @pytest.mark.parametrize(("kind", "select", "closed"), [

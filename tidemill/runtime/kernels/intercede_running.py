@@ -16,34 +16,16 @@ from __future__ import annotations
 import numpy as np
 from numba import boolean, carray, int32, int64, njit, types, uint8
 
-from tidemill.runtime.kernels.lfta_loops import pointer
+from tidemill.runtime.kernels.lfta_loops import NARROW, ONES, WIDE, pointer, read_column
 
-ONES, NARROW, WIDE = 0, 4, 8  # size of an item in a column; a column of ones has no items
-BLOCK = 512  # groups at a time, likewise
 STEP = 2048  # rows at a time: what is computed of them stays in the nearest caches
+BLOCK = 512  # groups at a time, likewise
 at = np.uintp  # an unsigned index saves the test for a negative one
 
 _INTS = int64[::1]
 _CODES = int32[::1]
 _ROWS = int64[:, ::1]
 _READ_INTS = types.Array(int64, 1, "C", readonly=True)
-
-
-@njit(nogil=True)
-def _read(address, size, start, into):
-    """Fill `into` with the rows from `start` on of the column at this address: int32, int64, or ones."""
-    n = into.shape[0]
-    if size == NARROW:
-        narrow = carray(pointer(address + start * NARROW), n, np.int32)  # type: ignore[call-arg]
-        for i in range(n):
-            into[i] = narrow[i]
-    elif size == WIDE:
-        wide = carray(pointer(address + start * WIDE), n, np.int64)  # type: ignore[call-arg]
-        for i in range(n):
-            into[i] = wide[i]
-    else:
-        for i in range(n):
-            into[i] = 1
 
 
 @njit(nogil=True)
@@ -195,9 +177,9 @@ def fold_rows(columns, sizes, pairs, classes, start, stop, slots, keys, count, s
             if b >= 0:
                 _read_pair(columns[a], columns[b], start, words[w, :n])
             else:
-                _read(columns[a], sizes[a], start, words[w, :n])
+                read_column(columns[a], sizes[a], start, words[w, :n])
         for p in range(n_parts):
-            _read(columns[n_attributes + p], sizes[n_attributes + p], start, parts[p, :n])
+            read_column(columns[n_attributes + p], sizes[n_attributes + p], start, parts[p, :n])
         _place(words, n, bits, places)
         done, count = _number(words, n, places, slots, keys, count, numbers)
         for j in range(done):
