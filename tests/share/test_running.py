@@ -56,6 +56,8 @@ def test_values_of_one_class_are_told_apart_by_no_program(drawn, values):
 def test_cuts_that_are_too_many_or_too_far_apart():
     assert predicates.Cuts.of([[">", "v", i] for i in range(9)], 9) is None
     assert predicates.Cuts.of([[">", "v", 0], [">", "v", 10**9]], 9) is None
+    for sign, number in (("<=", (1 << 63) - 1), ("=", -(1 << 63)), (">", 10**30)):
+        assert predicates.Cuts.of([[sign, "v", number]], 9) is None  # a cut beyond 64 bits
 
 
 def test_a_predicate_over_two_columns_that_are_not_attributes_is_left_to_the_tables():

@@ -58,6 +58,7 @@ def _compared(sign: str, values: np.ndarray, number: int) -> np.ndarray:
 
 
 _SPAN = 1 << 16  # numbers between the first and the last cut, at most
+_LEAST, _GREATEST = -(1 << 63), (1 << 63) - 1  # of 64 bits
 
 
 @dataclass(frozen=True)
@@ -77,14 +78,14 @@ class Cuts:
 
     @classmethod
     def of(cls, programs: Sequence[list[Any]], most: int) -> Cuts | None:
-        """None where there are more than `most` (at most 256) classes, or cuts lie far apart.
+        """None where there are more than `most` (at most 256) classes, or cuts lie far apart or at an end of 64 bits.
 
         >>> cuts = Cuts.of([[">", "a", 3], ["in", "a", [5]]], 9)
         >>> cuts.least, cuts.table.tolist(), cuts.values.tolist()
         (3, [0, 1, 2, 3], [3, 4, 5, 6])
         """
         cuts = sorted({cut for program in programs for cut in _cuts(program)})
-        if len(cuts) >= most or cuts[-1] - cuts[0] > _SPAN:
+        if len(cuts) >= most or cuts[-1] - cuts[0] > _SPAN or cuts[0] <= _LEAST or cuts[-1] >= _GREATEST:
             return None
         least = cuts[0] - 1
         table = np.searchsorted(np.array(cuts), np.arange(least, cuts[-1] + 1), side="right").astype(np.uint8)
