@@ -52,8 +52,8 @@ def everything(db) -> dict[str, list]:
     for name, view in db.workload.views.items():
         if view.stored.output == "streamed":
             found[f"log of {name}"] = tagged(db, name)
-        sql = db.store.relation_sql(view.stored)
-        found[name] = sorted(db.store.cursor().sql(sql).fetchall(), key=str)
+        with db.store.reading() as duck:
+            found[name] = sorted(duck.sql(db.store.relation_sql(view.stored, duck)).fetchall(), key=str)
     return found
 
 

@@ -36,20 +36,18 @@ def answer(query: exp.Expression, workload: Workload, store: ViewStore, clock: i
     """Run one ad hoc query; what it may read is COMPLETE and RSTREAM views, tables and dead_letters."""
     query = query.copy()
     _check(query)
-    duck = store.cursor()
-    tables = _replace_names(query, workload, store, folder)
-    for node in list(query.find_all(Now)):
-        node.replace(parse_one(stamp_sql(str(clock or 0), "timestamp", workload.unit_us), dialect="duckdb"))
-    try:
+    with store.reading() as duck:
+        tables = _replace_names(query, workload, store, duck, folder)
+        for node in list(query.find_all(Now)):
+            node.replace(parse_one(stamp_sql(str(clock or 0), "timestamp", workload.unit_us), dialect="duckdb"))
         for name, table in tables.items():
             duck.register(name, table)
-        return duck.sql(query.sql(dialect="duckdb")).to_arrow_table()
-    except duckdb.Error as error:
-        message = str(error).split("\n")[0]
-        raise PlanProblem("TM203", message.partition(": ")[2] or message,
-                          hint="DESCRIBE name shows the columns") from None
-    finally:
-        duck.close()
+        try:
+            return duck.sql(query.sql(dialect="duckdb")).to_arrow_table()
+        except duckdb.Error as error:
+            message = str(error).split("\n")[0]
+            raise PlanProblem("TM203", message.partition(": ")[2] or message,
+                              hint="DESCRIBE name shows the columns") from None
 
 
 def _check(query: exp.Expression) -> None:
@@ -65,7 +63,8 @@ def _check(query: exp.Expression) -> None:
                           hint="the language reference lists all functions")
 
 
-def _replace_names(query: exp.Expression, workload: Workload, store: ViewStore, folder: str) -> dict[str, pa.Table]:
+def _replace_names(query: exp.Expression, workload: Workload, store: ViewStore, duck: duckdb.DuckDBPyConnection,
+                   folder: str) -> dict[str, pa.Table]:
     local = {c.alias.lower() for c in query.find_all(exp.CTE)}
     tables: dict[str, pa.Table] = {}
     for node in list(query.find_all(exp.Table)):
@@ -73,15 +72,15 @@ def _replace_names(query: exp.Expression, workload: Workload, store: ViewStore, 
             raise problem("only views and tables can be read", node, code="TM202", hint="SHOW VIEWS lists them")
         if node.name.lower() in local:
             continue
-        sql = _relation(node, workload, store, tables, folder)
+        inner = parse_one(_relation(node, workload, store, duck, tables, folder), dialect="duckdb")
         alias = node.alias or node.name
-        inner = parse_one(sql, dialect="duckdb")
         node.replace(exp.Subquery(this=inner, alias=exp.TableAlias(this=exp.to_identifier(alias, quoted=True)),
                                   joins=node.args.get("joins")))
     return tables
 
 
-def _relation(node: exp.Table, workload: Workload, store: ViewStore, tables: dict[str, pa.Table], folder: str) -> str:
+def _relation(node: exp.Table, workload: Workload, store: ViewStore, duck: duckdb.DuckDBPyConnection,
+              tables: dict[str, pa.Table], folder: str) -> str:
     if node.name.lower() == DEAD_LETTERS:
         return "SELECT * FROM dead_letters"
     place = problem("", node)
@@ -95,7 +94,7 @@ def _relation(node: exp.Table, workload: Workload, store: ViewStore, tables: dic
         what = "STREAMED view" if view else entry.kind
         raise problem(f'"{entry.name}" is a {what}: it has no stored answer to read', node,
                       code="TM215", hint=f"CREATE COMPLETE VIEW … AS SELECT * FROM {entry.name}, or SELECT STREAMED …")
-    return store.relation_sql(view.stored)
+    return store.relation_sql(view.stored, duck)
 
 
 def read_table(spec: SourceSpec, folder: str) -> pa.Table:

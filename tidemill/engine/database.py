@@ -70,7 +70,7 @@ class Database(Runner):
             data = read_json(self.paths.catalog)
             self.catalog = Catalog.from_dict(data) if data else Catalog()
             self._settle(shards, clock)
-            self.store = ViewStore(self.paths.views)
+            self.store = ViewStore(self.paths.views, self.paths.sealed)
             self.workload = Workload(self.catalog, self.catalog.settings["unit_us"], tuple(without))
             self.store.sweep(v.stored for v in self.workload.views.values())
         except BaseException:

@@ -62,10 +62,11 @@ class Exchange:
 
 @dataclass(frozen=True)
 class Output:
-    """A view's changes leave the stages at operator `op`."""
+    """A view's changes leave the stages at operator `op`; if it `grows`, its rows only ever come."""
 
     view: str
     op: str
+    grows: bool = False
 
 
 @dataclass(frozen=True)

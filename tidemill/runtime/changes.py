@@ -20,7 +20,7 @@ from tidemill.plan.relations import quoted
 from tidemill.runtime.ends import expand
 from tidemill.runtime.operators.base import name_list, same_row
 from tidemill.runtime.outbox import runs
-from tidemill.runtime.views import StoredView, order, typed_column
+from tidemill.runtime.views import StoredView, null_old, order, typed_column
 
 ALONE_ROWS = 1024  # a view with more changes than this is worth statements of its own
 CROWD, CROWD_ROWS = 8, 32_768  # so many of them that only grow are not, up to so many changes
@@ -180,7 +180,7 @@ def signed_sql(changes: Changes) -> str:
     """A SELECT over `net`: every copy that comes is a +, every copy that goes a −."""
     view = changes.pattern
     tag = "'+'" if view.insert_only else "CASE WHEN __diff > 0 THEN '+' ELSE '-' END"
-    columns = [*changes.whose, "__time", f"{tag} AS __tag", name_list(view.names), f"{_null_old(view)} AS __old"]
+    columns = [*changes.whose, "__time", f"{tag} AS __tag", name_list(view.names), f"{null_old(view)} AS __old"]
     return f"SELECT {', '.join(columns)} FROM {_copies(changes)}"
 
 
@@ -235,10 +235,6 @@ def _copies(changes: Changes) -> str:
 def _typed(changes: Changes) -> str:
     columns = [*changes.whose, "__time", "__diff", *(typed_column(c) for c in changes.pattern.columns)]
     return f"SELECT {', '.join(columns)} FROM net"
-
-
-def _null_old(view: StoredView) -> str:
-    return f"CAST(NULL AS STRUCT({', '.join(f'{quoted(c.name)} {c.type}' for c in view.columns)}))"
 
 
 def _concat(tables: list[pa.Table]) -> pa.Table:

@@ -2,7 +2,8 @@
 
 Order matters for a crash at any point. First the files that a replay would write again just the same (sink files,
 feedback, progress), then one DuckDB transaction with all views and the batch id; only then do the files go in which
-the stages sent the rows. A batch at or below the committed id is skipped whole.
+the stages sent the rows. A batch at or below the committed id is skipped whole. Sealed files stay: the transaction
+makes them part of the views.
 """
 
 from __future__ import annotations
@@ -19,11 +20,12 @@ import pyarrow as pa
 
 from tidemill.plan.physical import BEGINNING, FOREVER, Physical
 from tidemill.plan.relations import STATIC_TIME
-from tidemill.runtime import inbox, outbox, sinks
+from tidemill.runtime import inbox, outbox, sealing, sinks
 from tidemill.runtime.changes import SORTED_ROWS, Changes, gather, log_of, tagged
 from tidemill.runtime.layout import Paths, load_plan, write_json
 from tidemill.runtime.pools import Pools
 from tidemill.runtime.reader import DEAD, TICK, Message
+from tidemill.runtime.sealed import Kept
 from tidemill.runtime.stage import LOOP, outputs_of
 from tidemill.runtime.state import from_ipc, ipc_bytes
 from tidemill.runtime.views import StoredView, ViewStore
@@ -59,6 +61,7 @@ class Outlet:
         with self.lock:
             outbox.sweep(self.paths.inbox)
             outbox.sweep(self.paths.outbox)
+            self.store.tidy(self.store.sealed.all())
 
     def apply(self, batch: int, messages: list[Message]) -> None:
         """Make one micro-batch visible, all of it or nothing."""
@@ -67,6 +70,7 @@ class Outlet:
             if batch > self.committed and notes:
                 self._apply(batch, messages, notes)
             outbox.discard(self.paths.outbox, _letters(messages))
+            self.store.tidy(note["file"] for note in sealing.received(_letters(messages)))
             inbox.discard(self.paths.inbox, {name for note in notes for name in note["inbox"]})
 
     def _apply(self, batch: int, messages: list[Message], notes: list[dict[str, Any]]) -> None:
@@ -74,7 +78,10 @@ class Outlet:
         summary = summarize(batch, notes)
         frontiers = self._known("gates", {})
         seeds, delivered = self._seeds(plan, frontiers)
-        found = gather(plan.outputs, self.views, list(outbox.receive(self.paths.outbox, _letters(messages))))
+        standing = [output for output in plan.outputs if output.view in self.views]
+        kept = Kept.sorted(sealing.received(_letters(messages)), standing, self._takes_files)
+        parcels = outbox.parcels(kept.opened(self.paths.sealed))
+        found = gather(plan.outputs, self.views, [*outbox.receive(self.paths.outbox, _letters(messages)), *parcels])
         logs = [self._log(changes) for changes in found]
         heard = self._heard(found, logs)
         for view_id, log in heard.items():
@@ -82,20 +89,23 @@ class Outlet:
                 sinks.write(self.views[view_id], log, batch)
         summary["content"] = self._write_feedback(batch, messages, summary, seeds)
         closed = {f"view {o.view}": frontier for o, frontier in zip(plan.outputs, summary["gates"], strict=True)}
-        self._commit(batch, messages, list(zip(found, logs, strict=True)), {
+        self._commit(batch, messages, list(zip(found, logs, strict=True)), kept, {
             "batch": str(batch), "gates": json.dumps({"clock": summary["clock"], **closed}),
             "seeds": json.dumps(delivered), "loops": json.dumps(summary["loops"]), "totals": self._totals(summary),
-            "rows": self._row_counts(found),
+            "rows": self._row_counts(found, kept),
         })
         self._publish(heard, summary)
 
     def _commit(self, batch: int, messages: list[Message], found: list[tuple[Changes, pa.Table | None]],
-                meta: dict[str, str]) -> None:
+                kept: Kept, meta: dict[str, str]) -> None:
         """All views, the dead letters and the batch id in one transaction."""
         self.duck.execute("BEGIN TRANSACTION")
         try:
             for changes, log in found:
                 self.pools.store(changes, log, batch)
+            if kept.notes:
+                self.store.sealed.adopt(kept.notes, kept.owners, self.duck)
+                self.store.sealed.merge(self.duck)
             self._store_dead_letters(batch, messages)
             self.store.set_metas(meta, self.duck)
             self.duck.execute("COMMIT")
@@ -150,6 +160,11 @@ class Outlet:
     def _listened(self, view: StoredView) -> bool:
         """Whether somebody wants to hear of the view's changes now."""
         return bool(view.sinks) or bool(self.subscribers.get(view.id))
+
+    def _takes_files(self, view_id: str) -> bool:
+        """Whether a view's rows can stay in the files that the stages wrote: nobody has to see them now."""
+        view = self.views[view_id]
+        return view.takes_files and not self._listened(view)
 
     def _known(self, name: str, default: Any) -> Any:
         return json.loads(self.known[name]) if name in self.known else default
@@ -215,12 +230,14 @@ class Outlet:
                 total[key] += tally[key]
         return json.dumps(totals)
 
-    def _row_counts(self, found: list[Changes]) -> str:
+    def _row_counts(self, found: list[Changes], kept: Kept) -> str:
         """How many rows each view has now, kept up to date so that nobody has to count."""
         counts = self._known("rows", {})
         for changes in found:
             for view_id, (_, more) in changes.growth().items():
                 counts[view_id] = counts.get(view_id, 0) + more
+        for view_id, more in kept.growth().items():
+            counts[view_id] = counts.get(view_id, 0) + more
         return json.dumps({k: v for k, v in counts.items() if k in self.views})
 
     def _publish(self, heard: dict[str, pa.Table], summary: dict[str, Any]) -> None:

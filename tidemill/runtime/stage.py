@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from tidemill.plan.physical import BEGINNING, FOREVER, Op, Physical
-from tidemill.runtime import inbox, outbox
+from tidemill.runtime import inbox, outbox, sealing
 from tidemill.runtime.evaluate import Evaluation, route
 from tidemill.runtime.frontiers import advance, clock_begin, clock_of
 from tidemill.runtime.layout import Paths, load_plan
@@ -97,9 +97,12 @@ class Stage:
                     self.out += [(plan.shards[index], LOOP + edge.port, payload) for payload in ipc_pieces(piece)]
 
     def _send_views(self, plan: Physical, evaluation: Evaluation) -> None:
-        gates = {o.op: evaluation.batch(o.op).rows for o in plan.outputs}
-        sent = outbox.parcels((gate, rows) for gate, rows in gates.items() if rows is not None and rows.num_rows)
-        self.out += [(self.shard, port, payload) for port, payload in outbox.send(self.paths.outbox, sent)]
+        gates = {o.op: (o.grows, evaluation.batch(o.op).rows) for o in plan.outputs}
+        found = [(gate, grows, rows) for gate, (grows, rows) in gates.items() if rows is not None and rows.num_rows]
+        notes, rest = sealing.seal(self.paths.sealed, ((gate, rows) for gate, grows, rows in found if grows))
+        sent = outbox.parcels([*rest, *((gate, rows) for gate, grows, rows in found if not grows)])
+        letters = [*sealing.messages(notes), *outbox.send(self.paths.outbox, sent)]
+        self.out += [(self.shard, port, payload) for port, payload in letters]
 
     def _send_tick(self, plan: Physical, evaluation: Evaluation, ticks: list[dict[str, Any]],
                    sources: dict[str, Any]) -> None:

@@ -5,7 +5,8 @@ in the same transaction as the rows, so a batch that Spark replays changes nothi
 
 A view has tables of its own. Beside them, all views with the same columns share a *pool*, where small changes wait
 until there are enough of one view to move: hundreds of views that change a little cost a few statements, not hundreds.
-What a view holds is always both together. `pools` writes, this module reads.
+Rows that only ever come and come in great number stay in the files in which the shards wrote them (`sealed`). What a
+view holds is always all of these together. `pools` and `sealed` write, this module reads.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any, Literal
@@ -24,6 +26,7 @@ import pyarrow as pa
 from tidemill.plan.relations import quoted
 from tidemill.plan.sources import Column, Schema
 from tidemill.runtime.operators.base import hash_sql, name_list
+from tidemill.runtime.sealed import TABLES, SealedFiles
 
 DEAD_LETTERS = "dead_letters"
 
@@ -54,6 +57,11 @@ class StoredView:
         return self.insert_only and self.keeps_contents
 
     @property
+    def takes_files(self) -> bool:
+        """Whether rows may stay in sealed files: nothing is ever taken back, and nothing has to be forgotten."""
+        return self.insert_only and (self.output != "streamed" or self.retain_us is None)
+
+    @property
     def names(self) -> list[str]:
         return [c.name for c in self.columns]
 
@@ -81,7 +89,8 @@ class StoredView:
 class ViewStore:
     """The tables of all views. One object for each database; cursors for threads."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, sealed: str) -> None:
+        self.sealed = SealedFiles(sealed)
         self.lock = threading.RLock()  # held while tables come, go or change: DuckDB refuses what overlaps
         self.connection = duckdb.connect(path)
         self.connection.execute("SET TimeZone = 'UTC'")
@@ -91,26 +100,42 @@ class ViewStore:
             CREATE TABLE IF NOT EXISTS __meta (name VARCHAR PRIMARY KEY, value VARCHAR);
             CREATE TABLE IF NOT EXISTS dead_letters (
               source VARCHAR, reason VARCHAR, raw VARCHAR, position VARCHAR, batch BIGINT, noticed TIMESTAMP);
-        """)
+        """ + ";".join(TABLES))
 
     def cursor(self) -> duckdb.DuckDBPyConnection:
         """A connection for another thread."""
         return self.connection.cursor()
+
+    @contextmanager
+    def reading(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """A connection that sees the views as they are now until it is given back, whatever is written meanwhile."""
+        with self.lock:
+            self.sealed.readers += 1
+        duck = self.cursor()
+        try:
+            duck.execute("BEGIN TRANSACTION")
+            yield duck
+        finally:
+            duck.close()
+            with self.lock:
+                self.sealed.readers -= 1
 
     def close(self) -> None:
         """Close for good; nothing may keep the connection alive, or DuckDB reports it as leaked."""
         self.connection.close()
         del self.connection
 
-    def create(self, view: StoredView) -> None:
-        """Tables of a new view."""
-        self._execute(_definitions(view).values())
+    def create(self, *views: StoredView) -> None:
+        """Tables of new views."""
+        wanted = {name: sql for view in views for name, sql in _definitions(view).items()}
+        self._execute(wanted.values())
 
     def drop(self, view: StoredView) -> None:
         """Forget a view's rows and its own tables."""
         own = (_drop(table(view.id)) for table in (contents_table, recent_table, changes_table))
         shared = [t(view.pool) for t in (contents_table, changes_table) if t(view.pool) in _definitions(view)]
-        self._execute([*own, *(f"DELETE FROM {t} WHERE {_mine(view)}" for t in shared)])
+        self._execute([*own, *(f"DELETE FROM {t} WHERE {_mine(view)}" for t in shared)],
+                      lambda duck: self.sealed.drop(view.id, duck))
 
     def sweep(self, views: Iterable[StoredView]) -> None:
         """Forget all other views: a crash came between the catalog and the tables. Tables that are missing are made."""
@@ -124,38 +149,68 @@ class ViewStore:
             *(_drop(name) for name in found - set(wanted)),
             *(sql for name, sql in wanted.items() if name not in found),
             *(f"DELETE FROM {pool} WHERE __view NOT IN ({ids})" for pool in pools),
-        ])
+        ], lambda duck: self.sealed.sweep([v.id for v in views], duck))
 
-    def relation_sql(self, view: StoredView) -> str:
-        """A SELECT of the view's current rows, one for each copy."""
+    def tidy(self, files: Iterable[str] = ()) -> None:
+        """Remove these sealed files, and others that have left, if no view has rows in them."""
+        with self.lock:
+            self.sealed.tidy(files, self.connection)
+
+    def relation_sql(self, view: StoredView, duck: duckdb.DuckDBPyConnection) -> str:
+        """A SELECT of the view's current rows, one for each copy, for the connection's transaction."""
         names = name_list(view.names)
         if view.only_grows:
-            return f"SELECT {names} FROM {contents_table(view.id)} UNION ALL {copies_sql(names, _pooled(view))}"
+            own = f"SELECT {names} FROM {contents_table(view.id)}"
+            return " UNION ALL ".join([own, copies_sql(names, _pooled(view)), *self._sealed(view, duck)])
         if view.keeps_contents:
             return copies_sql(names, f"({_folded(view)})")
-        return f"SELECT {names} FROM ({_logged(view)})"
+        return f"SELECT {names} FROM ({self._logged(view, duck)})"
 
     def changes(self, view: StoredView) -> pa.Table:
         """All tagged changes that are kept, as users see them."""
-        duck = self.cursor()
-        try:
+        with self.reading() as duck:
             return present(view, self.log(view, duck), duck)
-        finally:
-            duck.close()
 
     def log(self, view: StoredView, duck: duckdb.DuckDBPyConnection) -> pa.Table:
         """All tagged changes that are kept, in order: `__time`, `__tag`, the view's columns, `__old`."""
-        rows = f"SELECT __time, __tag, {name_list(view.names)}, __old FROM ({_logged(view)})"
+        logged = self._logged(view, duck)
+        rows = f"SELECT __time, __tag, {name_list(view.names)}, __old FROM ({logged})"
         if view.retain_us is not None:
-            rows += f" WHERE __time >= (SELECT max(__time) FROM ({_logged(view)})) - {view.retain_us}"
+            rows += f" WHERE __time >= (SELECT max(__time) FROM ({logged})) - {view.retain_us}"
         return duck.sql(f"{rows} ORDER BY __time, __batch, {order(view)}").to_arrow_table()
 
     def contents(self, view: StoredView, duck: duckdb.DuckDBPyConnection) -> pa.Table:
         """The current rows with their multiplicity as `__diff`."""
         names = name_list(view.names)
+        if view.only_grows:
+            own = f"SELECT {names}, CAST(1 AS BIGINT) AS __diff FROM {contents_table(view.id)}"
+            counted = [_pooled(view), *(f"({rows})" for _, rows in self._rows_in_files(view, duck))]
+            return duck.sql(" UNION ALL ".join(
+                [own, *(f"SELECT {names}, __n AS __diff FROM {rows}" for rows in counted)])).to_arrow_table()
         if view.keeps_contents:
             return duck.sql(f"SELECT {names}, __n AS __diff FROM ({_folded(view)})").to_arrow_table()
-        return duck.sql(f"SELECT {names}, CAST(1 AS BIGINT) AS __diff FROM ({_logged(view)})").to_arrow_table()
+        logged = self._logged(view, duck)
+        return duck.sql(f"SELECT {names}, CAST(1 AS BIGINT) AS __diff FROM ({logged})").to_arrow_table()
+
+    def _rows_in_files(self, view: StoredView, duck: duckdb.DuckDBPyConnection) -> list[tuple[bool, str]]:
+        return self.sealed.rows_sql(view.id, view.columns, duck) if view.takes_files else []
+
+    def _sealed(self, view: StoredView, duck: duckdb.DuckDBPyConnection, more: str = "") -> list[str]:
+        """SELECTs of the rows in files, one for each copy."""
+        names = more + name_list(view.names)
+        return [f"SELECT {names} FROM ({rows})" if once else copies_sql(names, f"({rows})")
+                for once, rows in self._rows_in_files(view, duck)]
+
+    def _logged(self, view: StoredView, duck: duckdb.DuckDBPyConnection) -> str:
+        """A SELECT of the tagged changes with their batch, in no order.
+
+        Rows in files have no batch; all of one time come in one.
+        """
+        columns = f"__time, __batch, __tag, {name_list(view.names)}, __old"
+        own, pool = (f"SELECT {columns} FROM {changes_table(owner)}" for owner in (view.id, view.pool))
+        files = [f"SELECT __time, CAST(0 AS BIGINT) AS __batch, '+' AS __tag, {name_list(view.names)},"
+                 f" {null_old(view)} AS __old FROM ({rows})" for rows in self._sealed(view, duck, "__time, ")]
+        return " UNION ALL ".join([own, f"{pool} WHERE {_mine(view)}", *files])
 
     def meta(self, name: str) -> str | None:
         """A remembered value."""
@@ -174,15 +229,19 @@ class ViewStore:
         places = ", ".join("(?, ?)" for _ in values)
         duck.execute(f"INSERT OR REPLACE INTO __meta VALUES {places}", [x for pair in values.items() for x in pair])
 
-
-    def _execute(self, statements: Iterable[str]) -> None:
-        """All of them or none."""
+    def _execute(self, statements: Iterable[str],
+                 also: Callable[[duckdb.DuckDBPyConnection], None] | None = None) -> None:
+        """All of them or none; then files that nobody has any more go."""
         with self.lock:
             duck = self.cursor()
             try:
-                duck.execute(";".join(["BEGIN TRANSACTION", *statements, "COMMIT"]))
+                duck.execute(";".join(["BEGIN TRANSACTION", *statements]))
+                if also:
+                    also(duck)
+                duck.execute("COMMIT")
             finally:
                 duck.close()
+            self.tidy()
 
 
 def present(view: StoredView, changes: pa.Table, duck: duckdb.DuckDBPyConnection) -> pa.Table:
@@ -263,9 +322,6 @@ def _pooled(view: StoredView) -> str:
 def _folded(view: StoredView) -> str:
     """A SELECT of the contents with everything that waits folded in: (row, multiplicity)."""
     names, table = name_list(view.names), contents_table(view.id)
-    if view.only_grows:
-        once = f"SELECT {names}, CAST(1 AS BIGINT) AS __n FROM {table}"
-        return f"{once} UNION ALL SELECT {names}, __n FROM {_pooled(view)}"
     waiting = (
         f"SELECT {hash_sql(view.names)} AS __h, {names}, __n FROM {_pooled(view)}"
         f" UNION ALL SELECT * FROM {recent_table(view.id)}"
@@ -278,10 +334,6 @@ def _folded(view: StoredView) -> str:
     )
 
 
-def _logged(view: StoredView) -> str:
-    """A SELECT of the tagged changes with their batch, in no order."""
-    columns = f"__time, __batch, __tag, {name_list(view.names)}, __old"
-    return (
-        f"SELECT {columns} FROM {changes_table(view.id)} UNION ALL"
-        f" SELECT {columns} FROM {changes_table(view.pool)} WHERE {_mine(view)}"
-    )
+def null_old(view: StoredView) -> str:
+    """SQL: no earlier row."""
+    return f"CAST(NULL AS STRUCT({', '.join(f'{quoted(c.name)} {c.type}' for c in view.columns)}))"

@@ -16,7 +16,7 @@ from tidemill.optimize.lower.windows import Windows
 from tidemill.optimize.share.shape import Settings
 from tidemill.optimize.share.weave import Bits
 from tidemill.plan.physical import Output, Physical
-from tidemill.plan.relations import Relation
+from tidemill.plan.relations import Relation, insert_only
 from tidemill.plan.sources import SourceSpec
 
 
@@ -42,7 +42,7 @@ def lower(
     work = _Lowering(sources, unit_us)
     work.joining = joining or JoinSettings()
     work.weave(roots.values(), {} if bits is None else bits, sharing or Settings())
-    outputs = [Output(view, work.output(node)) for view, node in roots.items()]
+    outputs = [Output(view, work.output(node), insert_only(node)) for view, node in roots.items()]
     work.settle()
     return Physical(
         version=version, unit_us=unit_us, shards=tuple(shards), sources=tuple(work.specs.values()),

@@ -1,0 +1,204 @@
+"""The files of sealed rows that belong to the stored views, and who of the views has which rows of them.
+
+Two tables say so: `__sealed_files` (what is in a file) and `__sealed` (view, file, label of its rows there). They
+change in the transaction of a micro-batch, so rows in files come and go with those in tables; whoever reads asks for
+the files in the same transaction as for the tables. A file that nobody has any more is removed when nobody is reading.
+
+Files of one look are merged when there are several of about the same size: a row is written again a few times at most,
+and a view's rows lie in few places.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from tidemill.plan.physical import Output
+from tidemill.plan.relations import quoted
+from tidemill.plan.sources import Column
+from tidemill.runtime import sealing
+from tidemill.runtime.outbox import remove
+from tidemill.runtime.sealing import WHOSE, Gate, Note
+
+TABLES = (
+    "CREATE TABLE IF NOT EXISTS __sealed_files (file VARCHAR, look VARCHAR, once BOOLEAN, number BIGINT)",
+    "CREATE TABLE IF NOT EXISTS __sealed (view VARCHAR, file VARCHAR, label VARCHAR, start BIGINT, number BIGINT)",
+)
+FAN = 8  # so many files of one size class become one
+MERGED_ROWS = 524_288  # a file with so many rows is large enough
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The sealed files of one micro-batch: gates whose rows stay there, with the views that have them, and others."""
+
+    notes: list[Note]
+    owners: dict[str, list[str]]  # gate → views
+    others: set[str]
+
+    @staticmethod
+    def sorted(notes: list[Note], outputs: Iterable[Output], takes: Callable[[str], bool]) -> Kept:
+        """A gate's rows stay if all views that read it take them so."""
+        gates = {gate for note in notes for gate, _, _ in note["runs"]}
+        owners: dict[str, list[str]] = {}
+        for output in outputs:
+            if output.op in gates:
+                owners.setdefault(output.op, []).append(output.view)
+        others = {gate for gate, views in owners.items() if not all(map(takes, views))}
+        return Kept(notes, {gate: views for gate, views in owners.items() if gate not in others}, others)
+
+    def opened(self, folder: str) -> list[Gate]:
+        """The rows of the others."""
+        return [gate for note in self.notes if any(g in self.others for g, _, _ in note["runs"])
+                for gate in sealing.read(folder, note, self.others)]
+
+    def growth(self) -> dict[str, int]:
+        """View → copies of rows that it has more than before."""
+        more: Counter[str] = Counter()
+        for note in self.notes:
+            for gate, _, copies in note["runs"]:
+                for view in self.owners.get(gate, ()):
+                    more[view] += copies
+        return more
+
+
+@dataclass
+class SealedFiles:
+    """The files in one folder. Writes happen inside the caller's transaction and under the store's lock."""
+
+    folder: str
+    readers: int = 0
+    leaving: set[str] = field(default_factory=set)  # perhaps for nobody any more: `tidy` looks
+
+    def adopt(self, notes: list[Note], owners: dict[str, list[str]], duck: duckdb.DuckDBPyConnection) -> None:
+        """From now on each file's rows belong to the views that read their gate. `owners` maps gate to views."""
+        files, parts = [], []
+        for note in notes:
+            start, mine = 0, []
+            for label, rows, _ in note["runs"]:
+                mine += [(view, note["file"], label, start, rows) for view in owners.get(label, ())]
+                start += rows
+            if mine:
+                files.append((note["file"], note["look"], note["once"], start))
+                parts += mine
+                self._keep(note["file"])
+        _insert("__sealed_files", files, duck)
+        _insert("__sealed", parts, duck)
+
+    def rows_sql(
+        self, view: str, columns: Iterable[Column], duck: duckdb.DuckDBPyConnection,
+    ) -> list[tuple[bool, str]]:
+        """SELECTs that together give a view's rows in files: the columns, `__time`, `__n`; and whether `__n` is 1."""
+        found = duck.execute(
+            "SELECT f.look, f.once, s.label, list(DISTINCT s.file) FROM __sealed s JOIN __sealed_files f USING (file)"
+            " WHERE s.view = ? GROUP BY ALL ORDER BY ALL", [view],
+        ).fetchall()
+        typed = ", ".join(f"CAST({quoted(c.name)} AS {c.type}) AS {quoted(c.name)}" for c in columns)
+        return [
+            (once, f"SELECT {typed}, __time, {'CAST(1 AS BIGINT)' if once else '__diff'} AS __n"
+                   f" FROM {self._from(files)} WHERE {WHOSE} = {_text(label)}") for _, once, label, files in found
+        ]
+
+    def drop(self, view: str, duck: duckdb.DuckDBPyConnection) -> None:
+        """A view's rows are forgotten."""
+        duck.execute("DELETE FROM __sealed WHERE view = ?", [view])
+        self._forget(duck)
+
+    def sweep(self, views: Iterable[str], duck: duckdb.DuckDBPyConnection) -> None:
+        """Only these views have rows."""
+        duck.execute("DELETE FROM __sealed WHERE NOT list_contains(CAST(? AS VARCHAR[]), view)", [list(views)])
+        self._forget(duck)
+
+    def tidy(self, files: Iterable[str], duck: duckdb.DuckDBPyConnection) -> None:
+        """Remove these files and those that have left, unless they are in the store; not within a transaction."""
+        self.leaving.update(files)
+        if self.leaving and not self.readers:
+            kept = {name for (name,) in duck.execute("SELECT file FROM __sealed_files").fetchall()}
+            for name in self.leaving - kept:
+                remove(os.path.join(self.folder, name))
+            self.leaving.clear()
+
+    def all(self) -> list[str]:
+        """Every file in the folder."""
+        return os.listdir(self.folder) if os.path.isdir(self.folder) else []
+
+    def merge(self, duck: duckdb.DuckDBPyConnection) -> bool:
+        """Make one file of several small ones of one look, if there are enough; whether that was so."""
+        found = duck.execute(
+            "SELECT list(file) FROM __sealed_files WHERE number < ? GROUP BY look, once,"
+            " floor(log(greatest(number, 1)) / log(?)) HAVING count(*) >= ?", [MERGED_ROWS, FAN, FAN],
+        ).fetchall()
+        for (files,) in found:
+            self._merge(files, duck)
+        return bool(found)
+
+    def _merge(self, files: list[str], duck: duckdb.DuckDBPyConnection) -> None:
+        parts: dict[tuple[str, ...], list[pa.Table]] = {}
+        for name in files:
+            for views, rows in self._owned(name, duck):
+                parts.setdefault(views, []).append(rows)
+        # A label stands for the views that have the rows: those that share some rows may not share others.
+        label = {views: "+".join(views) for views in parts}
+        gates: list[Gate] = [(label[views], pa.concat_tables(rows)) for views, rows in parts.items()]
+        duck.execute("DELETE FROM __sealed WHERE list_contains(CAST(? AS VARCHAR[]), file)", [files])
+        self._forget(duck)
+        if gates:
+            note = sealing.write(self.folder, gates)
+            assert note is not None, "what was sealed can be sealed again"
+            self.adopt([note], {label[views]: list(views) for views in parts}, duck)
+
+    def _owned(self, name: str, duck: duckdb.DuckDBPyConnection) -> list[tuple[tuple[str, ...], pa.Table]]:
+        """The runs of a file that somebody has: (views, rows)."""
+        [(once,)] = duck.execute("SELECT once FROM __sealed_files WHERE file = ?", [name]).fetchall()
+        runs = duck.execute(
+            "SELECT label, start, any_value(number), list(view ORDER BY view) FROM __sealed WHERE file = ?"
+            " GROUP BY label, start ORDER BY start", [name],
+        ).fetchall()
+        whole = sealing.opened(self.folder, name, once)
+        return [(tuple(views), whole.slice(start, rows)) for _, start, rows, views in runs]
+
+    def _forget(self, duck: duckdb.DuckDBPyConnection) -> None:
+        """Files of which nobody has a row leave."""
+        gone = duck.execute(
+            "DELETE FROM __sealed_files WHERE file NOT IN (SELECT file FROM __sealed) RETURNING file"
+        ).fetchall()
+        self.leaving.update(name for (name,) in gone)
+
+    def _from(self, files: list[str]) -> str:
+        # Nothing in the folder's own name may be taken for a pattern or for a column.
+        paths = ", ".join(_text(glob.escape(os.path.join(self.folder, name))) for name in sorted(files))
+        return f"read_parquet([{paths}], hive_partitioning = false)"
+
+    def _keep(self, name: str) -> None:
+        """On disk before the commit names it."""
+        handle = os.open(os.path.join(self.folder, name), os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def _insert(table: str, rows: list[tuple[Any, ...]], duck: duckdb.DuckDBPyConnection) -> None:
+    if not rows:
+        return
+    names = [f"c{i}" for i in range(len(rows[0]))]
+    duck.register("noted", pa.table(dict(zip(names, map(pa.array, zip(*rows, strict=True)), strict=True))))
+    try:
+        duck.execute(f"INSERT INTO {table} SELECT * FROM noted")
+    finally:
+        duck.unregister("noted")
+
+
+def _text(value: str) -> str:
+    """
+    >>> _text("it's")
+    "'it''s'"
+    """
+    return "'" + value.replace("'", "''") + "'"
