@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from tidemill.engine.database import Database
-from tidemill.runtime import outbox
+from tidemill.runtime import outbox, sealing
 from tidemill.runtime.operators.base import Batch, Operator
 from tidemill.runtime.planner import Planner
 from tidemill.runtime.reader import Message, Reader
@@ -83,8 +83,10 @@ class InProcess(Database):
         return stored - began
 
     def _without_answers(self, sent: list[Message]) -> list[Message]:
-        answers = (outbox.VIEW, outbox.LETTER)
-        outbox.discard(self.paths.outbox, ((port, payload) for _, port, payload in sent if port in answers))
+        answers = (outbox.VIEW, outbox.LETTER, sealing.SEALED)
+        letters = [(port, payload) for _, port, payload in sent if port in answers]
+        outbox.discard(self.paths.outbox, letters)
+        self.store.tidy(note["file"] for note in sealing.received(letters))
         return [message for message in sent if message[1] not in answers]
 
     def state_rows(self, operator: str = "tagger") -> int:
