@@ -19,6 +19,7 @@ from tests.reference.oracle import Oracle
 from tidemill.errors import PlanProblem
 from tidemill.plan import relations as r
 from tidemill.plan.relations import Relation
+from tidemill.runtime.views import order
 
 REFUSED = {"TM209"}  # [ROWS …] over something that takes rows back
 
@@ -65,9 +66,9 @@ def watch(db: LocalDatabase, streams: Iterable[Stream]) -> None:
 def log_of(db: LocalDatabase, name: str) -> list[Change]:
     """The change log of a STREAMED view with its exact times."""
     stored = db.workload.views[name.lower()].stored
-    with db.store.cursor() as duck:
+    with db.store.reading() as duck:
         # __time, __batch, tag, the view's columns, the old row
-        rows = duck.sql(f'SELECT * FROM "changes {stored.id}" ORDER BY __time, __batch, rowid').fetchall()
+        rows = duck.sql(f"{db.store.logged_sql(stored, duck)} ORDER BY __time, __batch, {order(stored)}").fetchall()
     return [
         Change(time, tag, canonical_row(row), canonical_row(old.values()) if old is not None else None)
         for time, _, tag, *row, old in rows
@@ -77,8 +78,8 @@ def log_of(db: LocalDatabase, name: str) -> list[Change]:
 def contents_of(db: LocalDatabase, name: str) -> Counter[Row]:
     """What is stored as the view's current answer."""
     stored = db.workload.views[name.lower()].stored
-    with db.store.cursor() as duck:
-        return Counter(canonical_row(row) for row in duck.sql(db.store.relation_sql(stored)).fetchall())
+    with db.store.reading() as duck:
+        return Counter(canonical_row(row) for row in duck.sql(db.store.relation_sql(stored, duck)).fetchall())
 
 
 def key_positions(db: LocalDatabase, name: str) -> list[int] | None:

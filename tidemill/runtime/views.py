@@ -164,7 +164,7 @@ class ViewStore:
             return " UNION ALL ".join([own, copies_sql(names, _pooled(view)), *self._sealed(view, duck)])
         if view.keeps_contents:
             return copies_sql(names, f"({_folded(view)})")
-        return f"SELECT {names} FROM ({self._logged(view, duck)})"
+        return f"SELECT {names} FROM ({self.logged_sql(view, duck)})"
 
     def changes(self, view: StoredView) -> pa.Table:
         """All tagged changes that are kept, as users see them."""
@@ -173,7 +173,7 @@ class ViewStore:
 
     def log(self, view: StoredView, duck: duckdb.DuckDBPyConnection) -> pa.Table:
         """All tagged changes that are kept, in order: `__time`, `__tag`, the view's columns, `__old`."""
-        logged = self._logged(view, duck)
+        logged = self.logged_sql(view, duck)
         rows = f"SELECT __time, __tag, {name_list(view.names)}, __old FROM ({logged})"
         if view.retain_us is not None:
             rows += f" WHERE __time >= (SELECT max(__time) FROM ({logged})) - {view.retain_us}"
@@ -189,7 +189,7 @@ class ViewStore:
                 [own, *(f"SELECT {names}, __n AS __diff FROM {rows}" for rows in counted)])).to_arrow_table()
         if view.keeps_contents:
             return duck.sql(f"SELECT {names}, __n AS __diff FROM ({_folded(view)})").to_arrow_table()
-        logged = self._logged(view, duck)
+        logged = self.logged_sql(view, duck)
         return duck.sql(f"SELECT {names}, CAST(1 AS BIGINT) AS __diff FROM ({logged})").to_arrow_table()
 
     def _rows_in_files(self, view: StoredView, duck: duckdb.DuckDBPyConnection) -> list[tuple[bool, str]]:
@@ -201,7 +201,7 @@ class ViewStore:
         return [f"SELECT {names} FROM ({rows})" if once else copies_sql(names, f"({rows})")
                 for once, rows in self._rows_in_files(view, duck)]
 
-    def _logged(self, view: StoredView, duck: duckdb.DuckDBPyConnection) -> str:
+    def logged_sql(self, view: StoredView, duck: duckdb.DuckDBPyConnection) -> str:
         """A SELECT of the tagged changes with their batch, in no order.
 
         Rows in files have no batch; all of one time come in one.
