@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from itertools import pairwise
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,12 +16,14 @@ from tests.lifecycle.pace import settle
 from tests.paper.notation import Feed, rows_of
 from tests.properties.effort import effort
 from tests.runtime.test_outlet_pools import STREAM, apart, eagerly, everything, fed, rows, run, timed
+from tidemill.engine import workload
+from tidemill.errors import PlanProblem
 from tidemill.runtime import sealed, sealing
 
 
 def all_sealed(patch) -> None:
     """Every row that may goes to a file, and two files of a size become one."""
-    patch.setattr(sealing, "SEALED_ROWS", 1)
+    patch.setattr(workload, "SEALED_ROWS", 1)
     patch.setattr(sealed, "FAN", 2)
 
 
@@ -55,7 +58,7 @@ def shares(db) -> dict[str, int]:
 @given(batches=st.lists(rows, min_size=2, max_size=6).map(timed), fan=st.integers(2, 4), least=st.integers(1, 6))
 def test_files_change_no_log_and_no_contents(batches, fan, least, tmp_path_factory):
     def partly(patch) -> None:
-        patch.setattr(sealing, "SEALED_ROWS", least)
+        patch.setattr(workload, "SEALED_ROWS", least)
         patch.setattr(sealed, "FAN", fan)
         eagerly(patch)
 
@@ -78,6 +81,22 @@ def test_what_only_grows_lies_in_few_files_and_nothing_else_does(into_files, wan
 
     assert run(tmp_path, STREAM, look) == wanted
     assert 0 < max(seen) <= 10  # two kinds of views, two shards, eight batches: without merging there would be 30
+
+
+def test_a_setting_says_from_how_many_rows_on(tmp_path):
+    seen = []
+
+    def change(db, number):
+        seen.append(sum(shares(db).values()))
+        db.execute(f"SET sealed_rows = {'off' if number % 2 else 1}")
+
+    with LocalDatabase(str(tmp_path / "db")) as db:
+        fed(db, tmp_path, STREAM, change)
+        assert {"name": "sealed_rows", "value": "0"} in db.execute("SHOW SETTINGS").to_pylist()
+        with pytest.raises(PlanProblem, match="sealed_rows cannot be"):
+            db.execute("SET sealed_rows = 'few'")
+    grown = [b > a for a, b in pairwise([0, *seen])]
+    assert grown == [False, True] * 4
 
 
 def test_files_have_rows_in_order_of_their_owners(into_files, tmp_path):

@@ -22,10 +22,12 @@ FROM FILES '{data}/sales/*.json' WITH (timestamp = 'at', lateness = '2 seconds'{
 CREATE TAGGED STREAM Rooms OVER Readings KEY room;
 CREATE TAGGED STREAM Stays OVER Guests KEY room;
 CREATE TAGGED STREAM Bills OVER Sales;
+CREATE TAGGED STREAM Measured OVER Readings;
 """
 
 # A filter; a group-by of a keyed stream, whose rows change shards; a group-by of that group-by, which goes round twice;
-# an outer join; two windows; a synchronized answer; the whole answer again and again; an aggregation join.
+# an outer join; two windows; a synchronized answer; the whole answer again and again; an aggregation join; a log, a set
+# and the answers of windows that only grow.
 VIEWS = {
     "Hot": "CREATE STREAMED VIEW Hot AS SELECT R.room, R.temp FROM R(Rooms) R WHERE R.temp > 80",
     "Levels": """CREATE STREAMED VIEW Levels AS
@@ -45,6 +47,10 @@ VIEWS = {
     "Crowd": """CREATE STREAMED VIEW Crowd AS SELECT R.level, count(*) AS pairs, sum(B.amount) AS amount,
                 max(R.temp) AS hottest FROM R(Rooms) R, Bills [WINDOW 15 SECONDS] AS B
                 WHERE R.room % 5 = B.amount % 5 GROUP BY R.level""",
+    "Noted": "CREATE STREAMED VIEW Noted AS SELECT M.room, M.temp FROM Measured M WHERE M.temp > 60",
+    "NotedNow": "CREATE COMPLETE VIEW NotedNow AS SELECT M.room, M.temp FROM Measured M WHERE M.temp > 70",
+    "Rush": """CREATE RSTREAM VIEW Rush AS SELECT M.room % 7 AS door, count(*) AS n, max(M.temp) AS hottest
+               FROM Measured [RANGE 20 SECONDS SLIDE 10 SECONDS] AS M GROUP BY M.room % 7""",
 }
 
 SINK = "CREATE SINK LevelLog FROM Levels TO FILES '{out}';"

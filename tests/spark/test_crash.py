@@ -22,7 +22,7 @@ THOROUGH = bool(os.environ.get("TIDEMILL_THOROUGH"))
 ROUNDS = 24 if THOROUGH else 3
 KINDS = ("worker", "group", "driver")
 ROWS, ROOMS = 1000, 4000  # enough that large segments are files
-VIEWS = ("Levels", "Sizes", "SizesNow", "Occupied", "OccupiedNow")
+VIEWS = ("Levels", "Sizes", "SizesNow", "Occupied", "OccupiedNow", "Noted", "NotedNow", "Rush")
 START = 600.0 if THOROUGH else 120.0  # a thorough run may share its machine: a start then takes minutes
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(3600 if THOROUGH else 600)]
@@ -116,6 +116,7 @@ def test_killed_at_random_it_ends_as_if_nothing_had_happened(lives, tmp_path):
         wanted = scenario.everything(db, tmp_path / "wanted out")
     with tidemill.open(str(lives.path), shards=2) as db:
         scenario.create(db, data, out, batch_rows=ROWS, views=VIEWS)
+        db.execute("SET sealed_rows = 10")
     landed = {kind: 0 for kind in KINDS}
     for number in range(ROUNDS):
         kind = KINDS[number % len(KINDS)]
@@ -124,7 +125,9 @@ def test_killed_at_random_it_ends_as_if_nothing_had_happened(lives, tmp_path):
     finish(lives)
     with tidemill.open(str(lives.path)) as db:
         found = scenario.everything(db, out)
+        kept = {name for (name,) in db.store.cursor().sql("SELECT file FROM __sealed_files").fetchall()}
     assert scenario.differences(found, wanted) == "", f"seed {seed}"
+    assert kept and {path.name for path in lives.path.glob("sealed/*")} == kept
     assert sum(landed.values()) > 0, f"no kill landed in a running batch, seed {seed}"
     assert not any(path.exists() for path in stale), "what failed attempts leave behind is swept"
     assert list(lives.path.glob("state/*/*.arrow")), "no segment was large enough for a file"

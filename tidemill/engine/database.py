@@ -16,6 +16,7 @@ from sqlglot import exp
 from tidemill.engine.adhoc import answer
 from tidemill.engine.aggregates import entry_of
 from tidemill.engine.directory import Directory
+from tidemill.engine.garbage import seldom_collected
 from tidemill.engine.joining import JOINING
 from tidemill.engine.results import Created, Subscription
 from tidemill.engine.runner import Runner
@@ -63,6 +64,7 @@ class Database(Runner):
         self.paths = self.directory.paths
         super().__init__(spark, trigger)
         self._lock = threading.RLock()
+        self._coming: list[StoredView] = []  # views whose tables are made together with what else is kept
         self._leaving: list[StoredView] = []
         self._together = False  # definitions that follow each other are kept together
         self._todo: Callable[[], None] | None = None
@@ -92,7 +94,7 @@ class Database(Runner):
         views are one new plan.
         """
         result = None
-        with self._lock:
+        with self._lock, seldom_collected():
             self._together = True
             try:
                 for statement in parse(text):
@@ -229,13 +231,14 @@ class Database(Runner):
         if isinstance(statement, CreateSink):
             return self.workload.create_sink(statement)
         view = self.workload.create_view(statement)
-        self.store.create(view.stored)
+        self._coming.append(view.stored)
         return view.entry
 
     def _stand(self, statement: Select) -> Created:
         view = self.workload.create_query(statement)
-        self.store.create(view.stored)
-        self._changed()
+        self._coming.append(view.stored)
+        self._defined(plan=True)
+        self._settled()
         return Created("query", view.entry.name, f"standing query {view.entry.name}")
 
     def _drop(self, statement: Drop, quietly: bool = False) -> Created:
@@ -263,7 +266,12 @@ class Database(Runner):
             self._settled()
 
     def _settled(self) -> None:
-        """Keep what definitions have changed."""
+        """Keep what definitions have changed: the tables of new views first, so that the catalog never names what is
+        not there.
+        """
+        if self._coming:
+            self.store.create(*self._coming)
+            self._coming.clear()
         todo, self._todo = self._todo, None
         if todo is not None:
             todo()
@@ -311,8 +319,9 @@ class Database(Runner):
                           hint="EXPLAIN SELECT …, EXPLAIN VIEW v or EXPLAIN")
 
     def _set(self, statement: Set) -> Created:
-        """optimizer_off: rules that queries created from now on do without; trigger: least time between batches; the
-        settings of shared aggregation and of joins change the plan at the next batch, and no answer."""
+        """optimizer_off: rules that queries created from now on do without; trigger: least time between batches;
+        sealed_rows and the settings of shared aggregation and joins change the plan at the next batch, and no answer.
+        """
         name, value = statement.name.lower(), str(statement.value).strip()
         if name == "optimizer_off":
             rules = tuple(r for r in value.replace(",", " ").split() if r)
@@ -325,6 +334,9 @@ class Database(Runner):
             self._trigger = value or None
             if not self._live:
                 self._end()  # a job at rest would go on with the old one
+        elif name == "sealed_rows":
+            self.catalog.settings[name] = _rows(name, value)
+            self._changed()
         elif name in SHARING:
             self.workload.sharing.set(name, value)
             self._changed()
@@ -333,8 +345,8 @@ class Database(Runner):
             self._changed()
         else:
             raise PlanProblem("TM217", f'there is no setting "{statement.name}" to change',
-                              hint=f"optimizer_off, trigger, {', '.join([*SHARING, *JOINING])} can be set; shards and"
-                              " clock are given to tidemill.open")
+                              hint=f"optimizer_off, trigger, sealed_rows, {', '.join([*SHARING, *JOINING])} can be set;"
+                              " shards and clock are given to tidemill.open")
         return Created("setting", name, f"{name} is {value or 'empty'}")
 
     def _view(self, name: str) -> BoundView:
@@ -361,3 +373,16 @@ class Database(Runner):
         if shards is not None and settings.setdefault("shards", shards) != shards:
             raise EngineProblem("TM605", "the number of shards of a database cannot change",
                                 detail=f"it is {settings['shards']}", hint="open it without shards=")
+
+
+def _rows(name: str, value: str) -> int:
+    """
+    >>> _rows("sealed_rows", "1000"), _rows("sealed_rows", "off")
+    (1000, 0)
+    """
+    if value.lower() == "off":
+        return 0
+    if not value.isdigit() or not 1 <= int(value) < 1 << 31:
+        raise PlanProblem("TM217", f'{name} cannot be "{value}"',
+                          hint=f"a number of rows or off, for example SET {name} = 1000")
+    return int(value)

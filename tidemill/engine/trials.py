@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tidemill.engine.garbage import seldom_collected
 from tidemill.engine.sharing import Sharing
 from tidemill.plan.physical import Physical
 from tidemill.runtime.layout import Paths, read_json
@@ -13,7 +14,8 @@ from tidemill.runtime.trial import Tried, tried
 def tried_sources(paths: Paths, plan: Physical) -> dict[str, Tried]:
     """The sources of a plan that nobody has read yet, where a look at them tells something."""
     known = read_json(paths.progress) or {}
-    looks = {s.name: tried(paths.root, plan, s.name) for s in plan.sources if s.name not in known}
+    with seldom_collected():
+        looks = {s.name: tried(paths.root, plan, s.name) for s in plan.sources if s.name not in known}
     return {name: look for name, look in looks.items() if look is not None}
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from sqlglot import exp
 
+from tidemill.engine.garbage import seldom_collected
 from tidemill.engine.joining import Joining
 from tidemill.engine.sharing import Sharing
 from tidemill.engine.sources import source_spec
@@ -23,12 +24,12 @@ from tidemill.optimize.share.weave import Bits
 from tidemill.plan import relations as r
 from tidemill.plan.aggregation_joins import spread_over
 from tidemill.plan.node import walk
-from tidemill.plan.physical import Physical
+from tidemill.plan.physical import SEALED_ROWS, Physical
 from tidemill.plan.relations import Item, Relation, quoted
 from tidemill.plan.scalars import conjunction
 from tidemill.plan.validate import check_bounded
 from tidemill.runtime.views import StoredView
-from tidemill.sql.bind.functions import recognise
+from tidemill.sql.bind.functions import recognised
 from tidemill.sql.bind.query import Binder, BoundQuery
 from tidemill.sql.bind.scalar import stamp_sql
 from tidemill.sql.bind.scope import Field, Input, problem
@@ -64,8 +65,13 @@ class Workload:
         self.sharing = Sharing(catalog)
         self.joining = Joining(catalog)
         self.views: dict[str, BoundView] = {}
-        for entry in catalog.of("view", "query"):
-            self._rebind(entry)
+        self._read: dict[str, tuple[Entry, int, Input]] = {}  # the streams that were read last: entry, birth, input
+        sinks: dict[str, list[dict[str, Any]]] = {}
+        for sink in catalog.of("sink"):
+            sinks.setdefault(sink.needs[0].lower(), []).append(sink.options)
+        with seldom_collected():
+            for entry in catalog.of("view", "query"):
+                self._rebind(entry, tuple(sinks.get(entry.name.lower(), ())))
 
     @property
     def pending(self) -> int:
@@ -139,6 +145,7 @@ class Workload:
         """Take an entry out; the caller has dealt with its dependents."""
         entry = self.catalog.remove(name)
         self.views.pop(name.lower(), None)
+        self._read.pop(entry.name, None)
         if entry.kind == "sink":
             self._restore(entry.needs[0])
         return entry
@@ -147,8 +154,7 @@ class Workload:
 
     def bind(self, query: exp.Expression, birth: int) -> BoundQuery:
         """A query over the catalog, as it would begin in plan version `birth`."""
-        query = query.copy()
-        used = recognise(query, self.catalog.custom)
+        query, used = recognised(query, self.catalog.custom)
         bound = Binder(lambda name, node: self._lookup(name, node, birth), self.unit_us).query(query)
         return replace(bound, needs=bound.needs | used)
 
@@ -160,7 +166,7 @@ class Workload:
         """Bind, check and optimize."""
         bound = self.bind(query, birth)
         if not options.get("unbounded_state"):
-            check_bounded(bound.node, self._streams(bound.needs))
+            check_bounded(bound.node, lambda: self._streams(bound.needs))
         done = optimize(bound.node, options.get("without", ()))
         node = _spread(done.node, options.get("spread"))
         _check_names(node, output)
@@ -191,19 +197,19 @@ class Workload:
         self.views[entry.name.lower()] = view
         return view
 
-    def _rebind(self, entry: Entry) -> None:
+    def _rebind(self, entry: Entry, sinks: tuple[dict[str, Any], ...]) -> None:
         statement = parse_one(entry.text)
         assert isinstance(statement, (CreateView, Select))
-        self.views[entry.name.lower()] = self._bound(entry, statement.query)
+        self.views[entry.name.lower()] = self._bound(entry, statement.query, sinks)
 
-    def _bound(self, entry: Entry, query: exp.Expression) -> BoundView:
+    def _bound(self, entry: Entry, query: exp.Expression, sinks: tuple[dict[str, Any], ...] = ()) -> BoundView:
         bound, node, trace = self._planned(query, entry.output, entry.options, entry.birth)
         retain = entry.options.get("retain")
         keys = None if entry.output == "rstream" else bound.keys
         stored = StoredView(
             entry.id, entry.name, entry.output, node.schema, keys,  # type: ignore[arg-type]
             stamp_sql("__time", bound.domain, self.unit_us), _stamp_type(bound), r.insert_only(node),
-            _retain_us(retain, self.unit_us), self._sinks(entry.name),
+            _retain_us(retain, self.unit_us), sinks,
         )
         return BoundView(entry, bound, node, stored, trace)
 
@@ -229,7 +235,11 @@ class Workload:
         if entry.kind == "table":
             return self._table(entry, birth)
         if entry.kind == "stream":
-            return self._stream(entry, birth)
+            # Of a thousand queries most read the same stream.
+            known = self._read.get(entry.name)
+            if known is None or known[0] is not entry or known[1] != birth:
+                known = self._read[entry.name] = entry, birth, self._stream(entry, birth)
+            return known[2]
         return self._view(entry, birth)
 
     def _clock(self) -> Input:
@@ -285,8 +295,10 @@ class Workload:
         joining = self.joining.settings if keep else self.joining.settings.copy()
         if keep:
             self.joining.forget(roots.values())
-        return lower(roots, specs, version=version, unit_us=self.unit_us, shards=shards, bits=self._bits(keep),
-                     sharing=settings, joining=joining)
+        with seldom_collected():
+            plan = lower(roots, specs, version=version, unit_us=self.unit_us, shards=shards, bits=self._bits(keep),
+                         sharing=settings, joining=joining)
+        return replace(plan, sealed_rows=self.catalog.settings.get("sealed_rows", SEALED_ROWS))
 
     def joins_of(self, roots: dict[str, Relation]) -> tuple[dict[str, Any], ...]:
         """Every plan of the aggregation joins of these queries."""

@@ -38,30 +38,47 @@ def optimize(node: Relation, without: Iterable[str] = ()) -> Optimized:
     """Apply the rules until nothing changes. `without` names rules to leave out."""
     off = set(without)
     result = Optimized(node)
+    nodes = _nodes(node)
     for rule in RULES:
         if rule.__name__ not in off:
             for _ in range(_ROUNDS):
-                changed = _everywhere(result.node, rule, result.trace, {})
+                # Most rules have nothing to do with most queries: then nothing is built.
+                known = {n: rule(n) for n in nodes}
+                if all(better is None for better in known.values()):
+                    break
+                changed = _everywhere(result.node, rule, known, result.trace, {})
                 if changed is result.node:
                     break
-                result.node = changed
+                result.node, nodes = changed, _nodes(changed)
     return result
 
 
-def _everywhere(node: Relation, rule: Rule, trace: list[tuple[str, Relation, Relation]],
-                seen: dict[str, Relation]) -> Relation:
-    """One pass, top down; a created view is a wall."""
+def _nodes(root: Relation) -> list[Relation]:
+    """All nodes that rules see: a created view is a wall."""
+    found: dict[Relation, None] = {}
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        if node not in found and not isinstance(node, View):
+            found[node] = None
+            stack += [c for c in node.children if isinstance(c, Relation)]
+    return list(found)
+
+
+def _everywhere(node: Relation, rule: Rule, known: dict[Relation, Relation | None],
+                trace: list[tuple[str, Relation, Relation]], seen: dict[str, Relation]) -> Relation:
+    """One pass, top down; `known` is what the rule says of the nodes before the pass."""
     if node.fingerprint in seen:
         return seen[node.fingerprint]
     before = node
     if not isinstance(node, View):
-        better = rule(node)
+        better = known[node] if node in known else rule(node)
         if better is not None:
             _same_schema(rule, node, better)
             trace.append((rule.__name__, node, better))
             node = better
         children = [c for c in node.children if isinstance(c, Relation)]
-        fresh = [_everywhere(c, rule, trace, seen) for c in children]
+        fresh = [_everywhere(c, rule, known, trace, seen) for c in children]
         if any(a is not b for a, b in zip(children, fresh, strict=True)):
             node = with_children(node, *fresh)
     seen[before.fingerprint] = node

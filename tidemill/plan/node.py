@@ -8,11 +8,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, is_dataclass
+from functools import cache, cached_property
+from json.encoder import encode_basestring_ascii as _quoted
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
+_PLAIN: dict[type, Callable[[Any], str]] = {
+    str: _quoted, int: repr, bool: lambda b: "true" if b else "false", type(None): lambda _: "null",
+}
 _interned: WeakValueDictionary[str, Any] = WeakValueDictionary()
 
 
@@ -30,8 +35,8 @@ class Node(metaclass=_Interning):
 
     def __post_init__(self) -> None:
         self.check()
-        text = json.dumps([type(self).__name__, [_digest(getattr(self, f.name)) for f in fields(self)]])
-        object.__setattr__(self, "_print", hashlib.blake2b(text.encode(), digest_size=9).hexdigest())
+        digest = hashlib.blake2b(_fields_text(self).encode(), digest_size=9)
+        object.__setattr__(self, "_print", digest.hexdigest())
 
     def check(self) -> None:
         """Reject operands that cannot work; called when the node is built."""
@@ -41,12 +46,12 @@ class Node(metaclass=_Interning):
         """Eighteen hex digits that depend on type and operands only; the same from run to run."""
         return self._print  # type: ignore[attr-defined,no-any-return]
 
-    @property
+    @cached_property
     def children(self) -> tuple[Node, ...]:
         """The operand nodes, in field order."""
         found: list[Node] = []
-        for f in fields(self):
-            value = getattr(self, f.name)
+        for name in _operands(type(self)):
+            value = getattr(self, name)
             if isinstance(value, Node):
                 found.append(value)
             elif isinstance(value, tuple):
@@ -71,13 +76,28 @@ def walk(root: Node) -> Iterator[Node]:
             stack += [(child, False) for child in reversed(node.children)]
 
 
-def _digest(value: Any) -> Any:
+@cache
+def _operands(kind: type) -> tuple[str, ...]:
+    """The fields of a dataclass: they are the same for all of its objects."""
+    return tuple(f.name for f in fields(kind))
+
+
+def _text(value: Any) -> str:
+    """JSON of an operand: a node is ["node", fingerprint], a dataclass [type, [its fields]]."""
+    kind = type(value)
+    if kind in _PLAIN:
+        return _PLAIN[kind](value)
     if isinstance(value, Node):
-        return ["node", value.fingerprint]
+        return f'["node", "{value.fingerprint}"]'
     if isinstance(value, (tuple, list)):
-        return [_digest(v) for v in value]
+        return f"[{', '.join(map(_text, value))}]"
     if isinstance(value, dict):
-        return {str(k): _digest(v) for k, v in sorted(value.items())}
-    if is_dataclass(value):
-        return [type(value).__name__, [_digest(getattr(value, f.name)) for f in fields(value)]]
-    return value
+        return f"{{{', '.join(f'{_quoted(str(k))}: {_text(v)}' for k, v in sorted(value.items()))}}}"
+    if is_dataclass(kind):
+        return _fields_text(value)
+    return json.dumps(value)
+
+
+def _fields_text(value: Any) -> str:
+    kind: type = type(value)
+    return f'["{kind.__name__}", [{", ".join([_text(getattr(value, name)) for name in _operands(kind)])}]]'

@@ -11,12 +11,13 @@ beside the source and are stateless; `stage` operators run in a shard. They meet
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 from tidemill.plan.sources import Column, Schema, SourceSpec
 
 FOREVER = 1 << 62  # a frontier that will never be passed: nothing more can come
+SEALED_ROWS = 16_384  # fewer rows of one look cost less in a table than a file of their own does
 BEGINNING = -(1 << 62)
 
 Route = Literal["hash", "all", "one", "any"]
@@ -83,10 +84,12 @@ class Physical:
     loops: tuple[Exchange, ...] = ()
     outputs: tuple[Output, ...] = ()
     seeds: tuple[tuple[str, str], ...] = ()  # (reader operator, view): the view's contents enter there once
+    sealed_rows: int = SEALED_ROWS  # from so many of one look on, a shard writes rows that grow to a file; 0: never
 
     def to_json(self) -> str:
-        """Stable text; `from_json` is its inverse."""
-        return json.dumps(asdict(self), indent=1, sort_keys=True)
+        """Stable text, a line for each operator and edge; `from_json` is its inverse."""
+        found = sorted(_fields(self).items())
+        return "{\n" + ",\n".join(f'"{name}": {_lines(value)}' for name, value in found) + "\n}\n"
 
     @staticmethod
     def from_json(text: str) -> Physical:
@@ -101,8 +104,20 @@ class Physical:
             exchanges=tuple(_exchange(e) for e in data["exchanges"]),
             loops=tuple(_exchange(e) for e in data["loops"]),
             outputs=tuple(Output(**o) for o in data["outputs"]),
-            seeds=tuple((p, v) for p, v in data["seeds"]),
+            seeds=tuple((p, v) for p, v in data["seeds"]), sealed_rows=data.get("sealed_rows", SEALED_ROWS),
         )
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    """A dataclass as JSON has it."""
+    return {f.name: getattr(value, f.name) for f in fields(value)}
+
+
+_text = json.JSONEncoder(sort_keys=True, default=_fields).encode
+
+
+def _lines(value: Any) -> str:
+    return "[\n" + ",\n".join(map(_text, value)) + "\n]" if isinstance(value, tuple) and value else _text(value)
 
 
 def _op(data: dict[str, Any]) -> Op:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from tidemill.errors import PlanProblem
 from tidemill.plan import relations as r
@@ -10,15 +10,15 @@ from tidemill.plan.node import walk
 from tidemill.plan.relations import Relation
 
 
-def check_bounded(root: Relation, streams: Mapping[str, str]) -> None:
+def check_bounded(root: Relation, named: Callable[[], Mapping[str, str]]) -> None:
     """Raise when a join would have to remember every row of an input that never stops growing.
 
-    Difference, distinct, grouping and keyed streams are allowed: their state follows the keys. `streams` maps
-    each source to the stream by which users know it.
+    Difference, distinct, grouping and keyed streams are allowed: their state follows the keys. `named` maps
+    each source to the stream by which users know it; it is asked when there is something to say only.
     """
     for node in walk(root):
         if isinstance(node, r.Join):
-            _check_join(node, streams)
+            _check_join(node, named)
 
 
 def grows(node: Relation) -> bool:
@@ -38,9 +38,10 @@ def grows(node: Relation) -> bool:
     return any(grows(c) for c in node.children if isinstance(c, Relation))
 
 
-def _check_join(node: r.Join, streams: Mapping[str, str]) -> None:
+def _check_join(node: r.Join, named: Callable[[], Mapping[str, str]]) -> None:
     for side, other, kept in ((node.left, node.right, node.keep_left_us), (node.right, node.left, node.keep_right_us)):
         if kept is None and grows(side) and not r.never_changes(other):
+            streams = named()
             left, right = _names(node.left, streams), _names(node.right, streams)
             raise PlanProblem(
                 "TM204", f"join of {left} and {right} would keep state for ever",

@@ -24,7 +24,6 @@ import pyarrow.types as t
 from tidemill.runtime.narrow import narrowed
 
 SEALED = "sealed"
-SEALED_ROWS = 16_384  # fewer rows of one look cost less in a table than a file of their own does
 WHOSE = "__whose"
 _GROUP_ROWS = 122_880  # a row group is what a reader of one view can leave out
 
@@ -32,15 +31,18 @@ Gate = tuple[str, pa.Table]
 Note = dict[str, Any]
 
 
-def seal(folder: str, gates: Iterable[Gate]) -> tuple[list[Note], list[Gate]]:
-    """Notes about the files written, and the gates whose rows are too few or cannot be written like this."""
+def seal(folder: str, gates: Iterable[Gate], least: int) -> tuple[list[Note], list[Gate]]:
+    """Notes about the files written, and the gates whose rows are too few or cannot be written like this.
+
+    Rows of one look are enough if there are `least` of them; 0 stands for never.
+    """
     alike: dict[pa.Schema, list[Gate]] = {}
     for gate, rows in gates:
         alike.setdefault(rows.schema.remove_metadata(), []).append((gate, rows.replace_schema_metadata(None)))
     notes: list[Note] = []
     rest: list[Gate] = []
     for members in alike.values():
-        enough = sum(rows.num_rows for _, rows in members) >= SEALED_ROWS
+        enough = 0 < least <= sum(rows.num_rows for _, rows in members)
         note = write(folder, members) if enough else None
         if note is None:
             rest += members

@@ -99,7 +99,8 @@ class Stage:
     def _send_views(self, plan: Physical, evaluation: Evaluation) -> None:
         gates = {o.op: (o.grows, evaluation.batch(o.op).rows) for o in plan.outputs}
         found = [(gate, grows, rows) for gate, (grows, rows) in gates.items() if rows is not None and rows.num_rows]
-        notes, rest = sealing.seal(self.paths.sealed, ((gate, rows) for gate, grows, rows in found if grows))
+        growing = ((gate, rows) for gate, grows, rows in found if grows)
+        notes, rest = sealing.seal(self.paths.sealed, growing, plan.sealed_rows)
         sent = outbox.parcels([*rest, *((gate, rows) for gate, grows, rows in found if not grows)])
         letters = [*sealing.messages(notes), *outbox.send(self.paths.outbox, sent)]
         self.out += [(self.shard, port, payload) for port, payload in letters]

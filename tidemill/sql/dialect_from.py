@@ -8,7 +8,7 @@ from sqlglot import exp
 from sqlglot.tokens import Token
 
 from tidemill.errors import SyntaxProblem
-from tidemill.sql.dialect_nodes import Sync, WindowSpec
+from tidemill.sql.dialect_nodes import Sync, WindowSpec, within
 from tidemill.sql.lexical_cursor import Cursor
 from tidemill.sql.lexical_duration import parse_duration
 
@@ -32,7 +32,9 @@ def parse_refinements(cursor: Cursor, found: dict[str, Any]) -> None:
 
 def hoist(tree: exp.Expr) -> None:
     """Move the clauses from the aliases, where the parser left them, to the FROM items."""
-    for alias in list(tree.find_all(exp.TableAlias)):
+    for alias in within(tree):
+        if not isinstance(alias, exp.TableAlias):
+            continue
         item = alias.parent
         for key, what in CLAUSES.items():
             clause = alias.args.pop(key, None)

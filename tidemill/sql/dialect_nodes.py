@@ -7,13 +7,14 @@ a table may stand; Now is a value.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypeVar
 
 from sqlglot import exp
 
 from tidemill.sql.lexical_duration import Duration
 
 Place = tuple[int, int]
+Tree = TypeVar("Tree", bound=exp.Expr)
 
 
 @dataclass(frozen=True)
@@ -81,3 +82,46 @@ class Difference(exp.Expression):
     @property
     def alias_or_name(self) -> str:
         return self.this.alias_or_name
+
+
+def copied(node: Tree) -> Tree:
+    """A tree of its own, as `node.copy()` makes it. Whoever binds a thousand queries copies little else than places in
+    the text, and those are plain numbers.
+
+    >>> from sqlglot import parse_one
+    >>> tree = parse_one("a + f(b, 1)")
+    >>> copied(tree) == tree, copied(tree).this is tree.this, copied(tree).this.parent is tree
+    (True, False, False)
+    """
+    args: dict[str, Any] = {}
+    for key, value in node.args.items():
+        if isinstance(value, exp.Expr):
+            args[key] = copied(value)
+        elif type(value) is list:
+            args[key] = [copied(v) if isinstance(v, exp.Expr) else v for v in value]
+        else:
+            args[key] = value
+    fresh = node.__class__(**args)
+    if node._meta is not None:
+        fresh._meta = dict(node._meta)
+    if node.comments is not None:
+        fresh.comments = list(node.comments)
+    fresh._type, fresh._hash = node._type, node._hash
+    return fresh
+
+
+def within(tree: exp.Expr) -> list[exp.Expr]:
+    """The tree and everything below it, level by level, as `tree.walk()` has it, but all at once.
+
+    >>> from sqlglot import parse_one
+    >>> within(parse_one("a + f(b, 1)")) == list(parse_one("a + f(b, 1)").walk())
+    True
+    """
+    found = [tree]
+    for node in found:  # grows meanwhile
+        for value in node.args.values():
+            if isinstance(value, exp.Expr):
+                found.append(value)
+            elif type(value) is list:
+                found += [v for v in value if isinstance(v, exp.Expr)]
+    return found

@@ -112,16 +112,16 @@ def _check_unit(cursor: Cursor) -> None:
         cursor.fail_expecting("a unit of time", known=_LONG_UNITS)
 
 
-def _amount_us(number: str, unit: str) -> Fraction:
+def _amount_us(number: str, unit: str) -> Fraction | int:
     size = UNITS_US.get(unit.upper())
     if size is None:
         raise ValueError(f'"{unit}" is not a unit of time of fixed length')
     if not re.fullmatch(r"\d{1,18}(\.\d{1,9})?", number):
         raise ValueError("not a length of time")
-    return Fraction(number) * size
+    return Fraction(number) * size if "." in number else int(number) * size
 
 
-def _in_us(total: Fraction) -> Duration:
+def _in_us(total: Fraction | int) -> Duration:
     if total.denominator != 1:
         raise ValueError("a length of time must be whole microseconds")
     if total > LONGEST_US:

@@ -190,13 +190,11 @@ def _too_deep(token: Token) -> SyntaxProblem:
 
 
 def _depth(tree: exp.Expr) -> int:
-    deepest = 0
-    stack: list[tuple[exp.Expr, int]] = [(tree, 1)]
-    while stack:
-        node, depth = stack.pop()
-        deepest = max(deepest, depth)
-        stack.extend((child, depth + 1) for child in node.iter_expressions())
-    return deepest
+    depth, level = 0, [tree]
+    while level:
+        depth += 1
+        level = [child for node in level for child in node.iter_expressions()]
+    return depth
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from tidemill.plan.aggregates import Aggregate
 from tidemill.plan.relations.base import Item, Relation
@@ -19,7 +20,7 @@ class GroupBy(Relation):
     keys: tuple[str, ...]
     aggregates: tuple[Aggregate, ...]
 
-    @property
+    @cached_property
     def schema(self) -> Schema:
         keys = tuple(Column(k, self.input.type_of(k)) for k in self.keys)
         return (*keys, *(Column(a.name, a.type) for a in self.aggregates))
@@ -43,7 +44,7 @@ class WindowAggregate(Relation):
     window: Window
     once: bool = False
 
-    @property
+    @cached_property
     def schema(self) -> Schema:
         keys = tuple(Column(k.name, k.type) for k in self.keys)
         return (*keys, *(Column(a.name, a.type) for a in self.aggregates))
@@ -72,7 +73,7 @@ class JoinAggregate(Relation):
     aggregates: tuple[Aggregate, ...]
     spread: int | None = None
 
-    @property
+    @cached_property
     def schema(self) -> Schema:
         keys = tuple(Column(k.name, k.type) for k in self.keys)
         return (*keys, *(Column(a.name, a.type) for a in self.aggregates))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from tidemill.plan.node import Node
 from tidemill.plan.sources import Schema
@@ -20,7 +21,7 @@ class Relation(Node):
     def schema(self) -> Schema:
         raise NotImplementedError
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """Column names in order."""
         return tuple(c.name for c in self.schema)

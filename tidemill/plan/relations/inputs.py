@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from tidemill.plan.relations.base import SEQ, TS, Relation
 from tidemill.plan.sources import Column, Schema
@@ -21,7 +22,7 @@ class Scan(Relation):
     birth: int = 0
     static: bool = False
 
-    @property
+    @cached_property
     def schema(self) -> Schema:
         return (*self.columns, Column(TS, "BIGINT"), Column(SEQ, "BIGINT"))
 
@@ -39,7 +40,7 @@ class Tag(Relation):
     columns: tuple[str, ...]
     deleted: str | None = None
 
-    @property
+    @cached_property
     def schema(self) -> Schema:
         return tuple(Column(c, self.input.type_of(c)) for c in self.columns)
 
@@ -50,7 +51,7 @@ class Clock(Relation):
 
     unit_us: int
 
-    @property
+    @cached_property
     def schema(self) -> Schema:
         return (Column("TimePoint", "BIGINT"),)
 
@@ -63,7 +64,7 @@ class Seed(Relation):
     columns: Schema
     birth: int
 
-    @property
+    @cached_property
     def schema(self) -> Schema:
         return self.columns
 
@@ -79,6 +80,6 @@ class View(Relation):
     input: Relation
     late: bool = False
 
-    @property
+    @cached_property
     def schema(self) -> Schema:
         return self.input.schema

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 from tidemill.plan.relations.base import Item, Relation, quoted
@@ -18,7 +19,7 @@ class Filter(Relation):
     input: Relation
     predicate: str
 
-    @property
+    @cached_property
     def schema(self) -> Schema:
         return self.input.schema
 
@@ -30,7 +31,7 @@ class Project(Relation):
     input: Relation
     items: tuple[Item, ...]
 
-    @property
+    @cached_property
     def schema(self) -> Schema:
         return tuple(Column(i.name, i.type) for i in self.items)
 
@@ -48,7 +49,7 @@ class Union(Relation):
 
     inputs: tuple[Relation, ...]
 
-    @property
+    @cached_property
     def schema(self) -> Schema:
         return self.inputs[0].schema
 
@@ -70,7 +71,7 @@ class Join(Relation):
     keep_left_us: int | None = None
     keep_right_us: int | None = None
 
-    @property
+    @cached_property
     def schema(self) -> Schema:
         return (*self.left.schema, *self.right.schema)
 
@@ -91,6 +92,6 @@ class SetCombine(Relation):
     left: Relation
     right: Relation | None = None
 
-    @property
+    @cached_property
     def schema(self) -> Schema:
         return self.left.schema

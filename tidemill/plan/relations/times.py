@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from tidemill.plan.relations.base import TS, Relation
 from tidemill.plan.sources import Column, Schema
@@ -21,7 +22,7 @@ class Temporal(Relation):
     upper: str | None
     period: tuple[int, int] | None = None
 
-    @property
+    @cached_property
     def schema(self) -> Schema:
         return self.input.schema
 
@@ -34,7 +35,7 @@ class Synchronize(Relation):
     every_us: int
     offset_us: int = 0
 
-    @property
+    @cached_property
     def schema(self) -> Schema:
         return self.input.schema
 
@@ -46,7 +47,7 @@ class SynchronizeOn(Relation):
     input: Relation
     points: Relation
 
-    @property
+    @cached_property
     def schema(self) -> Schema:
         return self.input.schema
 
@@ -58,7 +59,7 @@ class RowPoints(Relation):
     input: Relation
     rows: int
 
-    @property
+    @cached_property
     def schema(self) -> Schema:
         return (Column("TimePoint", "BIGINT"),)
 
@@ -71,7 +72,7 @@ class RowsWindow(Relation):
     rows: int
     slide: int = 1
 
-    @property
+    @cached_property
     def schema(self) -> Schema:
         return self.input.schema
 
@@ -82,7 +83,7 @@ class Stamp(Relation):
 
     input: Relation
 
-    @property
+    @cached_property
     def schema(self) -> Schema:
         return (*self.input.schema, Column(TS, "BIGINT"))
 
@@ -100,7 +101,7 @@ class Rstream(Relation):
     stamp: str
     stamp_type: str
 
-    @property
+    @cached_property
     def schema(self) -> Schema:
         return (Column("TS", self.stamp_type), *self.input.schema)
 

@@ -13,6 +13,7 @@ from tidemill.sql.bind.scalar import Scalars
 from tidemill.sql.bind.scope import Input, Scope, near, problem
 from tidemill.sql.bind.using import merge_using
 from tidemill.sql.bind.windows import apply_now, conjuncts, mentions_now
+from tidemill.sql.dialect_nodes import within
 
 
 def bind_from(select: exp.Select, items: FromItems) -> tuple[Scope, list[exp.Expression]]:
@@ -44,7 +45,7 @@ def _time_conditions(
     """Conditions with NOW go to the input whose columns they read, below its synchronizer."""
     mine: dict[str, list[exp.Expression]] = {}
     rest = []
-    wants_ts = {c.table.lower() for c in select.find_all(exp.Column) if c.name.lower() == "ts"}
+    wants_ts = {c.table.lower() for c in within(select) if isinstance(c, exp.Column) and c.name.lower() == "ts"}
     if wants_ts:
         pairs = [
             (p.stamped() if ({p.alias.lower(), ""} & wants_ts) and not p.field("TS") else p, s) for p, s in pairs
@@ -115,8 +116,8 @@ def _quoted_texts(select: exp.Select, inputs: list[Input]) -> None:
 
 def _counted_inputs(select: exp.Select, aliases: list[str], nullable: set[str]) -> None:
     """`COUNT(B.*)` counts joined rows that have a row of B: all of them, unless B is optional."""
-    for call in list(select.find_all(exp.Count)):
-        counted = call.this
+    for call in within(select):
+        counted = call.this if isinstance(call, exp.Count) else None
         if not isinstance(counted, exp.Column) or not isinstance(counted.this, exp.Star):
             continue
         alias = next((a for a in aliases if a.lower() == counted.table.lower()), None)

@@ -8,7 +8,7 @@ from sqlglot import exp, parse_one
 
 from tidemill.plan.aggregates import FUNCTIONS
 from tidemill.plan.custom import CustomFunction
-from tidemill.sql.dialect_nodes import Now
+from tidemill.sql.dialect_nodes import Now, copied, within
 
 ALLOWED = frozenset("""
 abs ceil ceiling floor round trunc sign sqrt cbrt exp ln log log2 log10 power pow mod sin cos tan asin acos atan atan2
@@ -61,15 +61,19 @@ def custom(node: exp.Expr) -> CustomFunction | None:
     return node.meta.get("custom") if isinstance(node, exp.Anonymous) else None
 
 
-def recognise(query: exp.Expression, known: Callable[[str], CustomFunction | None]) -> frozenset[str]:
-    """Mark the calls of users' aggregates in a query; their names."""
-    names = set()
+def recognised(
+    query: exp.Expression, known: Callable[[str], CustomFunction | None]
+) -> tuple[exp.Expression, frozenset[str]]:
+    """A query in which the calls of users' aggregates are marked, and their names; the one given stays as it is."""
+    if not any(isinstance(n, exp.Anonymous) and known(n.name) for n in within(query)):
+        return query, frozenset()
+    query, names = copied(query), set()
     for node in query.find_all(exp.Anonymous):
         found = known(node.name)
         if found is not None:
             node.meta["custom"] = found
             names.add(found.name)
-    return frozenset(names)
+    return query, frozenset(names)
 
 
 def is_function(name: str) -> bool:

@@ -51,6 +51,7 @@ class _Groups:
         self.items: dict[str, Item] = {}  # columns of the projection below the grouping, by SQL
         self.keys: list[str] = []
         self.replaced: dict[str, str] = {}  # text of keys and aggregates → column above the grouping
+        self.calls: dict[int, str] = {}  # aggregate calls of the SELECT, by identity → column above the grouping
         self.aggregates: list[Aggregate] = []
         self.rhythm: Rhythm | None = None
 
@@ -150,11 +151,11 @@ class _Groups:
 
     def _aggregate(self, node: exp.Expression) -> None:
         text = self.scalars.key(node)
+        name = self.calls[id(node)] = self.replaced.get(text, f"__agg{len(self.aggregates)}")
         if text in self.replaced:
             return
         call, condition = (node.this, node.expression.this) if isinstance(node, exp.Filter) else (node, None)
         function = str(aggregate_name(call))
-        name = f"__agg{len(self.aggregates)}"
         self.replaced[text] = name
         own = custom(call)
         if own is not None:
@@ -242,7 +243,7 @@ class _Groups:
 
     def _above(self, above: Scalars, node: exp.Expression, predicate: bool = False) -> Bound:
         try:
-            bound = above.bind(node)
+            bound = above.column(self.calls[id(node)]) if id(node) in self.calls else above.bind(node)
         except Exception as error:
             if getattr(error, "code", "") == "TM203" and "not found in FROM" in str(error):
                 raise problem("a column must be grouped or inside an aggregate", node, code="TM206",

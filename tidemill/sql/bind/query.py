@@ -15,7 +15,7 @@ from tidemill.sql.bind.projection import bind_projection
 from tidemill.sql.bind.scalar import Scalars
 from tidemill.sql.bind.scope import problem
 from tidemill.sql.bind.set_operations import set_operation
-from tidemill.sql.dialect_nodes import Difference
+from tidemill.sql.dialect_nodes import Difference, copied, within
 
 __all__ = ["Binder", "BoundQuery"]
 
@@ -62,7 +62,7 @@ class Binder:
 
     def _select(self, select: exp.Select) -> BoundQuery:
         _refuse_subqueries(select)
-        select = select.copy()
+        select = copied(select)
         scope, conditions = bind_from(select, self.items)
         predicate = conjunction(*(Scalars(scope).predicate(c) for c in conditions))
         if predicate:
@@ -97,7 +97,7 @@ def _refuse_subqueries(select: exp.Select) -> None:
     """Expressions read the row at hand; other relations stand in FROM."""
     clauses = [*select.expressions, *(select.args.get(c) for c in ("where", "group", "having"))]
     clauses += [j.args.get("on") for j in select.args.get("joins") or []]
-    for node in (n for c in clauses if c is not None for n in c.walk()):
+    for node in (n for c in clauses if c is not None for n in within(c)):
         if isinstance(node, (exp.Query, exp.Exists)):
             raise problem("a subquery is not possible inside an expression", node, code="TM202",
                           hint="put it into FROM and join with it")

@@ -10,15 +10,17 @@ from typing import cast
 
 import duckdb
 from sqlglot import exp, parse_one
+from sqlglot.dialects.duckdb import DuckDB
 
 from tidemill.plan.relations import quoted
 from tidemill.plan.sources import Column, Schema
 from tidemill.sql.bind.functions import aggregate_name, allowed
 from tidemill.sql.bind.scope import Field, Scope, problem
-from tidemill.sql.dialect_nodes import Now
+from tidemill.sql.dialect_nodes import Now, copied
 from tidemill.sql.lexical_duration import Duration, duration_from_text
 
 _open: dict[int, duckdb.DuckDBPyConnection] = {}
+_DUCKDB = DuckDB()
 COMPARISONS = (exp.LT, exp.LTE, exp.GT, exp.GTE, exp.EQ, exp.NEQ)
 
 
@@ -50,9 +52,8 @@ def close_all() -> None:
 
 def types_of(expressions: list[str], schema: Schema, group: bool = False) -> list[str]:
     """DuckDB's types of expressions over columns of the given types."""
-    columns = ", ".join(f"CAST(NULL AS {c.type}) AS {quoted(c.name)}" for c in schema) or "1 AS __nothing"
     try:
-        return list(_asked(f"SELECT {', '.join(expressions)} FROM (SELECT {columns})"))
+        return list(_asked(tuple(expressions), schema))
     except duckdb.Error as error:
         message = str(error).split("\n")[0]
         raise problem(message.partition(": ")[2] or message, None, code="TM203",
@@ -60,9 +61,10 @@ def types_of(expressions: list[str], schema: Schema, group: bool = False) -> lis
 
 
 @lru_cache(maxsize=4096)
-def _asked(select: str) -> tuple[str, ...]:
+def _asked(expressions: tuple[str, ...], schema: Schema) -> tuple[str, ...]:
     # Many queries over one stream ask for the same columns and aggregates.
-    return tuple(str(t) for t in typer().sql(select).types)
+    columns = ", ".join(f"CAST(NULL AS {c.type}) AS {quoted(c.name)}" for c in schema) or "1 AS __nothing"
+    return tuple(str(t) for t in typer().sql(f"SELECT {', '.join(expressions)} FROM (SELECT {columns})").types)
 
 
 class Scalars:
@@ -83,6 +85,10 @@ class Scalars:
                 raise problem(error.message, node, code="TM203", hint=error.hint) from None  # type: ignore[attr-defined]
             raise
 
+    def column(self, name: str) -> Bound:
+        """A column of the plan."""
+        return Bound(quoted(name), types_of([quoted(name)], self.schema)[0])
+
     def predicate(self, node: exp.Expression) -> str:
         """SQL of a condition; anything that is not a truth value is refused."""
         bound = self.bind(node)
@@ -93,11 +99,24 @@ class Scalars:
 
     def sql(self, node: exp.Expression) -> str:
         """DuckDB text with every column replaced by its plan column."""
-        return self._translate(node.copy()).sql(dialect="duckdb")
+        plain = self._plain(node)
+        if plain is not None:
+            return quoted(self.replaced[plain]) if plain in self.replaced else plain
+        return _text(self._translate(copied(node)))
 
     def key(self, node: exp.Expression) -> str:
         """The text by which a group expression or aggregate is recognised again."""
-        return self._translate(node.copy(), shallow=True).sql(dialect="duckdb")
+        plain = self._plain(node)
+        return plain if plain is not None else _text(self._translate(copied(node), shallow=True))
+
+    def _plain(self, node: exp.Expression) -> str | None:
+        """The text of a name that means a column of the plan; None for anything else. Most expressions are just that,
+        and need no tree of their own.
+        """
+        if not isinstance(node, exp.Column) or isinstance(node.this, exp.Star):
+            return None
+        found = self.scope.resolve(node)
+        return quoted(found.column) if isinstance(found, Field) else None
 
     def _translate(self, node: exp.Expression, shallow: bool = False) -> exp.Expression:
         if self.replaced and not shallow:
@@ -212,6 +231,10 @@ def column_list(names: list[tuple[str, str]]) -> Schema:
     """Columns from (name, type) pairs."""
     return tuple(Column(n, t) for n, t in names)
 
+
+def _text(node: exp.Expression) -> str:
+    """DuckDB text of a tree that nobody else holds."""
+    return _DUCKDB.generate(node, copy=False)
 
 
 def _raw(sql: str) -> exp.Expression:

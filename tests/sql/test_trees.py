@@ -1,0 +1,48 @@
+"""Copies and walks of trees do what sqlglot's own do; a plain name needs no tree to become text."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sqlglot import exp
+
+from tests.properties.effort import effort
+from tidemill.plan.relations import quoted
+from tidemill.sql.dialect_nodes import copied, within
+from tidemill.sql.parse import parse_one, position
+
+QUERIES = (
+    "SELECT a, count(*) AS n FROM S [RANGE 10 SLIDE 5] WHERE a > 5 AND b IN (1, 2) GROUP BY a HAVING count(*) > 1",
+    "SELECT x.a, sum(b) FILTER (WHERE c) FROM S SYNC EVERY 2 MINUTES AS x JOIN T ON x.a = T.a GROUP BY 1",
+    "WITH w AS (SELECT * FROM R(S)) SELECT CASE WHEN a < b < c THEN 'x' ELSE f(a, b) END FROM w",
+    "SELECT a FROM S WHERE NOW - 5 MINUTES < TS UNION ALL SELECT b FROM R(S) - R(T)",
+)
+
+
+@pytest.mark.parametrize("text", QUERIES)
+def test_a_copy_is_the_same_tree_and_another_one(text: str) -> None:
+    tree = parse_one(text).query
+    fresh, plain = copied(tree), tree.copy()
+    assert fresh == tree
+    assert repr(fresh) == repr(plain)
+    assert not {id(n) for n in fresh.walk()} & {id(n) for n in tree.walk()}
+    for mine, theirs in zip(fresh.walk(), plain.walk(), strict=True):
+        assert (mine.arg_key, mine.index, mine.meta) == (theirs.arg_key, theirs.index, theirs.meta)
+        assert position(mine) == position(theirs)
+        assert mine is fresh or any(mine is child for child in mine.parent.iter_expressions())
+    places = [n for n in fresh.walk() if n.meta]
+    places[0].meta["line"] = 99
+    assert all(n.meta.get("line") != 99 for n in tree.walk())
+
+
+@pytest.mark.parametrize("text", QUERIES)
+def test_everything_within_a_tree_comes_in_the_order_of_a_walk(text: str) -> None:
+    tree = parse_one(text).query
+    assert [id(n) for n in within(tree)] == [id(n) for n in tree.walk()]
+
+
+@effort(200)
+@given(st.text(min_size=1))
+def test_a_quoted_name_is_what_sqlglot_writes(name: str) -> None:
+    assert exp.Column(this=exp.Identifier(this=name, quoted=True)).sql(dialect="duckdb") == quoted(name)
