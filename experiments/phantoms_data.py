@@ -43,7 +43,11 @@ def group_set(seed: int = 2) -> Columns:
     attribute (81 groups; 27, 9 in three and two attributes), 4 products of 2 values (16; 8, 4), 34 sets of four
     units of which each has 2 values in another attribute (8; 7, 6), and one set of six units with 2 values in each of
     two attributes (24; 18, 13). So 1,505 + 12·81 + 4·16 + 34·8 + 24 = 2,837, and likewise 2,117 and 1,846. Values are
-    dealt out evenly.
+    dealt out evenly, but 108 of the 1,846 pairs of values have nine groups each.
+
+    No set with these numbers is even: over all pairs of values of A and B there are 2,837 - 1,846 = 991 groups more
+    than pairs, and 2,117 - 1,846 = 271 values of C, and of D, more than pairs. A pair with r values of C and s of D has
+    at most r·s groups, so pairs with at most 2 and 2 could have no more than 3·271 = 813 of the 991.
     """
     chance = np.random.default_rng(seed)
     decks = [np.concatenate([chance.permutation(GROUPS[1]) for _ in range(8)]).tolist() for _ in ATTRIBUTES]
@@ -90,10 +94,32 @@ def _deal(
     return dealt
 
 
-def uniform(tuples: int = TUPLES, seed: int = 3) -> Columns:
-    """Tuples uniformly at random over the groups of `group_set`."""
+def even_group_set(seed: int = 2) -> Columns:
+    """2,837 groups whose projections are all even, so that equation 13 holds for each (section 5.2).
+
+    Each of the 552 values of an attribute is in 5 or 6 groups, nearly every pair of values in one: pairs and triples
+    have nearly as many groups as there are.
+    """
+    chance = np.random.default_rng(seed)
+    names = [chance.choice(2**31, GROUPS[1], replace=False) for _ in ATTRIBUTES]
+    while True:
+        rounds = -(-GROUPS[4] // GROUPS[1])
+        dealt = [np.concatenate([chance.permutation(GROUPS[1]) for _ in range(rounds)]) for _ in ATTRIBUTES]
+        values = np.stack([deck[: GROUPS[4]] for deck in dealt])
+        if len(np.unique(values.T, axis=0)) == GROUPS[4]:
+            return np.stack([names[i][values[i]] for i in range(len(ATTRIBUTES))])
+
+
+def uniform(tuples: int = TUPLES, seed: int = 3, groups: Columns | None = None) -> Columns:
+    """Tuples uniformly at random over some groups, those of `group_set` unless others are given."""
     chosen = np.random.default_rng(seed).integers(0, GROUPS[4], tuples)
-    return np.ascontiguousarray(group_set()[:, chosen])
+    return np.ascontiguousarray((group_set() if groups is None else groups)[:, chosen])
+
+
+def counts(groups: Columns) -> dict[int, float]:
+    """The number of groups in one to four attributes, on average over the projections."""
+    places = range(len(ATTRIBUTES))
+    return {n: float(np.mean([group_count(groups, s) for s in combinations(places, n)])) for n in GROUPS}
 
 
 def one_attribute(groups: int, tuples: int, seed: int) -> Columns:

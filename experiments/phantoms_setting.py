@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -49,23 +50,27 @@ def joined(*parts: Part) -> Part:
 
 @dataclass(frozen=True)
 class Workload:
-    """A query set over a kind of data: statistics come from the window before, collisions from the present one."""
+    """A query set over a kind of data: statistics come from the window before, collisions from the present one.
+
+    `groups` has the number of groups of the projections on one to four attributes.
+    """
 
     name: str
     queries: tuple[Relation, ...]
     before: Columns
     now: Columns
     minute: float
+    groups: Mapping[int, float] = field(default_factory=lambda: GROUPS)
 
-    def model(self, memory: int, lengths: tuple[int, ...] | None = None) -> Model:
-        """The cost model with the group counts and flow lengths of the window before.
+    def model(self, memory: int, lengths: tuple[int, ...] | None = None, flowless: bool = False) -> Model:
+        """The cost model with the group counts and flow lengths of the window before, or with l_a = 1.
 
         Flow lengths come from running the configuration that was best with the flow lengths known until then, twice.
         """
-        statistics = Statistics(groups_of, tuples=self.minute)
-        for _ in range(2):
+        statistics = Statistics(lambda relation: self.groups[len(relation.attributes)], tuples=self.minute)
+        for _ in range(0 if flowless else 2):
             chosen = gc(self.queries, Model(statistics), memory)
-            _, flows = measured_flows(chosen.configuration, chosen.table_sizes, GROUPS, self.before)
+            _, flows = measured_flows(chosen.configuration, chosen.table_sizes, self.groups, self.before)
             statistics = replace(statistics, flows=flows)
         if lengths is None:
             return Model(statistics)
@@ -93,11 +98,31 @@ class Setting:
         """The granularity of exhaustive allocation: 1 % of M."""
         return 40 if self.quick else 100
 
+    @property
+    def draws(self) -> int:
+        """Draws of uniform data, each with groups and so hash values of its own."""
+        return 2 if self.quick else 6
+
+    @property
+    def few(self) -> int:
+        """Draws of even uniform data."""
+        return 1 if self.quick else 3
+
+    def uniform_draw(self, draw: int, even: bool = False) -> Workload:
+        """Uniform tuples over groups in the paper's numbers, or over groups that are even in every projection."""
+        size = data.TUPLES // 10 if self.quick else data.TUPLES
+        groups = (data.even_group_set if even else data.group_set)(2 + draw)
+        before, now = (data.uniform(size, seed + 20 * draw, groups) for seed in (3, 13))
+        name = "even uniform data" if even else "uniform data"
+        return Workload(name, SINGLES, before, now, MINUTE_UNIFORM, data.counts(groups) if even else GROUPS)
+
     @cached_property
     def uniform(self) -> Workload:
-        size = data.TUPLES // 10 if self.quick else data.TUPLES
-        before, now = (data.uniform(size, seed) for seed in (3, 13))
-        return Workload("uniform data", SINGLES, before, now, MINUTE_UNIFORM)
+        return self.uniform_draw(0)
+
+    @cached_property
+    def even(self) -> Workload:
+        return self.uniform_draw(0, even=True)
 
     @cached_property
     def traces(self) -> tuple[data.Trace, data.Trace]:
@@ -111,7 +136,7 @@ class Setting:
 
 
 def gcsl_refined(asked: tuple[Relation, ...], model: Model, memory: int) -> Chosen:
-    """GCSL's configuration with refined table sizes: what the engine runs."""
+    """GCSL's configuration with refined table sizes: what the engine runs (`choose_configuration`)."""
     found = gc(asked, model, memory)
     return Chosen.of(found.configuration, refined()(found.configuration, model, memory), model)
 
@@ -126,13 +151,3 @@ def one_bucket_a_group(asked: tuple[Relation, ...], model: Model) -> Chosen:
     """Queries alone with as many buckets as groups, whatever the memory: a cost that does not depend on M."""
     plain = Configuration.unshared(asked)
     return Chosen.of(plain, [math.ceil(g) for g in model.groups(plain)], model)
-
-
-def at_most(what: str, values: list[float], limit: float) -> Check:
-    """A check that the greatest value keeps below a limit."""
-    return Check(what, f"<= {limit:g}", f"{max(values):.3f}", max(values) <= limit)
-
-
-def at_least(what: str, values: list[float], limit: float) -> Check:
-    """A check that the least value reaches a limit."""
-    return Check(what, f">= {limit:g}", f"{min(values):.3f}", min(values) >= limit)

@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterable
 import numpy as np
 
 from benchmarks.report import Check, Table
+from experiments.checks import Explained, at_most
 from experiments.figures import Figure, Line, Panel
 from experiments.phantoms_data import GROUPS
-from experiments.phantoms_setting import MINUTE_TRACE, PAIRS, SINGLES, Part, Setting, at_most, groups_of, joined
+from experiments.phantoms_setting import MINUTE_TRACE, PAIRS, SINGLES, Part, Setting, groups_of, joined
 from experiments.phantoms_tables import measured_flows
 from tidemill.optimize.share.phantoms.configuration import Configuration, Relation, relations
 from tidemill.optimize.share.phantoms.enumeration import every_configuration
@@ -114,7 +115,29 @@ def same_epochs(setting: Setting, flows: dict[int, tuple[float, ...]]) -> Part:
         _average_table(f"Table 3 for flows of 40 in raw relations, none below: {title}", raw_only, ""),
         _table_4(setting, clustered),
     ]
-    return Part([figure], tables, _checks("", averages) + _checks(", l_a = 1", plain))
+    beyond = _beyond_the_line(setting, every, scattered, plain)
+    return Part([figure], tables, _checks("", averages) + _checks(", l_a = 1", plain, beyond))
+
+
+def _beyond_the_line(
+    setting: Setting, forests: list[Configuration], costs: dict[int, dict[str, Costs]], averages: dict[int, Costs]
+) -> str:
+    """How SL does with l_a = 1 where the straight line holds (rates below 0.4), and where it does not."""
+    memory = max(averages, key=lambda m: averages[m]["SL"])
+    model = Model(Statistics(groups_of))
+    inside, outside = list[float](), list[float]()
+    for forest in forests:
+        rates = model.rates(forest, exhaustive(setting.steps)(forest, model, memory))
+        (inside if max(rates) < 0.4 else outside).append(costs[memory][str(forest)]["SL"])
+    held = f"{np.mean(inside):.3f} over the {len(inside)}" if inside else "nothing to say over the 0"
+    others = {m: a["SL"] for m, a in averages.items() if m != memory}
+    return (
+        "Not the paper's data: its table 3 is for the clustered trace, where the target is met. SL is derived from the"
+        f" straight line of section 5.4, for rates below 0.4. At M = {memory:,} SL costs {held} configurations whose"
+        f" best allocation keeps all rates below 0.4, and {np.mean(outside or [1.0]):.3f} over the {len(outside)}"
+        f" others; at larger M it is at most {max(others.values(), default=1.0):.3f} over all. Refined sizes, which the"
+        " engine uses, start from SL and follow the true curve."
+    )
 
 
 def _all_costs(
@@ -204,11 +227,13 @@ def _spoken(averages: dict[int, Costs], costs: dict[int, dict[str, Costs]]) -> s
     return ", ".join(f"{n} {mean[n]:.3f} (at most {worst[n]:.2f})" for n in SCHEMES) + "."
 
 
-def _checks(what: str, averages: dict[int, Costs]) -> list[Check]:
+def _checks(what: str, averages: dict[int, Costs], why: str = "") -> list[Check]:
     highest = max(a["SL"] for a in averages.values())
     mean = {name: float(np.mean([a[name] for a in averages.values()])) for name in SCHEMES}
     margin = min(mean["PL"], mean["PR"]) - mean["SL"]
     return [
-        Check(f"SL over exhaustive allocation{what}, average at each M", "<= 1.04", f"{highest:.3f}", highest <= 1.04),
+        Explained(
+            f"SL over exhaustive allocation{what}, average at each M", "<= 1.04", f"{highest:.3f}", highest <= 1.04, why
+        ),
         Check(f"SL better than PL and PR on average{what}", "> 0", f"{margin:.3f}", margin > 0),
     ]

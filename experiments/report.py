@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from benchmarks.report import shown
@@ -25,6 +26,7 @@ def render(results: dict[str, Any]) -> str:
         for check in results[name]["checks"]:
             mark = "met" if check["met"] else "**missed**"
             lines.append(f"| {name} | {check['what']} | {check['target']} | {check['measured']} | {mark} |")
+    lines += _missed(results, known)
     for name in known:
         lines += ["", f"## {results[name]['title']}", "", results[name]["setup"], ""]
         facts = results[name]["machine"]
@@ -39,6 +41,17 @@ def render(results: dict[str, Any]) -> str:
         for table in results[name]["tables"]:
             lines += _table(table)
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _missed(results: dict[str, Any], known: Iterable[str]) -> list[str]:
+    """Why checks are missed, where the experiment says so."""
+    listed = [
+        f"- **{name}: {check['what']}** ({check['measured']}, target {check['target']}). {check['why']}"
+        for name in known
+        for check in results[name]["checks"]
+        if not check["met"] and check.get("why")
+    ]
+    return ["", "## Missed, and why", "", *listed] if listed else []
 
 
 def _figure(plot: dict[str, str]) -> list[str]:

@@ -20,12 +20,15 @@ PLANS = ("Shared", "Weave Share", "TriWeave")
 class Point:
     """For each plan its groups and its cost by equations 3 and 4.
 
+    `floor` is a cost that no plan with TriOps goes below: λ + E + Σ_q E_q·Ω_q. There is at least one group, and a group
+    has at least the edges of each of its queries.
     `held` is TriWeave by (4) to Weave Share by (3) when only fragments that hold rows are counted; None beyond SPARSE.
     """
 
     groups: dict[str, int]
     twoops: dict[str, float]
     triops: dict[str, float]
+    floor: float
     held: float | None
 
     @property
@@ -63,15 +66,17 @@ def held(point: Point) -> float:
 def measured(count: int, seed: int, whole: bool) -> dict[float, Point]:
     """One draw at all input rates."""
     weaving = Weaving(table_two(count, seed, whole))
-    return {rate: _point(weaving, rate) for rate in RATES}
+    alone = sum(group.rate * group.overlap for group in weaving.unshared(1).groups)
+    return {rate: _point(weaving, rate, alone) for rate in RATES}
 
 
-def _point(weaving: Weaving, rate: float) -> Point:
+def _point(weaving: Weaving, rate: float, alone: float) -> Point:
     plans = dict(zip(PLANS, (weaving.shared(rate), weaving.weave_share(rate), weaving.triweave(rate)), strict=True))
     return Point(
         {name: len(plan.groups) for name, plan in plans.items()},
         {name: plan.twoops for name, plan in plans.items()},
         {name: plan.triops for name, plan in plans.items()},
+        rate + weaving.edge_rate + alone,
         _held(weaving, plans["TriWeave"], plans["Weave Share"]) if rate <= SPARSE else None,
     )
 

@@ -12,12 +12,14 @@ from hypothesis import strategies as st
 
 from tests.properties.effort import effort
 from tests.share.phantoms_drawn import models, queries
-from tidemill.optimize.share.phantoms.choose import choose_configuration, epes, gc, gp
-from tidemill.optimize.share.phantoms.configuration import Relation, relation, relations
+from tidemill.optimize.share.phantoms.choose import epes, gc, gp
+from tidemill.optimize.share.phantoms.configuration import Configuration, Relation, relation, relations
 from tidemill.optimize.share.phantoms.cost import Constants
 from tidemill.optimize.share.phantoms.enumeration import every_configuration
 from tidemill.optimize.share.phantoms.epochs import Epochs
 from tidemill.optimize.share.phantoms.exhaustive import exhaustive
+from tidemill.optimize.share.phantoms.feeding import FeedingGraph, assemble
+from tidemill.optimize.share.phantoms.method import choose_configuration
 from tidemill.optimize.share.phantoms.model import Model
 from tidemill.optimize.share.phantoms.space import pl, pr, sl, sr
 from tidemill.optimize.share.phantoms.statistics import Statistics
@@ -58,6 +60,34 @@ def test_gp_takes_only_phantoms_that_fit() -> None:
         chosen = gp(asked, model, 40_000, phi)
         assert sum(phi * model.statistics.of(r) * model.sizes(r) for r in chosen.configuration.relations) < 40_000
         assert chosen.table_sizes == pl(chosen.configuration, model, 40_000)
+
+
+def test_gp_chooses_as_in_figure_17() -> None:
+    """Begins with ABCD; ends at a chain like ABCD(ABC(AC(A C) B) D) with φ = 0.8 and 1.2; with 2.0 only ABCD fits."""
+    asked, model = relations("A B C D"), Model(UNIFORM)
+    for phi in (0.8, 1.2):
+        chosen = gp(asked, model, 40_000, phi, as_printed=True)
+        assert chosen.steps[1].feeder == relation("ABCD")
+        assert sorted(len(r.attributes) for r in chosen.configuration.phantoms) == [2, 3, 4]
+        assert max(chosen.configuration.depths) == 4
+    assert str(gp(asked, model, 40_000, 2.0, as_printed=True).configuration) == "ABCD(A B C D)"
+
+
+@pytest.mark.parametrize("per_unit", [False, True])
+def test_gp_takes_the_largest_benefit_for_a_bucket_or_for_a_unit(per_unit: bool) -> None:
+    """Figure 5, line 8, divides by φ g: ABCD comes first. Divided by the units φ g h it is ABC."""
+    asked, model = relations("A B C D"), Model(UNIFORM)
+
+    def worth(feeder: Relation) -> float:
+        after = assemble(asked, [feeder], UNIFORM.of)
+        saved = model.cost(plain, model.groups(plain)) - model.cost(after, model.groups(after))
+        return saved / UNIFORM.of(feeder) / (model.sizes(feeder) if per_unit else 1)
+
+    plain = Configuration.unshared(asked)
+    best = max(FeedingGraph.of(asked).candidates, key=worth)
+    first = gp(asked, model, 40_000, 1.0, per_unit=per_unit).steps[1].feeder
+    assert first is not None and worth(first) == worth(best)
+    assert len(first.attributes) == (3 if per_unit else 4)
 
 
 @effort(60)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from itertools import combinations
 
 import numpy as np
 import pytest
 
 from experiments import phantoms_data as data
+from experiments.checks import at_most
+from experiments.phantoms_measured import Measured
 from experiments.phantoms_tables import measured_flows, measured_rates
 from experiments.report import render
+from experiments.weaving_points import measured
 from tidemill.optimize.share.phantoms.collisions import collision_rate
 from tidemill.optimize.share.phantoms.configuration import Configuration
 
@@ -19,6 +23,45 @@ PROJECTIONS = [s for size in (1, 2, 3, 4) for s in combinations(range(4), size)]
 @pytest.mark.parametrize("attributes", PROJECTIONS)
 def test_every_projection_has_the_papers_number_of_groups(attributes: tuple[int, ...]) -> None:
     assert data.group_count(data.group_set(), attributes) == data.GROUPS[len(attributes)]
+
+
+def test_even_groups_are_even() -> None:
+    groups = data.even_group_set()
+    found = data.counts(groups)
+    assert (found[1], found[4]) == (552, 2837) and min(found[2], found[3]) > 2800
+    assert all(set(np.unique(column, return_counts=True)[1]) == {5, 6} for column in groups)
+    _, sizes = np.unique(groups[:2], axis=1, return_counts=True)
+    assert sizes.max() <= 3
+    _, sizes = np.unique(data.group_set()[:2], axis=1, return_counts=True)
+    assert sorted(sizes)[-108:] == [9] * 108  # what the paper's numbers in every projection take
+
+
+def test_equation_13_holds_for_pairs_of_even_data_only() -> None:
+    forest, met = Configuration.parse("AB"), {}
+    for name, groups in (("even", data.even_group_set()), ("uneven", data.group_set())):
+        columns, count = data.uniform(200_000, groups=groups), data.group_count(groups, (0, 1))
+        met[name] = measured_rates(forest, [2400], columns)[0] / collision_rate(count, 2400)
+    assert met["even"] == pytest.approx(1, abs=0.05) and met["uneven"] < 0.85
+
+
+def test_ratios_are_means_over_draws() -> None:
+    found = Measured({20_000: [{"a": 1.0, "b": 2.0}, {"a": 3.0, "b": 2.0}], 40_000: [{"a": 5.0, "b": 4.0}]})
+    assert found.ratios("a", "b") == [1.0, 1.25] and found.singles("a", "b") == [0.5, 1.5]
+    assert found.means(20_000) == {"a": 2.0, "b": 2.0}
+
+
+def test_no_woven_plan_is_below_the_floor() -> None:
+    for whole in (False, True):
+        for point in measured(40, 1, whole).values():
+            assert point.floor <= min(point.triops.values()) * (1 + 1e-9)
+
+
+def test_the_page_says_why_a_check_is_missed() -> None:
+    checks = [at_most("low", [1.0], 2, why="never shown"), at_most("high", [3.0], 2, why="because of this")]
+    facts = {"processor": "p", "cores": 2, "python": "3", "numpy": "2", "numba": "0", "taken": "now"}
+    result = {"title": "T", "setup": "s", "checks": [asdict(c) for c in checks], "tables": [], "plots": []}
+    page = render({"phantoms": {**result, "machine": facts, "quick": False, "seconds": 1.0}})
+    assert "because of this" in page and "never shown" not in page
 
 
 def test_the_trace_has_the_papers_size_and_all_groups() -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tidemill.optimize.lower.placement import ANY, Handle, Where, first_names, route_of, satisfies, shared
+from tidemill.optimize.share.asked import Asked
 from tidemill.optimize.share.weave import Woven
 from tidemill.plan.physical import Exchange, Op
 from tidemill.plan.relations import Relation, quoted
@@ -29,6 +30,7 @@ class Edges:
     seeds: list[tuple[str, str]] = field(default_factory=list)
     built: dict[str, Handle] = field(default_factory=dict)
     origins: dict[str, str] = field(default_factory=dict)
+    asked: dict[str, Asked] = field(default_factory=dict)
     woven: dict[str, Woven] = field(default_factory=dict)
 
     def output(self, node: Relation) -> str:

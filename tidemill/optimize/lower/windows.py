@@ -31,7 +31,8 @@ class Windows(Edges):
             by_source.setdefault(fed_by(node), []).append(node)
         for source, found in by_source.items():
             schema, known = found[0].input.schema, settings_for(found[0], sharing)
-            self.woven[source] = weave(source, schema, [asked(n, source) for n in found], bits, known)
+            self.asked |= {n.fingerprint: asked(n, source) for n in found}
+            self.woven[source] = weave(source, schema, [self.asked[n.fingerprint] for n in found], bits, known)
         live = {store for w in self.woven.values() for store in w.stores}
         for gone in [store for store in bits if store not in live]:
             # Its fragments may still be in the state when another query comes: no bit is ever given twice.
@@ -103,8 +104,7 @@ class Windows(Edges):
     def _asked(self, node: r.WindowAggregate, mode: Mode) -> tuple[Asked, Op, dict[str, Any]]:
         """The canonical form of a window aggregate, its fragment store, and what the store is asked for in this mode.
         """
-        woven = self.woven[fed_by(node)]
-        query = asked(node, woven.source)
+        woven, query = self.woven[fed_by(node)], self.asked[node.fingerprint]
         if isinstance(node.input, r.RowsWindow):
             store = self._numbered_store(woven, query.store, node.input)
         else:

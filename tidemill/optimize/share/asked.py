@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from tidemill.plan.aggregates import Aggregate, finish, parts
 from tidemill.plan.custom import ObjectPart, object_part, object_parts
@@ -32,23 +33,23 @@ class Asked:
     renames: tuple[tuple[str, str], ...]  # (attribute, column of the answer), in the order of the answer
     types: tuple[tuple[str, str], ...]
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         return tuple(a.name for a in self.attributes)
 
-    @property
+    @cached_property
     def store(self) -> str:
         """The fragment store of all queries with these attributes; the same in every plan."""
         text = "\x00".join([self.source, *self.names])
         return hashlib.blake2b(text.encode(), digest_size=9).hexdigest()
 
-    @property
+    @cached_property
     def parts(self) -> tuple[FragmentPart, ...]:
         """The parts that the answer needs, the count of rows first."""
         found = {p.name: p for a in self.aggregates for p in fragment_parts(a)}
         return (COUNT, *found.values())
 
-    @property
+    @cached_property
     def objects(self) -> tuple[ObjectPart, ...]:
         """Parts that are accumulators of users' aggregates."""
         return object_parts(self.aggregates)

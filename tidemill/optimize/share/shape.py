@@ -13,9 +13,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from tidemill.optimize.share.asked import Asked
-from tidemill.optimize.share.phantoms.choose import Chosen, choose_configuration
-from tidemill.optimize.share.phantoms.configuration import Relation
+from tidemill.optimize.share.phantoms.choose import Chosen
+from tidemill.optimize.share.phantoms.configuration import Configuration, Relation
 from tidemill.optimize.share.phantoms.cost import Constants
+from tidemill.optimize.share.phantoms.method import Method, choose_configuration
 from tidemill.optimize.share.phantoms.model import Model
 from tidemill.optimize.share.phantoms.statistics import Statistics
 from tidemill.optimize.share.weaving import plans as weaving
@@ -37,21 +38,31 @@ class Settings:
 
     `memory` is M of paper 002, in units of 4 bytes, for all tables of one reader. `statistics` are by source, as
     `measure` makes them. `shapes` are what was chosen last, by source; with `pinned` they stay as long as they answer
-    all queries. Without `cells` every relation has a table, however many queries it answers.
+    all queries, and `kept` has them in a form that outlives the process. With `held` they stay as long as no setting
+    has changed either: that is the plan in force, and not a better one. Without `cells` every relation has a table,
+    however many queries it answers.
     """
 
     memory: int = 2 << 20
     phantoms: bool = True
     weaving: Weaving = "gtweave"
     pinned: bool = False
+    held: bool = False
     cells: bool = True
+    method: Method = field(default_factory=Method)
     constants: Constants = field(default_factory=Constants)
     statistics: dict[str, dict[str, Any]] = field(default_factory=dict)
     shapes: dict[str, Shape] = field(default_factory=dict)
+    kept: dict[str, dict[str, Any]] = field(default_factory=dict)
 
-    def copy(self) -> Settings:
-        """The same for a plan that is only looked at."""
-        return replace(self, shapes=dict(self.shapes))
+    def copy(self, held: bool = True) -> Settings:
+        """The same for a plan that is only looked at: the one in force, unless a better one is sought."""
+        return replace(self, shapes=dict(self.shapes), kept=dict(self.kept), held=held)
+
+    @property
+    def wishes(self) -> tuple[Any, ...]:
+        """What a user has said of the plan, as opposed to what was measured."""
+        return self.memory, self.phantoms, self.weaving, self.cells, self.method, self.constants
 
 
 @dataclass(frozen=True)
@@ -82,6 +93,8 @@ class Shape:
     parts: int
     woven: WovenPlan | None = None
     cost: float = 0.0  # for each tuple: tables, evictions and final aggregation
+    group_tree: str = ""
+    wishes: tuple[Any, ...] = ()  # what the user had said when it was chosen
 
 
 def shape_of(source: str, queries: Sequence[Asked], parts: int, settings: Settings) -> Shape:
@@ -91,37 +104,81 @@ def shape_of(source: str, queries: Sequence[Asked], parts: int, settings: Settin
     tried as well, and the cheaper of both is taken.
     """
     last = settings.shapes.get(source)
-    if settings.pinned and last is not None and last.queries == tuple(queries) and last.parts == parts:
-        return last
+    if last is None and settings.pinned:
+        last = recalled(settings.kept.get(source, {}), queries, parts)
+    if last is not None and _stays(last, queries, parts, settings):
+        return _remembered(source, last, settings)
     known = known_statistics(settings.statistics.get(source, {}))
     groups, woven = _groups(queries, known, settings, last.woven if last else None)
     shape = _shaped(queries, groups, woven, parts, known, settings)
     if settings.weaving == "gtweave" and len(groups) > 1:
         together = _shaped(queries, (tuple(q.id for q in queries),), woven, parts, known, settings)
         shape = min(shape, together, key=lambda s: s.cost)
+    return _remembered(source, replace(shape, wishes=settings.wishes), settings)
+
+
+def _stays(shape: Shape, queries: Sequence[Asked], parts: int, settings: Settings) -> bool:
+    if shape.queries != tuple(queries) or shape.parts != parts:
+        return False
+    return settings.pinned or (settings.held and shape.wishes == settings.wishes)
+
+
+def _remembered(source: str, shape: Shape, settings: Settings) -> Shape:
     settings.shapes[source] = shape
+    if settings.pinned:
+        settings.kept[source] = kept(shape)
     return shape
+
+
+def kept(shape: Shape) -> dict[str, Any]:
+    """All that `recalled` needs to make the same shape again, as JSON."""
+    relations = shape.chosen.configuration.relations
+    return {
+        "configuration": str(shape.chosen.configuration), "groups": [list(group) for group in shape.groups],
+        "buckets": [shape.chosen.buckets[r] for r in relations], "tables": [node.buckets for node in shape.tree],
+        "rates": [shape.chosen.rates[r] for r in relations], "costs": [shape.chosen.cost, shape.cost],
+        "group_tree": shape.group_tree, "parts": shape.parts,
+    }
+
+
+def recalled(told: Mapping[str, Any], queries: Sequence[Asked], parts: int) -> Shape | None:
+    """The shape that `kept` described, if it is one for these queries."""
+    ids = [q for group in told.get("groups", ()) for q in group]
+    if sorted(ids) != sorted(q.id for q in queries) or told["parts"] != parts:
+        return None
+    groups = tuple(map(tuple, told["groups"]))
+    leaves = _leaves(queries, groups)
+    configuration = Configuration.parse(told["configuration"])
+    if set(configuration.queries) != set(leaves):
+        return None
+    buckets, rates = (dict(zip(configuration.relations, told[name], strict=True)) for name in ("buckets", "rates"))
+    chosen = Chosen(configuration, buckets, rates, told["costs"][0])
+    tree = tuple(replace(n, buckets=b) for n, b in zip(_tree(chosen, leaves), told["tables"], strict=True))
+    return Shape(tree, chosen, groups, tuple(queries), parts, None, told["costs"][1], told["group_tree"])
 
 
 def _shaped(queries: Sequence[Asked], groups: Groups, woven: WovenPlan | None, parts: int, known: Known,
             settings: Settings) -> Shape:
     leaves = _leaves(queries, groups)
+    edges = _edges(leaves)
     chosen = choose_configuration(
         list(leaves), known.statistics, settings.memory, settings.constants,
-        evictions=lambda below: _turnovers(below, leaves, known),
+        evictions=lambda below: _turnovers(below, edges, known),
         sizes=lambda relation: bucket_units(len(relation.attributes), parts),
-        forbid_phantoms=not settings.phantoms,
+        forbid_phantoms=not settings.phantoms, method=settings.method,
     )
-    final = _final_cost(leaves, known, settings)
+    final = _final_cost(leaves, edges, known, settings)
     tree = _without_tables(_tree(chosen, leaves), parts) if settings.cells else _tree(chosen, leaves)
-    return Shape(tree, chosen, groups, tuple(queries), parts, woven, chosen.cost + final)
+    levels = str(woven.tree) if woven else " ".join(sorted({"·".join(q.names) for q in queries}))
+    return Shape(tree, chosen, groups, tuple(queries), parts, woven, chosen.cost + final, levels)
 
 
-def _final_cost(leaves: Mapping[Relation, list[Asked]], known: Known, settings: Settings) -> float:
+def _final_cost(leaves: Mapping[Relation, list[Asked]], edges: Mapping[Relation, Edges], known: Known,
+                settings: Settings) -> float:
     """Final aggregation for each tuple: every fragment of a leaf enters and leaves each of its queries once."""
     total = 0.0
     for leaf, members in leaves.items():
-        fragments = _turnovers(frozenset([leaf]), leaves, known) * known.statistics.of(leaf)
+        fragments = _turnovers(leaf.alone, edges, known) * known.statistics.of(leaf)
         total += fragments * sum(amortised_factor(_acq(q)) for q in members)
     return settings.constants.c1 * OPERATION * total / known.statistics.tuples
 
@@ -130,11 +187,13 @@ def cost_now(shape: Shape, measured: Mapping[str, Any], settings: Settings) -> f
     """What a shape costs for each tuple by newer statistics."""
     known = known_statistics(measured)
     leaves = _leaves(shape.queries, shape.groups)
+    edges = _edges(leaves)
     model = Model(
-        known.statistics, settings.constants, lambda below: _turnovers(below, leaves, known),
+        known.statistics, settings.constants, lambda below: _turnovers(below, edges, known),
         lambda relation: bucket_units(len(relation.attributes), shape.parts), only_occupied=True,
     )
-    return model.cost(shape.chosen.configuration, shape.chosen.table_sizes) + _final_cost(leaves, known, settings)
+    tables = model.cost(shape.chosen.configuration, shape.chosen.table_sizes)
+    return tables + _final_cost(leaves, edges, known, settings)
 
 
 @dataclass(frozen=True)
@@ -202,10 +261,14 @@ def _leaves(queries: Sequence[Asked], groups: Groups) -> dict[Relation, list[Ask
     return leaves
 
 
-def _turnovers(below: frozenset[Relation], leaves: Mapping[Relation, list[Asked]], known: Known) -> float:
+def _edges(leaves: Mapping[Relation, list[Asked]]) -> dict[Relation, Edges]:
+    return {leaf: edges_of(q.window for q in members) for leaf, members in leaves.items()}
+
+
+def _turnovers(below: frozenset[Relation], edges: Mapping[Relation, Edges], known: Known) -> float:
     """How many fragments of a relation end in the time in which the statistics' tuples come."""
-    edges = union(*(edges_of(q.window for q in leaves[leaf]) for leaf in below))
-    return edge_rate(edges).value * SECOND * known.statistics.tuples / known.rate
+    rate = edge_rate(union(*(edges[leaf] for leaf in below)))
+    return rate.value * SECOND * known.statistics.tuples / known.rate
 
 
 def _tree(chosen: Chosen, leaves: Mapping[Relation, list[Asked]]) -> Tree:

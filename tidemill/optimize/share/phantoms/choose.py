@@ -1,4 +1,4 @@
-"""Phantom choosing (paper 002, section 4): GC, GP and the exhaustive EPES, and the choice the engine asks for."""
+"""Phantom choosing (paper 002, section 4): GC, GP and the exhaustive EPES."""
 
 from __future__ import annotations
 
@@ -6,14 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tidemill.optimize.share.phantoms.configuration import Configuration, Relation
-from tidemill.optimize.share.phantoms.cost import Constants, Evictions
 from tidemill.optimize.share.phantoms.enumeration import every_configuration
 from tidemill.optimize.share.phantoms.exhaustive import exhaustive
 from tidemill.optimize.share.phantoms.feeding import FeedingGraph, assemble
-from tidemill.optimize.share.phantoms.model import Model, Sizes, bucket_size
-from tidemill.optimize.share.phantoms.refinement import refined
+from tidemill.optimize.share.phantoms.model import Model
 from tidemill.optimize.share.phantoms.space import Allocate, pl, sl
-from tidemill.optimize.share.phantoms.statistics import Statistics
 
 
 @dataclass(frozen=True)
@@ -84,12 +81,20 @@ def gc(queries: Iterable[Relation], model: Model, memory: int, allocate: Allocat
     return Chosen.of(current, buckets, model, steps)
 
 
-def gp(queries: Iterable[Relation], model: Model, memory: int, phi: float, as_printed: bool = False) -> Chosen:
+def gp(
+    queries: Iterable[Relation],
+    model: Model,
+    memory: int,
+    phi: float,
+    as_printed: bool = False,
+    *,
+    per_unit: bool = False,
+) -> Chosen:
     """Greedy by increasing space (figure 5): each relation has φ g buckets while phantoms are chosen.
 
-    Take in the phantom with the largest benefit for each unit of space, as long as one fits and has a benefit; as
-    printed, it goes on with phantoms that raise the cost. In the end all memory is divided in proportion to the
-    groups (section 8.4).
+    Take in the phantom with the largest benefit for each of its φ g buckets (line 8), as long as one fits and has a
+    benefit; as printed, it goes on with phantoms that raise the cost. In the end all memory is divided in proportion
+    to the groups (section 8.4). `per_unit` is not the paper's: the benefit for each unit of space, φ g h.
     """
     graph = FeedingGraph.of(queries)
     left, taken = list(graph.candidates), list[Relation]()
@@ -111,7 +116,8 @@ def gp(queries: Iterable[Relation], model: Model, memory: int, phi: float, as_pr
             if trial == current or free <= needed:
                 continue
             cost = model.cost(trial, proportional(trial))
-            benefit = (steps[-1].cost - cost) / (phi * model.statistics.of(candidate) * model.sizes(candidate))
+            price = phi * model.statistics.of(candidate) * (model.sizes(candidate) if per_unit else 1)
+            benefit = (steps[-1].cost - cost) / price
             if best is None or benefit > best[0]:
                 best = benefit, candidate, trial, cost
         if best is None or (best[0] <= 0 and not as_printed):
@@ -147,32 +153,3 @@ def epes(queries: Iterable[Relation], model: Model, memory: int, steps: int = 10
             best = tried
     assert best is not None
     return best
-
-
-def choose_configuration(
-    queries: Iterable[Relation],
-    statistics: Statistics,
-    memory: int,
-    constants: Constants = Constants(),  # noqa: B008  frozen
-    *,
-    evictions: Evictions | None = None,
-    sizes: Sizes | None = None,
-    forbid_phantoms: bool = False,
-) -> Chosen:
-    """The configuration for an engine's reader: what GC with SL finds, or no phantom, with refined table sizes.
-
-    `memory` is in the units of `sizes` (default: one for each attribute and one counter). `evictions` gives the hash
-    table evictions of a relation in the time of `statistics.tuples`, from the queries at or below it; a hash table
-    eviction evicts the buckets in use. `alternatives` has the costs of what was compared.
-    """
-    model = Model(statistics, constants, evictions, sizes or bucket_size, only_occupied=True)
-    asked = list(queries)
-    plain = Configuration.unshared(asked)
-    options = {"no phantoms": Chosen.of(plain, refined()(plain, model, memory), model)}
-    if not forbid_phantoms:
-        greedy = gc(asked, model, memory)
-        options["GCSL"] = greedy
-        sizes_refined = refined()(greedy.configuration, model, memory)
-        options["GCSL refined"] = Chosen.of(greedy.configuration, sizes_refined, model, greedy.steps)
-    best = min(options.values(), key=lambda chosen: chosen.cost)
-    return replace(best, alternatives={name: chosen.cost for name, chosen in options.items()})

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 from urllib.parse import quote, unquote
 
 _TOKENS = re.compile(r"[()]|[^\s()]+")
@@ -32,11 +33,24 @@ class Relation:
     def __post_init__(self) -> None:
         if "" in self.attributes:
             raise ValueError("an attribute needs a name")
+        object.__setattr__(self, "_hash", hash((self.attributes, self.tag)))
+
+    def __hash__(self) -> int:
+        # Optimizers look the same few hundred relations up hundreds of thousands of times.
+        return self._hash  # type: ignore[attr-defined,no-any-return]
+
+    def __reduce__(self) -> tuple[type[Relation], tuple[Any, ...]]:
+        return Relation, (self.attributes, self.tag)  # a hash means something in its own process only
 
     @cached_property
     def order(self) -> tuple[tuple[str, ...], int]:
         """The sorting key that makes the text of a configuration unique."""
         return tuple(sorted(self.attributes)), -1 if self.tag is None else self.tag
+
+    @cached_property
+    def alone(self) -> frozenset[Relation]:
+        """The set of this relation."""
+        return frozenset([self])
 
     @cached_property
     def text(self) -> str:
@@ -103,22 +117,29 @@ class Configuration:
     @classmethod
     def of(cls, feeders: Mapping[Relation, Relation | None], queries: Iterable[Relation] = ()) -> Configuration:
         """The forest in which each relation has the given feeder; None for a raw relation. Leaves are queries."""
-        below: dict[Relation | None, list[Relation]] = {None: []}
         for child, feeder in feeders.items():
             if feeder is not None and (feeder not in feeders or not feeder.feeds(child)):
                 raise ValueError(f"{feeder} cannot feed {child}")
-            below.setdefault(feeder, []).append(child)
         asked = frozenset(queries)
         if not asked <= feeders.keys():
             raise ValueError(f"no feeder is given for {', '.join(map(str, sorted(asked - feeders.keys(), key=str)))}")
+        return cls.placed(feeders, asked)
+
+    @classmethod
+    def placed(cls, feeders: Mapping[Relation, Relation | None], asked: Container[Relation]) -> Configuration:
+        """The same for feeders that are known to be able."""
+        below: dict[Relation | None, list[Relation]] = {None: []}
+        for child, feeder in feeders.items():
+            below.setdefault(feeder, []).append(child)
         placed: list[Relation] = []
         parents: list[int] = []
 
         def place(feeder: Relation | None, parent: int) -> None:
-            for child in sorted(below.get(feeder, ()), key=lambda r: r.order):
+            for child in sorted(below[feeder], key=lambda r: r.order):
                 placed.append(child)
                 parents.append(parent)
-                place(child, len(placed) - 1)
+                if child in below:
+                    place(child, len(placed) - 1)
 
         place(None, -1)
         # Feeding never goes up to more attributes and never back, so every relation hangs below a raw one.
@@ -189,12 +210,12 @@ class Configuration:
     @cached_property
     def answered(self) -> tuple[frozenset[Relation], ...]:
         """L_R of each relation: the queries at or below it, whose epochs decide when it is evicted."""
-        pairs = zip(self.relations, self.emits, strict=True)
-        found: list[set[Relation]] = [{r} if query else set() for r, query in pairs]
+        found: list[frozenset[Relation]] = [r.alone for r in self.relations]  # right for leaves: they are queries
         for i in reversed(range(len(self.relations))):
-            if self.parents[i] >= 0:
-                found[self.parents[i]] |= found[i]
-        return tuple(map(frozenset, found))
+            if self.children[i]:
+                below = (found[c] for c in self.children[i])
+                found[i] = (found[i] if self.emits[i] else frozenset()).union(*below)
+        return tuple(found)
 
     def depth(self, relation: Relation) -> int:
         return self.depths[self.position[relation]]

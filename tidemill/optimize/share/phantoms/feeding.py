@@ -105,19 +105,33 @@ def assemble(
     >>> str(assemble(relations("A B"), relations("ABC AB"), size))
     'AB(A B)'
     """
-    asked = list(dict.fromkeys(queries))
+    asked = dict.fromkeys(queries)
     phantoms = {f for f in feeders if f not in asked}
     able = sorted({*feeders}, key=lambda r: (groups(r), len(r.attributes), r.order))
     while True:
-        fed = {r: next((f for f in able if f.feeds(r)), None) for r in [*asked, *phantoms]}
+        fed = _fed([*asked, *phantoms], able)
         load = dict.fromkeys(phantoms, 0)
         for feeder in fed.values():
             if feeder in load:
                 load[feeder] += 1
         idle = [p for p, count in load.items() if count < 2]
         if not idle:
-            return Configuration.of(fed, asked)
+            return Configuration.placed(fed, asked)
         # The one with the most attributes first: what it fed may make another one worth its while.
         dropped = max(idle, key=lambda r: (len(r.attributes), r.order))
         phantoms.discard(dropped)
         able.remove(dropped)
+
+
+def _fed(wanted: Iterable[Relation], able: Sequence[Relation]) -> dict[Relation, Relation | None]:
+    """The first that can feed each of them. All with the same attributes and a tag have the same one: there are many
+    leaves, and few sets of attributes.
+    """
+    known: dict[tuple[frozenset[str], bool], Relation | None] = {}
+    fed: dict[Relation, Relation | None] = {}
+    for r in wanted:
+        kind = r.attributes, r.tag is None
+        if kind not in known:
+            known[kind] = next((f for f in able if f.feeds(r)), None)
+        fed[r] = known[kind]
+    return fed

@@ -19,6 +19,14 @@ def bucket_size(relation: Relation) -> int:
 
 
 @dataclass(frozen=True)
+class _Facts:
+    configuration: Configuration
+    groups: list[float]
+    sizes: list[int]
+    flows: list[float]
+
+
+@dataclass(frozen=True)
 class Model:
     """What a configuration with given table sizes will cost per tuple.
 
@@ -32,16 +40,35 @@ class Model:
     evictions: Evictions | None = None
     sizes: Sizes = bucket_size
     only_occupied: bool = False
-    _times: dict[frozenset[Relation], float] = field(default_factory=dict, compare=False, repr=False)
+    _times: dict[frozenset[Relation], float] = field(default_factory=dict, init=False, compare=False, repr=False)
+    _each: dict[Relation, tuple[float, int]] = field(default_factory=dict, init=False, compare=False, repr=False)
+    _facts: dict[int, _Facts] = field(default_factory=dict, init=False, compare=False, repr=False)
 
-    def groups(self, configuration: Configuration) -> list[float]:
-        return [self.statistics.of(r) for r in configuration.relations]
+    def groups(self, configuration: Configuration) -> Sequence[float]:
+        return self._known(configuration).groups
 
-    def bucket_sizes(self, configuration: Configuration) -> list[int]:
-        return [self.sizes(r) for r in configuration.relations]
+    def bucket_sizes(self, configuration: Configuration) -> Sequence[int]:
+        return self._known(configuration).sizes
 
-    def flows(self, configuration: Configuration) -> list[float]:
-        return [self.statistics.flow(depth) for depth in configuration.depths]
+    def flows(self, configuration: Configuration) -> Sequence[float]:
+        return self._known(configuration).flows
+
+    def _known(self, configuration: Configuration) -> _Facts:
+        """What does not depend on the sizes of tables. A configuration is asked about many times in a row, then never
+        again, so only the last one is remembered.
+        """
+        known = self._facts.get(0)
+        if known is None or known.configuration is not configuration:
+            for r in configuration.relations:
+                if r not in self._each:
+                    self._each[r] = self.statistics.of(r), self.sizes(r)
+            each = [self._each[r] for r in configuration.relations]
+            flow = {depth: self.statistics.flow(depth) for depth in set(configuration.depths)}
+            known = self._facts[0] = _Facts(
+                configuration, [groups for groups, _ in each], [size for _, size in each],
+                [flow[depth] for depth in configuration.depths],
+            )
+        return known
 
     def times(self, configuration: Configuration) -> list[float]:
         """n_R of each relation; zeros when hash table evictions are not counted."""

@@ -22,20 +22,31 @@ from tidemill.optimize.share.phantoms.space import Allocate, sl, whole_buckets
 
 _ROUNDS = 24
 _NUDGE = 1e-3
+# l_m falls as a table shrinks (section 5.3): below this share of its first size a flow length is no longer believed.
+_BELIEVED = 0.5
 
 
 def refined(start: Allocate = sl) -> Allocate:
-    """An allocation scheme: begin with another one and even out the slopes; never worse than where it began."""
+    """An allocation scheme: begin with another one and even out the slopes; never worse than where it began.
+
+    A relation below another one whose l_a is above 1 keeps at least half of the space it began with. Equation 15
+    divides by the same l_a whatever the size, so it would leave such a table a bucket or two and still promise
+    1/l_a; there l_a comes from groups that the relation above holds back, and a small table shows nothing of it.
+    """
 
     def allocate(configuration: Configuration, model: Model, memory: int) -> list[int]:
         first = start(configuration, model, memory)
         sizes = model.bucket_sizes(configuration)
         best, least = first, model.cost(configuration, first)
         shares = [float(b * h) for b, h in zip(first, sizes, strict=True)]
+        least_shares = [
+            max(float(h), s * _BELIEVED if l > 1 and depth > 1 else 0.0)
+            for s, h, l, depth in zip(shares, sizes, model.flows(configuration), configuration.depths, strict=True)
+        ]
         for _ in range(_ROUNDS):
             buckets = [s / h for s, h in zip(shares, sizes, strict=True)]
             worth = slopes(configuration, buckets, model)
-            shares = _moved(shares, [w / h for w, h in zip(worth, sizes, strict=True)], sizes, memory)
+            shares = _moved(shares, [w / h for w, h in zip(worth, sizes, strict=True)], least_shares, memory)
             trial = whole_buckets(shares, sizes, memory)
             cost = model.cost(configuration, trial)
             if cost < least:
@@ -63,12 +74,18 @@ def slopes(configuration: Configuration, buckets: Sequence[float], model: Model)
     return found
 
 
-def _moved(shares: list[float], worth: list[float], sizes: Sequence[int], memory: int) -> list[float]:
-    """Shares times the root of what their last unit is worth, scaled to the memory; no table below one bucket."""
+def _moved(shares: list[float], worth: list[float], least: Sequence[float], memory: int) -> list[float]:
+    """Shares times the root of what their last unit is worth, scaled to the memory; no table below its least share."""
     most = max(worth)
     if most <= 0:
         return shares
     # A table that pays nothing, or costs, gives up at most three quarters of its space in a round.
     wanted = [s * math.sqrt(max(w / most, 1 / 16)) for s, w in zip(shares, worth, strict=True)]
-    scale = memory / sum(wanted)
-    return [max(w * scale, h) for w, h in zip(wanted, sizes, strict=True)]
+    held: set[int] = set()
+    while True:
+        free = [i for i in range(len(wanted)) if i not in held]
+        scale = (memory - sum(least[i] for i in held)) / sum(wanted[i] for i in free) if free else 0.0
+        short = {i for i in free if wanted[i] * scale < least[i]}
+        if not short:
+            return [least[i] if i in held else w * scale for i, w in enumerate(wanted)]
+        held |= short
