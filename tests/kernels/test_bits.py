@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.properties.effort import effort
-from tidemill.runtime.kernels.bits import NEVER, RowsByBit, bounds_among, least_by_bit
+from tidemill.runtime.kernels.bits import NEVER, RowsByBit, least_by_bit
 
 
 @effort(80)
@@ -18,27 +18,19 @@ def test_rows_with_a_bit_are_found_in_order(seed, rows, one_in, density):
     chance = np.random.default_rng(seed)
     has = chance.random((rows, 128)) < density
     words = np.packbits(has, axis=1, bitorder="little").view(np.int64).reshape(rows, 2)
-    order = chance.permutation(rows)
-    found = RowsByBit({3: np.ascontiguousarray(words[:, 0]), 7: np.ascontiguousarray(words[:, 1])}, order, one_in)
+    found = RowsByBit({3: np.ascontiguousarray(words[:, 0]), 7: np.ascontiguousarray(words[:, 1])}, one_in)
     for i, number in enumerate((3, 7)):
         for b in range(64):
-            expected = np.flatnonzero(has[order, 64 * i + b])
+            expected = np.flatnonzero(has[:, 64 * i + b])
             rows_of = found.of(64 * number + b)
             assert (rows_of is None) == (len(expected) > rows // one_in)
             assert rows_of is None or rows_of.tolist() == expected.tolist()
 
 
-@effort(50)
-@given(rows=st.sets(st.integers(0, 40)), bounds=st.lists(st.integers(0, 40)))
-def test_bounds_among_some_rows(rows, bounds):
-    few, ends = np.array(sorted(rows), np.int64), np.array(sorted(bounds), np.int64)
-    assert bounds_among(few, ends).tolist() == np.searchsorted(few, ends).tolist()
-
-
 @pytest.mark.parametrize("bit", [0, 1, 31, 63])
 def test_every_bit_has_its_place(bit):
     word = np.array([1 << bit, 0], np.uint64).view(np.int64)
-    assert RowsByBit({0: word}, np.arange(2), 1).of(bit).tolist() == [0]
+    assert RowsByBit({0: word}, 1).of(bit).tolist() == [0]
 
 
 @effort(50)

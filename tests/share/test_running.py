@@ -22,6 +22,7 @@ from tidemill.runtime.running import Running
 from tidemill.runtime.running_layout import Layout, Verdicts
 
 COLUMNS = ("a", "b", "v", "w")
+PARTS = ("n", "v", "w")
 LEAVES = ([0, 1], [0], [1], [])
 programs = st.recursive(
     st.one_of(
@@ -110,6 +111,7 @@ def counted(columns, times, tests, queries, owner):
                 key = (q, floor(time, query["edges"]), group)
                 found[(*key, "n")] += 1
                 found[(*key, "v")] += int(columns[2][i])
+                found[(*key, "w")] += int(columns[3][i])
     return Counter({key: value for key, value in found.items() if value})
 
 
@@ -121,8 +123,8 @@ def cells_of(made, owner):
             query, start = numbers[relation][cells.panes[0][pane]], int(cells.panes[1][pane])
             key = (query, start, tuple(cells.attrs[:, i].tolist()))
             assert cells.ints[0, i] > 0
-            found[(*key, "n")] += int(cells.ints[0, i])
-            found[(*key, "v")] += int(cells.ints[1, i])
+            for name, part in zip(PARTS, cells.ints, strict=False):
+                found[(*key, name)] += int(part[i])
     return found
 
 
@@ -134,15 +136,15 @@ def entries_as_rows(entries, queries, owner):
             if query["predicate"] < 0 or entries.truths[query["predicate"]][i]:
                 group = tuple(int(entries.attributes[a][i]) for a in LEAVES[owner[q]])
                 key = (q, floor(start, query["edges"]), group)
-                found[(*key, "n")] += int(entries.parts[0][i])
-                found[(*key, "v")] += int(entries.parts[1][i])
+                for name, part in zip(PARTS, entries.parts, strict=False):
+                    found[(*key, name)] += int(part[i])
     return found
 
 
 @pytest.mark.parametrize(("enough", "least"), [(1, 1 << 10), (20, 1 << 10), (1 << 20, 1 << 10), (1, 3), (20, 7)])
 @effort(60)
-@given(problem=problems())
-def test_cells_of_running_totals_equal_counting(enough, least, problem):
+@given(problem=problems(), parts=st.integers(1, 3))
+def test_cells_of_running_totals_equal_counting(enough, least, problem, parts):
     columns, times, tests, queries, owner, cuts = problem
     layout = layout_of(tests, queries, owner)
     if layout is None:
@@ -150,15 +152,15 @@ def test_cells_of_running_totals_equal_counting(enough, least, problem):
         return
     named = dict(zip(COLUMNS, columns, strict=True))
     rare = 0 if enough < 1 << 20 else 2
-    with (patch.multiple(running, _ENOUGH=enough, _CELLS=1 << 30, _SELDOM=rare, _FIRST=1),
+    with (patch.multiple(running, _ENOUGH=enough, _CELLS=1 << 30, _SELDOM=rare, _LOOKS=1 << 30),
           patch.multiple(running_layout, _LEAST=least, _ROOM=0)):
-        totals, made, taken = Running(layout, 2, 0), [], 0
+        totals, made, taken = Running(layout, parts, 0), [], 0
         for low, high in pairwise(cuts):
             part = {name: column[low:high] for name, column in named.items()}
             keys = [part["a"], part["b"]]
             if not totals.takes(times[low:high], keys, part):
                 break
-            done = totals.push(times[low:high], keys, part, [None, part["v"]])
+            done = totals.push(times[low:high], keys, part, [None, part["v"], part["w"]][:parts])
             taken = low + done
             made += totals.take()
             if done < high - low:
@@ -167,10 +169,11 @@ def test_cells_of_running_totals_equal_counting(enough, least, problem):
         made += totals.finish()
         entries = totals.entries()
     expected = counted([c[:taken] for c in columns], times[:taken], tests, queries, owner)
+    expected = {key: value for key, value in expected.items() if key[-1] in PARTS[:parts]}
     assert entries is None or not made
     found = cells_of(made, owner)
     found.update(entries_as_rows(entries, queries, owner) if entries else Counter())
-    assert {key: value for key, value in found.items() if value} == dict(expected)
+    assert {key: value for key, value in found.items() if value} == expected
 
 
 def test_rows_out_of_order_are_refused():
@@ -181,6 +184,18 @@ def test_rows_out_of_order_are_refused():
     totals.push(np.array([3, 4]), key, {}, [None])
     assert not totals.takes(np.array([3, 4]), key, {}) and totals.takes(np.array([4, 9]), key, {})
     assert not totals.takes(np.array([4, 9]), [np.zeros(2, np.int64)] * 2, {})
+
+
+def test_panes_that_end_too_often_are_left_to_the_tables():
+    """Each row is a pane of each query, and each pane looks at all groups."""
+    layout = layout_of([], [{"predicate": -1, "objects": [], "edges": [[1, 0]]}] * 8, np.arange(8) % 4)
+    rows = 64
+    keys = [np.arange(rows, dtype=np.int32) % 32] * 2
+    for looks, weary in ((1, True), (1 << 30, False)):
+        with patch.multiple(running, _ENOUGH=1, _SELDOM=0, _CELLS=1 << 30, _LOOKS=looks):
+            totals = Running(layout, 1, 0)
+            assert totals.push(np.arange(rows), keys, {}, [None]) == rows
+            assert totals.weary is weary and (totals.entries() is None) is not weary
 
 
 def create(db, count):
@@ -209,7 +224,7 @@ def test_answers_do_not_depend_on_running_totals(enough, cells, least, how):
         yield from end(self, totals)
 
     with (database([STREAM], shards=2) as db, patch.object(Lfta, "_end", watched),
-          patch.multiple(running, _ENOUGH=enough, _CELLS=cells, _SELDOM=0),
+          patch.multiple(running, _ENOUGH=enough, _CELLS=cells, _SELDOM=0, _LOOKS=1 << 30),
           patch.multiple(running_layout, _LEAST=least, _ROOM=0)):
         names = create(db, 12)
         db.run()
@@ -232,7 +247,7 @@ def test_every_row_counts_as_a_probe(enough):
         return learn(self, op, note, look)
 
     with (database([STREAM], shards=1) as db, patch.object(Sharing, "learn", watched),
-          patch.multiple(running, _ENOUGH=enough, _CELLS=1 << 30, _SELDOM=0)):
+          patch.multiple(running, _ENOUGH=enough, _CELLS=1 << 30, _SELDOM=0, _LOOKS=1 << 30)):
         create(db, 12)
         db.run()
     assert seen and all(rows == probes for rows, probes in seen if rows)

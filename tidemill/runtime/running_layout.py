@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy as np
 from tidemill.plan.scalars import columns_of
 from tidemill.runtime import predicates
 from tidemill.runtime.intercede import Edges
-from tidemill.runtime.kernels.intercede_running import classify
+from tidemill.runtime.kernels.intercede_rows import classify
 
 _CLASSES = 64  # classes of rows, at most
 _ROOM = 1 << 29  # bytes of running totals, at most
@@ -22,8 +23,8 @@ _LEAST = 1 << 10  # groups for which there is room in any case
 class Verdicts:
     """How predicates are decided: by a row's own columns, whose values fall into classes, or by its group.
 
-    `wanted[r, c]`: row predicate number r holds for rows of class c. `kinds` are the group predicates that look at the
-    same attributes: (attributes, first, how many); `programs` are over the attributes' columns.
+    `wanted[r, c]`: row predicate number r holds for rows of class c. `programs` are those of the group predicates, over
+    the columns of attributes, `grouping` all those that they look at.
     """
 
     rows: dict[int, int]  # predicate → its number among the row predicates
@@ -31,19 +32,21 @@ class Verdicts:
     wanted: np.ndarray
     groups: dict[int, int]  # predicate → its number among the group predicates
     programs: list[list[Any]]
-    kinds: list[tuple[frozenset[str], int, int]]
+    grouping: frozenset[str]
 
     @classmethod
     def of(cls, programs: Sequence[list[Any] | None], attributes: set[str]) -> Verdicts | None:
         """None where a predicate has no program, or looks at several columns that are not all attributes."""
         own: dict[str, list[int]] = {}
-        shared: dict[frozenset[str], list[int]] = {}
+        shared: list[int] = []
+        grouping: set[str] = set()
         for i, program in enumerate(programs):
             if program is None:
                 return None
-            columns = frozenset(predicates.columns_of(program))
+            columns = predicates.columns_of(program)
             if columns <= attributes:
-                shared.setdefault(columns, []).append(i)
+                shared.append(i)
+                grouping |= columns
             elif len(columns) == 1:
                 own.setdefault(next(iter(columns)), []).append(i)
             else:
@@ -56,18 +59,9 @@ class Verdicts:
                 return None
             cuts[column], classes = found, classes * len(found)
         rows = {i: n for n, i in enumerate(i for numbers in own.values() for i in numbers)}
-        groups = {i: n for n, i in enumerate(i for numbers in shared.values() for i in numbers)}
-        kinds, first = [], 0
-        for columns, numbers in shared.items():
-            kinds.append((columns, first, len(numbers)))
-            first += len(numbers)
         wanted = _wanted(own, cuts, known, classes, len(rows))
-        return cls(rows, cuts, wanted, groups, [known[i] for i in groups], kinds)
-
-    @property
-    def grouping(self) -> frozenset[str]:
-        """The attributes that group predicates look at."""
-        return frozenset().union(*(columns for columns, _, _ in self.kinds))
+        return cls(rows, cuts, wanted, {i: n for n, i in enumerate(shared)}, [known[i] for i in shared],
+                   frozenset(grouping))
 
     def classes(self, columns: Mapping[str, np.ndarray], rows: int) -> np.ndarray:
         """The class of each row."""
@@ -93,16 +87,15 @@ def _wanted(own: Mapping[str, list[int]], cuts: Mapping[str, predicates.Cuts], p
 
 class Leaf(NamedTuple):
     """A relation that answers queries: its attributes among those of the raw relation, and its queries, numbered
-    through all leaves from `first` on; `places` and `tests` as `reap` has them, `stretches` as `spill`, in values.
+    through all leaves from `first` on. Query i sees value number values[i] (`Layout.values`) of the groups that satisfy
+    group predicate number tests[i], of all groups if that is -1.
     """
 
     relation: int
     picks: list[int]
     first: int
-    places: np.ndarray
-    tests: np.ndarray
-    stretches: list[tuple[int, int, int]]
-    width: int
+    values: list[int]
+    tests: list[int]
 
 
 @dataclass(frozen=True)
@@ -134,7 +127,9 @@ class Layout:
                 continue
             queries = [params["queries"][q] for q in relation["own"]]
             picks = [raw["attributes"].index(a) for a in relation["attributes"]]
-            leaves.append(_leaf(r, picks, len(edges), queries, verdicts, {own[p] for p in picks}))
+            asked = [q["predicate"] for q in queries]
+            leaves.append(Leaf(r, picks, len(edges), [1 + verdicts.rows.get(p, -1) for p in asked],
+                               [verdicts.groups.get(p, -1) for p in asked]))
             edges += [q["edges"] for q in queries]
         pairs = np.array([e for classes in edges for e in classes], np.int64).reshape(-1, 2)
         bounds = np.concatenate(([0], np.cumsum([len(classes) for classes in edges])))
@@ -144,28 +139,23 @@ class Layout:
     def queries(self) -> int:
         return len(self.edges[2]) - 1
 
+    @cached_property
+    def values(self) -> tuple[np.ndarray, np.ndarray]:
+        """The sums that queries see of a group, number 0 of all its rows, number 1 + r of those that satisfy row
+        predicate r: stretches of classes, and where those of each value begin, as `settle` has them.
+        """
+        wanted = np.vstack([np.ones((1, self.classes), bool), self.verdicts.wanted])
+        edges = np.diff(np.pad(wanted, ((0, 0), (1, 1))).astype(np.int8), axis=1)
+        # Row by row, every stretch begins with +1 and ends with -1.
+        stretches = np.stack([np.nonzero(edges > 0)[1], np.nonzero(edges < 0)[1]], axis=1).astype(np.int64)
+        return stretches, np.concatenate(([0], np.cumsum((edges > 0).sum(axis=1)))).astype(np.int64)
+
+    @property
+    def classes(self) -> int:
+        return self.verdicts.wanted.shape[1]
+
     def capacity(self, parts: int) -> int:
         """Groups of the raw relation that are kept, at most."""
-        own = len(self.verdicts.wanted.T) + len(self.verdicts.programs) + len(self.columns) + 4
-        return max(_LEAST, _ROOM // 8 // (own + parts * (self.queries + sum(leaf.width for leaf in self.leaves))))
-
-
-def _leaf(relation: int, picks: list[int], first: int, queries: Sequence[Mapping[str, Any]], verdicts: Verdicts,
-          columns: set[str]) -> Leaf:
-    """A leaf keeps all its rows, those of each row predicate, and those of group predicates that it cannot decide."""
-    stretches, width = [(0, 0, 1)], 1
-    asked = {q["predicate"] for q in queries}
-    goes: dict[int, int] = {}
-    if asked & verdicts.rows.keys():
-        stretches.append((1, width, len(verdicts.rows)))
-        goes |= {p: width + n for p, n in verdicts.rows.items()}
-        width += len(verdicts.rows)
-    for looked_at, begin, count in verdicts.kinds:
-        mine = {p: n - begin for p, n in verdicts.groups.items() if begin <= n < begin + count}
-        if asked & mine.keys() and not looked_at <= columns:
-            stretches.append((1 + len(verdicts.rows) + begin, width, count))
-            goes |= {p: width + n for p, n in mine.items()}
-            width += count
-    places = np.array([goes.get(q["predicate"], 0) for q in queries], np.int64)
-    own = [-1 if q["predicate"] in goes else verdicts.groups.get(q["predicate"], -1) for q in queries]
-    return Leaf(relation, picks, first, places, np.array(own, np.int64), stretches, width)
+        own = len(self.verdicts.programs) + len(self.columns) + len(self.leaves) + 4
+        sums = self.classes + 1 + len(self.verdicts.rows) + self.queries
+        return max(_LEAST, _ROOM // 8 // (own + parts * sums))

@@ -35,24 +35,24 @@ def _set(truth, bit, words):
 
 
 class RowsByBit:
-    """The rows of an order that have a bit, for many bits at once, where they are few among all.
+    """The rows that have a bit, for many bits at once, where they are few among all.
 
-    >>> found = RowsByBit({0: np.array([1, 2, 1, 3, 2, 2, 2, 2])}, np.arange(8)[::-1], one_in=2)
+    >>> found = RowsByBit({0: np.array([1, 2, 1, 3, 2, 2, 2, 2])}, one_in=2)
     >>> found.of(0).tolist(), found.of(1)
-    ([4, 5, 7], None)
+    ([0, 2, 3], None)
     """
 
-    def __init__(self, words: Mapping[int, np.ndarray], order: np.ndarray, one_in: int) -> None:
-        """`words` by number, as they lie; `order` is a permutation of their rows. Few are one row in so many."""
-        self.words, self.order = words, np.ascontiguousarray(order)
-        self.counts = {number: _counts(word) for number, word in words.items()}
-        self.most = len(order) // one_in
+    def __init__(self, words: Mapping[int, np.ndarray], one_in: int) -> None:
+        """`words` by number. Few are one row in so many."""
+        self.words, self.counts = words, {number: _counts(word) for number, word in words.items()}
+        rows = len(next(iter(words.values()), ()))
+        self.most = rows // one_in
         # To have all bits at once is one pass; where rows have many of them it would take much memory.
-        self.together = sum(int(c[c <= self.most].sum()) for c in self.counts.values()) <= 4 * len(order)
+        self.together = sum(int(c[c <= self.most].sum()) for c in self.counts.values()) <= 4 * rows
         self.found: dict[int, np.ndarray] = {}
 
     def of(self, bit: int) -> np.ndarray | None:
-        """The places in the order of the rows that have this bit, in order; None where they are not few."""
+        """The rows that have this bit, in order; None where they are not few."""
         number, place = divmod(bit, 64)
         if self.counts[number][place] > self.most:
             return None
@@ -62,7 +62,7 @@ class RowsByBit:
             ends = np.cumsum(counts)
             rows = np.empty(int(ends[-1]), np.int64)
             mask = int(np.packbits(wanted, bitorder="little").view(np.int64)[0])
-            _rows_of_bits(self.words[number], self.order, mask, ends - counts, rows)
+            _rows_of_bits(self.words[number], mask, ends - counts, rows)
             for b in np.flatnonzero(wanted).tolist():
                 self.found[64 * number + b] = rows[ends[b] - counts[b]:ends[b]]
         return self.found[bit]
@@ -99,29 +99,14 @@ def least_by_bit(word, values):
     return least
 
 
-@njit(types.void(_WORD, _WORD, int64, int64[::1], int64[::1]), cache=True, nogil=True)
-def _rows_of_bits(word, order, mask, places, rows):
-    """The places of rows with each bit of the mask, those of bit b from places[b] on. O(rows + bits that are set)."""
-    for i in range(order.shape[0]):
-        rest = np.uint64(word[order[i]] & mask)
+@njit(types.void(_WORD, int64, int64[::1], int64[::1]), cache=True, nogil=True)
+def _rows_of_bits(word, mask, places, rows):
+    """The rows with each bit of the mask, those of bit b from places[b] on. O(rows + bits that are set)."""
+    for i in range(word.shape[0]):
+        rest = np.uint64(word[i] & mask)
         while rest:
             lowest = rest & (~rest + np.uint64(1))
             b = _PLACES[(lowest * _FACTOR) >> np.uint64(58)]
             rows[places[b]] = i
             places[b] += 1
             rest ^= lowest
-
-
-@njit(int64[::1](_WORD, _WORD), cache=True, nogil=True)
-def bounds_among(rows, bounds):
-    """How many of `rows` (ascending) lie before each of `bounds` (ascending). O(rows + bounds).
-
-    >>> bounds_among(np.array([1, 4, 5]), np.array([0, 4, 6])).tolist()
-    [0, 1, 3]
-    """
-    found, at = np.empty(bounds.shape[0], np.int64), 0
-    for k in range(bounds.shape[0]):
-        while at < rows.shape[0] and rows[at] < bounds[k]:
-            at += 1
-        found[k] = at
-    return found

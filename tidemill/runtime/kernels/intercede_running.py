@@ -1,12 +1,11 @@
 """Cells of many queries from running totals: a row is added once, a query is looked at when one of its panes ends.
 
-Rows come in the order of their times. Every group of the finest relation has a number and, for the fragment under way,
-a sum for each *class* of rows (rows of one class satisfy the same predicates). When the fragment ends its sums are
-added to the running totals of the coarser groups, one total for each predicate. A cell of a query is the difference of
-two running totals of its predicate: at the end of its pane, and at the end of the pane before.
+Rows come in the order of their times. Every group of the finest relation has a number and a running sum for each
+*class* of rows (rows of one class satisfy the same predicates). When a pane of a query ends, the sums of its predicate
+are added up for its own, coarser groups; what that is more than at the end of the pane before are its cells.
 
-    row ──► sums[group, class] ──► totals[coarser group, predicate] ──► totals − totals when the last pane ended
-            each row               groups of a fragment                 groups, when a pane of the query ends
+    row ──► sums[group, class] ──► values[predicate, group] ──► totals[coarser group] − totals when the last pane ended
+            each row               groups that changed          groups, for each query of which a pane ends
 
 Law: the same cells as `kernels.intercede` makes of the rows; all arithmetic is modulo 2^64.
 """
@@ -14,243 +13,43 @@ Law: the same cells as `kernels.intercede` makes of the rows; all arithmetic is 
 from __future__ import annotations
 
 import numpy as np
-from numba import boolean, carray, int32, int64, njit, types, uint8
+from numba import int32, int64, njit, types
 
-from tidemill.runtime.kernels.lfta_loops import NARROW, ONES, WIDE, pointer, read_column
-
-STEP = 2048  # rows at a time: what is computed of them stays in the nearest caches
-BLOCK = 512  # groups at a time, likewise
 at = np.uintp  # an unsigned index saves the test for a negative one
 
 _INTS = int64[::1]
 _CODES = int32[::1]
 _ROWS = int64[:, ::1]
-_READ_INTS = types.Array(int64, 1, "C", readonly=True)
 
 
-@njit(nogil=True)
-def _read_pair(high, low, start, into):
-    """Two columns of 32 bits as one of 64."""
-    n = into.shape[0]
-    left = carray(pointer(high + start * NARROW), n, np.int32)  # type: ignore[call-arg]
-    right = carray(pointer(low + start * NARROW), n, np.uint32)  # type: ignore[call-arg]
-    for i in range(n):
-        into[i] = np.int64(left[i]) << 32 | np.int64(right[i])
+@njit(int64(_ROWS, int64, int64, _ROWS, _INTS, int64[:, :, ::1]), cache=True, nogil=True)
+def settle(sums, count, counter, stretches, bounds, values):
+    """Bring the values of the first `count` groups up to date; how many groups have changed since the last time.
 
-
-@njit(nogil=True)
-def _place(words, n, bits, places):
-    """places[j] = where record j of words[w, j] begins to look in a table of 2^bits slots."""
-    hashes = places.view(np.uint64)
-    for j in range(n):
-        hashes[j] = np.uint64(0)
-    for w in range(words.shape[0]):
-        column = words[w]
-        for j in range(n):
-            x = (hashes[j] ^ np.uint64(column[j])) * np.uint64(0x9E3779B97F4A7C15)
-            hashes[j] = x ^ (x >> np.uint64(32))
-    shift = np.uint64(64 - bits)
-    for j in range(n):
-        hashes[j] = (hashes[j] * np.uint64(0xD6E8FEB86659FD93)) >> shift
-
-
-def _number_loop(fixed: int):
-    """The look-up of records of `fixed` words (-1: any number)."""
-
-    @njit(nogil=True)
-    def number(words, n, places, slots, keys, count, numbers):
-        width = words.shape[0] if fixed < 0 else fixed
-        last = slots.shape[0] - 1
-        for j in range(n):
-            place = places[at(j)]
-            while True:
-                found = slots[at(place)]
-                if found < 0:
-                    if count == keys.shape[0]:
-                        return j, count
-                    for w in range(width):
-                        keys[at(count), at(w)] = words[at(w), at(j)]
-                    slots[at(place)] = count
-                    found = np.int32(count)
-                    count += 1
-                    break
-                differs = keys[at(found), at(0)] ^ words[at(0), at(j)] if width else np.int64(0)
-                for w in range(1, width):
-                    differs |= keys[at(found), at(w)] ^ words[at(w), at(j)]
-                if differs == 0:
-                    break
-                place = (place + 1) & last
-            numbers[at(j)] = found
-        return n, count
-
-    return number
-
-
-_number_any, _number_1, _number_2, _number_3, _number_4 = (_number_loop(fixed) for fixed in (-1, 1, 2, 3, 4))
-
-
-@njit(nogil=True)
-def _number(words, n, places, slots, keys, count, numbers):
-    """numbers[j] = the number of record j, new ones in order of appearance; stops where there is no room for a new one.
-    Returns how far it came, and how many numbers there are.
+    values[v, g] are the sums of group g over all the classes of value v: the stretches [bounds[v], bounds[v + 1]) of
+    `stretches`, (first class, class behind the last). Value 0 are all classes; its part `counter` counts rows and so
+    tells whether there are new ones. O(groups · classes + groups that changed · stretches).
     """
-    width = words.shape[0]
-    if width == 1:
-        return _number_1(words, n, places, slots, keys, count, numbers)
-    if width == 2:
-        return _number_2(words, n, places, slots, keys, count, numbers)
-    if width == 3:
-        return _number_3(words, n, places, slots, keys, count, numbers)
-    if width == 4:
-        return _number_4(words, n, places, slots, keys, count, numbers)
-    return _number_any(words, n, places, slots, keys, count, numbers)
-
-
-@njit(types.UniTuple(int64, 2)(_ROWS, _CODES, _ROWS, int64, _CODES), cache=True, nogil=True)
-def number_records(records, slots, keys, count, numbers):
-    """The numbers of records[w, j] among `keys`, of which `count` are known; `slots` are 2^bits, -1 where empty.
-    O(records). Returns how far it came, and how many keys there are.
-    """
-    bits = 0
-    while 1 << bits < slots.shape[0]:
-        bits += 1
-    places = np.empty(records.shape[1], np.int64)
-    _place(records, records.shape[1], bits, places)
-    return _number(records, records.shape[1], places, slots, keys, count, numbers)
-
-
-def _add_loop(fixed: int):
-    """The addition of `fixed` parts (-1: any number)."""
-
-    @njit(nogil=True)
-    def add(n, numbers, classes, parts, sums):
-        width, own = sums.shape[1], parts.shape[0] if fixed < 0 else fixed
-        flat = sums.reshape(-1)
-        for j in range(n):
-            place = at(numbers[at(j)]) * at(width) + at(classes[at(j)]) * at(own)
-            for p in range(own):
-                flat[place + at(p)] += parts[at(p), at(j)]
-
-    return add
-
-
-_add_any, _add_1, _add_2, _add_3 = (_add_loop(fixed) for fixed in (-1, 1, 2, 3))
-
-
-@njit(nogil=True)
-def _add(n, numbers, classes, parts, sums):
-    """sums[number, class] += the parts of each row."""
-    if parts.shape[0] == 1:
-        _add_1(n, numbers, classes, parts, sums)
-    elif parts.shape[0] == 2:
-        _add_2(n, numbers, classes, parts, sums)
-    elif parts.shape[0] == 3:
-        _add_3(n, numbers, classes, parts, sums)
-    else:
-        _add_any(n, numbers, classes, parts, sums)
-
-
-@njit(types.Tuple((int64, int64, int64))(_INTS, _INTS, _ROWS, types.Array(uint8, 1, "C", readonly=True), int64, int64,
-                                         _CODES, _ROWS, int64, _ROWS, _CODES, int64, boolean[::1]),
-      cache=True, nogil=True)
-def fold_rows(columns, sizes, pairs, classes, start, stop, slots, keys, count, sums, met, count_met, marked):
-    """Add rows [start, stop) to the sums of their groups and classes. O(rows).
-
-    `columns` and `sizes` tell where the columns are, the parts last; pairs[w] are the one or two columns of word w of
-    a group's key. The numbers of the groups that have rows are in `met` and `marked`. Returns how far it came (there
-    may be no room for another group), how many groups there are, how many were met.
-    """
-    n_words = pairs.shape[0]
-    n_attributes = 0
-    for w in range(n_words):
-        n_attributes += 1 + (pairs[w, 1] >= 0)
-    n_parts = columns.shape[0] - n_attributes
-    bits = 0
-    while 1 << bits < slots.shape[0]:
-        bits += 1
-    words, parts = np.empty((n_words, STEP), np.int64), np.empty((n_parts, STEP), np.int64)
-    places, numbers = np.empty(STEP, np.int64), np.empty(STEP, np.int32)
-    while start < stop:
-        n = min(STEP, stop - start)
-        for w in range(n_words):
-            a, b = pairs[w]
-            if b >= 0:
-                _read_pair(columns[a], columns[b], start, words[w, :n])
-            else:
-                read_column(columns[a], sizes[a], start, words[w, :n])
-        for p in range(n_parts):
-            read_column(columns[n_attributes + p], sizes[n_attributes + p], start, parts[p, :n])
-        _place(words, n, bits, places)
-        done, count = _number(words, n, places, slots, keys, count, numbers)
-        for j in range(done):
-            if not marked[at(numbers[at(j)])]:
-                marked[at(numbers[at(j)])] = True
-                met[at(count_met)] = numbers[at(j)]
-                count_met += 1
-        _add(done, numbers, classes[start:start + done], parts, sums)
-        start += done
-        if done < n:
-            break
-    return start, count, count_met
-
-
-@njit(nogil=True)
-def _values(own, factors, truths, parts, values):
-    """The values of one group, and no more sums."""
-    classes, tested, row_words = factors.shape[0], truths.shape[0], factors.shape[1]
-    for i in range(parts + row_words):
-        values[i] = 0
-    for c in range(classes):
-        for p in range(parts):
-            values[p] += own[c * parts + p]
-    for c in range(classes):
-        if parts == 2:
-            one, two, factor = own[2 * c], own[2 * c + 1], factors[c]
-            for r in range(row_words // 2):
-                values[2 + 2 * r] += one * factor[2 * r]
-                values[3 + 2 * r] += two * factor[2 * r + 1]
-        else:
-            for i in range(row_words):
-                values[parts + i] += own[c * parts + i % parts] * factors[c, i]
-    for k in range(tested):
-        for p in range(parts):
-            values[parts + row_words + k * parts + p] = values[p] & truths[k]
-    own[:] = 0
-
-
-@njit(types.void(_CODES, int64, boolean[::1], _ROWS, types.Array(boolean, 2, "C"), _ROWS, int32[:, ::1], _INTS, _INTS,
-                 _INTS, _ROWS, int64, _INTS), cache=True, nogil=True)
-def spill(met, count_met, marked, sums, wanted, truths, coarser, firsts, widths, bounds, stretches, parts, totals):
-    """Add the sums of the groups that were met to the running totals of every coarser relation, and clear them.
-
-    The values of a group are: all its rows; its rows that satisfy row predicate r (wanted[r, class]); all its rows if
-    it satisfies group predicate k (truths[group, k] is 0 or -1). Relation l takes stretches of these, the stretches
-    [bounds[l], bounds[l + 1]) of `stretches`: (first value, where it goes in a total, how many), in words. The total of
-    group g of relation l is at firsts[l] + g · widths[l]. O(groups met · (classes · row predicates + widths)).
-    """
-    classes, row_tests, group_tests = sums.shape[1] // max(parts, 1), wanted.shape[0], truths.shape[1]
-    # The row predicates of a class as factors, one word for each part of each predicate: straight loops for them.
-    factors = np.zeros((classes, row_tests * parts), np.int64)
-    for c in range(classes):
-        for r in range(row_tests):
+    parts = values.shape[2]
+    classes = sums.shape[1] // max(parts, 1)
+    before = np.zeros((classes + 1) * parts, np.int64)  # the sums of all classes before each one
+    changed = 0
+    for g in range(count):
+        own, rows = sums[g], np.int64(0)
+        for c in range(classes):
+            rows += own[c * parts + counter]
+        if rows == values[0, g, counter]:
+            continue
+        for i in range(classes * parts):
+            before[i + parts] = before[i] + own[i]
+        changed += 1
+        for v in range(values.shape[0]):
             for p in range(parts):
-                factors[c, r * parts + p] = wanted[r, c]
-    values = np.empty((BLOCK, (1 + row_tests + group_tests) * parts), np.int64)
-    for begin in range(0, count_met, BLOCK):
-        block = met[begin:min(begin + BLOCK, count_met)]
-        for m in range(block.shape[0]):
-            group, found = block[m], values[m]
-            marked[group] = False
-            _values(sums[group], factors, truths[group], parts, found)
-        for l in range(coarser.shape[0]):
-            numbers, first, width = coarser[l], firsts[l], widths[l]
-            for s in range(bounds[l], bounds[l + 1]):
-                begins, goes, length = stretches[s, 0], first + stretches[s, 1], stretches[s, 2]
-                for m in range(block.shape[0]):
-                    place = goes + np.int64(numbers[at(block[at(m)])]) * width
-                    source = values[at(m)]
-                    for i in range(length):
-                        totals[at(place + i)] += source[at(begins + i)]
+                total = np.int64(0)
+                for s in range(bounds[v], bounds[v + 1]):
+                    total += before[stretches[s, 1] * parts + p] - before[stretches[s, 0] * parts + p]
+                values[v, g, p] = total
+    return changed
 
 
 @njit(types.void(int64, _INTS, _INTS, _INTS, _INTS), cache=True, nogil=True)
@@ -263,62 +62,70 @@ def floors(time, slides, phases, bounds, out):
         out[q] = edge
 
 
-@njit(int64(_INTS, boolean, _INTS, _INTS, int64, int64, _CODES, _ROWS, int64, _INTS, _ROWS, int64, _CODES, _ROWS,
-            _INTS), cache=True, nogil=True)
-def reap(rows, goes_on, places, tests, first, width, members, truths, count, totals, before, counter, out_group, out,
-         ends):
-    """The cells of queries of one relation whose panes end: (group, parts) of the groups that have rows in them.
+def _gather_loop(fixed: int):
+    """The totals of coarser groups with `fixed` parts (-1: any number)."""
 
-    places[i] is where the total of query i's predicate is among those of a group, tests[i] a predicate that the group
-    itself satisfies or not, or -1; members[g] is a finest group of group g, for `truths`. before[rows[i]] holds the
-    totals when the last pane of query i ended, and those of now afterwards if it `goes_on`. Part `counter` counts rows.
-    ends[i] is where the cells of query i end. O(queries · groups).
-    """
-    found, parts = 0, out.shape[1]
-    for i in range(rows.shape[0]):
-        mine, test = before[rows[i]], tests[i]
+    @njit(nogil=True)
+    def gather(values, coarser, count, totals):
+        parts = values.shape[1] if fixed < 0 else fixed
         for g in range(count):
-            if test >= 0 and truths[members[g], test] == 0:
-                continue
-            now, then = first + g * width + places[i], g * parts
-            if totals[now + counter] == mine[then + counter]:
-                continue
-            out_group[found] = g
+            place = at(coarser[at(g)]) * at(parts)
             for p in range(parts):
-                out[found, p] = totals[now + p] - mine[then + p]
-                if goes_on:
-                    mine[then + p] = totals[now + p]
-            found += 1
-        ends[i] = found
-    return found
+                totals[place + at(p)] += values[at(g), at(p)]
+
+    @njit(nogil=True)
+    def gather_some(values, truths, coarser, count, totals):
+        parts = values.shape[1] if fixed < 0 else fixed
+        for g in range(count):
+            place, truth = at(coarser[at(g)]) * at(parts), truths[at(g)]
+            for p in range(parts):
+                totals[place + at(p)] += values[at(g), at(p)] & truth
+
+    return gather, gather_some
 
 
-@njit(types.void(types.Array(int32, 1, "C", readonly=True), int64, types.Array(uint8, 1, "C", readonly=True), uint8,
-                 uint8[::1]), cache=True, nogil=True)
-def _classify_narrow(column, least, table, scale, out):
-    top = np.int64(table.shape[0] - 1)
-    for i in range(column.shape[0]):
-        out[i] += scale * table[at(min(max(np.int64(column[i]) - least, np.int64(0)), top))]
+(_gather_any, _gather_some_any), (_gather_1, _gather_some_1), (_gather_2, _gather_some_2) = (
+    _gather_loop(fixed) for fixed in (-1, 1, 2))
 
 
-@njit(types.void(_READ_INTS, int64, types.Array(uint8, 1, "C", readonly=True), uint8, uint8[::1]), cache=True,
-      nogil=True)
-def _classify_wide(column, least, table, scale, out):
-    top = np.int64(table.shape[0] - 1)
-    for i in range(column.shape[0]):
-        out[i] += scale * table[at(min(max(column[i], least), least + top) - least)]
+@njit(nogil=True)
+def _gather(values, truths, coarser, count, totals):
+    """totals[coarser group] += the values of its groups, of those that pass the test if there is one."""
+    parts = values.shape[1]
+    if truths.shape[0] == 0:
+        if parts == 1:
+            _gather_1(values, coarser, count, totals)
+        elif parts == 2:
+            _gather_2(values, coarser, count, totals)
+        else:
+            _gather_any(values, coarser, count, totals)
+    elif parts == 1:
+        _gather_some_1(values, truths, coarser, count, totals)
+    elif parts == 2:
+        _gather_some_2(values, truths, coarser, count, totals)
+    else:
+        _gather_some_any(values, truths, coarser, count, totals)
 
 
-def classify(column: np.ndarray, least: int, table: np.ndarray, scale: int, out: np.ndarray) -> None:
-    """out[i] += scale · table[column[i] − least], where values beyond the ends of the table count as its ends.
+@njit(int64(_ROWS, _INTS, _CODES, int64, int64, _INTS, _INTS, _CODES, int64[:, :]), cache=True, nogil=True)
+def reap(values, truths, coarser, count, counter, before, totals, out_group, out):
+    """The cells of a query of which a pane ends: (group, parts) of its groups that have rows in it; how many.
 
-    >>> out = np.zeros(3, np.uint8)
-    >>> classify(np.array([-9, 4, 99]), 3, np.array([0, 1, 2], np.uint8), 5, out)
-    >>> out.tolist()
-    [0, 5, 10]
+    The query sees values[g] of the groups g < `count` that pass truths[g] (0 or -1; all where there are no truths), as
+    part of its own groups coarser[g]. `before` holds its totals when its last pane ended, of the groups that there were
+    then; `totals`, all zero, become those of now. Part `counter` counts rows; part p of cell j is out[p, j]. O(groups).
     """
-    kernel = _classify_narrow if column.dtype == np.int32 else _classify_wide
-    kernel(column, least, table, np.uint8(scale), out)
-
-
-__all__ = ["NARROW", "ONES", "STEP", "WIDE", "classify", "floors", "fold_rows", "number_records", "reap", "spill"]
+    _gather(values, truths, coarser, count, totals)
+    parts = out.shape[0]
+    old = before.shape[0] // max(parts, 1)
+    found = 0
+    for g in range(totals.shape[0] // max(parts, 1)):
+        place = g * parts
+        then = before[place + counter] if g < old else np.int64(0)
+        if totals[place + counter] == then:
+            continue
+        out_group[found] = g
+        for p in range(parts):
+            out[p, found] = totals[place + p] - (before[place + p] if g < old else np.int64(0))
+        found += 1
+    return found

@@ -14,8 +14,10 @@ from tidemill.runtime.kernels.edges import ascending
 from tidemill.runtime.kernels.lfta import Emitted
 from tidemill.runtime.kernels.sliding_rows import codes_of, combine, different, hashes_of
 from tidemill.runtime.operators.objects import group_numbers
-from tidemill.runtime.state import Arrangement, Layout
+from tidemill.runtime.state import Arrangement, Layout, Segment
 
+LARGE = 50_000  # rows that are not moved in every batch
+_SEGMENTS = 8  # so many segments are gone through before large ones are merged
 _KINDS = {"sum": 0, "min": 1, "max": 2}
 _APART = 0.85  # rows of which so many are different are not worth combining
 _RUN = 64  # rows of equal start, on average, that are worth to be moved together
@@ -34,6 +36,41 @@ class Fragments(Arrangement):
         """The least start of all."""
         starts = [self.shelf.read(s).column("__time")[s.start].as_py() for s in self.segments]
         return min(starts, default=None)
+
+    def append(self, table: pa.Table) -> None:
+        """Add rows. Large pieces that a reader has sorted and put together stay as they are, each a segment of its own;
+        they meet what is stored when all of it is gone through (`replace`), not before.
+        """
+        table = self._concat([table])
+        if table.num_rows < LARGE or table.schema.types != self.empty().schema.types:
+            super().append(table)
+            return
+        large, rest = _ascending(table)
+        self.segments += [Segment(piece.num_rows, table=piece.combine_chunks()) for piece in large]
+        super().append(rest)
+
+    def replace(self, rows: pa.Table) -> None:
+        """These rows in place of all that is stored, in one segment."""
+        super().replace(self.empty())
+        super().append(rows)
+
+    def compact(self) -> None:
+        """Merge from the newest back while the older neighbour is less than twice as large; large ones only when there
+        are many.
+        """
+        merged, total = 1, self.segments[-1].live if self.segments else 0
+        while merged < len(self.segments) and (older := self.segments[-merged - 1].live) < 2 * total:
+            if total + older >= LARGE and len(self.segments) <= _SEGMENTS:
+                break
+            merged, total = merged + 1, total + older
+        if merged < 2:
+            return
+        own = self.segments[-merged:]
+        table = self._combine([self.shelf.read(s).slice(s.start) for s in own], everything=merged == len(self.segments))
+        del self.segments[-merged:]
+        for segment in own:
+            self.shelf.discard(segment)
+        self.segments.append(Segment(table.num_rows, table=table))
 
     def _combine(self, tables: list[pa.Table], everything: bool) -> pa.Table:
         table = self._concat(tables)
@@ -56,6 +93,29 @@ class Fragments(Arrangement):
     def _apart(self, table: pa.Table) -> bool:
         """True when rows would hardly be fewer if they were combined."""
         return different(hashes_of(self._identity(table))) > _APART * table.num_rows
+
+
+def _ascending(table: pa.Table) -> tuple[list[pa.Table], pa.Table]:
+    """Large pieces whose starts ascend, cut where the rows of one message end and those of another begin; the rest."""
+    runs: list[list[pa.RecordBatch]] = []
+    rest: list[pa.RecordBatch] = []
+    last = None
+    for batch in table.to_batches():
+        starts = batch.column("__time").to_numpy()
+        if not len(starts):
+            continue
+        ordered = ascending(starts)
+        if not ordered:
+            rest.append(batch)
+        elif last is not None and last <= starts[0]:
+            runs[-1].append(batch)
+        else:
+            runs.append([batch])
+        last = starts[-1] if ordered else None
+    large = [sum(map(len, run)) >= LARGE for run in runs]
+    rest += [batch for run, alone in zip(runs, large, strict=True) if not alone for batch in run]
+    return ([pa.Table.from_batches(run) for run, alone in zip(runs, large, strict=True) if alone],
+            pa.Table.from_batches(rest, table.schema))
 
 
 def _some(table: pa.Table) -> pa.Table:
@@ -153,16 +213,20 @@ class Signatures:
     def __len__(self) -> int:
         return len(next(iter(self.words.values())))
 
+    def of_rows(self, kept: np.ndarray) -> Signatures:
+        """Those of some of the rows."""
+        return Signatures(self.codes[kept], self.words)
+
     def has(self, bit: int) -> np.ndarray:
         """Which of them have this bit."""
         return (self.words[bit // 64] >> np.int64(bit % 64) & 1).astype(bool)
 
 
-def interceded(rows: pa.Table, layout: Layout, words: Sequence[int], windows: Mapping[int, Window]) -> pa.Table:
+def interceded(rows: pa.Table, signatures: Signatures, layout: Layout, words: Sequence[int],
+               windows: Mapping[int, Window]) -> pa.Table:
     """Rows that are shared put together for each of the queries with these bits and windows, if they are fewer then;
     else the rows as they are. Rows of no query are left out if any are put together.
     """
-    signatures = Signatures.of(rows, words)
     has = np.array([signatures.has(bit) for bit in windows])
     owners = has.sum(axis=0)[signatures.codes]
     shared, single = np.flatnonzero(owners > 1), np.flatnonzero(owners == 1)

@@ -27,13 +27,13 @@ from tidemill.plan.fragments import LEAST, MOST
 from tidemill.plan.sources import Column
 from tidemill.plan.windows import Window
 from tidemill.runtime import duck
-from tidemill.runtime.kernels.bits import NEVER, RowsByBit, bounds_among, least_by_bit
+from tidemill.runtime.kernels.bits import NEVER, least_by_bit
 from tidemill.runtime.kernels.sliding import CHANGES, WHOLE, Answers, slide
-from tidemill.runtime.kernels.sliding_rows import codes_of, order
 from tidemill.runtime.lifting import doubles_from_order
 from tidemill.runtime.operators.base import Batch, Operator
-from tidemill.runtime.operators.fragments import Fragments, Signatures, interceded
-from tidemill.runtime.operators.objects import Objects, group_numbers
+from tidemill.runtime.operators.fragments import LARGE, Fragments, Signatures, interceded
+from tidemill.runtime.operators.objects import Objects
+from tidemill.runtime.operators.weaved_rows import WeavedRows, asked_for
 from tidemill.runtime.shaping import Shape
 from tidemill.runtime.state import Arrangement, Layout, Shelf
 
@@ -41,8 +41,8 @@ PARTIALS = 2
 _MODES = {"whole": WHOLE, "changes": CHANGES, "partials": PARTIALS}
 _KINDS = {"sum": 0, "min": 1, "max": 2}
 _NOTHING = {"sum": 0, "min": MOST, "max": LEAST}
-_PRUNE_ROWS = 50_000
-_FEW = 4  # one row in so many: then a query's rows are picked out of those of all
+_PRUNE_ROWS = LARGE
+_LITTLE, _PLACES = 8, 4
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ class Weave(Operator):
         oldest = [q.oldest(due[q.query][0]) for q in asked]
         low = None if None in oldest else min(o for o in oldest if o is not None)
         high = max(q.window.end(due[q.query][1]) for q in asked)
-        rows = _asked_for(fragments.between(low, high), {q.bit for q in asked})
+        rows = asked_for(fragments.between(low, high), {q.bit for q in asked})
         lasts |= {name: last for name, (_, last) in due.items()}
         return self._final(rows, objects.between(low, high), asked, due) if rows.num_rows else {}
 
@@ -171,41 +171,40 @@ class Weave(Operator):
     def _final(self, rows: pa.Table, objects: pa.Table, asked: list[Query],
                due: dict[str, tuple[int, int]]) -> dict[str, pa.Table]:
         """Final aggregation of all queries that are due; those whose rows are made alike go through SQL together."""
-        sorted_rows = _Sorted.of(rows, [c.name for c in self.keys])
+        woven = WeavedRows(rows, [c.name for c in self.keys])
         if self.object_parts:
-            sorted_rows.objects = Objects(self.object_parts, [c.name for c in self.keys], rows, sorted_rows.codes,
-                                          sorted_rows.starts, objects)
+            woven.objects = Objects(self.object_parts, [c.name for c in self.keys], rows, woven.codes,
+                                          woven.starts, objects)
         answers: dict[str, Answers] = {}
         alike: dict[tuple[Any, ...], list[Query]] = {}
         for query in asked:
             if query.query not in answers:
-                answers[query.query] = self._slide(sorted_rows, query, *due[query.query])
+                answers[query.query] = self._slide(woven, query, *due[query.query])
             if len(answers[query.query].point):
                 alike.setdefault((query.parts, query.objects, query.layers), []).append(query)
         picks: dict[str, pa.Table] = {}
         for queries in alike.values():
             found = [answers[q.query] for q in queries]
-            picks |= self._shaped(queries, self._table(queries[0], found, sorted_rows), [len(a.point) for a in found])
+            picks |= self._shaped(queries, self._table(queries[0], found, woven), [len(a.point) for a in found])
         return picks
 
-    def _slide(self, rows: _Sorted, query: Query, first: int, last: int) -> Answers:
+    def _slide(self, rows: WeavedRows, query: Query, first: int, last: int) -> Answers:
         names = self._split(query)
-        columns = [[rows.column(n) for n in group] for group in names]
         kinds = [[_KINDS[self.combines[n]] for n in group] for group in names]
         objects, others = rows.objects, None
         if objects is not None and query.objects:
             others = objects.folds(query.objects, query.bit, query.window, query.mode, first, last)
-        few = rows.few(query.bit) if others is None else None
-        if few is not None:
-            bounds = bounds_among(few, rows.bounds)
-            ints, floats = ([c.take(few) for c in group] for group in columns)
-            return slide(bounds, rows.starts.take(few), None, ints, kinds[0], floats, kinds[1], query.window, first,
-                         last, query.mode)
-        found = slide(rows.bounds, rows.starts, rows.mask(query.bit), columns[0], kinds[0], columns[1], kinds[1],
-                      query.window, first, last, query.mode, others)
+        own = rows.own(query.bit) if others is None else None
+        if own is not None:
+            ints, floats = ([rows.lying(n).take(own.rows) for n in group] for group in names)
+            return slide(own.bounds, rows.lying("__time").take(own.rows), None, ints, kinds[0], floats, kinds[1],
+                         query.window, first, last, query.mode)
+        ints, floats = ([rows.column(n) for n in group] for group in names)
+        found = slide(rows.bounds, rows.starts, rows.mask(query.bit), ints, kinds[0], floats, kinds[1], query.window,
+                      first, last, query.mode, others)
         return found if others is None else self._without_failed(found, rows, query)
 
-    def _without_failed(self, found: Answers, rows: _Sorted, query: Query) -> Answers:
+    def _without_failed(self, found: Answers, rows: WeavedRows, query: Query) -> Answers:
         """A user's aggregate fails on some answers: those are put aside."""
         objects, failed = rows.objects, np.zeros(len(found.point), bool)
         assert objects is not None
@@ -226,7 +225,7 @@ class Weave(Operator):
         doubles = {c.name for c, _ in self.parts if c.type == "DOUBLE"}
         return [n for n in query.parts if n not in doubles], [n for n in query.parts if n in doubles]
 
-    def _table(self, query: Query, found: list[Answers], rows: _Sorted) -> pa.Table:
+    def _table(self, query: Query, found: list[Answers], rows: WeavedRows) -> pa.Table:
         """Answers of queries with the same parts, one after the other, with their groups."""
         table = rows.keys.take(pa.array(_joined([a.key for a in found])))
         table = table.append_column("__time", pa.array(_joined([a.point for a in found])))
@@ -285,19 +284,21 @@ class Weave(Operator):
         if stored < max(_PRUNE_ROWS, 2 * value.get(pruned, 0)):
             return
         rows = fragments.between(None, None)
-        keep = self._needed(rows, {q: n for q in self.queries if (n := needs.get(q)) is not None})
-        kept = rows if keep.all() else rows.filter(pa.array(keep))
+        signatures = Signatures.of(rows, self.params["words"])
+        keep = self._needed(rows, signatures, {q: n for q in self.queries if (n := needs.get(q)) is not None})
+        kept = rows
+        if _worth(keep, len(fragments.segments)):
+            kept, signatures = rows.filter(pa.array(keep)), signatures.of_rows(keep)
         if pruned == "pruned" and not self.object_parts:
-            kept = interceded(kept, self.layout, self.params["words"], {q.bit: q.window for q in self.queries})
+            bits = {q.bit: q.window for q in self.queries}
+            kept = interceded(kept, signatures, self.layout, self.params["words"], bits)
         if kept is not rows:
             fragments.replace(kept)
         value[pruned] = fragments.rows()
 
-
-    def _needed(self, rows: pa.Table, needs: dict[Query, int]) -> np.ndarray:
+    def _needed(self, rows: pa.Table, signatures: Signatures, needs: dict[Query, int]) -> np.ndarray:
         """Which rows a query counts that still needs fragments of their time; one of which nothing is known needs all.
         """
-        signatures = Signatures.of(rows, self.params["words"])
         since = np.full(len(signatures), np.iinfo(np.int64).max)
         for query in self.queries:
             mine = signatures.has(query.bit)
@@ -305,59 +306,12 @@ class Weave(Operator):
         return rows.column("__time").to_numpy() >= since[signatures.codes]
 
 
-def _asked_for(rows: pa.Table, bits: set[int]) -> pa.Table:
-    """The rows that have one of these bits."""
-    asked = np.zeros(rows.num_rows, bool)
-    for word in {b // 64 for b in bits}:
-        mask = np.uint64(sum(1 << b % 64 for b in bits if b // 64 == word)).view(np.int64)
-        asked |= rows.column(f"__s{word}").to_numpy() & mask != 0
-    return rows if asked.all() else rows.filter(pa.array(asked))
-
-
-class _Sorted:
-    """Fragments by (group, start), for the kernels; columns are put in order when they are asked for."""
-
-    def __init__(self, rows: pa.Table, permutation: np.ndarray, bounds: np.ndarray, keys: pa.Table) -> None:
-        self.rows, self.permutation, self.bounds, self.keys = rows, permutation, bounds, keys
-        self.objects: Objects | None = None
-        self.columns: dict[str, np.ndarray] = {}
-        self.masks: dict[int, np.ndarray | None] = {}
-        self.by_bit: RowsByBit | None = None
-        self.starts = self.column("__time")
-
-    @staticmethod
-    def of(rows: pa.Table, keys: list[str]) -> _Sorted:
-        codes, firsts = codes_of([group_numbers(rows.column(k)) for k in keys])
-        permutation, bounds = order(codes, rows.column("__time").to_numpy(), len(firsts))
-        return _Sorted(rows, permutation, bounds, rows.select(keys).take(pa.array(firsts)))
-
-    @property
-    def codes(self) -> np.ndarray:
-        """The number of each row's group."""
-        return np.repeat(np.arange(len(self.bounds) - 1), np.diff(self.bounds))
-
-    def column(self, name: str) -> np.ndarray:
-        if name not in self.columns:
-            self.columns[name] = self.rows.column(name).to_numpy()[self.permutation]
-        return self.columns[name]
-
-    def few(self, bit: int) -> np.ndarray | None:
-        """The rows that have this bit, in order, where they are few among all; else None.
-
-        Cells of single queries: to look at all of them for each query would cost queries · cells.
-        """
-        if self.by_bit is None:
-            words = {int(n[3:]): self.rows.column(n).to_numpy() for n in self.rows.column_names
-                     if n[:3] == "__s" and n[3:].isdigit()}
-            self.by_bit = RowsByBit(words, self.permutation, _FEW)
-        return self.by_bit.of(bit)
-
-    def mask(self, bit: int) -> np.ndarray | None:
-        """Rows whose signature has this bit; None when all have it."""
-        if bit not in self.masks:
-            found = (self.column(f"__s{bit // 64}") >> np.int64(bit % 64) & 1).astype(np.uint8)
-            self.masks[bit] = None if found.all() else found
-        return self.masks[bit]
+def _worth(keep: np.ndarray, segments: int) -> bool:
+    """True when it pays to write all that is kept anew: some of it goes, or it lies in several places, where rows that
+    belong together have not met.
+    """
+    gone = len(keep) - int(np.count_nonzero(keep))
+    return segments > _PLACES or gone * _LITTLE > len(keep)
 
 
 def _joined(arrays: list[np.ndarray]) -> np.ndarray:
