@@ -15,7 +15,7 @@ from tests.reference.logs import Row, same_rows
 from tidemill.plan import relations as r
 from tidemill.plan.node import walk
 
-UNSHARED = ("window_aggregates", "distinct_windows")
+UNSHARED = ("window_aggregates", "distinct_windows", "keyless_windows")
 
 
 @dataclass(frozen=True)

@@ -59,7 +59,7 @@ def bound(db, text):
 
 def rewritten(node, without=()):
     """A query after the rules; distinct counts stay in one grouping, which is then no window aggregate."""
-    return optimize(node, (*without, "distinct_windows")).node
+    return optimize(node, (*without, "distinct_windows", "keyless_windows")).node
 
 
 def found_in(node):

@@ -169,6 +169,8 @@ class Database(Runner):
         for spooler in self._spoolers.values():
             spooler.stop()
         self._spoolers.clear()
+        if self._learned:  # statistics are kept with the catalog
+            self._save()
         self._write_status()
         self.outlet.close()
         self.store.close()

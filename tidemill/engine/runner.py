@@ -55,6 +55,7 @@ class Runner:
         self._spoolers: dict[str, Spooler] = {}
         self._written = 0.0
         self._pace = Pace()
+        self._learned = False  # whether there are statistics that nobody has written down
 
     def status(self) -> dict[str, Any]:
         """Sources, lag, frontier, rows/s, state size, late and bad records."""
@@ -289,6 +290,7 @@ class Runner:
         notes = {s: n for s, n in summary["lfta"].items() if f"lfta.{s}" in known and n["rows"]}
         look = self._pace.due()
         worth = False
+        self._learned |= bool(notes or summary["joins"])
         for source, note in notes.items():
             # After the last batch of a run nobody waits for the search: it would change nothing.
             worth |= self.workload.sharing.learn(known[f"lfta.{source}"], note, look and not summary["final"])

@@ -11,6 +11,7 @@ import os
 import re
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,15 @@ from tidemill.errors import PlanProblem
 from tidemill.optimize.joins.cost import Constants as JoinConstants
 from tidemill.optimize.share.measure import statistics, worth_changing
 from tidemill.optimize.share.phantoms.cost import Constants
-from tidemill.optimize.share.shape import Settings
+from tidemill.optimize.share.phantoms.method import Method
+from tidemill.optimize.share.shape import Settings, kept
 from tidemill.plan.physical import Op
 from tidemill.runtime.layout import read_json, write_json
 from tidemill.sql.catalog import Catalog
 
 WEAVING = ("gtweave", "weave_share", "shared", "unshared")
+CHOOSERS = ("gc", "gp", "epes")
+ALLOCATIONS = ("refined", "sl", "sr", "pl", "pr", "es")
 _SMALLEST, _LARGEST = 1 << 16, 4 << 20
 
 
@@ -37,7 +41,11 @@ class Sharing:
         self.settings = Settings(
             memory=int(self.kept.get("lfta_memory", 0)) or default_memory(), phantoms=self.kept.get("phantoms", True),
             weaving=self.kept.get("weaving", "gtweave"), pinned=self.kept.get("pin_plan", False),
+            cells=self.kept.get("cells", True),
             constants=Constants(**constants) if constants else kept_constants(), statistics=measured,
+            method=Method(self.kept.get("phantom_choice", "gc"), self.kept.get("space_allocation", "refined"),
+                          self.kept.get("peak_load")),
+            kept=self.kept.setdefault("pinned", {}),
         )
 
     def set(self, name: str, value: str) -> None:
@@ -48,14 +56,23 @@ class Sharing:
             self.settings.constants = Constants(1.0, found)
             return
         self.kept[name] = found
+        if name in _METHOD:
+            self.settings.method = replace(self.settings.method, **{_METHOD[name]: found})
+            return
         field = {"lfta_memory": "memory", "pin_plan": "pinned"}.get(name, name)
         setattr(self.settings, field, found)
+        if name == "pin_plan":  # what is pinned stays so when the database is opened again
+            self.settings.kept.clear()
+            self.settings.kept.update({s: kept(shape) for s, shape in self.settings.shapes.items()} if found else {})
 
     def shown(self) -> dict[str, Any]:
         """What SHOW SETTINGS says: the values in force."""
         s = self.settings
         return {"lfta_memory": s.memory, "phantoms": "on" if s.phantoms else "off", "weaving": s.weaving,
-                "pin_plan": "on" if s.pinned else "off", "eviction_cost": s.constants.c2 / s.constants.c1}
+                "cells": "on" if s.cells else "off",
+                "pin_plan": "on" if s.pinned else "off", "eviction_cost": s.constants.c2 / s.constants.c1,
+                "phantom_choice": s.method.chooser, "space_allocation": s.method.allocation,
+                "peak_load": "none" if s.method.peak is None else s.method.peak}
 
     def learn(self, op: Op, note: dict[str, Any], look: bool = True) -> bool:
         """Take in what a batch counted; True when one has looked and another plan would be worth the change."""
@@ -170,12 +187,23 @@ def _probes(name: str, value: str) -> float:
     return found
 
 
-def _weaving(name: str, value: str) -> str:
-    if value.lower() not in WEAVING:
-        raise PlanProblem("TM217", f'{name} cannot be "{value}"', hint=f"one of {', '.join(WEAVING)}")
-    return value.lower()
+def _one_of(*words: str) -> Callable[[str, str], str]:
+    def chosen(name: str, value: str) -> str:
+        if value.lower() not in words:
+            raise PlanProblem("TM217", f'{name} cannot be "{value}"', hint=f"one of {', '.join(words)}")
+        return value.lower()
+
+    return chosen
 
 
+def _limit(name: str, value: str) -> float | None:
+    return None if value.lower() in ("", "none") else _probes(name, value)
+
+
+_METHOD = {"phantom_choice": "chooser", "space_allocation": "allocation", "peak_load": "peak"}
 SHARING: dict[str, Callable[[str, str], Any]] = {
-    "lfta_memory": _units, "phantoms": _switch, "weaving": _weaving, "pin_plan": _switch, "eviction_cost": _probes,
+    "lfta_memory": _units, "phantoms": _switch, "weaving": _one_of(*WEAVING), "pin_plan": _switch,
+    "cells": _switch,
+    "eviction_cost": _probes, "phantom_choice": _one_of(*CHOOSERS), "space_allocation": _one_of(*ALLOCATIONS),
+    "peak_load": _limit,
 }

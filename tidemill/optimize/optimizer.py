@@ -13,6 +13,7 @@ from tidemill.optimize.rewrite.columns import prune_tagger
 from tidemill.optimize.rewrite.distinct_windows import distinct_windows
 from tidemill.optimize.rewrite.filters import push_filters
 from tidemill.optimize.rewrite.join_aggregates import join_aggregates
+from tidemill.optimize.rewrite.keyless_windows import keyless_windows
 from tidemill.optimize.rewrite.presynchronization import presynchronize
 from tidemill.optimize.rewrite.select_tagger import merge_select_tagger
 from tidemill.optimize.rewrite.window_aggregates import window_aggregates
@@ -20,8 +21,8 @@ from tidemill.plan.relations import Relation, View, with_children
 
 Rule = Callable[[Relation], Relation | None]
 RULES: tuple[Rule, ...] = (
-    push_filters, presynchronize, merge_select_tagger, prune_tagger, distinct_windows, window_aggregates,
-    join_aggregates,
+    push_filters, presynchronize, merge_select_tagger, prune_tagger, distinct_windows, keyless_windows,
+    window_aggregates, join_aggregates,
 )
 _ROUNDS = 100
 

@@ -17,17 +17,19 @@ def sharing_text(shared: Mapping[str, Any]) -> str:
     lines = [
         f"shared aggregation of {shared['source']}: {shared['queries']} queries, statistics {shared['statistics']}",
         f"  configuration  {shared['configuration']}",
+        *(f"    {name} is {sql}" for name, sql in shared.get("attributes", {}).items()),
         f"  group-by tree  {shared['group_by_tree']}",
         f"  memory         {shared['memory_units']:,} units of 4 bytes",
     ]
     lines += ["  " + line for line in table(
-        ["relation", "buckets", "bytes", "edges/s", "queries", "collisions", "measured", "probes", "evictions"],
+        ["relation", "buckets", "bytes", "edges/s", "queries", "collisions", "measured", "probes", "measured",
+         "evictions", "measured"],
         [[
             "  " * (x["depth"] - 1) + x["relation"],
             *(f"{x[size]:,}" if x["buckets"] else "–" for size in ("buckets", "bytes")),
             f"{x['edges_per_second']:g}", str(x["queries"]), f"{x['predicted_collisions']:.4f}",
-            _or(x, "measured_collisions", ".4f"),
-            _or(x, "probes", ","), _or(x, "evictions", ","),
+            _or(x, "measured_collisions", ".4f"), _or(x, "predicted_probes", ","), _or(x, "probes", ","),
+            _or(x, "predicted_evictions", ","), _or(x, "evictions", ","),
         ] for x in shared["relations"]],
     )]
     if not all(x["buckets"] for x in shared["relations"]):
