@@ -6,8 +6,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from benchmarks import plots
-
 Line = tuple[str, Sequence[float], Sequence[float]]
 
 
@@ -40,24 +38,26 @@ class Figure:
 
 def draw(figures: Iterable[dict[str, Any]], folder: str) -> list[dict[str, str]]:
     """Draw figures given as dictionaries; the answer is what the page shows of each."""
+    from benchmarks import plots  # who only wants numbers needs nothing to draw with
+
     drawn = []
     for figure in figures:
         canvas, axes = plots.panels(len(figure["panels"]))
         for place, panel in zip(axes, figure["panels"], strict=True):
-            _panel(place, panel)
+            _panel(place, panel, plots.MARKS)
         saved = plots.save(canvas, folder, figure["file"], figure["title"])
         drawn.append({**saved, "title": figure["title"], "paper": figure["paper"], "here": figure["here"]})
     return drawn
 
 
-def _panel(axes: Any, panel: dict[str, Any]) -> None:
+def _panel(axes: Any, panel: dict[str, Any], marks: Sequence[str]) -> None:
     for number, (name, x, y) in enumerate(panel["lines"]):
         model = name.startswith("~")
         axes.plot(
             x,
             y,
             linestyle="--" if model else "-",
-            marker=None if model else plots.MARKS[number % len(plots.MARKS)],
+            marker=None if model else marks[number % len(marks)],
             color="black" if model and panel["lines"][0][0] == name else None,
             markersize=4,
             label=name.removeprefix("~"),

@@ -15,7 +15,7 @@ from tests.share.outcomes import UNSHARED, check_same
 from tests.share.test_shared_answers import ALL, places, run
 from tests.share.test_shared_configurations import forcing
 from tests.share.workloads import few_cuts, settings_text, shared_workloads
-from tidemill.runtime import lfta
+from tidemill.runtime import evictions, lfta
 from tidemill.runtime.kernels import intercede
 from tidemill.runtime.operators import fragments, weave
 
@@ -29,7 +29,7 @@ def eager(stack: ExitStack, pending: int) -> list[int]:
         return True
 
     for module, name, value in (
-        (intercede, "worthwhile", counted), (intercede, "fewer", lambda *_: True), (lfta, "_FEW", 1),
+        (intercede, "worthwhile", counted), (intercede, "fewer", lambda *_: True), (evictions, "_FEW", 1),
         (lfta, "_PENDING", pending), (lfta, "_CELLS", 40), (weave, "_PRUNE_ROWS", 1),
     ):
         stack.enter_context(patch.object(module, name, value))
@@ -78,6 +78,6 @@ def test_many_queries_are_put_together_in_the_stage():
 
     expected = shown()
     with patch.object(weave, "interceded", watched), patch.object(weave, "_PRUNE_ROWS", 1), \
-            patch.object(lfta, "_FEW", 1 << 30), patch.object(intercede, "worthwhile", lambda *_: True):
+            patch.object(evictions, "_FEW", 1 << 30), patch.object(intercede, "worthwhile", lambda *_: True):
         assert shown() == expected
     assert any(made != rows for rows, made in folded)

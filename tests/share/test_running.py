@@ -219,9 +219,9 @@ def test_answers_do_not_depend_on_running_totals(enough, cells, least, how):
     used = []
     end = Lfta._end
 
-    def watched(self, totals):
+    def watched(self, now, totals):
         used.append((totals.log is None, totals.weary))
-        yield from end(self, totals)
+        yield from end(self, now, totals)
 
     with (database([STREAM], shards=2) as db, patch.object(Lfta, "_end", watched),
           patch.multiple(running, _ENOUGH=enough, _CELLS=cells, _SELDOM=0, _LOOKS=1 << 30),
