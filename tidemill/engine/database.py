@@ -16,7 +16,6 @@ from sqlglot import exp
 from tidemill.engine.adhoc import answer
 from tidemill.engine.aggregates import entry_of
 from tidemill.engine.directory import Directory
-from tidemill.engine.garbage import seldom_collected
 from tidemill.engine.joining import JOINING
 from tidemill.engine.results import Created, Subscription
 from tidemill.engine.runner import Runner
@@ -28,6 +27,7 @@ from tidemill.errors import CatalogProblem, EngineProblem, PlanProblem, Tidemill
 from tidemill.optimize.optimizer import RULES
 from tidemill.plan.relations import Relation
 from tidemill.plan.show import Explanation
+from tidemill.runtime.garbage import seldom_collected
 from tidemill.runtime.layout import read_json
 from tidemill.runtime.outlet import Outlet
 from tidemill.runtime.shards import shard_labels

@@ -192,6 +192,7 @@ class Runner:
         self._control(plan=version, dropped=self.catalog.settings.get("dropped", []), tried=noted(looks, version),
                       **control)
         self._dirty = False
+        load_plan(self.paths.plan(version))  # while others read it too; the outlet will want it at once
 
     def _control(self, **values: Any) -> None:
         known = read_json(self.paths.control) or {"plan": 0, "mode": "finite", "run": 0, "dropped": []}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tidemill.engine.garbage import seldom_collected
 from tidemill.engine.sharing import Sharing
 from tidemill.plan.physical import Physical
+from tidemill.runtime.garbage import seldom_collected
 from tidemill.runtime.layout import Paths, read_json
 from tidemill.runtime.trial import Tried, tried
 

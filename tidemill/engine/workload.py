@@ -9,7 +9,6 @@ from typing import Any
 
 from sqlglot import exp
 
-from tidemill.engine.garbage import seldom_collected
 from tidemill.engine.joining import Joining
 from tidemill.engine.sharing import Sharing
 from tidemill.engine.sources import source_spec
@@ -28,6 +27,7 @@ from tidemill.plan.physical import SEALED_ROWS, Physical
 from tidemill.plan.relations import Item, Relation, quoted
 from tidemill.plan.scalars import conjunction
 from tidemill.plan.validate import check_bounded
+from tidemill.runtime.garbage import seldom_collected
 from tidemill.runtime.views import StoredView
 from tidemill.sql.bind.functions import recognised
 from tidemill.sql.bind.query import Binder, BoundQuery

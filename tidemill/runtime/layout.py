@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from tidemill.plan.physical import Physical
+from tidemill.runtime.garbage import seldom_collected
 
 
 class Paths:
@@ -76,5 +77,5 @@ def load_plan(path: str) -> Physical:
 @lru_cache(maxsize=16)
 def _parsed(path: str, written: int) -> Physical:
     # `written` tells the plan of a directory that was removed and made again in the life of this process.
-    with open(path, encoding="utf-8") as source:
+    with open(path, encoding="utf-8") as source, seldom_collected():
         return Physical.from_json(source.read())

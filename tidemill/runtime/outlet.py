@@ -22,6 +22,7 @@ from tidemill.plan.physical import BEGINNING, FOREVER, Physical
 from tidemill.plan.relations import STATIC_TIME
 from tidemill.runtime import inbox, outbox, sealing, sinks
 from tidemill.runtime.changes import SORTED_ROWS, Changes, gather, log_of, tagged
+from tidemill.runtime.garbage import seldom_collected
 from tidemill.runtime.layout import Paths, load_plan, write_json
 from tidemill.runtime.pools import Pools
 from tidemill.runtime.reader import DEAD, TICK, Message
@@ -65,7 +66,7 @@ class Outlet:
 
     def apply(self, batch: int, messages: list[Message]) -> None:
         """Make one micro-batch visible, all of it or nothing."""
-        with self.lock:
+        with self.lock, seldom_collected():
             notes = [json.loads(p) for _, _, p in outputs_of(messages, TICK)]
             if batch > self.committed and notes:
                 self._apply(batch, messages, notes)

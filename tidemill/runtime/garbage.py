@@ -1,4 +1,4 @@
-"""How often Python looks for garbage while statements become a plan."""
+"""How often Python looks for garbage while plans are made and read, and while everybody waits for a batch to end."""
 
 from __future__ import annotations
 
