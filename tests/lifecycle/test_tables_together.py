@@ -8,18 +8,10 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from tests.paper.notation import Feed
 from tidemill.runtime.views import ViewStore
 
 MANY = ";".join(f"CREATE {kind} VIEW V{i} AS SELECT k, v FROM K WHERE v > {i}"
                 for i, kind in enumerate(("COMPLETE", "STREAMED", "RSTREAM", "COMPLETE")))
-
-
-@pytest.fixture
-def feed(db, tmp_path):
-    made = Feed(db, tmp_path, "Raw", "k VARCHAR, v INTEGER")
-    db.execute("CREATE TAGGED STREAM K OVER Raw KEY k")
-    return made
 
 
 @pytest.fixture

@@ -6,18 +6,10 @@ import pytest
 
 from tests.harness import LocalDatabase
 from tests.lifecycle.pace import settle
-from tests.paper.notation import Feed
 from tidemill.engine import runner
 from tidemill.errors import TidemillError
 
 MANY = ";".join(f"CREATE VIEW V{i} AS SELECT k, v FROM K WHERE v > {i}" for i in range(20))
-
-
-@pytest.fixture
-def feed(db, tmp_path):
-    made = Feed(db, tmp_path, "Raw", "k VARCHAR, v INTEGER")
-    db.execute("CREATE TAGGED STREAM K OVER Raw KEY k")
-    return made
 
 
 @pytest.fixture
