@@ -154,7 +154,7 @@ def _out_of_reach(points: Points, places: Sequence[tuple[int, float, bool]]) -> 
     said = []
     for n, rate, whole in places:
         least = points.mean(lambda p: p.floor / p.twoops["Weave Share"], n, rate, whole)
-        rows = points.mean(lambda p, rate=rate: rate / p.twoops["Weave Share"], n, rate, whole)  # type: ignore[misc]
+        rows = points.mean(lambda p, rate=rate: rate / p.twoops["Weave Share"], n, rate, whole)
         said.append(
             f"with {n} ACQs, {rate:,} rows and {'whole' if whole else 'real'} overlaps λ alone is {rows:.1%} of what"
             f" Weave Share costs, and no plan with TriOps saves more than {1 - least:.1%}"

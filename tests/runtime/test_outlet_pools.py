@@ -81,6 +81,15 @@ def fed(db, folder, batches, after=lambda db, number: None) -> Feed:
     return feed
 
 
+def go_on(db, reached, feed, batches) -> None:
+    """The same batches in a database that was opened again, from what Spark would remember."""
+    db.blobs, db.offset, db.batch = reached
+    db.start()
+    for batch in batches:
+        feed.send(batch)
+        settle(db)
+
+
 def run(folder, batches, after=lambda db, number: None, **options) -> dict[str, list]:
     folder.mkdir(exist_ok=True)
     with LocalDatabase(str(folder / "db"), **options) as db:
@@ -208,13 +217,9 @@ def test_a_reopened_database_goes_on_with_its_pools(wanted, everywhere, tmp_path
     with LocalDatabase(str(tmp_path / "db")) as db:
         feed = fed(db, tmp_path, STREAM[:4])
         assert pooled(db) > 0
-        blobs, offset, number = db.blobs, db.offset, db.batch
+        reached = db.blobs, db.offset, db.batch
     with LocalDatabase(str(tmp_path / "db")) as db:
-        db.blobs, db.offset, db.batch = blobs, offset, number
-        db.start()
-        for batch in STREAM[4:]:
-            feed.send(batch)
-            settle(db)
+        go_on(db, reached, feed, STREAM[4:])
         assert everything(db) == wanted
 
 

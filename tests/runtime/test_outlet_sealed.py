@@ -15,7 +15,7 @@ from tests.harness import LocalDatabase
 from tests.lifecycle.pace import settle
 from tests.paper.notation import Feed, rows_of
 from tests.properties.effort import effort
-from tests.runtime.test_outlet_pools import STREAM, Stubborn, apart, eagerly, everything, fed, rows, run, timed
+from tests.runtime.test_outlet_pools import STREAM, Stubborn, apart, eagerly, everything, fed, go_on, rows, run, timed
 from tidemill.engine import workload
 from tidemill.errors import PlanProblem
 from tidemill.runtime import sealed, sealing
@@ -137,16 +137,12 @@ def test_a_batch_that_runs_again_after_its_commit_changes_nothing(into_files, wa
 def test_a_reopened_database_goes_on_with_its_files(into_files, wanted, tmp_path):
     with LocalDatabase(str(tmp_path / "db")) as db:
         feed = fed(db, tmp_path, STREAM[:4])
-        blobs, offset, number = db.blobs, db.offset, db.batch
+        reached = db.blobs, db.offset, db.batch
         (tmp_path / "db" / "sealed" / "left by a crash.parquet").write_bytes(b"half")
     os.rename(tmp_path / "db", tmp_path / "elsewhere")
     with LocalDatabase(str(tmp_path / "elsewhere")) as db:
         assert files(db) == known(db) != []
-        db.blobs, db.offset, db.batch = blobs, offset, number
-        db.start()
-        for batch in STREAM[4:]:
-            feed.send(batch)
-            settle(db)
+        go_on(db, reached, feed, STREAM[4:])
         assert everything(db) == wanted
 
 

@@ -93,7 +93,7 @@ def test_gp_takes_the_largest_benefit_for_a_bucket_or_for_a_unit(per_unit: bool)
 @effort(60)
 @given(queries(), models(), st.integers(30, 60_000), st.booleans(), st.sampled_from([sl, sr, pl, pr]))
 def test_gc_never_costs_more_than_no_phantom(
-    asked: list[Relation], model: Model, memory: int, ended: bool, scheme  # type: ignore[no-untyped-def]
+    asked: list[Relation], model: Model, memory: int, ended: bool, scheme
 ) -> None:
     if ended:
         model = replace(model, evictions=lambda below: float(len(below)))

@@ -29,7 +29,7 @@ methods = st.builds(Method, st.sampled_from(get_args(Chooser)), st.sampled_from(
 
 
 @pytest.mark.parametrize(("name", "scheme"), [("sl", sl), ("sr", sr), ("pl", pl), ("pr", pr)])
-def test_memory_is_divided_as_asked(name: Allocation, scheme) -> None:  # type: ignore[no-untyped-def]
+def test_memory_is_divided_as_asked(name: Allocation, scheme) -> None:
     chosen = choose_configuration(ASKED, UNIFORM, 40_000, method=Method(allocation=name))
     model = Model(UNIFORM, only_occupied=True)
     assert chosen.configuration == gc(ASKED, model, 40_000, scheme).configuration
@@ -75,7 +75,7 @@ def test_the_end_of_an_epoch_costs_no_more_than_it_may(share: float) -> None:
 
 @effort(40)
 @given(asked=queries(), method=methods, memory=st.sampled_from([1, 50, 3000, 60_000]), phantoms=st.booleans())
-def test_every_method_answers_every_query_within_the_memory(asked, method, memory, phantoms) -> None:  # type: ignore[no-untyped-def]
+def test_every_method_answers_every_query_within_the_memory(asked, method, memory, phantoms) -> None:
     statistics = Statistics(lambda r: 7.0 ** len(r.attributes), (3.0, 1.0))
     chosen = choose_configuration(asked, statistics, memory, evictions=lambda below: len(below) + 1.0,
                                   forbid_phantoms=not phantoms, method=method)
@@ -88,7 +88,7 @@ def test_every_method_answers_every_query_within_the_memory(asked, method, memor
 
 @effort(4)
 @given(workload=shared_workloads(Taste(failing=True)), method=methods)
-def test_no_answer_depends_on_the_method(workload, method) -> None:  # type: ignore[no-untyped-def]
+def test_no_answer_depends_on_the_method(workload, method) -> None:
     stream, views = workload
     expected, _ = run(stream.recut((), None), views, without=UNSHARED, shards=1, cores=1)
     with pytest.MonkeyPatch.context() as patch:
@@ -97,8 +97,8 @@ def test_no_answer_depends_on_the_method(workload, method) -> None:  # type: ign
     check_same(found, expected)
 
 
-def _by(method: Method):  # type: ignore[no-untyped-def]
-    def chosen(*given, **options):  # type: ignore[no-untyped-def]
+def _by(method: Method):
+    def chosen(*given, **options):
         return choose_configuration(*given, **{**options, "method": method})
 
     return chosen

@@ -41,7 +41,7 @@ def _papers(flows: tuple[float, ...] = (1.0,)) -> Model:
 
 @effort(200)
 @given(configurations(), models(), st.integers(1, 20_000), st.sampled_from(SCHEMES))
-def test_an_allocation_uses_all_memory(c: Configuration, model: Model, memory: int, scheme) -> None:  # type: ignore[no-untyped-def]
+def test_an_allocation_uses_all_memory(c: Configuration, model: Model, memory: int, scheme) -> None:
     buckets, sizes = scheme(c, model, memory), model.bucket_sizes(c)
     used = sum(b * h for b, h in zip(buckets, sizes, strict=True))
     assert min(buckets) >= 1
@@ -96,7 +96,7 @@ def test_the_closed_form_cannot_be_improved(weights: list[float], memory: float,
 
 @pytest.mark.parametrize("text", ["A B C D", "AB BC BD CD"])
 @pytest.mark.parametrize("scheme", [sl, sr])
-def test_without_phantom_space_goes_by_square_roots(text: str, scheme) -> None:  # type: ignore[no-untyped-def]
+def test_without_phantom_space_goes_by_square_roots(text: str, scheme) -> None:
     c, model = Configuration.parse(text), _papers()
     exact = without_phantom(weights_of(c, model), 40_000)
     sizes = model.bucket_sizes(c)
@@ -104,7 +104,7 @@ def test_without_phantom_space_goes_by_square_roots(text: str, scheme) -> None: 
 
 
 @pytest.mark.parametrize("scheme", [sl, sr])
-def test_with_one_phantom_over_all_both_supernodes_are_the_closed_form(scheme) -> None:  # type: ignore[no-untyped-def]
+def test_with_one_phantom_over_all_both_supernodes_are_the_closed_form(scheme) -> None:
     c, model = Configuration.parse("ABCD(AB BC BD CD)"), _papers((40.0, 3.0))
     exact = one_phantom(weights_of(c, model)[1:], 60_000, model.constants)
     sizes = model.bucket_sizes(c)
@@ -145,7 +145,7 @@ def test_exhaustive_finds_the_best_of_all_divisions(
 @effort(60)
 @given(shared(), models(), st.sampled_from(SCHEMES), st.booleans())
 def test_exhaustive_is_never_worse_than_a_scheme_on_its_grid(
-    c: Configuration, model: Model, scheme, ended: bool  # type: ignore[no-untyped-def]
+    c: Configuration, model: Model, scheme, ended: bool
 ) -> None:
     memory, steps = 20_000, 40
     if ended:
@@ -164,7 +164,7 @@ def test_exhaustive_is_never_worse_than_a_scheme_on_its_grid(
 @effort(80)
 @given(shared(), models(), st.sampled_from([600, 20_000]), st.booleans(), st.booleans(), st.sampled_from(SCHEMES))
 def test_refined_sizes_are_never_worse_than_those_it_began_with(
-    c: Configuration, model: Model, memory: int, ended: bool, only_occupied: bool, scheme  # type: ignore[no-untyped-def]
+    c: Configuration, model: Model, memory: int, ended: bool, only_occupied: bool, scheme
 ) -> None:
     if ended:
         model = replace(model, evictions=lambda below: 2.0 * len(below), only_occupied=only_occupied)
@@ -176,7 +176,7 @@ def test_refined_sizes_are_never_worse_than_those_it_began_with(
 @effort(80)
 @given(shared(), models(), st.sampled_from([600, 20_000]), st.sampled_from(SCHEMES))
 def test_a_table_below_another_keeps_half_of_its_space_where_flows_are_claimed(
-    c: Configuration, model: Model, memory: int, scheme  # type: ignore[no-untyped-def]
+    c: Configuration, model: Model, memory: int, scheme
 ) -> None:
     first, buckets = scheme(c, model, memory), refined(scheme)(c, model, memory)
     for before, after, flow, depth in zip(first, buckets, model.flows(c), c.depths, strict=True):

@@ -21,8 +21,6 @@ import duckdb
 import pyarrow as pa
 
 from tidemill.plan.physical import Output
-from tidemill.plan.relations import quoted
-from tidemill.plan.sources import Column
 from tidemill.runtime import sealing
 from tidemill.runtime.outbox import remove
 from tidemill.runtime.sealing import WHOSE, Gate, Note
@@ -92,17 +90,14 @@ class SealedFiles:
         _insert("__sealed_files", files, duck)
         _insert("__sealed", parts, duck)
 
-    def rows_sql(
-        self, view: str, columns: Iterable[Column], duck: duckdb.DuckDBPyConnection,
-    ) -> list[tuple[bool, str]]:
-        """SELECTs that together give a view's rows in files: the columns, `__time`, `__n`; and whether `__n` is 1."""
+    def rows_sql(self, view: str, columns: str, duck: duckdb.DuckDBPyConnection) -> list[tuple[bool, str]]:
+        """SELECTs that together give a view's rows in files: `columns`, `__time`, `__n`; and whether `__n` is 1."""
         found = duck.execute(
             "SELECT f.look, f.once, s.label, list(DISTINCT s.file) FROM __sealed s JOIN __sealed_files f USING (file)"
             " WHERE s.view = ? GROUP BY ALL ORDER BY ALL", [view],
         ).fetchall()
-        typed = ", ".join(f"CAST({quoted(c.name)} AS {c.type}) AS {quoted(c.name)}" for c in columns)
         return [
-            (once, f"SELECT {typed}, __time, {'CAST(1 AS BIGINT)' if once else '__diff'} AS __n"
+            (once, f"SELECT {columns}, __time, {'CAST(1 AS BIGINT)' if once else '__diff'} AS __n"
                    f" FROM {self._from(files)} WHERE {WHOSE} = {_text(label)}") for _, once, label, files in found
         ]
 
@@ -129,15 +124,14 @@ class SealedFiles:
         """Every file in the folder."""
         return os.listdir(self.folder) if os.path.isdir(self.folder) else []
 
-    def merge(self, duck: duckdb.DuckDBPyConnection) -> bool:
-        """Make one file of several small ones of one look, if there are enough; whether that was so."""
+    def merge(self, duck: duckdb.DuckDBPyConnection) -> None:
+        """Make one file of several small ones of one look, if there are enough."""
         found = duck.execute(
             "SELECT list(file) FROM __sealed_files WHERE number < ? GROUP BY look, once,"
             " floor(log(greatest(number, 1)) / log(?)) HAVING count(*) >= ?", [MERGED_ROWS, FAN, FAN],
         ).fetchall()
         for (files,) in found:
             self._merge(files, duck)
-        return bool(found)
 
     def _merge(self, files: list[str], duck: duckdb.DuckDBPyConnection) -> None:
         parts: dict[tuple[str, ...], list[pa.Table]] = {}

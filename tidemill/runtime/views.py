@@ -193,7 +193,8 @@ class ViewStore:
         return duck.sql(f"SELECT {names}, CAST(1 AS BIGINT) AS __diff FROM ({logged})").to_arrow_table()
 
     def _rows_in_files(self, view: StoredView, duck: duckdb.DuckDBPyConnection) -> list[tuple[bool, str]]:
-        return self.sealed.rows_sql(view.id, view.columns, duck) if view.takes_files else []
+        typed = ", ".join(map(typed_column, view.columns))
+        return self.sealed.rows_sql(view.id, typed, duck) if view.takes_files else []
 
     def _sealed(self, view: StoredView, duck: duckdb.DuckDBPyConnection, more: str = "") -> list[str]:
         """SELECTs of the rows in files, one for each copy."""
