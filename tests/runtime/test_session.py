@@ -14,7 +14,7 @@ def test_small_java_drops_only_the_module_it_does_not_have(tmp_path: Path, monke
     real.parent.mkdir(parents=True)
     real.write_text('#!/bin/sh\nfor word do echo "[$word]"; done\n')
     real.chmod(0o755)
-    monkeypatch.setattr(session.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     home = session.small_java_home(str(tmp_path / "home"))
     words = ["-cp", "a b", "--add-modules=jdk.incubator.vector", "--add-opens=x=y", "", "Main"]
     command = [os.path.join(home, "bin", "java"), *words]
@@ -34,4 +34,4 @@ def test_an_old_java_is_passed_over(monkeypatch) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setattr(session.shutil, "which", lambda _: "/opt/jdk/bin/java")
     monkeypatch.setattr(session, "java_version", lambda _: 11)
-    assert "tidemill-java" in str(session.java_home())
+    assert "java-" in str(session.java_home())

@@ -7,7 +7,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 import threading
 import zlib
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ from pyspark.sql import SparkSession
 
 from tidemill.errors import EngineProblem
 from tidemill.runtime.layout import write_bytes
+from tidemill.runtime.private import process_folder, user_folder
 from tidemill.runtime.readiness import load
 
 LEAST_JAVA = 17
@@ -47,9 +47,10 @@ def java_home() -> str | None:
 def small_java_home(home: str) -> str:
     """A JAVA_HOME for a small Java: Spark's launcher always asks for a module of linear algebra that it leaves out.
 
-    Its `java` is a few lines of shell that drop that request and start the real one.
+    Its `java` is a few lines of shell that drop that request and start the real one. It is a program, so it lies where
+    nobody else can write.
     """
-    folder = os.path.join(tempfile.gettempdir(), f"tidemill-java-{os.getuid()}-{zlib.crc32(home.encode()):08x}")
+    folder = user_folder(f"java-{zlib.crc32(home.encode()):08x}")
     script = os.path.join(folder, "bin", "java")
     text = (
         "#!/bin/sh\n"
@@ -60,7 +61,7 @@ def small_java_home(home: str) -> str:
         f'exec "{home}/bin/java" "$@"\n'
     )
     write_bytes(script, text.encode())
-    os.chmod(script, 0o755)
+    os.chmod(script, 0o700)
     return folder
 
 
@@ -74,8 +75,11 @@ def java_version(java: str) -> int | None:
     return int(found[1]) if found else None
 
 
-def local_session(cores: int | None = None, log: str | None = None) -> SparkSession:
-    """The running session, or a new one on this machine whose messages go to the file `log`."""
+def local_session(cores: int | None = None, log: str | None = None, shared: bool = False) -> SparkSession:
+    """The running session, or a new one on this machine whose messages go to the file `log`.
+
+    What its processes write is for this user alone, unless it is to be `shared`.
+    """
     active = SparkSession.getActiveSession()
     if active is not None:
         return active
@@ -87,16 +91,22 @@ def local_session(cores: int | None = None, log: str | None = None) -> SparkSess
     count = cores or len(os.sched_getaffinity(0))
     builder = SparkSession.builder.master(f"local[{count},{TASK_ATTEMPTS}]").appName("tidemill")
     builder = builder.config("spark.driver.memory", f"{_heap_mb()}m")
-    for name, value in SETTINGS.items():
+    for name, value in {**SETTINGS, **_private_places()}.items():
         builder = builder.config(name, value)
     # No daemon: the interpreter must not end in the middle of a compilation, so it waits for the one under way.
     kernels = threading.Thread(target=warm_kernels, name="warm kernels")
     kernels.start()
-    with _quiet(log):
+    with _quiet(log), _closed_to_others(shared):
         session = builder.getOrCreate()
         session.sparkContext.setLogLevel("ERROR")
     threading.Thread(target=_start_workers, args=(session, count, kernels), daemon=True, name="start workers").start()
     return session
+
+
+def _private_places() -> dict[str, str]:
+    """Where Spark keeps what only this user may see: rows on their way, and sockets that ask for no password."""
+    folder = process_folder()
+    return {"spark.local.dir": folder, "spark.python.unix.domain.socket.dir": folder}
 
 
 def _start_workers(session: SparkSession, count: int, kernels: threading.Thread) -> None:
@@ -138,7 +148,7 @@ def _quiet(log: str | None) -> Iterator[None]:
         yield
         return
     kept = [os.dup(1), os.dup(2)]
-    file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:
         os.dup2(file, 1)
         os.dup2(file, 2)
@@ -148,6 +158,19 @@ def _quiet(log: str | None) -> Iterator[None]:
             os.dup2(copy, number)
             os.close(copy)
         os.close(file)
+
+
+@contextmanager
+def _closed_to_others(shared: bool) -> Iterator[None]:
+    """Processes started here, and all that they start, make files that only this user can read."""
+    if shared:
+        yield
+        return
+    before = os.umask(0o077)
+    try:
+        yield
+    finally:
+        os.umask(before)
 
 
 SETTINGS = {
