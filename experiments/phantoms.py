@@ -1,7 +1,7 @@
 """The experiments of paper 002: collision rates, space allocation, phantom choosing, real collisions.
 
-Data, models and sizes are in `phantoms_setting`; parts in `phantoms_collisions`, `_space`, `_choice`, `_real`,
-`_problems`.
+Data, models and sizes are in `phantoms_setting`; parts in `phantoms_collisions`, `_line`, `_costs`, `_space`,
+`_choice`, `_real`, `_problems`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from benchmarks.report import Result
 from experiments import figures
 from experiments.phantoms_choice import choice
 from experiments.phantoms_collisions import collisions
+from experiments.phantoms_costs import costs
+from experiments.phantoms_line import straight_line
 from experiments.phantoms_problems import problems
 from experiments.phantoms_real import real
 from experiments.phantoms_setting import Setting, joined
@@ -39,8 +41,9 @@ def run(quick: bool, steps: Any) -> Result:
     """Everything; about a minute on two cores."""
     setting = Setting(quick)
     memories = len(setting.memories)
-    steps.expect(4 + 2 + memories + 2 * (memories + 1) + 2 * (setting.draws + setting.few + 1) + 1 + 1)
-    everything = joined(*(part(setting, steps.done) for part in (collisions, space, choice, real, problems)))
+    steps.expect(4 + 2 + 2 + memories + 2 * (memories + 1) + 2 * (setting.draws + setting.few + 1) + 1 + 1)
+    parts = (collisions, straight_line, costs, space, choice, real, problems)
+    everything = joined(*(part(setting, steps.done) for part in parts))
     return Result(
         title="Phantoms (paper 002)",
         setup=SETUP,

@@ -1,4 +1,4 @@
-"""Collision rates: figures 7 to 11 of paper 002."""
+"""Collision rates: figures 7 to 11 of paper 002. Figure 12 is in `phantoms_line`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ import numpy as np
 
 from benchmarks.report import Check, Table
 from experiments import phantoms_data as data
+from experiments.checks import Explained
 from experiments.figures import Figure, Line, Panel
 from experiments.phantoms_data import GROUPS
+from experiments.phantoms_scatter import scatter, weighted_rate, within
 from experiments.phantoms_setting import Part, Setting, groups_of, joined
 from experiments.phantoms_tables import measured_flows, measured_rates
 from tidemill.optimize.share.phantoms.collisions import collision_rate
@@ -18,8 +20,10 @@ from tidemill.optimize.share.phantoms.model import Model
 from tidemill.optimize.share.phantoms.space import sl
 from tidemill.optimize.share.phantoms.statistics import Statistics
 
+NEAR, MOST = 0.05, 0.95  # the paper: more than 95 % of the rates differ by less than 5 %
 LOADS = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)
 FLOW_FORESTS = ("ABCD(AB BCD(BC BD CD))", "ABCD(AB(A B) CD(C D))")
+SIZES = (500, 1000, 2000)
 SHOWN = ("ABCD", "AB", "BCD", "BC")
 MEMORIES = (5_000, 7_000, 10_000, 14_000, 20_000, 30_000, 40_000, 60_000, 80_000, 100_000)
 
@@ -42,7 +46,7 @@ def random_data(setting: Setting) -> Part:
     """Figure 7: a relation of one attribute, uniform groups, several draws of data and so of hash values."""
     draws, tuples = (4, 50_000) if setting.quick else (40, 200_000)
     lines, singles, means = [], [], []
-    for groups in (500, 1000, 2000):
+    for groups in SIZES:
         sums = np.zeros(len(LOADS))
         for seed in range(draws):
             columns = data.one_attribute(groups, tuples, seed)
@@ -53,7 +57,7 @@ def random_data(setting: Setting) -> Part:
         means += np.abs(sums / draws / model - 1).tolist()
         lines.append((f"{groups} groups", LOADS, (sums / draws).tolist()))
     curve = ("~equation 13", LOADS, [collision_rate(1000, 1000 / load) for load in LOADS])
-    near = float(np.mean(np.array(singles) <= 0.05))
+    near = float(np.mean(np.array(singles) <= NEAR))
     figure = Figure(
         "phantoms_07",
         "Figure 7: collision rates of random data",
@@ -63,7 +67,25 @@ def random_data(setting: Setting) -> Part:
         [Panel("random data", "g/b", "collision rate", [curve, *lines], from_zero=True)],
     )
     limit = 0.2 if setting.quick else 0.05
-    return Part([figure], [], [at_most_share("collision model on random data, greatest error of a mean", means, limit)])
+    mean = at_most_share("collision model on random data, greatest error of a mean", means, limit)
+    return Part([figure], [], [mean, _single_draws(near)])
+
+
+def _single_draws(near: float) -> Check:
+    """The paper's own measure for figure 7, beside what an ideal hash function would reach at the same points."""
+    def ideal(sizes: tuple[int, ...], least: float = 0.0) -> str:
+        met = [within(NEAR, scatter(g, round(g / load))) for g in sizes for load in LOADS if load >= least]
+        return f"{np.mean(met):.0%}"
+
+    at, few = min(LOADS), SIZES[0]
+    each = ", ".join(f"{ideal((g,))} with {g:,} groups" for g in SIZES)
+    return Explained(
+        "figure 7: single draws within 5 % of equation 13", f">= {MOST:.0%}", f"{near:.0%}", near >= MOST,
+        "At these points no hash function can do it: N of g balls in b bins scatters, and with it x = 1 - N/g. An"
+        f" ideal one has {each} within 5 %, {ideal(SIZES)} in all; at g/b = {at:g} one standard deviation is"
+        f" {scatter(few, round(few / at)):.0%} of the rate with {few} groups. The paper does not say at which g/b it"
+        f" counted; from g/b = 1 on an ideal function has {ideal(SIZES, 1.0)}.",
+    )
 
 
 def at_most_share(what: str, errors: list[float], limit: float) -> Check:
@@ -74,24 +96,47 @@ def at_most_share(what: str, errors: list[float], limit: float) -> Check:
 def real_data(setting: Setting) -> Part:
     """Figure 8: the flows of the trace as one tuple each, without their clusteredness."""
     columns = data.flows_in_random_order(setting.traces[1], 4 if setting.quick else 20)
-    lines, errors = [], []
+    lines, errors, weighted = [], [], []
     for attributes in ("A", "AB", "ABC", "ABCD"):
         groups = GROUPS[len(attributes)]
+        sizes = data.group_sizes(columns, attributes)
         met = [_alone(columns, attributes, round(groups / load)) for load in LOADS]
         model = [collision_rate(groups, round(groups / load)) for load in LOADS]
         errors += [abs(x / y - 1) for x, y in zip(met, model, strict=True)]
+        even = [weighted_rate(sizes, round(groups / load)) for load in LOADS]
+        weighted += [abs(x / y - 1) for x, y in zip(met, even, strict=True)]
         lines.append((f"{len(attributes)} attributes, {groups} groups", LOADS, met))
     curve = ("~equation 13", LOADS, [collision_rate(2000, 2000 / load) for load in LOADS])
     figure = Figure(
         "phantoms_08",
         "Figure 8: collision rates of real data without clusteredness",
         "Observed rates match equation 13; 95 % of them differ by less than 5 %.",
-        f"Half of the rates differ by less than {np.median(errors):.1%}, all by less than {max(errors):.0%}. One"
-        " draw scatters as in figure 7. In fewer attributes groups are of different sizes, and a large group that"
-        " meets small ones collides less often than equal groups would, so rates lie below the curve.",
+        f"Half of the rates differ by less than {np.median(errors):.1%}, all by less than {max(errors):.0%}. Groups"
+        " have different numbers of flows, and a large group that meets small ones collides less often than equal"
+        " groups would, so rates lie below the curve. With the sizes that the groups have, half of the rates differ"
+        f" from the expected ones by less than {np.median(weighted):.1%}; the rest is the scatter of one draw, as in"
+        " figure 7.",
         [Panel("flows as tuples", "g/b", "collision rate", [curve, *lines], from_zero=True)],
     )
-    return Part([figure])
+    return Part([figure], [], _real_checks(errors, weighted))
+
+
+def _real_checks(errors: list[float], weighted: list[float]) -> list[Check]:
+    """Against equation 13, which has equal groups, and against the same with the sizes that the groups have."""
+    near, known = (float(np.mean(np.array(found) <= NEAR)) for found in (errors, weighted))
+    return [
+        Explained(
+            "figure 8: rates of flows within 5 % of equation 13", f">= {MOST:.0%}", f"{near:.0%}", near >= MOST,
+            "Equation 13 is for groups of equal size. Flows per group are not equal in our trace, and with the paper's"
+            " numbers of groups in every projection they cannot be (`group_set`): a large group that shares a bucket"
+            " with small ones meets itself more often. With the sizes that the groups have, the expected rate differs"
+            f" from the one that was met by {np.median(weighted):.1%} in the median and"
+            f" {np.quantile(weighted, 0.9):.1%} at 90 %, and {known:.0%} are within 5 %; the rest is the scatter of one"
+            " draw, as in figure 7.",
+        ),
+        at_most_share("figure 8: rates with the sizes that groups have, median error", [float(np.median(weighted))],
+                      NEAR),
+    ]
 
 
 def _forest_models(text: str, memory: int) -> tuple[Configuration, list[int]]:

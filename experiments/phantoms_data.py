@@ -149,11 +149,12 @@ def trace(packets: int = PACKETS, flows: int = FLOWS, seed: int = 4) -> Trace:
 
 
 def flows_in_random_order(packets: Trace, repeats: int, seed: int = 5) -> Columns:
-    """One tuple for each flow, without the clusteredness (section 5.2), several times in new orders."""
+    """One tuple for each flow, without the clusteredness (section 5.2): independent draws, each flow `repeats` times on
+    average. Dealing out all flows again and again would not do: a group of one flow never follows itself in a round.
+    """
     _, first = np.unique(packets.flow, return_index=True)
     chance = np.random.default_rng(seed)
-    order = np.concatenate([chance.permutation(first) for _ in range(repeats)])
-    return np.ascontiguousarray(packets.columns[:, order])
+    return np.ascontiguousarray(packets.columns[:, chance.choice(first, repeats * len(first))])
 
 
 def group_count(columns: Columns, attributes: tuple[int, ...]) -> int:
@@ -164,3 +165,9 @@ def group_count(columns: Columns, attributes: tuple[int, ...]) -> int:
         code = code * (int(own.max()) + 1) + own
         _, code = np.unique(code, return_inverse=True)
     return int(code.max()) + 1
+
+
+def group_sizes(columns: Columns, attributes: str) -> NDArray[np.int64]:
+    """How many tuples each group of the projection has."""
+    picked = columns[[ATTRIBUTES.index(a) for a in attributes]]
+    return np.unique(picked, axis=1, return_counts=True)[1]

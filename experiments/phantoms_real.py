@@ -10,6 +10,7 @@ from experiments.checks import at_least, at_most
 from experiments.figures import Figure, Line, Panel
 from experiments.phantoms_limits import limits
 from experiments.phantoms_measured import Measured, best_gp, measured
+from experiments.phantoms_named import named
 from experiments.phantoms_setting import LENGTHS, Part, Setting, joined
 from experiments.phantoms_tables import measured_cost, measured_rates
 from tidemill.optimize.share.phantoms.choose import gc
@@ -37,15 +38,17 @@ WHY = {
 
 def real(setting: Setting, done: Callable[[str], None]) -> Part:
     """Sections 8.5 and 8.6.3."""
-    parts = []
+    parts, drawn, traced = [], [], []
     for lengths, uniform, trace in ((None, 19, 20), (LENGTHS, 26, 27)):
         even = measured(setting, (setting.uniform_draw(i, even=True) for i in range(setting.few)), lengths, done)
         found = measured(setting, map(setting.uniform_draw, range(setting.draws)), lengths, done)
         parts.append(_uniform(setting, found, even, lengths, uniform))
-        parts.append(_shown(setting, measured(setting, [setting.trace], lengths, done), "packet trace", lengths, trace))
+        drawn.append(found)
+        traced.append(measured(setting, [setting.trace], lengths, done))
+        parts.append(_shown(setting, traced[-1], "packet trace", lengths, trace))
         if lengths is None:
             parts.append(limits(setting, done))
-    return joined(*parts)
+    return joined(*parts, named(setting, *drawn, traced[0]))
 
 
 def _uniform(setting: Setting, found: Measured, even: Measured, lengths: Lengths, number: int) -> Part:

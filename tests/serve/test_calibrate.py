@@ -41,13 +41,13 @@ def constants(catalog: Catalog | None = None) -> Constants:
 
 def test_a_tight_table_evicts_every_row_and_a_roomy_one_each_group_once(tmp_path, monkeypatch):
     seen = {}
-    batch = runtime._batch
+    batch = runtime.batch_cost
 
     def watched(folder, version):
         seen[version] = batch(folder, version)
         return seen[version]
 
-    monkeypatch.setattr(runtime, "_batch", watched)
+    monkeypatch.setattr(runtime, "batch_cost", watched)
     roomy, tight, wide = (
         calibrate.plan_with(1, 20_000, 1 << 22), calibrate.plan_with(2, 20_000, 1),
         calibrate.plan_with(3, 20_000, 1 << 22, groups=20_000),

@@ -10,7 +10,10 @@ import pytest
 
 from experiments import phantoms_data as data
 from experiments.checks import at_most
+from experiments.phantoms_costs import costs_of
+from experiments.phantoms_line import curve, low_part
 from experiments.phantoms_measured import Measured
+from experiments.phantoms_scatter import scatter, weighted_rate
 from experiments.phantoms_tables import measured_flows, measured_rates
 from experiments.report import render
 from experiments.weaving_points import measured
@@ -93,3 +96,32 @@ def test_a_missed_check_is_shown_as_missed() -> None:
     result = {"title": "T", "setup": "s", "checks": [check], "tables": [], "plots": [], "machine": facts}
     page = render({"phantoms": {**result, "quick": False, "seconds": 1.0}})
     assert "**missed**" in page and "## T" in page
+
+
+def test_sizes_of_groups_explain_the_collision_rate_of_flows() -> None:
+    columns = data.flows_in_random_order(data.trace(packets=200_000), 20)
+    buckets = data.GROUPS[3]
+    met = measured_rates(Configuration.parse("ABC"), [buckets], columns)[0]
+    assert met == pytest.approx(weighted_rate(data.group_sizes(columns, "ABC"), buckets), rel=0.06)
+    assert met < 0.95 * collision_rate(data.GROUPS[3], buckets)
+
+
+@pytest.mark.parametrize(("groups", "buckets"), [(50, 50), (200, 100), (200, 800)])
+def test_scatter_is_the_deviation_of_draws(groups: int, buckets: int) -> None:
+    rng = np.random.default_rng(1)
+    used = [len(np.unique(rng.integers(0, buckets, groups))) for _ in range(4000)]
+    rates = 1 - np.array(used) / groups
+    assert np.std(rates) / collision_rate(groups, buckets) == pytest.approx(scatter(groups, buckets), rel=0.1)
+
+
+def test_the_low_part_is_the_papers_straight_line() -> None:
+    loads = low_part()
+    mu, alpha = np.polyfit(loads, curve(loads), 1)
+    assert (mu, alpha) == (pytest.approx(0.354, rel=0.02), pytest.approx(0.0267, rel=0.05))
+
+
+def test_a_record_has_the_probes_and_evictions_of_its_plan() -> None:
+    records = costs_of([20_000], 1)
+    assert {r.probes // r.rows for r in records} == {1, 2, 3, 4}
+    tight, roomy = records[0], records[4]
+    assert tight.evictions > 0.9 * tight.rows > 5 * roomy.evictions

@@ -79,13 +79,13 @@ def entry_seconds(folder: str, few: Physical, many: Physical, rounds: int = ROUN
         write_bytes(Paths(folder).plan(plan.version), plan.to_json().encode())
     for _ in range(rounds):
         for version in taken:
-            seconds, evicted[version] = _batch(folder, version)
+            seconds, evicted[version] = batch_cost(folder, version)
             taken[version].append(seconds)
     longer = min(taken[many.version]) - min(taken[few.version])
     return longer / (evicted[many.version] - evicted[few.version])
 
 
-def _batch(folder: str, version: int) -> tuple[float, int]:
+def batch_cost(folder: str, version: int) -> tuple[float, int]:
     """One micro-batch in this process: seconds of its reader and its stage, and how many entries were evicted."""
     write_json(Paths(folder).control, {"plan": version, "mode": "finite", "run": 1, "dropped": []})
     planner = Planner(folder, 1)
