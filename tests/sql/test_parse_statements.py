@@ -156,7 +156,7 @@ def test_register_if_not_exists():
         ("DROP SINK s", Drop("sink", "s")),
         ("DROP QUERY s", Drop("query", "s")),
         *[(f"SHOW {what}", Show(what)) for what in ("sources", "tables", "streams", "views", "sinks", "queries")],
-        *[(f"SHOW {what}", Show(what)) for what in ("all", "dead_letters", "settings")],
+        *[(f"SHOW {what}", Show(what)) for what in ("all", "dead_letters", "settings", "plans")],
         ("SHOW TAGGED STREAMS", Show("streams")),
         ("SHOW DEAD LETTERS", Show("dead_letters")),
         ("DESCRIBE v", Describe("v")),

@@ -211,7 +211,10 @@ class Database(Runner):
             self._check(statement)
             self._drop(Drop(kind=existing.kind, name=existing.name), quietly=True)  # type: ignore[arg-type]
         entry = self._created(statement)
-        self._defined(plan=entry.kind in ("view", "sink"))
+        plan = entry.kind in ("view", "sink")
+        if plan:
+            self.workload.history.caused_by(f"CREATE {entry.kind.upper()} {entry.name}")
+        self._defined(plan)
         return Created(entry.kind, entry.name, f"{entry.kind} {entry.name} created")
 
     def _check(self, statement: Any) -> None:
@@ -238,6 +241,7 @@ class Database(Runner):
 
     def _stand(self, statement: Select) -> Created:
         view = self.workload.create_query(statement)
+        self.workload.history.caused_by(f"SELECT {view.entry.name}")
         self._coming.append(view.stored)
         self._defined(plan=True)
         self._settled()
@@ -258,6 +262,7 @@ class Database(Runner):
         for gone in [*reversed(dependents), entry]:
             self._forget(gone)
         if not quietly:
+            self.workload.history.caused_by(f"DROP {entry.kind.upper()} {entry.name}")
             self._defined(plan=True)
         return Created(entry.kind, entry.name, f"{entry.kind} {entry.name} dropped")
 
@@ -339,11 +344,9 @@ class Database(Runner):
         elif name == "sealed_rows":
             self.catalog.settings[name] = _rows(name, value)
             self._changed()
-        elif name in SHARING:
-            self.workload.sharing.set(name, value)
-            self._changed()
-        elif name in JOINING:
-            self.workload.joining.set(name, value)
+        elif name in SHARING or name in JOINING:
+            (self.workload.sharing if name in SHARING else self.workload.joining).set(name, value)
+            self.workload.history.caused_by(f"SET {name} = {value}")
             self._changed()
         else:
             raise PlanProblem("TM217", f'there is no setting "{statement.name}" to change',

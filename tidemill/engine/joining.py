@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from tidemill.engine.history import PlanHistory, Subject
 from tidemill.engine.sharing import kept_join_constants
 from tidemill.errors import PlanProblem
 from tidemill.optimize.joins.decide import METHODS, HotKey, JoinSettings, better
@@ -24,7 +25,8 @@ from tidemill.sql.catalog import Catalog
 class Joining:
     """Settings and statistics of all aggregation joins."""
 
-    def __init__(self, catalog: Catalog) -> None:
+    def __init__(self, catalog: Catalog, history: PlanHistory) -> None:
+        self.history = history
         self.kept: dict[str, Any] = catalog.settings.setdefault("joining", {})
         self.settings = JoinSettings(
             mode=self.kept.get("early_aggregation", "auto"), method=self.kept.get("join_method", "hash"),
@@ -68,9 +70,12 @@ class Joining:
         self.settings.pinned = pinned
         if not pinned and self.settings.hot_keys == "auto":
             step |= self._heated(node, op, notes)
+        if step:
+            self.history.because(Subject("join", node.fingerprint), "hot keys")
         best = better(node, self.settings) if look else None
         if best is None:
             return step
+        self.history.because(Subject("join", node.fingerprint), "statistics")
         self.settings.plans[node.fingerprint] = best.plan
         return True
 

@@ -12,11 +12,14 @@ from typing import Any
 
 from py4j.protocol import Py4JError
 
+from tidemill.engine.history import Subject
+from tidemill.engine.in_force import plans_in_force
 from tidemill.engine.results import RunSummary
 from tidemill.engine.sharing import Pace
 from tidemill.engine.trials import learnt, noted, tried_sources
 from tidemill.engine.workload import Workload
 from tidemill.errors import EngineProblem
+from tidemill.optimize.share.observed import measured_cost
 from tidemill.plan.node import walk
 from tidemill.plan.physical import Op, Physical
 from tidemill.plan.relations import JoinAggregate
@@ -186,6 +189,7 @@ class Runner:
         if learnt(self.workload.sharing, plan, looks):
             plan = self.workload.physical(version, shards, keep=True)
         write_bytes(self.paths.plan(version), plan.to_json().encode())
+        self.workload.history.publish(version, self.outlet.committed, plans_in_force(self.workload, plan))
         self.catalog.version = version
         self.catalog.settings.pop("unpublished", None)
         self._save()
@@ -205,6 +209,7 @@ class Runner:
 
     def _save(self) -> None:
         """Write the catalog; only then do the tables of dropped views go, so that it never names what is not there."""
+        self.workload.history.save()
         write_json(self.paths.catalog, self.catalog.to_dict())
         with self.outlet.lock:
             while self._leaving:
@@ -291,10 +296,15 @@ class Runner:
         notes = {s: n for s, n in summary["lfta"].items() if f"lfta.{s}" in known and n["rows"]}
         look = self._pace.due()
         worth = False
+        sharing, history = self.workload.sharing, self.workload.history
         self._learned |= bool(notes or summary["joins"])
         for source, note in notes.items():
             # After the last batch of a run nobody waits for the search: it would change nothing.
-            worth |= self.workload.sharing.learn(known[f"lfta.{source}"], note, look and not summary["final"])
+            op, subject = known[f"lfta.{source}"], Subject("windows", source)
+            history.measured(subject, measured_cost(op.params["relations"], note, sharing.settings.constants))
+            if sharing.learn(op, note, look and not summary["final"]):
+                history.because(subject, "statistics", sharing.expected(source))
+                worth = True
         for node, op, joined in self._joined(plan, summary):
             worth |= self.workload.joining.learn(node, op, joined, summary["batch_seconds"], look=look,
                                                  pinned=self.workload.sharing.settings.pinned)

@@ -20,7 +20,7 @@ from tidemill.optimize.joins.cost import Constants as JoinConstants
 from tidemill.optimize.share.measure import statistics, worth_changing
 from tidemill.optimize.share.phantoms.cost import Constants
 from tidemill.optimize.share.phantoms.method import Method
-from tidemill.optimize.share.shape import Settings, kept
+from tidemill.optimize.share.shape import Settings, cost_now, kept
 from tidemill.plan.physical import Op
 from tidemill.runtime.layout import read_json, write_json
 from tidemill.sql.catalog import Catalog
@@ -82,6 +82,11 @@ class Sharing:
         self.settings.statistics[source] = statistics(op.params["relations"], names, note, before)
         shape = self.settings.shapes.get(source)
         return look and shape is not None and worth_changing(source, shape, self.settings)
+
+    def expected(self, source: str) -> float | None:
+        """What the plan in force costs for each row, by the statistics of today."""
+        shape = self.settings.shapes.get(source)
+        return cost_now(shape, self.settings.statistics.get(source, {}), self.settings) if shape else None
 
 
 class Pace:

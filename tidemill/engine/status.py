@@ -13,6 +13,7 @@ from tidemill.plan.physical import BEGINNING, FOREVER
 from tidemill.runtime.layout import Paths, read_json
 from tidemill.runtime.views import ViewStore
 
+SHOWN = 10  # the last changes of plan
 _LONG_AGO = 946_684_800_000_000  # the year 2000: smaller event times count something else than wall time
 
 
@@ -57,6 +58,7 @@ def status_of(workload: Workload, store: ViewStore, last: dict[str, Any], runnin
     return {
         "running": running, "batch": int(store.meta("batch") or -1), "plan": workload.catalog.version,
         "clock": plain_time(last.get("clock")), "sources": sources, "views": views, "dead_letters": dead,
+        "plan_changes": [c.shown() | {"at": plain_time(int(c.at * 1e6))} for c in workload.history.changes[-SHOWN:]],
         "state": {"rows": last.get("state_rows", 0), "bytes": last.get("state_bytes", 0)},
         "last_batch": {k: last[k] for k in ("batch", "batch_seconds", "stage_seconds", "at") if k in last},
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from tidemill.engine.history import PlanHistory
 from tidemill.engine.workload import Workload
 from tidemill.runtime.views import ViewStore
 from tidemill.sql.catalog import CLOCK, Catalog, Entry
@@ -15,6 +16,14 @@ _KINDS = {
 }
 
 
+_PLAN_CHANGES = pa.schema([
+    ("at", pa.timestamp("us")), ("batch", pa.int64()), ("version", pa.int64()), ("kind", pa.string()),
+    ("name", pa.string()), ("reason", pa.string()), ("before", pa.string()), ("after", pa.string()),
+    ("predicted_before", pa.float64()), ("predicted_after", pa.float64()),
+    ("measured_before", pa.float64()), ("measured_after", pa.float64()),
+])
+
+
 def catalog_table(what: str, catalog: Catalog, workload: Workload, store: ViewStore) -> pa.Table:
     """SHOW …"""
     if what == "dead_letters":
@@ -24,10 +33,12 @@ def catalog_table(what: str, catalog: Catalog, workload: Workload, store: ViewSt
         finally:
             duck.close()
     if what == "settings":
-        hidden = ("used", "dropped", "unpublished", "sharing", "joining", "bits")
+        hidden = ("used", "dropped", "unpublished", "sharing", "joining", "bits", "plan_history")
         shown = {k: v for k, v in catalog.settings.items() if k not in hidden} | workload.sharing.shown()
         shown |= workload.joining.shown()
         return pa.table({"name": list(shown), "value": [str(v) for v in shown.values()]})
+    if what == "plans":
+        return plan_changes(workload.history)
     entries = list(catalog.of(*_KINDS[what]))  # type: ignore[arg-type]
     return pa.table({
         "name": pa.array([e.name for e in entries], pa.string()),
@@ -36,6 +47,11 @@ def catalog_table(what: str, catalog: Catalog, workload: Workload, store: ViewSt
         "reads": pa.array([", ".join(e.needs) for e in entries], pa.string()),
         "definition": pa.array([e.text for e in entries], pa.string()),
     })
+
+
+def plan_changes(history: PlanHistory) -> pa.Table:
+    """SHOW PLANS: every change of plan that is kept, the oldest first."""
+    return pa.Table.from_pylist([c.shown() for c in history.changes], _PLAN_CHANGES)
 
 
 def columns_table(name: str, catalog: Catalog, workload: Workload) -> pa.Table:

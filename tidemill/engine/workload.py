@@ -9,6 +9,7 @@ from typing import Any
 
 from sqlglot import exp
 
+from tidemill.engine.history import PlanHistory
 from tidemill.engine.joining import Joining
 from tidemill.engine.sharing import Sharing
 from tidemill.engine.sources import source_spec
@@ -63,7 +64,8 @@ class Workload:
         self.unit_us = unit_us
         self.without = without
         self.sharing = Sharing(catalog)
-        self.joining = Joining(catalog)
+        self.history = PlanHistory.of(catalog)
+        self.joining = Joining(catalog, self.history)
         self.views: dict[str, BoundView] = {}
         self._read: dict[str, tuple[Entry, int, Input]] = {}  # the streams that were read last: entry, birth, input
         sinks: dict[str, list[dict[str, Any]]] = {}

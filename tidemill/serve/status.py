@@ -37,7 +37,8 @@ def clock_text(value: Any) -> str:
 
 def status_view(status: dict[str, Any]) -> Group:
     """Everything that `Database.status` knows, as tables."""
-    return Group(engine_line(status), sources_table(status), views_table(status))
+    parts = [engine_line(status), sources_table(status), views_table(status)]
+    return Group(*parts, *([plans_table(status)] if status.get("plan_changes") else []))
 
 
 def engine_line(status: dict[str, Any]) -> Text:
@@ -76,6 +77,27 @@ def views_table(status: dict[str, Any]) -> Any:
         table.add_row(clean(view["name"]), plain(view.get("output")), "–" if rows is None else count(rows),
                       clock_text(view.get("frontier")))
     return table if table.row_count else Text("no views", style="dim")
+
+
+def plans_table(status: dict[str, Any]) -> Any:
+    """One line for each of the last changes of plan."""
+    table = grid("Changes of plan", "at", ">batch", "what", "why", "to", ">predicted", ">measured")
+    for change in status.get("plan_changes") or []:
+        table.add_row(
+            clock_text(change["at"]), count(change["batch"]), clean(f"{change['kind']} {change['name']}"),
+            clean(change["reason"]), clean(change["after"] or "–"),
+            _from_to(change["predicted_before"], change["predicted_after"]),
+            _from_to(change["measured_before"], change["measured_after"]),
+        )
+    return table
+
+
+def _from_to(before: float | None, after: float | None) -> str:
+    """
+    >>> _from_to(None, 1.25), _from_to(3_000_000.0, 12.0)
+    ('– → 1.25', '3e+06 → 12')
+    """
+    return " → ".join("–" if x is None else f"{x:.4g}" for x in (before, after))
 
 
 def show_status(console: Console, read: Callable[[], dict[str, Any]], as_json: bool, watch: bool) -> None:

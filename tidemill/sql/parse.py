@@ -33,7 +33,10 @@ from tidemill.sql.statements import (
 __all__ = ["parse", "parse_one", "position"]
 
 DROPPABLE = ("SOURCE", "TABLE", "STREAM", "VIEW", "SINK", "QUERY", "AGGREGATE")
-SHOWN = ("SOURCES", "TABLES", "STREAMS", "VIEWS", "SINKS", "QUERIES", "AGGREGATES", "ALL", "DEAD_LETTERS", "SETTINGS")
+SHOWN = (
+    "SOURCES", "TABLES", "STREAMS", "VIEWS", "SINKS", "QUERIES", "AGGREGATES", "ALL", "DEAD_LETTERS", "SETTINGS",
+    "PLANS",
+)
 FOREIGN = (
     "INSERT", "UPDATE", "DELETE", "MERGE", "COPY", "ATTACH", "DETACH", "PRAGMA", "ALTER", "TRUNCATE", "USE",
     "BEGIN", "COMMIT", "ROLLBACK", "CALL", "EXECUTE", "PREPARE", "INSTALL", "LOAD", "GRANT", "REVOKE",

@@ -16,7 +16,8 @@ Output = Literal["streamed", "complete", "rstream"]
 StandingOutput = Literal["streamed", "rstream"]
 DropKind = Literal["source", "table", "stream", "view", "sink", "query", "aggregate"]
 ShowKind = Literal[
-    "sources", "tables", "streams", "views", "sinks", "queries", "aggregates", "all", "dead_letters", "settings"
+    "sources", "tables", "streams", "views", "sinks", "queries", "aggregates", "all", "dead_letters", "settings",
+    "plans",
 ]
 
 
