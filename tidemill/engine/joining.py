@@ -25,8 +25,8 @@ from tidemill.sql.catalog import Catalog
 class Joining:
     """Settings and statistics of all aggregation joins."""
 
-    def __init__(self, catalog: Catalog, history: PlanHistory) -> None:
-        self.history = history
+    def __init__(self, catalog: Catalog, history: PlanHistory | None = None) -> None:
+        self.history = history or PlanHistory.of(catalog)
         self.kept: dict[str, Any] = catalog.settings.setdefault("joining", {})
         self.settings = JoinSettings(
             mode=self.kept.get("early_aggregation", "auto"), method=self.kept.get("join_method", "hash"),
