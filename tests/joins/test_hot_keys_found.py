@@ -22,9 +22,9 @@ from tidemill.optimize.joins.hot_keys import MOST_KEYS
 from tidemill.plan.physical import Exchange, HotKeys, Physical
 from tidemill.plan.sources import Column
 from tidemill.runtime.evaluate import route
-from tidemill.runtime.operators import hot_keys
 from tidemill.runtime.operators.base import key_hashes
 from tidemill.runtime.state import Shelf
+from tidemill.runtime.thresholds import sizes
 from tidemill.sql.catalog import Catalog
 
 HOT = 7
@@ -76,7 +76,7 @@ def log(db: LocalDatabase) -> list[str]:
 
 @pytest.fixture(autouse=True)
 def small_batches_count(monkeypatch):
-    monkeypatch.setattr(hot_keys, "LEAST_PAIRS", 2_000)
+    monkeypatch.setattr(sizes, "hot_pairs", 2_000)
 
 
 @pytest.mark.parametrize(("by", "shards"), [("A.k", 2), ("A.g", 3)])

@@ -6,7 +6,6 @@ from collections import Counter
 from contextlib import ExitStack
 from dataclasses import replace
 from itertools import product
-from unittest.mock import patch
 
 import pyarrow as pa
 import pytest
@@ -18,11 +17,10 @@ from tests.joins.operator_case import Query, Run, arrives
 from tests.properties.effort import effort
 from tidemill.plan.physical import Op
 from tidemill.runtime.kernels.warm import kernels
-from tidemill.runtime.operators import aggregation_sets, pair_sums
-from tidemill.runtime.operators import meeting as meetings
 from tidemill.runtime.operators.base import Batch
 from tidemill.runtime.operators.join_aggregate import JoinAggregate
 from tidemill.runtime.state import Shelf
+from tidemill.runtime.thresholds import changed
 
 END = 9
 NAN = float("nan")
@@ -91,10 +89,7 @@ def ways(draw) -> ExitStack:
     stack = ExitStack()
     if draw(st.booleans()):
         size = draw(st.integers(1, 5))
-        for module in (meetings, pair_sums):
-            stack.enter_context(patch.object(module, "PIECE_PAIRS", size))
-        stack.enter_context(patch.object(pair_sums, "DIRECT_GROUPS", 0))
-        stack.enter_context(patch.object(aggregation_sets, "SCATTERED", 0))
+        stack.enter_context(changed(piece_pairs=size, direct_groups=0, scattered_rows=0))
     return stack
 
 

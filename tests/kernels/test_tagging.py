@@ -20,6 +20,7 @@ from tidemill.runtime.operators import tagger
 from tidemill.runtime.operators.base import Batch, contents_layout
 from tidemill.runtime.operators.tagger import Tagger
 from tidemill.runtime.state import Shelf
+from tidemill.runtime.thresholds import sizes
 
 END = 13
 VALUES = {
@@ -162,7 +163,7 @@ def test_keys_that_share_a_hash_stay_apart(monkeypatch, hashing):
 
 
 def test_rows_are_taken_in_pieces(monkeypatch):
-    monkeypatch.setattr(tagger, "PIECE_ROWS", 2)
+    monkeypatch.setattr(sizes, "tagged_rows", 2)
     rows, times = [(i % 2, "x" * i) for i in range(7)], list(range(7))
     stream = (["INTEGER", "VARCHAR"], 1, rows, times, [False] * 7, list(range(7)), [0] * 7, [END])
     assert stream_results(*stream) == changes_twin(rows, times, [False] * 7, list(range(7)), 1)

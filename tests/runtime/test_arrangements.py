@@ -12,8 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tidemill.plan.sources import Column
-from tidemill.runtime import duck, state
+from tidemill.runtime import duck
 from tidemill.runtime.state import Layout, Shelf
+from tidemill.runtime.thresholds import sizes
 
 COUNT = Column("__n", "BIGINT")
 KEYED = Layout("__h", (Column("k", "BIGINT"),), ((COUNT, "sum"),), "__n")
@@ -113,7 +114,7 @@ def test_number_of_segments_grows_with_the_logarithm_of_the_rows(tmp_path: Path)
 
 
 def test_a_replaced_file_stays_until_no_batch_can_be_replayed_from_it(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(state, "INLINE_BYTES", 0)
+    monkeypatch.setattr(sizes, "inline_bytes", 0)
     shelf = Shelf(str(tmp_path))
     history = []
     for i in range(6):
@@ -132,7 +133,7 @@ def test_a_replaced_file_stays_until_no_batch_can_be_replayed_from_it(tmp_path: 
 
 
 def test_sweep_removes_what_no_manifest_names(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(state, "INLINE_BYTES", 0)
+    monkeypatch.setattr(sizes, "inline_bytes", 0)
     shelf = Shelf(str(tmp_path))
     shelf.arrangement("node", "rows", KEYED).append(keyed([(1, 1)]))
     blob = shelf.dump()

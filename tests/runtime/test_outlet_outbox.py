@@ -13,14 +13,15 @@ from tests.harness import LocalDatabase
 from tests.lifecycle.pace import settle
 from tests.paper.notation import Feed, rows_of, tagged
 from tests.properties.effort import effort
-from tidemill.runtime import changes, outbox
+from tidemill.runtime import outbox
 from tidemill.runtime.stage import outputs_of
+from tidemill.runtime.thresholds import sizes
 
 
 @pytest.fixture
 def by_file(monkeypatch):
     """Every row goes by file."""
-    monkeypatch.setattr(outbox, "LETTER_BYTES", 0)
+    monkeypatch.setattr(sizes, "outbox_bytes", 0)
 
 
 SCHEMAS = (pa.schema([("n", pa.int64())]), pa.schema([("n", pa.int64()), ("t", pa.string())]))
@@ -36,8 +37,8 @@ def test_every_gate_gets_its_rows_back(tables, limit, alone, tmp_path_factory):
         for i, (schema, rows) in enumerate(tables)
     }
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(outbox, "LETTER_BYTES", limit)
-        patch.setattr(outbox, "ALONE_BYTES", alone)
+        patch.setattr(sizes, "outbox_bytes", limit)
+        patch.setattr(sizes, "alone_bytes", alone)
         messages = list(outbox.send(folder, outbox.parcels(given_rows.items())))
     found = {gate: parcel.slice(start, count) for parcel in outbox.receive(folder, messages)
              for gate, start, count in outbox.runs(parcel)}
@@ -131,7 +132,6 @@ def logs(folder) -> dict[str, list[str]]:
 
 def test_a_log_is_in_order_whether_it_was_written_so_or_not(tmp_path, monkeypatch):
     wanted = logs(tmp_path / "sorted")
-    monkeypatch.setattr(changes, "SORTED_ROWS", 0)
-    monkeypatch.setattr("tidemill.runtime.outlet.SORTED_ROWS", 0)
+    monkeypatch.setattr(sizes, "sorted_rows", 0)
     assert logs(tmp_path / "unsorted") == wanted
     assert wanted["Grown"][:4] == ["+<a,1>1", "+<a,9>1", "+<b,1>1", "+<c,2>1"]

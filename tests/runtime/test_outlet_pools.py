@@ -12,7 +12,7 @@ from tests.harness import LocalDatabase
 from tests.lifecycle.pace import settle
 from tests.paper.notation import Feed, rows_of, tagged
 from tests.properties.effort import effort
-from tidemill.runtime import changes, pools
+from tidemill.runtime.thresholds import sizes
 from tidemill.runtime.views import StoredView
 
 VIEWS = {
@@ -28,10 +28,10 @@ COPIES = 2
 
 def eagerly(patch) -> None:
     """Rows move early: into pools, out of them, and pools are rewritten, within a few batches."""
-    patch.setattr(pools, "TOGETHER", 2)
-    patch.setattr(changes, "ALONE_ROWS", 6)
-    patch.setattr(pools, "OWN_ROWS", 4)
-    patch.setattr(pools, "REWRITE_ROWS", 4)
+    patch.setattr(sizes, "pooled_views", 2)
+    patch.setattr(sizes, "alone_rows", 6)
+    patch.setattr(sizes, "own_rows", 4)
+    patch.setattr(sizes, "rewrite_rows", 4)
 
 
 @pytest.fixture
@@ -124,15 +124,14 @@ STREAM = timed([[(k, i % 3 + 1) for k in (1, 2, 3)] for i in range(8)])
 
 def apart(patch) -> None:
     """Every view has its own tables only."""
-    patch.setattr(changes, "ALONE_ROWS", 0)
+    patch.setattr(sizes, "alone_rows", 0)
 
 
 def crowded(patch) -> None:
     """The same, but one view that only grows is a crowd."""
     apart(patch)
-    for module in (changes, pools):
-        patch.setattr(module, "CROWD", 1)
-    patch.setattr(pools, "OWN_ROWS", 4)
+    patch.setattr(sizes, "crowd", 1)
+    patch.setattr(sizes, "own_rows", 4)
 
 
 def none_pooled(db, number) -> None:
@@ -181,7 +180,7 @@ def test_few_views_have_logs_of_their_own(tmp_path):
         seen.append(sum(db.store.cursor().sql(f'SELECT count(*) FROM "{log}"').fetchall()[0][0] for log in logs))
 
     run(tmp_path, STREAM[:4], look)
-    assert COPIES < pools.TOGETHER and seen == [0, 0, 0, 0]
+    assert sizes.pooled_views > COPIES and seen == [0, 0, 0, 0]
 
 
 class Stubborn(LocalDatabase):

@@ -16,15 +16,15 @@ from tests.lifecycle.pace import settle
 from tests.paper.notation import Feed, rows_of
 from tests.properties.effort import effort
 from tests.runtime.test_outlet_pools import STREAM, Stubborn, apart, eagerly, everything, fed, go_on, rows, run, timed
-from tidemill.engine import workload
 from tidemill.errors import PlanProblem
-from tidemill.runtime import sealed, sealing
+from tidemill.runtime import sealing
+from tidemill.runtime.thresholds import sizes
 
 
 def all_sealed(patch) -> None:
     """Every row that may goes to a file, and two files of a size become one."""
-    patch.setattr(workload, "SEALED_ROWS", 1)
-    patch.setattr(sealed, "FAN", 2)
+    patch.setattr(sizes, "sealed_rows", 1)
+    patch.setattr(sizes, "merged_files", 2)
 
 
 @pytest.fixture
@@ -58,8 +58,8 @@ def shares(db) -> dict[str, int]:
 @given(batches=st.lists(rows, min_size=2, max_size=6).map(timed), fan=st.integers(2, 4), least=st.integers(1, 6))
 def test_files_change_no_log_and_no_contents(batches, fan, least, tmp_path_factory):
     def partly(patch) -> None:
-        patch.setattr(workload, "SEALED_ROWS", least)
-        patch.setattr(sealed, "FAN", fan)
+        patch.setattr(sizes, "sealed_rows", least)
+        patch.setattr(sizes, "merged_files", fan)
         eagerly(patch)
 
     found = []

@@ -14,10 +14,12 @@ from hypothesis import strategies as st
 from tests.harness import LocalDatabase
 from tests.properties.effort import effort
 from tidemill.runtime import planner
-from tidemill.runtime.planner import GROWTH, LEAST_ROWS, MOST_ROWS, SENT_BYTES, Portion, next_rows
+from tidemill.runtime.planner import GROWTH, SENT_BYTES, Portion, next_rows
 from tidemill.runtime.reader import Reader
+from tidemill.runtime.thresholds import sizes
 
 FILES, ROWS = 64, 1000
+LEAST_ROWS, MOST_ROWS = sizes.least_rows, sizes.most_rows
 
 
 @effort(200)
@@ -46,7 +48,7 @@ def test_a_note_counts_once_and_only_for_its_own_plan():
     note = {"plan": 3, "batch": 7, "rows": 200_000, "sent": 4_000}
     portion.learn(note, 4)
     assert portion.rows == 200_000, "another plan may send more"
-    portion.learn({**note, "rows": planner.TELLING_ROWS - 1}, 3)
+    portion.learn({**note, "rows": sizes.telling_rows - 1}, 3)
     assert portion.rows == 200_000, "too few to tell"
     for _ in range(3):
         portion.learn(note, 3)
@@ -58,8 +60,8 @@ def test_a_note_counts_once_and_only_for_its_own_plan():
 @pytest.fixture
 def small(monkeypatch):
     """The same rules, a thousandth of the size."""
-    for name in ("AGGREGATED_ROWS", "RAW_ROWS", "LEAST_ROWS", "MOST_ROWS", "TELLING_ROWS"):
-        monkeypatch.setattr(planner, name, getattr(planner, name) // 1000)
+    for name in ("aggregated_rows", "raw_rows", "least_rows", "most_rows", "telling_rows"):
+        monkeypatch.setattr(sizes, name, getattr(sizes, name) // 1000)
 
 
 @pytest.fixture
@@ -76,7 +78,7 @@ def db(small, tmp_path):
         yield database
 
 
-def sizes(db) -> list[int]:
+def taken(db) -> list[int]:
     """Rows of every batch of a run that read some."""
     found: list[int] = []
     db.run(lambda progress: found.append(progress["rows"]))
@@ -87,27 +89,27 @@ SUMS = "CREATE VIEW T AS SELECT k, count(*) AS c, sum(n) AS s FROM S GROUP BY k"
 
 
 def test_batches_grow_while_little_travels(db, monkeypatch):
-    monkeypatch.setattr(planner, "AGGREGATED_ROWS", 2_000)
+    monkeypatch.setattr(sizes, "aggregated_rows", 2_000)
     db.register()
     db.execute(SUMS)
-    assert sizes(db) == [2_000, 2_000 * GROWTH, 30_000]
+    assert taken(db) == [2_000, 2_000 * GROWTH, 30_000]
     found = db.query("SELECT sum(c) AS c, sum(s) AS s FROM T").to_pylist()[0]
     assert (found["c"], int(found["s"])) == (FILES * ROWS, sum(range(FILES * ROWS)))
 
 
 @pytest.mark.parametrize("portion, batches", [(52_000, [64_000]), (48_000, [48_000, 16_000])])
 def test_a_small_rest_goes_with_the_batch_before_it(db, monkeypatch, portion, batches):
-    monkeypatch.setattr(planner, "AGGREGATED_ROWS", portion)
+    monkeypatch.setattr(sizes, "aggregated_rows", portion)
     db.register()
     db.execute(SUMS)
-    assert sizes(db) == batches
+    assert taken(db) == batches
 
 
 def test_batches_shrink_when_much_travels(db, monkeypatch):
     monkeypatch.setattr(planner, "SENT_BYTES", 100_000)
     db.register()
     db.execute("CREATE VIEW T AS SELECT k, n, at FROM S")
-    found = sizes(db)
+    found = taken(db)
     assert found[0] == 1_000 and sum(found) == FILES * ROWS
     assert max(found) <= 4_000, "a row of three numbers, its time and count sends some 40 bytes"
 
@@ -115,7 +117,7 @@ def test_batches_shrink_when_much_travels(db, monkeypatch):
 def test_the_user_decides_if_he_says_so(db):
     db.register(", batch_rows = 8000")
     db.execute(SUMS)
-    assert sizes(db) == [8_000] * 8
+    assert taken(db) == [8_000] * 8
 
 
 def test_what_a_batch_sent_is_counted_by_source(db):

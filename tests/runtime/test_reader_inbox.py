@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.harness import LocalDatabase
 from tidemill.runtime import inbox
+from tidemill.runtime.thresholds import sizes
 
 ROWS = [{"ts": moment, "k": f"key {moment % 7}"} for moment in range(60)]
 
@@ -23,7 +24,7 @@ ROWS = [{"ts": moment, "k": f"key {moment % 7}"} for moment in range(60)]
 def test_messages_arrive_as_they_were_sent(tmp_path_factory, messages, limit):
     folder = str(tmp_path_factory.mktemp("inbox"))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(inbox, "LETTER_BYTES", limit)
+        patch.setattr(sizes, "inbox_bytes", limit)
         sent = list(inbox.posted(folder, messages))
     opening = inbox.Inbox(folder)
     found = [(shard, *opening.opened(port, payload)) for shard, port, payload in sent]
@@ -36,7 +37,7 @@ def test_messages_arrive_as_they_were_sent(tmp_path_factory, messages, limit):
 
 @pytest.fixture
 def db(tmp_path, monkeypatch):
-    monkeypatch.setattr(inbox, "LETTER_BYTES", 1)
+    monkeypatch.setattr(sizes, "inbox_bytes", 1)
     (tmp_path / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
     with LocalDatabase(str(tmp_path / "db")) as database:
         database.execute(

@@ -11,6 +11,7 @@ from tests.harness import LocalDatabase
 from tidemill.runtime import planner, trial
 from tidemill.runtime.layout import load_plan, read_json
 from tidemill.runtime.planner import Portion, tried_rows
+from tidemill.runtime.thresholds import sizes
 
 FILES, ROWS = 8, 2_000
 COUNTS = "CREATE VIEW C AS SELECT a, count(*) AS n, sum(v) AS s FROM S GROUP BY a"
@@ -23,10 +24,10 @@ WINDOWS = ";".join(
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
     """The same rules, a thousandth of the size."""
-    for name in ("AGGREGATED_ROWS", "RAW_ROWS", "ASSUMED_ROWS", "LEAST_ROWS", "MOST_ROWS", "TRIED_ROWS"):
-        monkeypatch.setattr(planner, name, getattr(planner, name) // 1000)
-    monkeypatch.setattr(trial, "TELLING_ROWS", 100)
-    monkeypatch.setattr(trial, "TRIED_ROWS", 1_000)
+    for name in ("aggregated_rows", "raw_rows", "assumed_rows", "least_rows", "most_rows", "most_tried_rows"):
+        monkeypatch.setattr(sizes, name, getattr(sizes, name) // 1000)
+    monkeypatch.setattr(sizes, "telling_rows", 100)
+    monkeypatch.setattr(sizes, "tried_rows", 1_000)
 
 
 def write(folder, files=FILES, rows=ROWS, keys=7):
@@ -141,5 +142,5 @@ def test_a_trial_counts_for_its_own_plan_only_and_not_while_live(tmp_path):
 
 
 def test_much_that_is_sent_makes_the_first_batch_small():
-    assert tried_rows(1_000, planner.FOLDED_BYTES) == planner.LEAST_ROWS
-    assert tried_rows(1_000, 0) == planner.TRIED_ROWS
+    assert tried_rows(1_000, planner.FOLDED_BYTES) == sizes.least_rows
+    assert tried_rows(1_000, 0) == sizes.most_tried_rows

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -15,8 +14,9 @@ from tests.properties.trial import contents_of, database
 from tests.share.test_running import create
 from tests.share.test_shared_many import STREAM
 from tidemill.plan.sources import Column
-from tidemill.runtime.operators import fragments, weave
+from tidemill.runtime.operators import fragments
 from tidemill.runtime.state import Layout, Shelf
+from tidemill.runtime.thresholds import changed
 
 
 @effort(60)
@@ -25,7 +25,7 @@ from tidemill.runtime.state import Layout, Shelf
 def test_rows_are_sorted_by_start_and_stay_in_order(starts, run, cut):
     whole = pa.table({"__time": starts, "i": np.arange(len(starts))})
     table = pa.concat_tables([whole.slice(0, cut), whole.slice(cut)])
-    with patch.object(fragments, "_RUN", run):
+    with changed(run_rows=run):
         found = fragments._by_start(table, np.array(starts))
     assert found.to_pylist() == sorted(whole.to_pylist(), key=lambda row: row["__time"])
 
@@ -35,7 +35,7 @@ def test_rows_are_sorted_by_start_and_stay_in_order(starts, run, cut):
 def test_a_sample_has_all_rows_of_its_starts(lengths, sampled):
     starts = np.repeat(np.arange(len(lengths)), lengths)
     table = pa.table({"__time": starts})
-    with patch.object(fragments, "_SAMPLED", sampled):
+    with changed(sampled_rows=sampled):
         found = fragments._some(table).column("__time").to_numpy()
     assert len(found) and np.isin(starts, found).sum() == len(found)
 
@@ -67,7 +67,7 @@ def test_what_is_stored_is_what_came(seed, large, segments, tmp_path_factory):
     """Whatever stays as it came, is merged, written anew or taken out: every segment ascends, and no row is lost."""
     chance, expected = np.random.default_rng(seed), Counter()
     store = fragments.Fragments(Shelf(str(tmp_path_factory.getbasetemp())), LAYOUT, [])
-    with patch.multiple(fragments, LARGE=large, _SEGMENTS=segments):
+    with changed(large_rows=large, large_segments=segments):
         for _ in range(int(chance.integers(1, 12))):
             rows = drawn_rows(chance, int(chance.integers(0, 12)), int(chance.integers(1, 4)))
             expected.update(counted(rows))
@@ -92,7 +92,7 @@ def test_large_pieces_in_order_stay_as_they_came():
     store = fragments.Fragments(Shelf(""), LAYOUT, [])
     first, second, mixed = ({"__time": times, "k": [1] * 4, "__s0": [1] * 4, "n": [1] * 4}
                             for times in ([1, 2, 3, 4], [2, 3, 3, 5], [9, 1, 1, 2]))
-    with patch.object(fragments, "LARGE", 4):
+    with changed(large_rows=4):
         store.append(pa.concat_tables([pa.table(first), pa.table(second), pa.table(mixed)]))
         store.compact()
     assert [store.shelf.read(s).column("__time").to_pylist() for s in store.segments] == [
@@ -102,8 +102,7 @@ def test_large_pieces_in_order_stay_as_they_came():
 def test_answers_do_not_depend_on_where_fragments_lie():
     found = []
     for large, places in ((1, 0), (1, 1 << 30), (1 << 30, 4)):
-        with (database([STREAM], shards=2) as db, patch.object(fragments, "LARGE", large),
-              patch.multiple(weave, _PRUNE_ROWS=20, _PLACES=places)):
+        with (database([STREAM], shards=2) as db, changed(large_rows=large, prune_rows=20, prune_segments=places)):
             names = create(db, 8)
             db.run()
             found.append([contents_of(db, name) for name in names])

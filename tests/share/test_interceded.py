@@ -15,9 +15,9 @@ from tests.share.outcomes import UNSHARED, check_same
 from tests.share.test_shared_answers import ALL, places, run
 from tests.share.test_shared_configurations import forcing
 from tests.share.workloads import few_cuts, settings_text, shared_workloads
-from tidemill.runtime import evictions, lfta
 from tidemill.runtime.kernels import intercede
 from tidemill.runtime.operators import fragments, weave
+from tidemill.runtime.thresholds import changed, sizes
 
 
 def eager(stack: ExitStack, pending: int) -> list[int]:
@@ -29,8 +29,8 @@ def eager(stack: ExitStack, pending: int) -> list[int]:
         return True
 
     for module, name, value in (
-        (intercede, "worthwhile", counted), (intercede, "fewer", lambda *_: True), (evictions, "_FEW", 1),
-        (lfta, "_PENDING", pending), (lfta, "_CELLS", 40), (weave, "_PRUNE_ROWS", 1),
+        (intercede, "worthwhile", counted), (intercede, "fewer", lambda *_: True), (sizes, "few_entries", 1),
+        (sizes, "pending_entries", pending), (sizes, "kept_cells", 40), (sizes, "prune_rows", 1),
     ):
         stack.enter_context(patch.object(module, name, value))
     return done
@@ -77,7 +77,7 @@ def test_many_queries_are_put_together_in_the_stage():
             return many.shown(db, names)
 
     expected = shown()
-    with patch.object(weave, "interceded", watched), patch.object(weave, "_PRUNE_ROWS", 1), \
-            patch.object(evictions, "_FEW", 1 << 30), patch.object(intercede, "worthwhile", lambda *_: True):
+    with patch.object(weave, "interceded", watched), changed(prune_rows=1, few_entries=1 << 30), \
+            patch.object(intercede, "worthwhile", lambda *_: True):
         assert shown() == expected
     assert any(made != rows for rows, made in folded)

@@ -17,7 +17,7 @@ from tests.share.workloads import Taste, shared_workloads
 from tidemill.optimize.share import shape, weave
 from tidemill.optimize.share.phantoms.choose import Chosen
 from tidemill.optimize.share.phantoms.configuration import Configuration, Relation
-from tidemill.runtime import lfta
+from tidemill.runtime.thresholds import sizes
 
 
 def random_groups(queries, rng):
@@ -82,13 +82,13 @@ def forcing(seed, **room):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(weave, "shape_of", forced(random.Random(seed), seen))
         for name, value in room.items():
-            patch.setattr(lfta, name, value)
+            patch.setattr(sizes, name, value)
         yield seen
 
 
 rooms = st.fixed_dictionaries({
-    "_BLOCK": st.sampled_from([1, 2, 5, 1 << 16]), "_PENDING": st.sampled_from([0, 3, 1 << 20]),
-    "_FRAGMENTS": st.sampled_from([0, 2, 1 << 18]),
+    "block_rows": st.sampled_from([1, 2, 5, 1 << 16]), "pending_entries": st.sampled_from([0, 3, 1 << 20]),
+    "fragments": st.sampled_from([0, 2, 1 << 18]),
 })
 places = st.fixed_dictionaries({"shards": st.integers(1, 2), "cores": st.integers(1, 2)})
 

@@ -9,9 +9,9 @@ from tests.harness import LocalDatabase
 from tests.properties.streams import PLAIN, Stream
 from tests.properties.trial import database
 from tidemill.runtime.layout import load_plan
-from tidemill.runtime.operators import weave
 from tidemill.runtime.operators.weave import Weave
 from tidemill.runtime.stage import Stage
+from tidemill.runtime.thresholds import sizes
 
 LITTLE = 8
 ROWS = tuple(
@@ -50,8 +50,8 @@ def needed(operator: Weave, rows, lasts) -> np.ndarray:
 
 @pytest.mark.parametrize("weaving", ["gtweave", "unshared"])
 def test_after_every_batch_only_what_open_windows_need_is_stored(monkeypatch, weaving):
-    monkeypatch.setattr(weave, "_PRUNE_ROWS", LITTLE)
-    sizes = []
+    monkeypatch.setattr(sizes, "prune_rows", LITTLE)
+    stored = []
     with database([Stream("A", PLAIN, ROWS, format="parquet", batch_rows=25)], shards=2) as db:
         db.execute(f"SET weaving = {weaving}")
         for i, text in enumerate(VIEWS):
@@ -63,10 +63,10 @@ def test_after_every_batch_only_what_open_windows_need_is_stored(monkeypatch, we
                 keep = needed(operator, rows, value["last"])
                 slack = fragments.rows() < max(LITTLE, 2 * value.get("pruned", 0))
                 assert keep.all() or slack, f"{int((~keep).sum())} of {len(keep)} rows are for nobody"
-            sizes.append(sum(f.rows() for _, f, _ in stores(db)))
+            stored.append(sum(f.rows() for _, f, _ in stores(db)))
         db.stop()
-    assert len(sizes) >= 20 and max(sizes[len(sizes) // 2:]) <= 1.5 * max(sizes[: len(sizes) // 2])
-    assert max(sizes) > LITTLE, "nothing was ever stored"
+    assert len(stored) >= 20 and max(stored[len(stored) // 2:]) <= 1.5 * max(stored[: len(stored) // 2])
+    assert max(stored) > LITTLE, "nothing was ever stored"
 
 
 def test_fragments_go_with_the_last_window_that_reads_them():

@@ -24,11 +24,12 @@ from tidemill.optimize.share.weave import Bits
 from tidemill.plan import relations as r
 from tidemill.plan.aggregation_joins import spread_over
 from tidemill.plan.node import walk
-from tidemill.plan.physical import SEALED_ROWS, Physical
+from tidemill.plan.physical import Physical
 from tidemill.plan.relations import Item, Relation, quoted
 from tidemill.plan.scalars import conjunction
 from tidemill.plan.validate import check_bounded
 from tidemill.runtime.garbage import seldom_collected
+from tidemill.runtime.thresholds import sizes
 from tidemill.runtime.views import StoredView
 from tidemill.sql.bind.functions import recognised
 from tidemill.sql.bind.query import Binder, BoundQuery
@@ -300,7 +301,7 @@ class Workload:
         with seldom_collected():
             plan = lower(roots, specs, version=version, unit_us=self.unit_us, shards=shards, bits=self._bits(keep),
                          sharing=settings, joining=joining)
-        return replace(plan, sealed_rows=self.catalog.settings.get("sealed_rows", SEALED_ROWS))
+        return replace(plan, sealed_rows=self.catalog.settings.get("sealed_rows", sizes.sealed_rows))
 
     def joins_of(self, roots: dict[str, Relation]) -> tuple[dict[str, Any], ...]:
         """Every plan of the aggregation joins of these queries."""

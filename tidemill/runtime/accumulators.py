@@ -22,8 +22,7 @@ from tidemill.runtime.coding import Coder
 from tidemill.runtime.custom import Fold, fold_of, packed, reason
 from tidemill.runtime.kernels.sliding_rows import codes_of
 from tidemill.runtime.patterns import Patterns
-
-_MOST = 1 << 16  # accumulators that wait
+from tidemill.runtime.thresholds import sizes
 
 Key = tuple[int, ...]  # relation, part, fragment, code of the pattern, codes of the attributes
 
@@ -60,7 +59,7 @@ class Accumulators:
 
     @property
     def full(self) -> bool:
-        return len(self.known) + len(self.apart) > _MOST
+        return len(self.known) + len(self.apart) > sizes.waiting_accumulators
 
     def fold(self, block: Block, codes: np.ndarray, patterns: Patterns) -> Folded:
         """Fold the rows whose patterns have these codes; nothing is kept yet."""

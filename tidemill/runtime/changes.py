@@ -20,11 +20,9 @@ from tidemill.plan.relations import quoted
 from tidemill.runtime.ends import expand
 from tidemill.runtime.operators.base import name_list, same_row
 from tidemill.runtime.outbox import runs
+from tidemill.runtime.thresholds import sizes
 from tidemill.runtime.views import StoredView, null_old, order, typed_column
 
-ALONE_ROWS = 1024  # a view with more changes than this is worth statements of its own
-CROWD, CROWD_ROWS = 8, 32_768  # so many of them that only grow are not, up to so many changes
-SORTED_ROWS = 65_536  # up to here, sorting what is written costs nothing; whoever reads sorts anyway
 WHOSE = ("__view",)
 
 Span = tuple[StoredView, int, int, int]  # (view, parcel, first row, rows)
@@ -94,25 +92,25 @@ def gather(outputs: Iterable[Output], views: dict[str, StoredView], parcels: lis
             readers.setdefault(output.op, []).append(views[output.view])
     spans = [(view, place, start, count) for place, parcel in enumerate(parcels)
              for gate, start, count in runs(parcel) for view in readers.get(gate, ()) if count]
-    sizes: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for view, _, _, count in spans:
-        sizes[view.id] += count
+        counts[view.id] += count
     kinds: dict[str, list[Span]] = {}
     for span in spans:
         kinds.setdefault(span[0].kind, []).append(span)
-    return [changes for members in kinds.values() for changes in _grouped(members, sizes, parcels)]
+    return [changes for members in kinds.values() for changes in _grouped(members, counts, parcels)]
 
 
-def _grouped(spans: list[Span], sizes: Counter[str], parcels: list[pa.Table]) -> Iterable[Changes]:
+def _grouped(spans: list[Span], counts: Counter[str], parcels: list[pa.Table]) -> Iterable[Changes]:
     """Views of one kind: those with many changes alone, the others together. A crowd of views that only grow stays
     together: one long append costs less than half of many short ones. Long ones cost no more one by one.
     """
     alone: dict[str, list[Span]] = {}
     for span in spans:
-        if sizes[span[0].id] > ALONE_ROWS:
+        if counts[span[0].id] > sizes.alone_rows:
             alone.setdefault(span[0].id, []).append(span)
-    if spans[0][0].only_grows and len(alone) >= CROWD:
-        alone = {view: own for view, own in alone.items() if sizes[view] > CROWD_ROWS}
+    if spans[0][0].only_grows and len(alone) >= sizes.crowd:
+        alone = {view: own for view, own in alone.items() if counts[view] > sizes.crowd_rows}
     together = [span for span in spans if span[0].id not in alone]
     for own in alone.values():
         tables = [parcels[place].slice(start, count) for _, place, start, count in own]
@@ -142,7 +140,7 @@ def tagged(changes: Changes, duck: duckdb.DuckDBPyConnection, ordered: bool = Fa
     The result has `__time`, `__tag`, the columns, `__old`, and `__view` if there are several.
     """
     view = changes.pattern
-    sort = f" ORDER BY __time, {order(view)}" if ordered or changes.rows.num_rows <= SORTED_ROWS else ""
+    sort = f" ORDER BY __time, {order(view)}" if ordered or changes.rows.num_rows <= sizes.sorted_rows else ""
     if view.keys is not None and not view.insert_only:
         # Most often there is nothing to net, and finding that out costs less than netting.
         found = _paired(changes, duck, sort)

@@ -20,9 +20,9 @@ from tidemill.runtime.intercede import Finer, Intercede, Interceded, Route
 from tidemill.runtime.kernels.lfta import Emitted, Tables
 from tidemill.runtime.kernels.sliding_rows import combine, different, hashes_of
 from tidemill.runtime.patterns import Patterns
+from tidemill.runtime.thresholds import sizes
 
 _KINDS = {"sum": 0, "min": 1, "max": 2}
-_FEW = 1 << 12  # entries that are not worth putting together
 _APART = 0.85  # nor are those of one query of which so many are different
 
 
@@ -97,7 +97,7 @@ class Evictions:
                 self.held[table] = _after(self.held.get(table), emitted)
                 continue
             finer = None
-            if len(emitted.codes) >= _FEW and any(self.intercede[r] is not None for r in below):
+            if len(emitted.codes) >= sizes.few_entries and any(self.intercede[r] is not None for r in below):
                 finer = Finer.of(emitted, now.fragments.starts(table), now.int_kinds)
             for r in below:
                 self._hold_one(now, r, emitted, finer, patience)
@@ -148,7 +148,7 @@ class Evictions:
 
     def _interceded(self, now: Generation, r: int, emitted: Emitted, patience: int) -> Interceded | None:
         intercede = self.intercede[r]
-        if intercede is None or len(emitted.codes) < _FEW:
+        if intercede is None or len(emitted.codes) < sizes.few_entries:
             return None
         kinds = (now.int_kinds, now.float_kinds)
         return intercede.cells(emitted, now.fragments.starts(r), self._signatures(now, r), self.cells.get(r), *kinds,
@@ -219,7 +219,7 @@ def kinds(parts: Sequence[FragmentPart]) -> list[int]:
 
 
 def _combined(now: Generation, emitted: Emitted) -> Emitted:
-    if len(emitted.codes) < _FEW:
+    if len(emitted.codes) < sizes.few_entries:
         return emitted
     place = emitted.fragments.astype(np.int64) << 32 | emitted.codes
     found = combine(

@@ -16,9 +16,9 @@ from collections.abc import Iterable, Iterator
 import pyarrow as pa
 
 from tidemill.runtime.outbox import remove
+from tidemill.runtime.thresholds import sizes
 
 LETTER = "letter:"
-LETTER_BYTES = 64 << 10
 Message = tuple[int, str, bytes]  # (shard, port, payload)
 
 
@@ -27,7 +27,7 @@ def posted(folder: str, messages: Iterable[Message]) -> Iterator[Message]:
     name, file = f"{uuid.uuid4().hex}.arrows", None
     try:
         for shard, port, payload in messages:
-            if len(payload) < LETTER_BYTES:
+            if len(payload) < sizes.inbox_bytes:
                 yield shard, port, payload
                 continue
             if file is None:

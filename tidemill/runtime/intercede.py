@@ -19,9 +19,9 @@ from tidemill.runtime.kernels.intercede_finer import Classes, Entries, add_entri
 from tidemill.runtime.kernels.lfta import Emitted
 from tidemill.runtime.kernels.sliding_folds import SUM
 from tidemill.runtime.kernels.sliding_rows import codes_of
+from tidemill.runtime.thresholds import sizes
 
 _FULL = 3  # not every group has rows in every pane: it is worth a try where there may be so many times more cells
-_ROOM = 1 << 22  # sums of one fragment that are kept at a time, at most
 
 
 class Interceded(NamedTuple):
@@ -95,7 +95,7 @@ class Intercede:
         if not kernel.worthwhile(rows, len(firsts), panes, _FULL * patience):
             return None
         found = Classes.among(Wanted.table(route.signatures, self.bits), self.kinds)
-        if len(firsts) * len(found) > max(_ROOM, 4 * rows):
+        if len(firsts) * len(found) > max(sizes.fragment_sums, 4 * rows):
             return None
         of = np.full((len(route.codes), found.of.shape[1]), -1, np.int32)
         of[route.codes >= 0] = found.of[route.codes[route.codes >= 0]]

@@ -31,12 +31,9 @@ from tidemill.runtime.patterns import Patterns
 from tidemill.runtime.running import Running
 from tidemill.runtime.running_layout import Layout
 from tidemill.runtime.sketches import Sketches
+from tidemill.runtime.thresholds import sizes
 
-_PENDING = 1 << 20  # entries that leave before the share of the batch is done
-_CELLS = 1 << 22  # cells of queries that stay until then: what comes later is added to them
 _PATIENCE = 2  # in the middle of a share, so many cells in the place of one entry
-_BLOCK = 1 << 16  # rows at a time: what is computed of them stays in the cache
-_FRAGMENTS = 1 << 18  # fragments of one generation of tables
 
 Complain = Callable[[Op, pa.Table, str], None]
 Columns = list[np.ndarray | None]
@@ -95,7 +92,7 @@ class Lfta:
         if self.running is not None:
             taken = self._run(now, self.running, rows, times, attributes, ints)
             if taken == len(times):
-                if self.running.kept > _CELLS:
+                if self.running.kept > sizes.kept_cells:
                     yield from self.evictions.made(now, self.running.take())
                 return
             yield from self._leave(now)
@@ -104,11 +101,11 @@ class Lfta:
                 yield from self._push(rows.slice(taken), stamps[taken:], rest)
                 return
         self._probe(now, rows, found, now.fragments.of(times), attributes, ints, floats)
-        if now.tables.pending > max(_PENDING, self.evictions.kept):
+        if now.tables.pending > max(sizes.pending_entries, self.evictions.kept):
             self.evictions.hold(now, _PATIENCE)
-            if self.evictions.entries > _PENDING or self.evictions.kept > _CELLS:
+            if self.evictions.entries > sizes.pending_entries or self.evictions.kept > sizes.kept_cells:
                 yield from self.evictions.leave(now)
-        if len(now.fragments) > _FRAGMENTS or (self.accumulators is not None and self.accumulators.full):
+        if len(now.fragments) > sizes.fragments or (self.accumulators is not None and self.accumulators.full):
             yield from self._begin(values)
 
     def _means_something_else(self, values: Lifted, attributes: Sequence[pa.ChunkedArray]) -> bool:
@@ -123,8 +120,8 @@ class Lfta:
     def _probe(self, now: Generation, rows: pa.Table, found: Evaluated, all_fragments: np.ndarray,
                attributes: list[np.ndarray], ints: Columns, floats: Columns) -> None:
         """Push rows through the tables, a block at a time."""
-        for low in range(0, len(all_fragments), _BLOCK):
-            block = slice(low, low + _BLOCK)
+        for low in range(0, len(all_fragments), sizes.block_rows):
+            block = slice(low, low + sizes.block_rows)
             fragments = all_fragments[block]
             truths, failures = [t[block] for t in found.truths], {e: f[block] for e, f in found.failures.items()}
             codes = now.patterns.codes(truths, failures, len(fragments))

@@ -19,10 +19,9 @@ from collections.abc import Iterable, Iterator
 import pyarrow as pa
 
 from tidemill.runtime.state import ipc_bytes
+from tidemill.runtime.thresholds import sizes
 
 VIEW, LETTER = "view", "letter"
-LETTER_BYTES = 256 << 10
-ALONE_BYTES = 64 << 10  # rows of a gate are copied to lie with those of others only below this
 _GATES = b"gates"
 
 Run = tuple[str, int, int]  # (gate, first row, number of rows)
@@ -33,7 +32,7 @@ def parcels(changes: Iterable[tuple[str, pa.Table]]) -> list[pa.Table]:
     found, alike = [], {}  # type: ignore[var-annotated]
     for gate, rows in changes:
         schema = rows.schema.remove_metadata()
-        if rows.nbytes > ALONE_BYTES:
+        if rows.nbytes > sizes.alone_bytes:
             found.append(_labelled([(gate, rows)]))
         else:
             alike.setdefault(schema, []).append((gate, rows))
@@ -56,7 +55,7 @@ def runs(parcel: pa.Table) -> list[Run]:
 
 def send(folder: str, sent: list[pa.Table]) -> Iterator[tuple[str, bytes]]:
     """(port, payload) of the messages that bring parcels to the outlet: themselves, or one letter."""
-    if sum(parcel.nbytes for parcel in sent) > LETTER_BYTES:
+    if sum(parcel.nbytes for parcel in sent) > sizes.outbox_bytes:
         yield LETTER, json.dumps(_write(folder, sent)).encode()
         return
     for parcel in sent:

@@ -21,7 +21,7 @@ import pyarrow as pa
 from tidemill.plan.physical import BEGINNING, FOREVER, Physical
 from tidemill.plan.relations import STATIC_TIME
 from tidemill.runtime import inbox, outbox, sealing, sinks
-from tidemill.runtime.changes import SORTED_ROWS, Changes, gather, log_of, tagged
+from tidemill.runtime.changes import Changes, gather, log_of, tagged
 from tidemill.runtime.garbage import seldom_collected
 from tidemill.runtime.layout import Paths, load_plan, write_json
 from tidemill.runtime.pools import Pools
@@ -29,6 +29,7 @@ from tidemill.runtime.reader import DEAD, TICK, Message
 from tidemill.runtime.sealed import Kept
 from tidemill.runtime.stage import LOOP, outputs_of
 from tidemill.runtime.state import from_ipc, ipc_bytes
+from tidemill.runtime.thresholds import sizes
 from tidemill.runtime.views import StoredView, ViewStore
 
 KEPT_FEEDBACK = 16
@@ -125,7 +126,7 @@ class Outlet:
         if view.output != "streamed":
             return tagged(changes.only(heard), self.duck, ordered=True) if heard else None
         plain = not changes.whose and (view.keys is None or view.insert_only)
-        if plain and not heard and changes.rows.num_rows > SORTED_ROWS:
+        if plain and not heard and changes.rows.num_rows > sizes.sorted_rows:
             changes.net(self.duck)
             return None
         return tagged(changes, self.duck, ordered=bool(heard))

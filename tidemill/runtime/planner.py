@@ -16,16 +16,13 @@ from tidemill.plan.physical import BEGINNING, Physical
 from tidemill.plan.sources import SourceSpec
 from tidemill.runtime.layout import Paths, load_plan, read_json
 from tidemill.runtime.sources.connector import Connector, Range, open_connector
+from tidemill.runtime.thresholds import sizes
 
-# A batch is as large as what is there, up to a limit that follows what its rows send to the shards. Nobody knows that
-# of a first batch: partial aggregates travel light, raw rows do not.
-AGGREGATED_ROWS, RAW_ROWS, ASSUMED_ROWS = 4_000_000, 1_000_000, 500_000
+# A batch is as large as what is there, up to a limit that follows what its rows send to the shards.
 # What a batch should send: rows as they are, which operators then make more of, or what readers made of many.
 SENT_BYTES, FOLDED_BYTES = 128 << 20, 384 << 20
-LEAST_ROWS, MOST_ROWS, GROWTH = 1_000_000, 64_000_000, 16
-TRIED_ROWS = 32_000_000  # at most, where a trial is all that is known
+GROWTH = 16
 REST_PART = 4  # what is left of files is taken with the batch before it if it is so small a part of that
-TELLING_ROWS = 100_000  # of fewer rows most of what is sent is wrapping
 CLOCK_STEP_US = 500_000
 Offset = dict[str, Any]
 
@@ -63,7 +60,7 @@ class Portion:
 
     def learn(self, note: dict[str, Any], plan: int) -> None:
         """Take in what a batch read and sent; a batch of another plan says nothing."""
-        if note.get("plan") == plan and note["batch"] > self.learnt and note["rows"] >= TELLING_ROWS:
+        if note.get("plan") == plan and note["batch"] > self.learnt and note["rows"] >= sizes.telling_rows:
             self.rows = next_rows(self.rows, note["rows"], note["sent"], self.last, self.most)
             self.learnt, self.last = note["batch"], (note["rows"], note["sent"])
 
@@ -235,9 +232,10 @@ def spec_of(plan: Physical, name: str) -> SourceSpec:
 def next_rows(before: int, rows: int, sent: int, last: tuple[int, int] | None = None, most: int = SENT_BYTES) -> int:
     """How many rows the next batch may take when `rows` of the last one have sent so many bytes.
 
-    So many that what is sent grows to `most` bytes, at least LEAST_ROWS, at most MOST_ROWS, not more than GROWTH times
-    as many as before. A row more sends sent / rows; less where a batch with more rows than the `last` one has shown it:
-    partial aggregates of many queries are many in a small batch already, and hardly more in a large one.
+    So many that what is sent grows to `most` bytes, at least `least_rows`, at most `most_rows`, not more than
+    GROWTH times as many as before. A row more sends sent / rows; less where a batch with more rows than the `last`
+    one has shown it: partial aggregates of many queries are many in a small batch already, and hardly more in a large
+    one.
 
     >>> next_rows(500_000, 500_000, 40_000), next_rows(64_000_000, 64_000_000, 1 << 30)
     (8000000, 8000000)
@@ -247,14 +245,14 @@ def next_rows(before: int, rows: int, sent: int, last: tuple[int, int] | None = 
     fitting = most * rows // max(sent, 1)
     if last is not None and rows > last[0] and sent < most:
         fitting = max(fitting, rows + (most - sent) * (rows - last[0]) // max(sent - last[1], 1))
-    return max(LEAST_ROWS, min(fitting, MOST_ROWS, GROWTH * before))
+    return max(sizes.least_rows, min(fitting, sizes.most_rows, GROWTH * before))
 
 
 def first_rows(plan: Physical, source: str) -> int:
     """How many rows of a source a batch may take before anything is known of it."""
     if not is_light(plan, source):
-        return RAW_ROWS
-    return ASSUMED_ROWS if is_assumed(plan, source) else AGGREGATED_ROWS
+        return sizes.raw_rows
+    return sizes.assumed_rows if is_assumed(plan, source) else sizes.aggregated_rows
 
 
 def tried_rows(rows: int, sent: int) -> int:
@@ -263,7 +261,7 @@ def tried_rows(rows: int, sent: int) -> int:
     >>> tried_rows(250_000, 1_000_000), tried_rows(250_000, 25_000_000)
     (32000000, 4026531)
     """
-    return max(LEAST_ROWS, min(FOLDED_BYTES * rows // max(sent, 1), TRIED_ROWS))
+    return max(sizes.least_rows, min(FOLDED_BYTES * rows // max(sent, 1), sizes.most_tried_rows))
 
 
 def is_light(plan: Physical, source: str) -> bool:

@@ -22,9 +22,10 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidemill.runtime.changes import CROWD, Changes, log_of, signed_sql
+from tidemill.runtime.changes import Changes, log_of, signed_sql
 from tidemill.runtime.narrow import narrowed
 from tidemill.runtime.operators.base import hash_sql, name_list
+from tidemill.runtime.thresholds import sizes
 from tidemill.runtime.views import (
     StoredView,
     changes_table,
@@ -34,10 +35,7 @@ from tidemill.runtime.views import (
     typed_column,
 )
 
-TOGETHER = 8  # the logs of fewer views than this are not worth a pool: each needs one statement anyway
-OWN_ROWS = 4096  # so many rows of one view in a pool, up to twice as many, move to its own table
-REWRITE_ROWS = 8192  # a pool smaller than this is not worth rewriting
-FOLD_PART, FOLD_BELOW = 4, 20_000  # fold when recent changes are a quarter of the contents, or these are small
+FOLD_PART = 4  # fold when recent changes are a quarter of the contents, or these are small
 
 
 class Pools:
@@ -65,7 +63,7 @@ class Pools:
             columns = f"__time, {batch}, __tag, {name_list(view.names)}, __old"
             if log is None:
                 self._append(view, f"SELECT {columns} FROM ({signed_sql(changes)})", changes.rows)
-            elif len(changes.views) >= TOGETHER:
+            elif len(changes.views) >= sizes.pooled_views:
                 self._pour_log(changes, f"SELECT __view, {columns} FROM net", log)
             else:
                 for one in changes.views:
@@ -84,7 +82,7 @@ class Pools:
         self._execute(f"INSERT INTO {table} {typed}", changes.rows)
         for one, rows in self._leaving(changes, counts, table):
             self._keep(one, rows.rename_columns([*rows.column_names[:-1], "__diff"]))
-        if not view.insert_only and sum(counts.values()) >= max(2 * self.rewritten[table], REWRITE_ROWS):
+        if not view.insert_only and sum(counts.values()) >= max(2 * self.rewritten[table], sizes.rewrite_rows):
             self._rewrite(table, names)
 
     def _pour_log(self, changes: Changes, rows: str, log: pa.Table) -> None:
@@ -107,7 +105,7 @@ class Pools:
         for view, (rows, _) in changes.growth().items():
             counts[view] += rows
         # Of views that only grow, one that holds a large part of the pool leaves: it would be in the way of all others.
-        share = counts.total() // CROWD if changes.pattern.only_grows else 0
+        share = counts.total() // sizes.crowd if changes.pattern.only_grows else 0
         leaving = {v.id: v for v in changes.views if counts[v.id] > max(_enough(v), share)}
         if not leaving:
             return []
@@ -148,7 +146,7 @@ class Pools:
         )
         recent, stored = (f"(SELECT count(*) FROM {t(view.id)})" for t in (recent_table, contents_table))
         [(waiting, there)] = self.duck.sql(f"SELECT {recent}, {stored}").fetchall()
-        if waiting * FOLD_PART >= there or there < FOLD_BELOW:
+        if waiting * FOLD_PART >= there or there < sizes.fold_below:
             self._fold(view)
 
     def _fold(self, view: StoredView) -> None:
@@ -183,7 +181,7 @@ def _enough(view: StoredView) -> int:
     """Different for each view, so that views that grow at the same pace do not move in the same batch.
 
     >>> views = [StoredView(v, v, "complete", (), None, "__time", "BIGINT", False) for v in ("v1", "v2")]
-    >>> [round(_enough(v) / OWN_ROWS, 2) for v in views]
+    >>> [round(_enough(v) / sizes.own_rows, 2) for v in views]
     [1.79, 1.82]
     """
-    return OWN_ROWS + zlib.crc32(view.id.encode()) % OWN_ROWS
+    return sizes.own_rows + zlib.crc32(view.id.encode()) % sizes.own_rows

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from tidemill.runtime.thresholds import sizes
+
 _COMPARE = {
     "=": np.equal, "<>": np.not_equal, "<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal,
 }
@@ -57,7 +59,6 @@ def _compared(sign: str, values: np.ndarray, number: int) -> np.ndarray:
     return _COMPARE[sign](values, values.dtype.type(number))
 
 
-_SPAN = 1 << 16  # numbers between the first and the last cut, at most
 _LEAST, _GREATEST = -(1 << 63), (1 << 63) - 1  # of 64 bits
 
 
@@ -85,7 +86,7 @@ class Cuts:
         (3, [0, 1, 2, 3], [3, 4, 5, 6])
         """
         cuts = sorted({cut for program in programs for cut in _cuts(program)})
-        if len(cuts) >= most or cuts[-1] - cuts[0] > _SPAN or cuts[0] <= _LEAST or cuts[-1] >= _GREATEST:
+        if len(cuts) >= most or cuts[-1] - cuts[0] > sizes.span or cuts[0] <= _LEAST or cuts[-1] >= _GREATEST:
             return None
         least = cuts[0] - 1
         table = np.searchsorted(np.array(cuts), np.arange(least, cuts[-1] + 1), side="right").astype(np.uint8)

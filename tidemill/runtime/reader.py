@@ -26,11 +26,11 @@ from tidemill.runtime.operators.base import Batch
 from tidemill.runtime.planner import Assignment, Work, spec_of
 from tidemill.runtime.sources.connector import Chunk, event_time_us, open_connector
 from tidemill.runtime.state import from_ipc, ipc_bytes, ipc_pieces
+from tidemill.runtime.thresholds import sizes
 
 TICK, DEAD = "tick", "dead"
 Message = tuple[int, str, bytes]  # (shard label, port, payload)
 Timed = tuple[pa.Table, np.ndarray]  # rows and their event times
-_PIECE_ROWS = 10_000  # smaller pieces cost less put together than one by one
 
 
 @dataclass
@@ -156,7 +156,7 @@ class Reader:
         """The rows of a chunk piece by piece as they lie in memory, where none is without time or late; else None."""
         if chunk.bad.num_rows or spec.static or not spec.timestamp or not table.num_rows:
             return None
-        if table.num_rows < _PIECE_ROWS * table.column(0).num_chunks:
+        if table.num_rows < sizes.reader_piece_rows * table.column(0).num_chunks:
             table = table.combine_chunks()
         pieces, top, kind = [], tally.top, _type(spec, spec.timestamp)
         for batch in table.to_batches():

@@ -21,12 +21,8 @@ from tidemill.runtime.kernels.intercede_rows import ONES, fold_rows
 from tidemill.runtime.kernels.intercede_running import floors, reap, settle
 from tidemill.runtime.running_groups import Groups
 from tidemill.runtime.running_layout import Layout, Leaf
+from tidemill.runtime.thresholds import sizes
 
-_ENOUGH = 1 << 20  # rows of a share from which on it is worth to know every group
-_SELDOM = 2  # so many rows for each entry, at least
-_CELLS = 4  # so many cells for each row that was seen when it is decided, at most
-_LOOKS = 32  # so many times a group is looked at for each of these rows, at most
-_ROOM = 1 << 20  # cells for which memory is taken at a time
 _NONE = np.empty(0, np.int64)
 
 
@@ -76,11 +72,11 @@ class Running:
         self.panes = np.empty(layout.queries, np.int64)
         self.start, self.end = 0, np.iinfo(np.int64).min
 
-    def _clear(self, sizes: Sequence[int]) -> None:
+    def _clear(self, widths: Sequence[int]) -> None:
         """No groups, no sums. Memory is taken where it is written first."""
         layout, parts = self.layout, self.parts
         capacity = layout.capacity(parts)
-        self.groups = Groups(layout, capacity, sizes)
+        self.groups = Groups(layout, capacity, widths)
         self.sums = np.zeros((capacity, layout.classes * parts), np.int64)
         self.values = np.zeros((len(layout.values[1]) - 1, capacity, parts), np.int64)
         self.before = [_NONE] * layout.queries  # totals at the end of each query's last pane
@@ -93,9 +89,9 @@ class Running:
 
     def takes(self, times: np.ndarray, attributes: Sequence[np.ndarray], columns: Mapping[str, np.ndarray]) -> bool:
         """True when these rows come after those before, and their values are where they are looked for."""
-        sizes = [a.itemsize for a in attributes]
+        widths = [a.itemsize for a in attributes]
         return (
-            not self.weary and (self.sizes is None or self.sizes == sizes)
+            not self.weary and (self.sizes is None or self.sizes == widths)
             and self.layout.verdicts.cuts.keys() <= columns.keys()
             and int(times[0]) >= self.latest and ascending(times)
         )
@@ -113,7 +109,7 @@ class Running:
         order = [a for pair in pairs.tolist() for a in pair if a >= 0]
         given = [_readable(c) for c in (*(attributes[a] for a in order), *ints)]
         addresses = np.array([0 if c is None else c.__array_interface__["data"][0] for c in given], np.int64)
-        sizes = np.array([ONES if c is None else c.itemsize for c in given], np.int64)
+        widths = np.array([ONES if c is None else c.itemsize for c in given], np.int64)
         place = np.cumsum([0, *((pairs >= 0).sum(axis=1))])[:-1]
         pairs = np.stack([place, np.where(pairs[:, 1] >= 0, place + 1, -1)], axis=1)
         classes = self.layout.verdicts.classes(columns, rows)
@@ -124,7 +120,7 @@ class Running:
             stop = int(np.searchsorted(times, self.end)) if int(times[-1]) >= self.end else rows
             begun, groups = done, self.groups
             done, groups.count, self.count_met = fold_rows(
-                addresses, sizes, pairs, classes, done, stop, groups.slots, groups.keys, groups.count, self.sums,
+                addresses, widths, pairs, classes, done, stop, groups.slots, groups.keys, groups.count, self.sums,
                 self.met, self.count_met, self.marked)
             self.rows += done - begun
             if done < stop:
@@ -132,7 +128,7 @@ class Running:
                 if self.weary:
                     return done
         self.latest = int(times[-1])
-        if self.log is not None and self.rows >= _ENOUGH:
+        if self.log is not None and self.rows >= sizes.running_rows:
             self._decide()
         return rows
 
@@ -170,7 +166,8 @@ class Running:
         entries = sum(len(entry.groups) for entry in log)
         cells = sum(self.groups.leaf(i).count * len(leaf.values) for i, leaf in enumerate(self.layout.leaves))
         looks = self._panes([entry.start for entry in log]) * self.groups.count
-        if entries * _SELDOM > self.rows or cells > _CELLS * self.rows or looks > _LOOKS * self.rows:
+        if (entries * sizes.running_rows_an_entry > self.rows or cells > sizes.running_cells_a_row * self.rows
+                or looks > sizes.running_looks_a_row * self.rows):
             self.weary = True
             return
         log, self.log = [*log, self._entry()], None
@@ -225,7 +222,7 @@ class Running:
         """The cells of one query of a leaf; its totals are kept if it will have more."""
         groups, test, number = self.groups.leaf(i), leaf.tests[query], leaf.first + query
         if len(self.room[0]) < self.used + groups.count:
-            self.room, self.used = _room(max(_ROOM, groups.count), self.parts), 0
+            self.room, self.used = _room(max(sizes.running_room, groups.count), self.parts), 0
         own, parts = (array[..., self.used:] for array in self.room)
         totals = self._totals(groups.count * self.parts, goes_on)
         found = reap(self.values[leaf.values[query]], _NONE if test < 0 else self.groups.truths(test), groups.of,

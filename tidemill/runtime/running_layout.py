@@ -13,10 +13,7 @@ from tidemill.plan.scalars import columns_of
 from tidemill.runtime import predicates
 from tidemill.runtime.intercede import Edges
 from tidemill.runtime.kernels.intercede_rows import classify
-
-_CLASSES = 64  # classes of rows, at most
-_ROOM = 1 << 29  # bytes of running totals, at most
-_LEAST = 1 << 10  # groups for which there is room in any case
+from tidemill.runtime.thresholds import sizes
 
 
 @dataclass(frozen=True)
@@ -54,7 +51,7 @@ class Verdicts:
         known = [p for p in programs if p is not None]
         cuts, classes = {}, 1
         for column, numbers in own.items():
-            found = predicates.Cuts.of([known[i] for i in numbers], _CLASSES // classes + 1)
+            found = predicates.Cuts.of([known[i] for i in numbers], sizes.running_classes // classes + 1)
             if found is None:
                 return None
             cuts[column], classes = found, classes * len(found)
@@ -158,4 +155,4 @@ class Layout:
         """Groups of the raw relation that are kept, at most."""
         own = len(self.verdicts.programs) + len(self.columns) + len(self.leaves) + 4
         sums = self.classes + 1 + len(self.verdicts.rows) + self.queries
-        return max(_LEAST, _ROOM // 8 // (own + parts * sums))
+        return max(sizes.running_groups, sizes.running_bytes // 8 // (own + parts * sums))

@@ -24,13 +24,12 @@ from tidemill.plan.physical import Output
 from tidemill.runtime import sealing
 from tidemill.runtime.outbox import remove
 from tidemill.runtime.sealing import WHOSE, Gate, Note
+from tidemill.runtime.thresholds import sizes
 
 TABLES = (
     "CREATE TABLE IF NOT EXISTS __sealed_files (file VARCHAR, look VARCHAR, once BOOLEAN, number BIGINT)",
     "CREATE TABLE IF NOT EXISTS __sealed (view VARCHAR, file VARCHAR, label VARCHAR, start BIGINT, number BIGINT)",
 )
-FAN = 8  # so many files of one size class become one
-MERGED_ROWS = 524_288  # a file with so many rows is large enough
 
 
 @dataclass(frozen=True)
@@ -128,7 +127,8 @@ class SealedFiles:
         """Make one file of several small ones of one look, if there are enough."""
         found = duck.execute(
             "SELECT list(file) FROM __sealed_files WHERE number < ? GROUP BY look, once,"
-            " floor(log(greatest(number, 1)) / log(?)) HAVING count(*) >= ?", [MERGED_ROWS, FAN, FAN],
+            " floor(log(greatest(number, 1)) / log(?)) HAVING count(*) >= ?",
+            [sizes.merged_rows, sizes.merged_files, sizes.merged_files],
         ).fetchall()
         for (files,) in found:
             self._merge(files, duck)

@@ -22,10 +22,10 @@ import pyarrow.parquet as pq
 import pyarrow.types as t
 
 from tidemill.runtime.narrow import narrowed
+from tidemill.runtime.thresholds import sizes
 
 SEALED = "sealed"
 WHOSE = "__whose"
-_GROUP_ROWS = 122_880  # a row group is what a reader of one view can leave out
 
 Gate = tuple[str, pa.Table]
 Note = dict[str, Any]
@@ -109,7 +109,7 @@ def _write(table: pa.Table, path: str) -> None:
     packed = [f.name for f in table.schema if t.is_integer(f.type) or t.is_temporal(f.type)]
     others = [f.name for f in table.schema if f.name not in packed]
     pq.write_table(
-        table, path, row_group_size=_GROUP_ROWS, write_statistics=[WHOSE], use_dictionary=others,
+        table, path, row_group_size=sizes.row_group_rows, write_statistics=[WHOSE], use_dictionary=others,
         column_encoding=dict.fromkeys(packed, "DELTA_BINARY_PACKED"),
         compression={f.name: "NONE" if f.name in packed else "SNAPPY" for f in table.schema},
     )

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from tidemill.runtime.kernels.sketch import estimate, merge, sketch
+from tidemill.runtime.thresholds import sizes
 
-BLOCK = 1 << 17  # rows that are looked at: the "previous window" of paper 002
 _PRECISION = 11
 
 
@@ -25,7 +25,7 @@ class Sketches:
         """Look at the first rows of the share; what comes later is not counted."""
         if self.rows or not attributes:
             return
-        self.rows = min(BLOCK, len(attributes[0]))
+        self.rows = min(sizes.sketched_rows, len(attributes[0]))
         block = [a[: self.rows] for a in attributes]
         self.registers = [sketch(block, c, _PRECISION) for c in self.candidates]
 

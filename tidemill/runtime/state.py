@@ -28,9 +28,8 @@ from tidemill.plan.relations import quoted
 from tidemill.plan.sources import Column
 from tidemill.runtime import duck
 from tidemill.runtime.ends import EndSearch, expand
+from tidemill.runtime.thresholds import sizes
 
-INLINE_BYTES = 16_384
-PIECE_BYTES = 8 << 20
 _CACHED_FILES = 512
 _NOTHING = {"sum": 0, "min": (1 << 63) - 1, "max": -(1 << 63)}
 _files: OrderedDict[str, pa.Table] = OrderedDict()
@@ -324,7 +323,7 @@ class Shelf:
             # Rows that came and left within one batch are never written.
             segment.table = segment.table.slice(segment.start)
             segment.rows, segment.start = segment.live, 0
-            if segment.table.nbytes <= INLINE_BYTES:
+            if segment.table.nbytes <= sizes.inline_bytes:
                 blob = ipc_bytes(segment.table)
                 return {"rows": segment.rows, "start": segment.start, "at": at, "size": len(blob)}, blob
             segment.file = f"{uuid.uuid4().hex}.arrow"
@@ -348,7 +347,7 @@ def ipc_bytes(table: pa.Table) -> bytes:
 
 def ipc_pieces(table: pa.Table) -> Iterator[bytes]:
     """A table as Arrow IPC streams of a size that passes through the JVM without large arrays."""
-    count = max(1, -(-table.nbytes // PIECE_BYTES))
+    count = max(1, -(-table.nbytes // sizes.piece_bytes))
     rows = max(1, -(-table.num_rows // count))
     for start in range(0, table.num_rows, rows):
         yield ipc_bytes(table.slice(start, rows))

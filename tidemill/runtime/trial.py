@@ -16,15 +16,13 @@ from typing import Any
 from tidemill.plan.physical import BEGINNING, Physical
 from tidemill.plan.sources import SourceSpec
 from tidemill.runtime.layout import Paths
-from tidemill.runtime.planner import TELLING_ROWS, Assignment, Work, first_rows, is_assumed, is_light
+from tidemill.runtime.planner import Assignment, Work, first_rows, is_assumed, is_light
 from tidemill.runtime.reader import Reader
 from tidemill.runtime.sketches import merged
 from tidemill.runtime.sources.connector import Range
 from tidemill.runtime.sources.files import columnar, listing
 from tidemill.runtime.sources.files.log import Entry
-
-TRIED_ROWS = 1 << 17
-_LARGEST_GROUP = 2_000_000
+from tidemill.runtime.thresholds import sizes
 
 
 @dataclass(frozen=True)
@@ -48,7 +46,7 @@ def tried(root: str, plan: Physical, source: str) -> Tried | None:
         looks = [_look(root, plan, source, piece) for piece in pieces]
     except Exception:  # a damaged file, a value that fails: the batch deals with it
         return None
-    if not looks or any(look.rows < TELLING_ROWS for look in looks):
+    if not looks or any(look.rows < sizes.telling_rows for look in looks):
         return None
     most = max(looks, key=lambda look: look.sent / look.rows)
     return Tried(most.rows, most.sent, looks[0].counted if is_assumed(plan, source) else None)
@@ -70,13 +68,13 @@ def _ends(spec: SourceSpec, enough: int) -> Iterator[Range]:
     if rows <= enough or any(e.bad is not None or e.format != "parquet" for e in entries):
         return
     if all(_is_fine(e) for e in entries):
-        yield _piece(first, 0, min(first.length, TRIED_ROWS))
-        yield _piece(last, max(0, last.length - TRIED_ROWS), last.length)
+        yield _piece(first, 0, min(first.length, sizes.tried_rows))
+        yield _piece(last, max(0, last.length - sizes.tried_rows), last.length)
 
 
 def _is_fine(entry: Entry) -> bool:
     """Groups of rows are decoded whole: none may be so large that looking takes longer than it saves."""
-    return max(b - a for a, b in pairwise(columnar.shape_of(entry).borders)) <= _LARGEST_GROUP
+    return max(b - a for a, b in pairwise(columnar.shape_of(entry).borders)) <= sizes.tried_group_rows
 
 
 def _piece(entry: Entry, start: int, end: int) -> Range:

@@ -9,6 +9,7 @@ import numpy as np
 from numba import boolean, float64, int32, int64, njit, types, uint64
 
 from tidemill.runtime.kernels.sliding_folds import MIN, SUM, added, ranks_of, unrank
+from tidemill.runtime.thresholds import sizes
 
 _READ_INTS = types.Array(int64, 1, "C", readonly=True)
 _READ_CODES = types.Array(int32, 1, "C", readonly=True)
@@ -16,7 +17,6 @@ _READ_FLOATS = types.Array(float64, 1, "C", readonly=True)
 _INTS = int64[::1]
 _CODES = int32[::1]
 _HASHES = uint64[::1]
-_SAMPLED = 1 << 16  # rows from which on it pays to know beforehand how many different ones there will be
 _NEAR = 32  # so many different signatures of one fragment are looked through one by one
 
 
@@ -155,7 +155,7 @@ def different(hashes: np.ndarray) -> int:
     >>> [different(hashes_of([rows // copies])) * copies // 20_000 for copies in (1, 2, 10)]
     [10, 10, 10]
     """
-    if len(hashes) < _SAMPLED:
+    if len(hashes) < sizes.counted_hashes:
         return 0
     return 64 * len(np.unique(hashes[hashes & np.uint64(63) == 0]))
 

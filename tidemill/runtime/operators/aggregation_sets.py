@@ -26,10 +26,10 @@ from tidemill.runtime.operators.base import Batch, take_closed
 from tidemill.runtime.operators.join_values import distinct, hash_rows, number_rows
 from tidemill.runtime.operators.unit_parts import plain_parts, read_parts
 from tidemill.runtime.state import Arrangement, Layout, Segment, Shelf
+from tidemill.runtime.thresholds import sizes
 
 COUNT = Column("__n", "BIGINT")
 FORMS = ("early", "late")
-SCATTERED = 10_000  # rows that no longer lie in a processor's cache
 UNIT = "__unit"  # which of the batch's unit parts a late change has
 Complaint = Callable[[pa.Table, str], None]
 Index = tuple[str, ...]
@@ -110,7 +110,7 @@ class AggregationSets:
         """
         from tidemill.runtime.kernels.meeting_rows import order_rows
 
-        if rows.num_rows < SCATTERED or not self.attributes:
+        if rows.num_rows < sizes.scattered_rows or not self.attributes:
             return rows
         ids, first = number_rows([rows.column(c) for c in self.attributes], rows.num_rows)
         order = order_rows(ids, ids, len(first), 1, np.empty(len(first) + 1, np.int64))

@@ -15,14 +15,10 @@ from tidemill.runtime.kernels.lfta import Emitted
 from tidemill.runtime.kernels.sliding_rows import codes_of, combine, different, hashes_of
 from tidemill.runtime.operators.objects import group_numbers
 from tidemill.runtime.state import Arrangement, Layout, Segment
+from tidemill.runtime.thresholds import sizes
 
-LARGE = 50_000  # rows that are not moved in every batch
-_SEGMENTS = 8  # so many segments are gone through before large ones are merged
 _KINDS = {"sum": 0, "min": 1, "max": 2}
 _APART = 0.85  # rows of which so many are different are not worth combining
-_RUN = 64  # rows of equal start, on average, that are worth to be moved together
-_SAMPLED = 1 << 17  # rows that tell whether there are equal ones among them
-_RANKS = 1 << 16  # numbers of 16 bits are sorted in two passes
 _SHARED = 1 / 8  # where fewer rows than this are shared, putting them together would save little
 
 
@@ -42,7 +38,7 @@ class Fragments(Arrangement):
         they meet what is stored when all of it is gone through (`replace`), not before.
         """
         table = self._concat([table])
-        if table.num_rows < LARGE or table.schema.types != self.empty().schema.types:
+        if table.num_rows < sizes.large_rows or table.schema.types != self.empty().schema.types:
             super().append(table)
             return
         large, rest = _ascending(table)
@@ -60,7 +56,7 @@ class Fragments(Arrangement):
         """
         merged, total = 1, self.segments[-1].live if self.segments else 0
         while merged < len(self.segments) and (older := self.segments[-merged - 1].live) < 2 * total:
-            if total + older >= LARGE and len(self.segments) <= _SEGMENTS:
+            if total + older >= sizes.large_rows and len(self.segments) <= sizes.large_segments:
                 break
             merged, total = merged + 1, total + older
         if merged < 2:
@@ -112,7 +108,7 @@ def _ascending(table: pa.Table) -> tuple[list[pa.Table], pa.Table]:
         else:
             runs.append([batch])
         last = starts[-1] if ordered else None
-    large = [sum(map(len, run)) >= LARGE for run in runs]
+    large = [sum(map(len, run)) >= sizes.large_rows for run in runs]
     rest += [batch for run, alone in zip(runs, large, strict=True) if not alone for batch in run]
     return ([pa.Table.from_batches(run) for run, alone in zip(runs, large, strict=True) if alone],
             pa.Table.from_batches(rest, table.schema))
@@ -120,11 +116,11 @@ def _ascending(table: pa.Table) -> tuple[list[pa.Table], pa.Table]:
 
 def _some(table: pa.Table) -> pa.Table:
     """The rows of some starts, of a table that is sorted by start: all that might be equal to one of them is there."""
-    if table.num_rows < _SAMPLED:
+    if table.num_rows < sizes.sampled_rows:
         return table
     starts = table.column("__time").to_numpy()
     ends = np.append(np.flatnonzero(starts[1:] != starts[:-1]) + 1, len(starts))
-    step = min(len(ends) // 8, table.num_rows // _SAMPLED)
+    step = min(len(ends) // 8, table.num_rows // sizes.sampled_rows)
     if step < 2:
         return table
     begins = np.concatenate(([0], ends[:-1]))
@@ -139,7 +135,7 @@ def _by_start(table: pa.Table, starts: np.ndarray) -> pa.Table:
     [2, 3, 1]
     """
     begins = np.concatenate(([0], np.flatnonzero(starts[1:] != starts[:-1]) + 1))
-    if len(begins) * _RUN > len(starts):
+    if len(begins) * sizes.run_rows > len(starts):
         return table.combine_chunks().take(pa.array(_order(starts)))
     lengths = np.diff(begins, append=len(starts)).tolist()
     order = np.argsort(starts[begins], kind="stable").tolist()
@@ -153,7 +149,7 @@ def _order(starts: np.ndarray) -> np.ndarray:
     [1, 3, 0, 2]
     """
     codes, first = codes_of([starts])
-    if len(first) > _RANKS:
+    if len(first) > sizes.ranked_starts:
         return np.argsort(starts, kind="stable")
     rank = np.empty(len(first), np.uint16)
     rank[np.argsort(starts[first])] = np.arange(len(first), dtype=np.uint16)

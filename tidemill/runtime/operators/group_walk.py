@@ -20,10 +20,10 @@ from tidemill.runtime.operators.annotations import Annotations, PartSpec, Piece
 from tidemill.runtime.operators.base import hash_sql
 from tidemill.runtime.operators.join_values import number, number_rows, numbered
 from tidemill.runtime.state import Arrangement
+from tidemill.runtime.thresholds import sizes
 
 # Types whose values can be numbered.
 NUMBERED = INTEGERS | {"BOOLEAN", "DATE", "TIMESTAMP", "VARCHAR"}
-_LARGEST_HIGH = 1 << 40  # so that no sum of a batch leaves 128 bits
 
 
 @dataclass
@@ -89,7 +89,7 @@ class GroupWalk:
         rank = np.concatenate([np.zeros(base.num_rows, np.int64), rank + 1])
         n = np.concatenate([t.column("__n").to_numpy() for t in (base, closed)]).astype(np.int64)
         parts = Annotations.of(self.parts, [Piece(base), Piece(closed)], len(n))
-        if parts.words.size and int(np.abs(parts.words[:, 1::2]).max()) >= _LARGEST_HIGH:
+        if parts.words.size and int(np.abs(parts.words[:, 1::2]).max()) >= sizes.walked_high:
             raise OverflowError("sums near the end of 128 bits")
         order = order_rows(key, rank, keys, len(times) + 1, np.empty(keys + 1, np.int64))
         kept = np.empty(len(n), np.bool_)

@@ -23,12 +23,11 @@ from tidemill.runtime import duck
 from tidemill.runtime.operators.aggregation_sets import FORMS, AggregationSets
 from tidemill.runtime.operators.base import Batch, hash_sql, key_hashes
 from tidemill.runtime.state import Shelf
+from tidemill.runtime.thresholds import sizes
 
 if TYPE_CHECKING:
     from tidemill.runtime.operators.meeting import Encounter, Meeting
 
-SAMPLES = 256  # of an encounter's pairs, and of an input's changes
-LEAST_PAIRS = 20_000  # of a batch: less work is not worth sharing out
 LEAST_SHARE = 1 / 16  # of a shard's pairs, for a key to be reported
 REPORTED = 8
 
@@ -120,21 +119,22 @@ class HotKeys:
         """Take a sample of the pairs of an encounter: keys that have many are in it as often as they deserve."""
         bound = next((i for i in encounter.binding.at if self.keys[i] is not None), None)
         total = int(encounter.counts.sum())
-        if self.count == 1 or bound is None or total < LEAST_PAIRS // 16:
+        if self.count == 1 or bound is None or total < sizes.hot_pairs // 16:
             return
         ends = np.cumsum(encounter.counts)
-        picked = np.searchsorted(ends, (np.arange(SAMPLES) + 0.5) * (total / SAMPLES), side="right")
+        count = sizes.hot_samples
+        picked = np.searchsorted(ends, (np.arange(count) + 0.5) * (total / count), side="right")
         rows = encounter.binding.at[bound][encounter.probes.order[picked]]
         keys = meeting.rows[bound].keys.select(self.keys[bound]).take(pa.array(rows))
-        self.samples.append((keys.rename_columns([f"k{x}" for x in range(keys.num_columns)]), total / SAMPLES))
+        self.samples.append((keys.rename_columns([f"k{x}" for x in range(keys.num_columns)]), total / count))
 
     def report(self, pairs: int) -> list[list[Any]]:
         """[hash, key, its pairs, its changes of each input] of the keys that have most of this shard's pairs."""
-        if not self.samples or pairs < LEAST_PAIRS:
+        if not self.samples or pairs < sizes.hot_pairs:
             return []
         first = self.samples[0][0]
         rows = pa.concat_tables([t.cast(first.schema) for t, _ in self.samples])
-        weights = np.repeat([w for _, w in self.samples], SAMPLES)
+        weights = np.repeat([w for _, w in self.samples], sizes.hot_samples)
         names = first.column_names
         text = ", ".join(f"CAST(any_value({n}) AS VARCHAR)" for n in names)
         found = duck.run(
@@ -150,7 +150,7 @@ class HotKeys:
         for form in FORMS if self.keys[i] is not None else ():
             table = self.inputs[i].moves[form]
             if table.num_rows:
-                step = max(1, table.num_rows // SAMPLES)
+                step = max(1, table.num_rows // sizes.hot_samples)
                 some = self._hashes(i, table.take(pa.array(np.arange(step // 2, table.num_rows, step))))
                 each = table.num_rows / len(some)
                 totals += [each * int((some == np.uint64(h)).sum()) for h in hashes]

@@ -31,8 +31,7 @@ from tidemill.runtime.operators.base import (
     take_closed,
 )
 from tidemill.runtime.state import Arrangement, Shelf
-
-SLICE_ROWS = 100_000
+from tidemill.runtime.thresholds import sizes
 
 
 class Side:
@@ -116,7 +115,7 @@ class Join(Operator):
             if side.keep_us is None or side.stamp is None:
                 continue
             held, seen = side.contents(self.id, shelf), shelf.value(self.id)
-            if held.rows() < 2 * seen.get(side.name, 500):
+            if held.rows() < max(sizes.expired_rows, sizes.kept_growth * seen.get(side.name, 0)):
                 continue
             rows = held.scan()
             kept = rows.filter(pc.greater_equal(rows.column(side.stamp), frontier - side.keep_us))
@@ -124,7 +123,7 @@ class Join(Operator):
                 shelf.discard(segment)
             held.segments.clear()
             held.append(kept)
-            seen[side.name] = max(500, kept.num_rows)
+            seen[side.name] = kept.num_rows
 
 
 @lru_cache(maxsize=1024)
@@ -137,10 +136,10 @@ def _nothing(columns: tuple[Column, ...]) -> pa.Table:
 def _slices(left: pa.Table, right: pa.Table) -> list[tuple[pa.Table, pa.Table]]:
     """Both inputs cut at the same times, oldest first, each piece of bounded size where times allow."""
     total = left.num_rows + right.num_rows
-    if total <= SLICE_ROWS:
+    if total <= sizes.slice_rows:
         return [(left, right)] if total else []
     times = np.concatenate([left.column("__time").to_numpy(), right.column("__time").to_numpy()])
-    cuts = np.unique(np.quantile(times, np.linspace(0, 1, total // SLICE_ROWS + 2), method="nearest"))
+    cuts = np.unique(np.quantile(times, np.linspace(0, 1, total // sizes.slice_rows + 2), method="nearest"))
     pieces, low = [], None
     for high in cuts:
         pieces.append(tuple(_between(t, low, int(high)) for t in (left, right)))

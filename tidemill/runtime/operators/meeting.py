@@ -23,8 +23,7 @@ from tidemill.runtime.operators.annotations import Annotations
 from tidemill.runtime.operators.join_values import JoinValues, among, distinct, match_all, number, number_rows
 from tidemill.runtime.operators.routes import Meet
 from tidemill.runtime.state import Shelf
-
-PIECE_PAIRS = 4_000_000
+from tidemill.runtime.thresholds import sizes
 
 
 @dataclass
@@ -160,7 +159,7 @@ class Encounter:
     def pairs(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """(probe, version) pairs, in pieces."""
         here = walk(self.rows)
-        for first, last, count in self.pieces(PIECE_PAIRS):
+        for first, last, count in self.pieces(sizes.piece_pairs):
             probe, version = np.empty(count, np.int64), np.empty(count, np.int64)
             # Probes that meet nobody lie between pieces: the walk passes them with the next one.
             pair_meetings(first, last, self.probes, self.versions, here, self.nested, probe, version)

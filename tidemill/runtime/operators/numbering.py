@@ -22,9 +22,9 @@ from tidemill.runtime.operators.base import Batch, Operator, change_agenda, take
 from tidemill.runtime.operators.weave import Query, Weave
 from tidemill.runtime.operators.windows import in_order
 from tidemill.runtime.state import Shelf
+from tidemill.runtime.thresholds import sizes
 
 MOMENTS = "moments"
-_CHUNK = 1 << 17  # rows whose fragments are numbered together
 
 
 class Numbering(Operator):
@@ -55,9 +55,9 @@ class Numbering(Operator):
         rows = rows.drop_columns(list({stamp, "__time"}))
         tables = Lfta(self.op, self.complain)
         left: dict[str, list[pa.Table]] = {}
-        for low in range(0, len(numbers), _CHUNK):
-            part = slice(low, low + _CHUNK)
-            for leaf, found in tables.push(rows.slice(low, _CHUNK), times[part], numbers[part]):
+        for low in range(0, len(numbers), sizes.numbered_rows):
+            part = slice(low, low + sizes.numbered_rows)
+            for leaf, found in tables.push(rows.slice(low, sizes.numbered_rows), times[part], numbers[part]):
                 left.setdefault(leaf, []).append(found)
         for leaf, found in tables.finish():
             left.setdefault(leaf, []).append(found)

@@ -17,9 +17,9 @@ from tidemill.runtime.kernels.meeting import NOTHING, Groups, Sums, Terms, add_m
 from tidemill.runtime.kernels.meeting_rows import join_words
 from tidemill.runtime.operators.annotations import Annotations, extreme_column, word_column
 from tidemill.runtime.operators.join_values import number, number_rows
-from tidemill.runtime.operators.meeting import PIECE_PAIRS, Encounter, Meeting
+from tidemill.runtime.operators.meeting import Encounter, Meeting
+from tidemill.runtime.thresholds import sizes
 
-DIRECT_GROUPS = 1 << 16
 _TYPES = {"word": np.int64, "float": np.float64, "low": np.int64}
 
 
@@ -73,9 +73,9 @@ class PairSums:
         width = len(version_first)
         groups = len(probe_first) * width
         # Looking a slot up in place is so much cheaper than hashing that a table with some empty places pays.
-        direct = groups <= max(DIRECT_GROUPS, min(4 * self.pairs, PIECE_PAIRS))
+        direct = groups <= max(sizes.direct_groups, min(4 * self.pairs, sizes.piece_pairs))
         here = walk(self.encounter.rows)
-        for first, last, count in self.encounter.pieces(self.pairs if direct else PIECE_PAIRS):
+        for first, last, count in self.encounter.pieces(self.pairs if direct else sizes.piece_pairs):
             room = min(count, groups)
             table = np.zeros(groups if direct else 1 << (2 * room - 1).bit_length(), np.int32)
             found = Groups(probe, version, width, direct, table, np.empty(room, np.int64))

@@ -14,9 +14,7 @@ import pyarrow as pa
 from tidemill.runtime.operators.aggregation_sets import FORMS, AggregationSets
 from tidemill.runtime.operators.join_values import number, number_rows
 from tidemill.runtime.state import Arrangement, Shelf
-
-SAMPLE_ROWS = 20_000
-LARGEST_SAMPLE = 50_000  # of one segment: a hot join value may have any number of rows
+from tidemill.runtime.thresholds import sizes
 
 
 def stored_statistics(sets: AggregationSets, shelf: Shelf) -> dict[str, Any]:
@@ -34,7 +32,7 @@ def stored_statistics(sets: AggregationSets, shelf: Shelf) -> dict[str, Any]:
 
 def _different(sets: AggregationSets, chosen: list[Arrangement], rows: int) -> tuple[int, int]:
     """Estimates of (different keys, different join values)."""
-    share = min(1.0, SAMPLE_ROWS / max(rows, 1))
+    share = min(1.0, sizes.set_sample_rows / max(rows, 1))
     names = [c.name for c in sets.keys]
     below = np.uint64(min(int(share * 2.0**64), (1 << 64) - 1))
     pieces = []
@@ -42,7 +40,7 @@ def _different(sets: AggregationSets, chosen: list[Arrangement], rows: int) -> t
         for segment in held.segments:
             table = held.shelf.read(segment)
             end = int(np.searchsorted(table.column("__h").to_numpy(), below, side="right"))
-            pieces.append(table.select(["__h", *names]).slice(0, min(end, LARGEST_SAMPLE)))
+            pieces.append(table.select(["__h", *names]).slice(0, min(end, sizes.largest_sample)))
     sample = pa.concat_tables(pieces) if pieces else None
     if sample is None or not sample.num_rows:
         return rows, rows

@@ -37,9 +37,9 @@ from tidemill.runtime.operators.base import (
     take_closed,
 )
 from tidemill.runtime.state import Layout, Shelf
+from tidemill.runtime.thresholds import sizes
 
 ORDER = (Column("__at", "BIGINT"), Column("__seq", "BIGINT"), Column("__gone", "BOOLEAN"))
-PIECE_ROWS = 1 << 20  # Arrow's text arrays end at 2 GB, so rows are taken in pieces
 
 
 @dataclass
@@ -210,5 +210,5 @@ def _tagged(old: np.ndarray, new: np.ndarray, turned: np.ndarray) -> tuple[np.nd
 
 
 def _take(rows: pa.Table, which: np.ndarray) -> pa.Table:
-    pieces = [rows.take(pa.array(which[i : i + PIECE_ROWS])) for i in range(0, len(which), PIECE_ROWS)]
+    pieces = [rows.take(pa.array(which[i : i + sizes.tagged_rows])) for i in range(0, len(which), sizes.tagged_rows)]
     return pa.concat_tables(pieces) if pieces else rows.slice(0, 0)

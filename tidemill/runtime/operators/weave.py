@@ -31,18 +31,18 @@ from tidemill.runtime.kernels.bits import NEVER, least_by_bit
 from tidemill.runtime.kernels.sliding import CHANGES, WHOLE, Answers, slide
 from tidemill.runtime.lifting import doubles_from_order
 from tidemill.runtime.operators.base import Batch, Operator
-from tidemill.runtime.operators.fragments import LARGE, Fragments, Signatures, interceded
+from tidemill.runtime.operators.fragments import Fragments, Signatures, interceded
 from tidemill.runtime.operators.objects import Objects
 from tidemill.runtime.operators.weaved_rows import WeavedRows, asked_for
 from tidemill.runtime.shaping import Shape
 from tidemill.runtime.state import Arrangement, Layout, Shelf
+from tidemill.runtime.thresholds import sizes
 
 PARTIALS = 2
 _MODES = {"whole": WHOLE, "changes": CHANGES, "partials": PARTIALS}
 _KINDS = {"sum": 0, "min": 1, "max": 2}
 _NOTHING = {"sum": 0, "min": MOST, "max": LEAST}
-_PRUNE_ROWS = LARGE
-_LITTLE, _PLACES = 8, 4
+_LITTLE = 8
 
 
 @dataclass(frozen=True)
@@ -281,7 +281,7 @@ class Weave(Operator):
         if len(needs) == len(self.queries) and None not in needs.values():
             fragments.pop(min(n for n in needs.values() if n is not None))
         stored = fragments.rows()
-        if stored < max(_PRUNE_ROWS, 2 * value.get(pruned, 0)):
+        if stored < max(sizes.prune_rows, sizes.kept_growth * value.get(pruned, 0)):
             return
         rows = fragments.between(None, None)
         signatures = Signatures.of(rows, self.params["words"])
@@ -311,7 +311,7 @@ def _worth(keep: np.ndarray, segments: int) -> bool:
     belong together have not met.
     """
     gone = len(keep) - int(np.count_nonzero(keep))
-    return segments > _PLACES or gone * _LITTLE > len(keep)
+    return segments > sizes.prune_segments or gone * _LITTLE > len(keep)
 
 
 def _joined(arrays: list[np.ndarray]) -> np.ndarray:

@@ -19,8 +19,8 @@ from tidemill.runtime.sources.columns import arrow_schema, arrow_type, event_tim
 from tidemill.runtime.sources.connector import Chunk, Position, Progress, Range
 from tidemill.runtime.sources.distributions import distribution, salt, uniform
 from tidemill.runtime.sources.records import numbered
+from tidemill.runtime.thresholds import sizes
 
-_CHUNK = 1 << 18
 _EVENT_TIME = "event_time"
 
 
@@ -139,8 +139,8 @@ class Generate:
 
     def read(self, piece: Range) -> Iterator[Chunk]:
         first, last = int(piece.start["row"]), int(piece.end["row"])
-        for at in range(first, last, _CHUNK):
-            yield self._chunk(np.arange(at, min(at + _CHUNK, last), dtype=np.int64))
+        for at in range(first, last, sizes.generated_rows):
+            yield self._chunk(np.arange(at, min(at + sizes.generated_rows, last), dtype=np.int64))
 
     def _chunk(self, rows: np.ndarray) -> Chunk:
         times = self._times(rows)

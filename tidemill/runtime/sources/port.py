@@ -25,8 +25,7 @@ from tidemill.runtime.sources.segments import (
     write_json,
 )
 from tidemill.runtime.sources.text import Lines, declared_layout, decode
-
-_CHUNK_RECORDS = 1 << 18
+from tidemill.runtime.thresholds import sizes
 
 
 class Port:
@@ -100,8 +99,8 @@ class Port:
     def _chunks(self, start: int, end: int) -> Iterator[Chunk]:
         reached = start
         for data, found in walk(self._directory, start, end):
-            for at in range(0, len(found.byte), _CHUNK_RECORDS):
-                yield self._chunk(data, found.pick(slice(at, at + _CHUNK_RECORDS)))
+            for at in range(0, len(found.byte), sizes.chunk_records):
+                yield self._chunk(data, found.pick(slice(at, at + sizes.chunk_records)))
             reached += int(found.end[-1])
         if reached < end:
             raise SourceProblem("TM406", f'the spool of source "{self.spec.name}" is not complete',

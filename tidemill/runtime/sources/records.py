@@ -12,8 +12,8 @@ from tidemill.errors import SourceProblem
 from tidemill.plan.sources import SourceSpec
 from tidemill.runtime.sources.columns import arrow_schema
 from tidemill.runtime.sources.connector import Chunk
+from tidemill.runtime.thresholds import sizes
 
-CHUNK_ROWS = 1 << 20
 RAW_BYTES = 64 * 1024
 MAX_RECORD_BYTES = 1 << 20
 
@@ -81,8 +81,9 @@ def refuse(spec: SourceSpec, reason: str, where: str) -> SourceProblem:
                          hint="WITH (on_error = 'dead_letter') keeps such records in a table and goes on")
 
 
-def gather(chunks: Iterable[Chunk], limit: int = CHUNK_ROWS) -> Iterator[Chunk]:
+def gather(chunks: Iterable[Chunk], limit: int | None = None) -> Iterator[Chunk]:
     """The same records in fewer chunks: small ones are joined up to `limit` rows, without a copy."""
+    limit = sizes.chunk_rows if limit is None else limit
     held: list[Chunk] = []
     size = 0
     for chunk in chunks:

@@ -18,7 +18,8 @@ from tidemill.runtime.sources.columns import arrow_schema, convert, event_time_u
 from tidemill.runtime.sources.files.log import Entry
 from tidemill.runtime.sources.files.pages import Pages
 from tidemill.runtime.sources.files.slab import Slab, lost
-from tidemill.runtime.sources.records import CHUNK_ROWS, others, position_text
+from tidemill.runtime.sources.records import others, position_text
+from tidemill.runtime.thresholds import sizes
 
 _IPC_MAGIC = b"ARROW1"
 
@@ -106,8 +107,8 @@ def read(entry: Entry, start: int, end: int, spec: SourceSpec) -> Iterator[Slab]
                 yield lost(entry, first, group, entry.path.encode(), spec)
             continue
         low, high = max(start, first), min(end, first + group.num_rows)
-        for at in range(low, high, CHUNK_ROWS):
-            piece = group.slice(at - first, min(CHUNK_ROWS, high - at))
+        for at in range(low, high, sizes.chunk_rows):
+            piece = group.slice(at - first, min(sizes.chunk_rows, high - at))
             yield _slab(piece, names, at, entry, columns, len(spec.columns))
 
 

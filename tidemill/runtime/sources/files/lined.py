@@ -13,10 +13,9 @@ from tidemill.runtime.sources.files.log import Entry
 from tidemill.runtime.sources.files.slab import Slab, lost
 from tidemill.runtime.sources.records import RAW_BYTES, max_record_bytes, position_text
 from tidemill.runtime.sources.text import Layout, Lines, declared_layout, decode, find_lines, layout
+from tidemill.runtime.thresholds import sizes
 
-_BLOCK = 8 << 20
 _SAMPLE = 64 << 10
-_CHUNK_LINES = 1 << 19
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -117,8 +116,8 @@ def read(entry: Entry, start: int, end: int, spec: SourceSpec) -> Iterator[Slab]
                 yield lost(entry, at, reason, block, spec)
                 continue
             lines = find_lines(block)
-            for i in range(0, len(lines), _CHUNK_LINES):
-                some = lines.pick(np.arange(i, min(i + _CHUNK_LINES, len(lines))))
+            for i in range(0, len(lines), sizes.chunk_lines):
+                some = lines.pick(np.arange(i, min(i + sizes.chunk_lines, len(lines))))
                 yield _slab(entry, at, some, fields, spec)
 
 
@@ -138,7 +137,7 @@ def _layout(entry: Entry, spec: SourceSpec) -> tuple[Layout | None, int]:
 
 def _blocks(file: BinaryIO, start: int, end: int, limit: int) -> Iterator[tuple[int, bytes, int | None]]:
     """(offset, whole lines, None), or (offset, first bytes, full length) of a line longer than a block."""
-    size = max(_BLOCK, limit + 2)
+    size = max(sizes.block_bytes, limit + 2)
     while start < end:
         file.seek(start)
         block = file.read(min(size, end - start))
@@ -157,7 +156,7 @@ def _blocks(file: BinaryIO, start: int, end: int, limit: int) -> Iterator[tuple[
 def _line_after(file: BinaryIO, end: int) -> int:
     at = file.tell()
     while at < end:
-        block = file.read(min(_BLOCK, end - at))
+        block = file.read(min(sizes.block_bytes, end - at))
         found = block.find(b"\n")
         if found >= 0:
             return at + found + 1
@@ -188,7 +187,7 @@ def line_number(path: str, at: int) -> int:
     number = 1
     with open(path, "rb") as file:
         while at > 0:
-            block = file.read(min(_BLOCK, at))
+            block = file.read(min(sizes.block_bytes, at))
             if not block:
                 break
             number += block.count(b"\n")

@@ -1,0 +1,197 @@
+"""Every size at which the engine takes another path: above it the answer is computed, moved or kept in another way.
+
+No answer depends on a threshold. Read them when they are needed (`sizes.slice_rows`), never bind one to a name at
+import or as a default argument: tests change them.
+
+    >>> with changed(slice_rows=3):
+    ...     sizes.slice_rows
+    3
+    >>> with smallest():
+    ...     sizes.slice_rows, sizes.inline_bytes
+    (1, 0)
+
+`TIDEMILL_THRESHOLDS` sets them for a process and those that it starts, such as Spark's workers: `smallest`, or
+`smallest,slice_rows=3`, or `slice_rows=3,inline_bytes=0`.
+
+Not here, because compiled kernels have them as constants, which is what lets the compiler unroll their loops:
+`STEP` and `STRETCH` of the kernels are rows that are taken at a time, at most 4096, and tests of the kernels pass them.
+Nor those of the optimizers: what they choose is a plan, and tests install plans of every kind. Nor limits on what is
+accepted (`MAX_RECORD_BYTES`, the backlog of a port), which change what a user sees.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import Field, dataclass, field, fields
+
+from tidemill.plan.physical import SEALED_ROWS
+
+VARIABLE = "TIDEMILL_THRESHOLDS"
+_ANY = 1 << 40  # more than anything that is compared with it
+
+
+def _size(usual: int, least: int) -> int:
+    """A threshold: its usual value, and the one with which a few rows already take the other path."""
+    return field(default=usual, metadata={"smallest": least})  # type: ignore[no-any-return]
+
+
+@dataclass
+class Thresholds:
+    """One value for each; the comment says what happens from there on."""
+
+    # Joins.
+    expired_rows: int = _size(1000, 1)  # of a side of a band join: those without partners to come are looked for
+    kept_growth: int = _size(2, 1)  # times as many as were kept last time, here and in `prune_rows`
+    slice_rows: int = _size(100_000, 1)  # changes of a batch: they are joined in slices of time
+    piece_pairs: int = _size(4_000_000, 2)  # pairs of a meeting: they are made in pieces
+    direct_groups: int = _size(1 << 16, 0)  # groups of pair sums: added up by hash, not at their place
+    scattered_rows: int = _size(10_000, 0)  # changes of an aggregation set: sorted by hash before they are looked up
+    hot_pairs: int = _size(20_000, 1)  # pairs of a batch: keys with many of them are reported
+    hot_samples: int = _size(256, 8)  # pairs, and changes of an input, that are looked at for them
+    set_sample_rows: int = _size(20_000, 4)  # rows of a set that are counted for its statistics
+    largest_sample: int = _size(50_000, 4)  # rows of one segment that are counted for them
+    walked_high: int = _size(1 << 40, 0)  # high words of a sum: SQL adds it up, not the walk in arrays
+
+    # State.
+    inline_bytes: int = _size(16_384, 0)  # of a segment: it is a file of its own, not in the blob
+    piece_bytes: int = _size(8 << 20, 1)  # of a message between processes: it is cut
+    tagged_rows: int = _size(1 << 20, 2)  # rows of a keyed stream that are taken together
+
+    # Messages.
+    inbox_bytes: int = _size(64 << 10, 0)  # of a reader's message: it is a file
+    outbox_bytes: int = _size(256 << 10, 0)  # of a shard's messages: they are a file
+    alone_bytes: int = _size(64 << 10, 0)  # of a gate's rows: not copied to lie with those of others
+
+    # Views.
+    alone_rows: int = _size(1024, 0)  # changes of a view: it has statements of its own
+    crowd: int = _size(8, 1)  # so many such views that only grow share statements nevertheless,
+    crowd_rows: int = _size(32_768, 0)  # up to so many changes
+    sorted_rows: int = _size(65_536, 0)  # changes: they are written unsorted
+    pooled_views: int = _size(8, 2)  # views alike: their logs are in one pool
+    own_rows: int = _size(4096, 4)  # rows of one view in a pool, up to twice as many: they move to its own table
+    rewrite_rows: int = _size(8192, 4)  # rows of a pool: those that cancel are removed
+    fold_below: int = _size(20_000, 0)  # rows of a view: recent changes wait for a quarter of them to be folded in
+    sealed_rows: int = _size(SEALED_ROWS, 1)  # rows of one look: a shard writes them to a file
+    row_group_rows: int = _size(122_880, 2)  # of such a file
+    merged_files: int = _size(8, 2)  # files of one size class: they become one
+    merged_rows: int = _size(524_288, 4)  # of a file: it is not merged any more
+
+    # Tables of shared windows in the readers.
+    pending_entries: int = _size(1 << 20, 0)  # evicted: they are put together, or leave before the share is done
+    kept_cells: int = _size(1 << 22, 4)  # cells of queries: they leave before the share is done
+    block_rows: int = _size(1 << 16, 2)  # rows that go through the tables at a time
+    fragments: int = _size(1 << 18, 1)  # of one generation of tables: another one begins
+    few_entries: int = _size(1 << 12, 1)  # evicted: they are put together
+    fragment_sums: int = _size(1 << 22, 0)  # sums of one fragment, or four for each row: cells are made one by one
+    waiting_accumulators: int = _size(1 << 16, 1)  # of users' aggregates: they leave
+    numbered_rows: int = _size(1 << 17, 2)  # rows whose fragments are numbered together
+    sketched_rows: int = _size(1 << 17, 4)  # rows that are looked at for the number of groups
+    span: int = _size(1 << 16, 0)  # between the first and the last cut of predicates: no table of their classes
+
+    # Running totals in the readers.
+    running_rows: int = _size(1 << 20, 1)  # of a share: whether running totals pay is decided
+    running_rows_an_entry: int = _size(2, 0)  # rows for each entry, at least, for them to pay
+    running_cells_a_row: int = _size(4, _ANY)  # cells for each row, at most
+    running_looks_a_row: int = _size(32, _ANY)  # looks at groups for each row, at most
+    running_groups: int = _size(1 << 10, 1)  # groups for which there is room in any case
+    running_bytes: int = _size(1 << 29, 0)  # of running totals: all leave, and they begin anew
+    running_room: int = _size(1 << 20, 1)  # cells for which memory is taken at a time
+    running_classes: int = _size(64, 2)  # classes of rows: tables are used
+
+    # Fragments in the shards.
+    large_rows: int = _size(50_000, 2)  # of a segment of fragments: it is not merged in every batch
+    large_segments: int = _size(8, 1)  # so many of them: they are merged
+    prune_rows: int = _size(50_000, 1)  # stored: those that no window needs are looked for
+    prune_segments: int = _size(4, 0)  # in which they lie: they are written anew
+    sampled_rows: int = _size(1 << 17, 2)  # some starts tell whether there are equal rows
+    run_rows: int = _size(64, 1)  # of equal start, on average: they are moved as slices
+    ranked_starts: int = _size(1 << 16, 1)  # different ones: not sorted by rank
+    counted_hashes: int = _size(1 << 16, 1)  # how many are different is estimated before they are numbered
+
+    # Readers and sources.
+    reader_piece_rows: int = _size(10_000, 0)  # of one piece in memory: it is not copied to lie with others
+    chunk_rows: int = _size(1 << 20, 3)  # of a columnar file, or of what is gathered: the next chunk begins
+    chunk_lines: int = _size(1 << 19, 3)  # of a text file
+    chunk_records: int = _size(1 << 18, 3)  # of a port
+    generated_rows: int = _size(1 << 18, 3)  # that are generated at a time
+    block_bytes: int = _size(8 << 20, 16)  # of a text file that are read at a time
+
+    # Sizes of batches.
+    aggregated_rows: int = _size(4_000_000, 50)  # of a first batch of which partial aggregates travel
+    raw_rows: int = _size(1_000_000, 50)  # of a first batch of which rows travel
+    assumed_rows: int = _size(500_000, 50)  # of a first batch whose tables were chosen without statistics
+    least_rows: int = _size(1_000_000, 50)  # of any other batch
+    most_rows: int = _size(64_000_000, 5_000)
+    telling_rows: int = _size(100_000, 1)  # of a batch from which the size of the next one is learnt
+    tried_rows: int = _size(1 << 17, 4)  # of each end of the files that a trial reads
+    tried_group_rows: int = _size(2_000_000, _ANY)  # of a group of rows: no trial
+    most_tried_rows: int = _size(32_000_000, 100)  # of a first batch where a trial is all that is known
+
+
+def names() -> list[str]:
+    """The name of every threshold."""
+    return [f.name for f in fields(Thresholds)]
+
+
+def given(text: str) -> dict[str, int]:
+    """What the text of the variable sets.
+
+    >>> given("slice_rows=3"), given("smallest,slice_rows=3")["own_rows"], given("")
+    ({'slice_rows': 3}, 4, {})
+    """
+    found: dict[str, int] = {}
+    for word in filter(None, (w.strip() for w in text.split(","))):
+        name, _, value = word.partition("=")
+        if name == "smallest":
+            found |= {f.name: _smallest(f) for f in fields(Thresholds)}
+        elif name not in names() or not value.isdigit():
+            raise ValueError(f"{VARIABLE}: {word!r} is not 'smallest' and not the name of a threshold = a number")
+        else:
+            found[name] = int(value)
+    return found
+
+
+sizes = Thresholds(**given(os.environ.get(VARIABLE, "")))
+
+
+@contextmanager
+def changed(**values: int) -> Iterator[Thresholds]:
+    """Other values in this process, as long as the block runs."""
+    before = {name: getattr(sizes, name) for name in values}
+    for name, value in values.items():
+        setattr(sizes, name, value)
+    try:
+        yield sizes
+    finally:
+        for name, value in before.items():
+            setattr(sizes, name, value)
+
+
+@contextmanager
+def smallest(**others: int) -> Iterator[Thresholds]:
+    """All thresholds at their smallest, but for `others`."""
+    with changed(**{f.name: _smallest(f) for f in fields(Thresholds)} | others) as found:
+        yield found
+
+
+@contextmanager
+def mixed(seed: int) -> Iterator[Thresholds]:
+    """Each threshold at its smallest or its usual value, drawn by the seed."""
+    draw = random.Random(seed)
+    with changed(**{f.name: draw.choice((_smallest(f), _usual(f))) for f in fields(Thresholds)}) as found:
+        yield found
+
+
+def _smallest(one: Field[int]) -> int:
+    return int(one.metadata["smallest"])
+
+
+def _usual(one: Field[int]) -> int:
+    assert isinstance(one.default, int)
+    return one.default
+
+
+__all__ = ["VARIABLE", "Thresholds", "changed", "given", "mixed", "names", "sizes", "smallest"]
