@@ -1,7 +1,14 @@
-"""Ad hoc SELECT over stored views and tables: parsed, checked, names replaced, then answered by DuckDB."""
+"""Ad hoc SELECT over stored views and tables: parsed, checked, and answered by DuckDB in a process of its own.
+
+Three locks, each of which holds alone. What is not on the list of the language is refused here; every table name is
+looked up by scope and becomes the name of an input; and the process that answers has nothing but these inputs.
+"""
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import duckdb
@@ -9,45 +16,50 @@ import pyarrow as pa
 from sqlglot import exp, parse_one
 
 from tidemill.engine.workload import Workload
-from tidemill.errors import PlanProblem
+from tidemill.plan.relations import quoted
 from tidemill.plan.sources import SourceSpec
+from tidemill.runtime.sandbox import pool
+from tidemill.runtime.sandbox.pool import Deadline, Inputs, Limits
 from tidemill.runtime.sources.connector import arrow_schema, open_connector
 from tidemill.runtime.views import DEAD_LETTERS, ViewStore
-from tidemill.sql.bind.functions import aggregate_name, allowed
+from tidemill.sql.bind.functions import aggregate_name, allowed, spoken
 from tidemill.sql.bind.scalar import stamp_sql
 from tidemill.sql.bind.scope import problem
 from tidemill.sql.dialect_nodes import Difference, Now
+from tidemill.sql.scopes import outside_tables, read_columns
 
 _STRUCTURE = (
     exp.Select, exp.SetOperation, exp.Subquery, exp.From, exp.Join, exp.Where, exp.Group, exp.Having, exp.Order,
     exp.Ordered,
     exp.Limit, exp.Offset, exp.With, exp.CTE, exp.TableAlias, exp.Table, exp.Window, exp.WindowSpec, exp.Exists,
     exp.Filter,
-    exp.Any, exp.All, exp.Tuple, exp.Qualify, exp.Fetch,
+    exp.Any, exp.All, exp.Tuple, exp.Qualify, exp.Fetch, exp.IgnoreNulls, exp.RespectNulls, exp.WithinGroup,
 )
 _WINDOWED = {"rownumber", "rank", "denserank", "lag", "lead", "firstvalue", "lastvalue", "ntile", "percentrank",
              "median",
              "quantile", "arrayagg", "stringagg", "groupconcat", "anyvalue", "argmax", "argmin", "countif", "list",
              "percent_rank", "cumedist", "percentilecont", "percentiledisc", "approxdistinct",
              "logicaland", "logicalor"}
+_ROWS = "__rows"  # the one column of an input of which a query only counts the rows
 
 
-def answer(query: exp.Expression, workload: Workload, store: ViewStore, clock: int | None, folder: str) -> pa.Table:
+def answer(query: exp.Expression, workload: Workload, store: ViewStore, clock: int | None, folder: str,
+           limits: Limits) -> pa.Table:
     """Run one ad hoc query; what it may read is COMPLETE and RSTREAM views, tables and dead_letters."""
     query = query.copy()
     _check(query)
-    with store.reading() as duck:
-        tables = _replace_names(query, workload, store, duck, folder)
-        for node in list(query.find_all(Now)):
-            node.replace(parse_one(stamp_sql(str(clock or 0), "timestamp", workload.unit_us), dialect="duckdb"))
-        for name, table in tables.items():
-            duck.register(name, table)
-        try:
-            return duck.sql(query.sql(dialect="duckdb")).to_arrow_table()
-        except duckdb.Error as error:
-            message = str(error).split("\n")[0]
-            raise PlanProblem("TM203", message.partition(": ")[2] or message,
-                              hint="DESCRIBE name shows the columns") from None
+    _name_columns(query)
+    deadline = Deadline(limits.seconds)
+    inputs = Inputs(folder, limits.bytes, deadline)
+    try:
+        with pool.plain_interrupts():
+            with store.reading() as duck, _interrupted(duck, deadline):
+                _Leaves(workload, store, duck, inputs).replace(query)
+            for node in list(query.find_all(Now)):
+                node.replace(parse_one(stamp_sql(str(clock or 0), "timestamp", workload.unit_us), dialect="duckdb"))
+            return pool.answer(query.sql(dialect="duckdb"), inputs, limits, deadline)
+    finally:
+        inputs.close()
 
 
 def _check(query: exp.Expression) -> None:
@@ -58,46 +70,89 @@ def _check(query: exp.Expression) -> None:
                           hint="create a view, or use SELECT STREAMED …")
         known = isinstance(node, (*_STRUCTURE, Now)) or allowed(node) or aggregate_name(node) or node.key in _WINDOWED
         if not known:
-            name = node.name if isinstance(node, exp.Anonymous) else node.key
-            raise problem(f'"{name}" is not part of the language', node, code="TM207",
+            raise problem(f'"{spoken(node)}" is not part of the language', node, code="TM207",
                           hint="the language reference lists all functions")
 
 
-def _replace_names(query: exp.Expression, workload: Workload, store: ViewStore, duck: duckdb.DuckDBPyConnection,
-                   folder: str) -> dict[str, pa.Table]:
-    local = {c.alias.lower() for c in query.find_all(exp.CTE)}
-    tables: dict[str, pa.Table] = {}
-    for node in list(query.find_all(exp.Table)):
-        if not isinstance(node.this, exp.Identifier) or node.args.get("db"):
-            raise problem("only views and tables can be read", node, code="TM202", hint="SHOW VIEWS lists them")
-        if node.name.lower() in local:
-            continue
-        inner = parse_one(_relation(node, workload, store, duck, tables, folder), dialect="duckdb")
-        alias = node.alias or node.name
-        node.replace(exp.Subquery(this=inner, alias=exp.TableAlias(this=exp.to_identifier(alias, quoted=True)),
-                                  joins=node.args.get("joins")))
-    return tables
+def _name_columns(query: exp.Expression) -> None:
+    """A column that is a subquery is called by the words of the user, not by those that replace them."""
+    selects = query.selects if isinstance(query, exp.Query) else []
+    for node in selects:
+        if not node.alias and node.find(exp.Table):
+            node.replace(exp.alias_(node.copy(), node.sql(dialect="duckdb"), quoted=True))
 
 
-def _relation(node: exp.Table, workload: Workload, store: ViewStore, duck: duckdb.DuckDBPyConnection,
-              tables: dict[str, pa.Table], folder: str) -> str:
-    if node.name.lower() == DEAD_LETTERS:
-        return "SELECT * FROM dead_letters"
-    place = problem("", node)
-    entry = workload.catalog.find(node.name, line=place.line, column=place.column)
-    if entry.kind == "table":
-        assert entry.spec is not None
-        tables[f"static {entry.name}"] = read_table(entry.spec, folder)
-        return f'SELECT * FROM "static {entry.name}"'
-    view = workload.views.get(entry.name.lower())
-    if view is None or view.stored.output == "streamed":
-        what = "STREAMED view" if view else entry.kind
-        raise problem(f'"{entry.name}" is a {what}: it has no stored answer to read', node,
-                      code="TM215", hint=f"CREATE COMPLETE VIEW … AS SELECT * FROM {entry.name}, or SELECT STREAMED …")
-    return store.relation_sql(view.stored, duck)
+@contextmanager
+def _interrupted(duck: duckdb.DuckDBPyConnection, deadline: Deadline) -> Iterator[None]:
+    """Reading views ends with the time of the query as well."""
+    timer = threading.Timer(deadline.left, duck.interrupt)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    except duckdb.InterruptException:
+        deadline.check()
+        raise
+    finally:
+        timer.cancel()
 
 
-def read_table(spec: SourceSpec, folder: str) -> pa.Table:
+class _Leaves:
+    """The views and tables of a query, each of them one input of the process that answers it."""
+
+    def __init__(self, workload: Workload, store: ViewStore, duck: duckdb.DuckDBPyConnection, inputs: Inputs) -> None:
+        self.workload, self.store, self.duck, self.inputs = workload, store, duck, inputs
+        self.made: dict[tuple[str, tuple[str, ...]], str] = {}
+
+    def replace(self, query: exp.Expression) -> None:
+        """Give every table from outside of the query the name of an input."""
+        prefix = _unused({node.name.lower() for node in query.find_all(exp.Identifier)})
+        for node in outside_tables(query):
+            if not isinstance(node.this, exp.Identifier) or node.args.get("db"):
+                raise problem("only views and tables can be read", node, code="TM202", hint="SHOW VIEWS lists them")
+            relation = self._relation(node)
+            columns = tuple(read_columns(query, node, relation.columns))
+            key = (node.name.lower(), columns)
+            if key not in self.made:
+                self.made[key] = f"{prefix}{len(self.made)}"
+                self._add(self.made[key], relation, columns)
+            alias = node.args.get("alias") or exp.TableAlias(this=exp.to_identifier(node.name, quoted=True))
+            node.set("this", exp.to_identifier(self.made[key], quoted=True))
+            node.set("alias", alias)
+
+    def _add(self, name: str, relation: duckdb.DuckDBPyRelation, columns: tuple[str, ...]) -> None:
+        types = {c: str(t) for c, t in zip(relation.columns, relation.types, strict=True)}
+        rows = relation.project(", ".join(map(quoted, columns)) or f"true AS {_ROWS}")
+        typed = [(c, types[c]) for c in columns] or [(_ROWS, "BOOLEAN")]
+        self.inputs.add(name, typed, rows.to_arrow_reader(1 << 16))
+
+    def _relation(self, node: exp.Table) -> duckdb.DuckDBPyRelation:
+        if node.name.lower() == DEAD_LETTERS:
+            return self.duck.sql("SELECT * FROM dead_letters")
+        place = problem("", node)
+        entry = self.workload.catalog.find(node.name, line=place.line, column=place.column)
+        if entry.kind == "table":
+            assert entry.spec is not None
+            rows = read_table(entry.spec, self.inputs.folder, self.inputs.deadline)
+            return self.duck.from_arrow(rows).project(
+                ", ".join(f"CAST({quoted(c.name)} AS {c.type}) AS {quoted(c.name)}" for c in entry.spec.columns))
+        view = self.workload.views.get(entry.name.lower())
+        if view is None or view.stored.output == "streamed":
+            what = "STREAMED view" if view else entry.kind
+            raise problem(f'"{entry.name}" is a {what}: it has no stored answer to read', node, code="TM215",
+                          hint=f"CREATE COMPLETE VIEW … AS SELECT * FROM {entry.name}, or SELECT STREAMED …")
+        return self.duck.sql(self.store.relation_sql(view.stored, self.duck))
+
+
+def _unused(names: set[str]) -> str:
+    """How the names of inputs begin: as no name of the query does."""
+    prefix = "input "
+    while any(name.startswith(prefix) for name in names):
+        prefix = "_" + prefix
+    return prefix
+
+
+def read_table(spec: SourceSpec, folder: str, deadline: Deadline) -> pa.Table:
     """All rows of a static table."""
     connector: Any = open_connector(spec, folder)
     names = [c.name for c in spec.columns]
@@ -105,7 +160,10 @@ def read_table(spec: SourceSpec, folder: str) -> pa.Table:
     while True:
         progress = connector.latest(start, None, False, 0)
         for piece in connector.split(start, progress.end, 1):
-            pieces += [chunk.rows.select(names) for chunk in connector.read(piece)]
+            for chunk in connector.read(piece):
+                pieces.append(chunk.rows.select(names))
+                deadline.check()
         if progress.exhausted:
             return pa.concat_tables(pieces) if pieces else arrow_schema(spec.columns).empty_table()
         start = progress.end
+

@@ -17,6 +17,7 @@ from tidemill.engine.adhoc import answer
 from tidemill.engine.aggregates import entry_of
 from tidemill.engine.directory import Directory
 from tidemill.engine.joining import JOINING
+from tidemill.engine.querying import QUERYING, Querying
 from tidemill.engine.results import Created, Subscription
 from tidemill.engine.runner import Runner
 from tidemill.engine.sharing import SHARING
@@ -72,6 +73,7 @@ class Database(Runner):
             data = read_json(self.paths.catalog)
             self.catalog = Catalog.from_dict(data) if data else Catalog()
             self._settle(shards, clock)
+            self.querying = Querying(self.catalog)
             self.store = ViewStore(self.paths.views, self.paths.sealed)
             self.workload = Workload(self.catalog, self.catalog.settings["unit_us"], tuple(without))
             self.store.sweep(v.stored for v in self.workload.views.values())
@@ -106,12 +108,14 @@ class Database(Runner):
                 self._settled()
         return result
 
-    def query(self, text: str) -> pa.Table:
-        """An ad hoc SELECT over COMPLETE and RSTREAM views and tables."""
+    def query(self, text: str, timeout: float | None = None) -> pa.Table:
+        """An ad hoc SELECT over COMPLETE and RSTREAM views and tables; `timeout` in seconds where query_time is not
+        meant. Ctrl-C ends it at once.
+        """
         statement = parse_one(text)
         if not isinstance(statement, Select) or statement.output:
             raise PlanProblem("TM214", "only an ad hoc SELECT can be queried", hint="use execute for other statements")
-        return self._ad_hoc(statement.query)
+        return self._ad_hoc(statement.query, timeout)
 
     def changes(self, name: str) -> pa.Table:
         """All tagged changes of a STREAMED view or standing query: TAG, TS, columns, OLD."""
@@ -193,7 +197,7 @@ class Database(Runner):
             if isinstance(statement, Drop):
                 return self._drop(statement)
             if isinstance(statement, Show):
-                return catalog_table(statement.what, self.catalog, self.workload, self.store)
+                return catalog_table(statement.what, self.catalog, self.workload, self.store, self.querying)
             if isinstance(statement, Describe):
                 return columns_table(statement.name, self.catalog, self.workload)
             if isinstance(statement, Explain):
@@ -296,10 +300,11 @@ class Database(Runner):
         if entry.spec is not None:
             self.catalog.settings.setdefault("dropped", []).append(entry.spec.name)
 
-    def _ad_hoc(self, query: exp.Expression) -> pa.Table:
+    def _ad_hoc(self, query: exp.Expression, timeout: float | None = None) -> pa.Table:
         folder = os.path.join(self.paths.root, "adhoc", f"{os.getpid()}-{time.time_ns()}")
         try:
-            return answer(query, self.workload, self.store, self._last.get("clock"), folder)
+            return answer(query, self.workload, self.store, self._last.get("clock"), folder,
+                          self.querying.limits(timeout))
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -348,9 +353,13 @@ class Database(Runner):
             (self.workload.sharing if name in SHARING else self.workload.joining).set(name, value)
             self.workload.history.caused_by(f"SET {name} = {value}")
             self._changed()
+        elif name in QUERYING:
+            self.querying.set(name, value)
+            self._save()
         else:
+            names = ", ".join([*SHARING, *JOINING, *QUERYING])
             raise PlanProblem("TM217", f'there is no setting "{statement.name}" to change',
-                              hint=f"optimizer_off, trigger, sealed_rows, {', '.join([*SHARING, *JOINING])} can be set;"
+                              hint=f"optimizer_off, trigger, sealed_rows, {names} can be set;"
                               " shards and clock are given to tidemill.open")
         return Created("setting", name, f"{name} is {value or 'empty'}")
 

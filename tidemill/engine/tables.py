@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from tidemill.engine.history import PlanHistory
+from tidemill.engine.querying import Querying
 from tidemill.engine.workload import Workload
 from tidemill.runtime.views import ViewStore
 from tidemill.sql.catalog import CLOCK, Catalog, Entry
@@ -24,7 +25,7 @@ _PLAN_CHANGES = pa.schema([
 ])
 
 
-def catalog_table(what: str, catalog: Catalog, workload: Workload, store: ViewStore) -> pa.Table:
+def catalog_table(what: str, catalog: Catalog, workload: Workload, store: ViewStore, querying: Querying) -> pa.Table:
     """SHOW …"""
     if what == "dead_letters":
         duck = store.cursor()
@@ -33,9 +34,9 @@ def catalog_table(what: str, catalog: Catalog, workload: Workload, store: ViewSt
         finally:
             duck.close()
     if what == "settings":
-        hidden = ("used", "dropped", "unpublished", "sharing", "joining", "bits", "plan_history")
+        hidden = ("used", "dropped", "unpublished", "sharing", "joining", "bits", "plan_history", "querying")
         shown = {k: v for k, v in catalog.settings.items() if k not in hidden} | workload.sharing.shown()
-        shown |= workload.joining.shown()
+        shown |= workload.joining.shown() | querying.shown()
         return pa.table({"name": list(shown), "value": [str(v) for v in shown.values()]})
     if what == "plans":
         return plan_changes(workload.history)

@@ -56,6 +56,19 @@ def aggregate_name(node: exp.Expr) -> str | None:
     return None
 
 
+def spoken(node: exp.Expr) -> str:
+    """What a user calls this node.
+
+    >>> spoken(parse_one("any_value(x)", dialect="duckdb")), spoken(parse_one("getenv('HOME')"))
+    ('any_value', 'getenv')
+    """
+    if isinstance(node, (exp.IgnoreNulls, exp.RespectNulls, exp.WithinGroup)):
+        return spoken(node.this)
+    if isinstance(node, exp.Anonymous):
+        return node.name
+    return node.sql_name().lower() if isinstance(node, exp.Func) else node.key
+
+
 def custom(node: exp.Expr) -> CustomFunction | None:
     """The user's aggregate that a node calls, or None."""
     return node.meta.get("custom") if isinstance(node, exp.Anonymous) else None

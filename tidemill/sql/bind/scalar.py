@@ -14,7 +14,7 @@ from sqlglot.dialects.duckdb import DuckDB
 
 from tidemill.plan.relations import quoted
 from tidemill.plan.sources import Column, Schema
-from tidemill.sql.bind.functions import aggregate_name, allowed
+from tidemill.sql.bind.functions import aggregate_name, allowed, spoken
 from tidemill.sql.bind.scope import Field, Scope, problem
 from tidemill.sql.dialect_nodes import Now, copied
 from tidemill.sql.lexical_duration import Duration, duration_from_text
@@ -136,9 +136,11 @@ class Scalars:
             raise problem("an aggregate function is not possible here", node, code="TM206",
                           hint="use HAVING, or a view on a view")
         if not (allowed(node) or (shallow and (aggregate_name(node) or isinstance(node, (exp.Filter, exp.Where))))):
-            what = node.name if isinstance(node, exp.Anonymous) else type(node).__name__.lower()
-            raise problem(f'"{what}" is not part of the language', node, code="TM207",
-                          hint="the language reference lists all functions")
+            what = spoken(node)
+            # Which value it is would depend on how rows come in batches.
+            hint = "use min or max: a view's answer is one and the same however its rows arrive" \
+                if what == "any_value" else "the language reference lists all functions"
+            raise problem(f'"{what}" is not part of the language of views', node, code="TM207", hint=hint)
         shifted = self._shift_time(node)
         if shifted is not None:
             return shifted

@@ -1,0 +1,59 @@
+"""Which table names of a query stand for something outside of it, by the scopes of its WITH clauses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sqlglot import exp
+
+Names = frozenset[str]
+
+
+def outside_tables(query: exp.Expression) -> list[exp.Table]:
+    """The tables that no WITH clause in reach defines.
+
+    A name in WITH is known to the entries after it and to the query below, not to its own definition, unless that is
+    a recursion: WITH RECURSIVE and a UNION.
+
+    >>> from sqlglot import parse_one
+    >>> [t.name for t in outside_tables(parse_one('WITH a AS (SELECT * FROM a) SELECT * FROM a, b'))]
+    ['a', 'b']
+    """
+    return list(_outside(query, frozenset()))
+
+
+def _outside(node: exp.Expr, known: Names) -> Iterator[exp.Table]:
+    given = node.args.get("with_")
+    if given is not None:
+        for entry in given.expressions:
+            name = entry.alias.lower()
+            repeats = given.args.get("recursive") and isinstance(entry.this.unnest(), exp.Union)
+            yield from _outside(entry, known | {name} if repeats else known)
+            known |= {name}
+    if isinstance(node, exp.Table) and not (isinstance(node.this, exp.Identifier) and not node.args.get("db")
+                                            and node.name.lower() in known):
+        yield node
+    for child in node.iter_expressions():
+        if child is not given:
+            yield from _outside(child, known)
+
+
+def read_columns(query: exp.Expression, table: exp.Table, columns: list[str]) -> list[str]:
+    """Of a table's columns those that the query may read: all whose name occurs in it anywhere.
+
+    All of them where a star, a natural join, a list of column aliases or the table as a row may mean any.
+    """
+    names, alias = set(), (table.alias or table.name).lower()
+    for node in query.walk():
+        if isinstance(node, exp.Star) and not isinstance(node.parent, exp.Count):
+            return columns
+        if isinstance(node, exp.Join) and node.args.get("method") == "NATURAL":
+            return columns
+        if isinstance(node, exp.Column) and not node.table and node.name.lower() == alias:
+            return columns
+        if isinstance(node, exp.Identifier) and not isinstance(node.parent, exp.Table):
+            names.add(node.name.lower())
+    given = table.args.get("alias")
+    if given is not None and given.args.get("columns"):
+        return columns
+    return [c for c in columns if c.lower() in names]
