@@ -18,8 +18,9 @@ import numpy as np
 import pyarrow as pa
 
 from tidemill.plan.custom import ObjectPart
+from tidemill.plan.python_values import python_values
 from tidemill.runtime.coding import Coder
-from tidemill.runtime.custom import Fold, fold_of, packed, reason
+from tidemill.runtime.custom import Fold, fold_of, given, packed, reason
 from tidemill.runtime.kernels.sliding_rows import codes_of
 from tidemill.runtime.patterns import Patterns
 from tidemill.runtime.thresholds import sizes
@@ -109,7 +110,7 @@ class Accumulators:
         numbers, firsts = codes_of(identity)
         order = np.argsort(numbers, kind="stable")
         rows, ends = rows[order], np.cumsum(np.bincount(numbers))
-        values = column.take(pa.array(rows)).to_pylist()
+        values = python_values(column.take(pa.array(rows)))
         keys = zip(*(c[firsts].tolist() for c in identity), strict=True)
         begin = 0
         for key, end in zip(keys, ends.tolist(), strict=True):
@@ -157,7 +158,7 @@ def _folded(fold: Fold, values: list[Any], begin: int, end: int) -> tuple[bytes,
     accumulator, add = fold.fresh(), fold.add
     for i in range(begin, end):
         try:
-            accumulator = add(accumulator, values[i])
+            accumulator = add(accumulator, given(values[i]))
         except Exception as error:  # whatever a user's function raises is about this row
             failed.append((i, reason(error)))
     if failed:

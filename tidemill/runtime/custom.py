@@ -17,6 +17,8 @@ from typing import Any
 
 from pyspark import cloudpickle
 
+from tidemill.plan.python_values import Beyond
+
 _UNCHANGING = (int, float, complex, str, bytes, bool, type(None), Fraction)
 _EXACT = (int, str, bytes, bool, type(None), Fraction)
 
@@ -83,6 +85,13 @@ def _made_of(value: Any, kinds: tuple[type, ...], containers: tuple[type, ...]) 
     if type(value) in kinds:
         return True
     return type(value) in containers and all(_made_of(v, kinds, containers) for v in value)
+
+
+def given(value: Any) -> Any:
+    """A value as a user's function gets it; one that Python cannot represent is a failure of its row."""
+    if isinstance(value, Beyond):
+        raise ValueError(f"{value} is beyond the range of Python's type")
+    return value
 
 
 def reason(error: Exception) -> str:

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemill.plan.physical import BEGINNING, FOREVER, Exchange, Op, Physical
+from tidemill.plan.python_values import json_text, python_rows
 from tidemill.plan.relations import STATIC_TIME
 from tidemill.plan.scalars import columns_of
 from tidemill.plan.sources import SourceSpec
@@ -25,6 +26,7 @@ from tidemill.runtime.lfta import Lfta
 from tidemill.runtime.operators.base import Batch
 from tidemill.runtime.planner import Assignment, Work, spec_of
 from tidemill.runtime.sources.connector import Chunk, event_time_us, open_connector
+from tidemill.runtime.sources.records import RAW_BYTES
 from tidemill.runtime.state import from_ipc, ipc_bytes, ipc_pieces
 from tidemill.runtime.thresholds import sizes
 
@@ -266,9 +268,9 @@ def dead_letters(source: str, reason: str, raws: list[bytes], places: list[str])
 
 
 def row_texts(rows: pa.Table) -> list[bytes]:
-    """Rows as JSON, without hidden columns."""
+    """Rows as JSON, without hidden columns and not longer than a dead letter may be."""
     visible = rows.select([n for n in rows.column_names if not n.startswith("__")])
-    return [json.dumps(r, default=str).encode() for r in visible.to_pylist()]
+    return [json_text(row).encode()[:RAW_BYTES] for row in python_rows(visible)]
 
 
 def _places(rows: pa.Table) -> list[str]:

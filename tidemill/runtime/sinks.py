@@ -6,7 +6,6 @@ same file again and a reader never sees half of one.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tidemill.plan.python_values import json_text, python_rows
 from tidemill.runtime import duck
 from tidemill.runtime.views import StoredView, present
 
@@ -37,12 +37,12 @@ def _to_files(sink: dict[str, Any], log: pa.Table, batch: int) -> None:
         pq.write_table(log, temporary)
     else:
         with open(temporary, "w", encoding="utf-8") as out:
-            out.writelines(json.dumps(row, default=str) + "\n" for row in log.to_pylist())
+            out.writelines(json_text(row) + "\n" for row in python_rows(log))
     os.replace(temporary, path)
 
 
 def _to_console(sink: dict[str, Any], log: pa.Table, batch: int) -> None:
-    for row in log.to_pylist():
+    for row in python_rows(log):
         tag, stamp = row.pop("TAG"), row.pop("TS", "")
         old = row.pop("OLD")
         was = f"  was {', '.join(str(v) for v in old.values())}" if old else ""

@@ -13,6 +13,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from tidemill.plan.python_values import python_rows
 from tidemill.serve.render import change_lines, clean, count, grid, size
 from tidemill.serve.status import clock_text
 
@@ -131,4 +132,4 @@ def _panel(title: str, content: RenderableType) -> Panel:
 
 
 def _rows(table: pa.Table) -> list[tuple[Any, ...]]:
-    return [tuple(row.values()) for row in table.to_pylist()]
+    return [tuple(row.values()) for row in python_rows(table)]

@@ -15,6 +15,8 @@ from rich.cells import cell_len
 from rich.table import Table
 from rich.text import Text
 
+from tidemill.plan.python_values import python_rows, python_values
+
 TAG_STYLES = {"+": "green", "u": "yellow", "-": "red"}
 LONGEST_CELL = 200
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
@@ -156,7 +158,7 @@ def rows_of(table: pa.Table) -> Iterable[tuple[Any, ...]]:
 
 def change_lines(name: str, table: pa.Table, limit: int | None = None) -> list[Text]:
     """One line for each tagged change, and a last one that counts what is left out."""
-    lines = [_change_line(name, row) for row in (table if limit is None else table.slice(0, limit)).to_pylist()]
+    lines = [_change_line(name, row) for row in python_rows(table if limit is None else table.slice(0, limit))]
     if limit is not None and table.num_rows > limit:
         lines.append(Text(f"  … {table.num_rows - limit:,} more changes of {clean(name)}", style="dim"))
     return lines
@@ -210,7 +212,7 @@ def _is_number(kind: pa.DataType) -> bool:
 def _values(column: pa.ChunkedArray) -> list[Any]:
     if pa.types.is_timestamp(column.type) and column.type.unit == "ns":
         column = column.cast(pa.timestamp("us", column.type.tz), safe=False)
-    return [_number(value) for value in column.to_pylist()]
+    return [_number(value) for value in python_values(column)]
 
 
 def _number(value: Any) -> Any:

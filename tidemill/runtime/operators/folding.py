@@ -17,10 +17,11 @@ import pyarrow as pa
 
 from tidemill.plan.custom import ACCUMULATOR, ObjectPart
 from tidemill.plan.physical import BEGINNING
+from tidemill.plan.python_values import python_rows
 from tidemill.plan.relations import quoted
 from tidemill.plan.sources import Column
 from tidemill.runtime import duck
-from tidemill.runtime.custom import fold_of, packed, reason
+from tidemill.runtime.custom import fold_of, given, packed, reason
 from tidemill.runtime.operators.base import contents_layout, hash_sql
 from tidemill.runtime.operators.objects import Answers
 from tidemill.runtime.state import Shelf
@@ -80,7 +81,7 @@ class Folding:
 
     def _groups(self, moves: pa.Table) -> Iterator[tuple[int, list[dict[str, Any]]]]:
         """(first row, rows) of each group."""
-        picked = moves.select(["__g", "__time", "__v", "__n", "__part", "__pickle"]).to_pylist()
+        picked = python_rows(moves.select(["__g", "__time", "__v", "__n", "__part", "__pickle"]))
         at = 0
         for _, found in groupby(picked, lambda m: m["__g"]):
             group = list(found)
@@ -138,7 +139,8 @@ class _Walk:
     def _take(self, part: ObjectPart, value: Any, at: int) -> None:
         fold = fold_of(part.body)
         try:
-            self.now[part.name] = fold.add(self.now[part.name] if part.name in self.now else fold.fresh(), value)
+            before = self.now[part.name] if part.name in self.now else fold.fresh()
+            self.now[part.name] = fold.add(before, given(value))
             self.taken.setdefault(part.name, []).append(value)
         except Exception as error:  # whatever a user's function raises is about this value
             names = [c.name for c in self.folding.keys]

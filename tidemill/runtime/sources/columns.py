@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemill.errors import SourceProblem
+from tidemill.plan.python_values import python_values
 from tidemill.plan.sources import Column
 
 _TYPES = {
@@ -36,6 +37,7 @@ _ALIASES = {
 }
 _DECIMAL = re.compile(r"(?:DECIMAL|NUMERIC)\s*\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\)")
 _SHOWN = 100
+FARTHEST_US = 1 << 61  # frontiers reach to 1 << 62
 _connections = threading.local()
 
 
@@ -119,7 +121,7 @@ def _explain(raw: pa.ChunkedArray, cast: pa.ChunkedArray, column: Column, reason
     if cast.null_count == raw.null_count:
         return
     lost = np.flatnonzero(pc.and_(raw.is_valid(), cast.is_null()).to_numpy())
-    for row, value in zip(lost.tolist(), raw.take(pa.array(lost)).to_pylist(), strict=True):
+    for row, value in zip(lost.tolist(), python_values(raw.take(pa.array(lost))), strict=True):
         shown = str(value)
         shown = shown if len(shown) <= _SHOWN else shown[:_SHOWN] + "…"
         reasons.setdefault(row, f'column "{column.name}": cannot read "{shown}" as {column.type}')
@@ -128,8 +130,13 @@ def _explain(raw: pa.ChunkedArray, cast: pa.ChunkedArray, column: Column, reason
 def event_time_us(column: pa.ChunkedArray, type_name: str, unit_us: int) -> pa.ChunkedArray:
     """Event times in microseconds since 1970; numbers count clock units of `unit_us` microseconds.
 
-    Fractions of a microsecond are rounded; nulls, and times beyond 64 bits, are null.
+    Fractions of a microsecond are rounded. Nulls and times that are infinite or more than 73,000 years from 1970 are
+    null: windows and synchronization points must be able to add to a time.
     """
+    return _bounded(_micros(column, type_name, unit_us))
+
+
+def _micros(column: pa.ChunkedArray, type_name: str, unit_us: int) -> pa.ChunkedArray:
     kind = arrow_type(type_name)
     if pa.types.is_timestamp(kind):
         return column.cast(pa.timestamp("us", kind.tz)).cast(pa.int64())
@@ -143,6 +150,14 @@ def event_time_us(column: pa.ChunkedArray, type_name: str, unit_us: int) -> pa.C
         return _from_decimal(column, unit_us)
     raise SourceProblem("TM404", f"a column of type {type_name} cannot be an event time",
                         hint="use a TIMESTAMP, a DATE or a number of clock units")
+
+
+def _bounded(times: pa.ChunkedArray) -> pa.ChunkedArray:
+    bounds = pc.min_max(times).as_py()
+    if bounds["max"] is None or (bounds["max"] < FARTHEST_US and bounds["min"] > -FARTHEST_US):
+        return times
+    inside = pc.and_(pc.less(times, FARTHEST_US), pc.greater(times, -FARTHEST_US))
+    return pc.if_else(inside, times, pa.scalar(None, pa.int64()))
 
 
 def _scaled(units: pa.ChunkedArray, unit_us: int) -> pa.ChunkedArray:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -13,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tidemill.errors import SourceProblem
+from tidemill.plan.python_values import json_text, python_rows
 from tidemill.plan.sources import Column, SourceSpec
 from tidemill.runtime.sources.columns import arrow_schema, convert, event_time_us
 from tidemill.runtime.sources.files.log import Entry
@@ -171,7 +171,7 @@ def _slab(piece: pa.Table, names: list[str], at: int, entry: Entry, columns: Seq
 
 
 def _raw(piece: pa.Table, row: int) -> bytes:
-    return json.dumps(piece.slice(row, 1).to_pylist()[0], default=str, ensure_ascii=False).encode()
+    return json_text(python_rows(piece.slice(row, 1))[0]).encode()
 
 
 def greatest_time(entry: Entry, start: int, end: int, spec: SourceSpec) -> int | None:
@@ -199,6 +199,8 @@ def greatest_time(entry: Entry, start: int, end: int, spec: SourceSpec) -> int |
         column, _ = convert([found], [spec.columns[at]])
         unit = int(spec.options.get("unit_us", 1_000_000))
         times = event_time_us(column.column(0), spec.columns[at].type, unit).drop_null().to_numpy()
+        if len(times) < len(found) - found.null_count:
+            return None  # a row of this time is put aside; how far the others reach is not known
         if len(times):
             best = max(best, int(times.max())) if best is not None else int(times.max())
     return best
@@ -227,7 +229,10 @@ def _time_in_footer(facts: Shape, group: int, name: str) -> pa.ChunkedArray | No
         if known is None:
             return None
         if known.has_min_max:
-            return pa.chunked_array([pa.array([known.max], kind)])
+            try:
+                return pa.chunked_array([pa.array([known.max], kind)])
+            except (OverflowError, ValueError):  # a time that Python cannot represent, infinity for example
+                return None
         if known.has_null_count and known.null_count == described.num_rows:
             return pa.chunked_array([pa.array([None], kind)])
     return None
