@@ -7,8 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from benchmarks.report import Check
+from experiments.checks import Explained
+from experiments.joins_model import BATCHED, WHOLE_KEY, compared
+from experiments.joins_points import Point
 from experiments.joins_results import Set, name, total
 from experiments.joins_setting import SHOWCASES
+from experiments.joins_shape import distinct
 
 
 def checks(sets: Sequence[Set]) -> list[Check]:
@@ -33,9 +37,24 @@ def rankings(sets: Sequence[Set]) -> list[Check]:
         of = [s for s in sets if s.sweep.figure[0] == figure]
         for kind, title in kinds:
             a = total(of, kind)
-            found.append(Check(f"figure {figure}: cost functions, {title}, rank plans as measured", ">= 90 % of pairs",
-                               f"{100 * a.share:.0f} % of {a.pairs}", a.share >= 0.9))
+            found.append(Explained(f"figure {figure}: cost functions, {title}, rank plans as measured",
+                                   ">= 90 % of pairs", f"{100 * a.share:.0f} % of {a.pairs}", a.share >= 0.9,
+                                   why_printed(of)))
     return found
+
+
+def why_printed(sets: Sequence[Set]) -> str:
+    """What the printed functions charge that the operator does not pay: rankings with one thing changed at a time."""
+    changed = ", ".join(f"{100 * total(sets, f).share:.0f} % with {f.name}" for f in (WHOLE_KEY, BATCHED))
+    wrong = [(p.seconds(slow) / p.seconds(fast), slow) for s in sets for p in s.points
+             for (fast, slow), same in compared(p, s.sweep.plans, s.paper) if not same]
+    near = sum(ratio <= 1.25 for ratio, _ in wrong)
+    return (
+        "As printed, a bucket holds all rows of a join value and each tuple walks it by itself; our operator looks up"
+        " the whole key and fetches the rows of a join value once for a micro-batch. With the same constants"
+        f" {changed}, and {100 * total(sets, 'engine').share:.0f} % with both, which is what the optimizer uses. Of the"
+        f" {len(wrong)} pairs that are ranked the other way round, {near} differ by 25 % or less."
+    )
 
 
 def choices(sets: Sequence[Set]) -> list[Check]:
@@ -57,9 +76,22 @@ def windows(s: Set) -> list[Check]:
     found = [Check(f"figure {s.sweep.figure}: without EA on S1 time rises with w1", "> 0 ms",
                    f">= {1e3 * min(more):.1f} ms", min(more) > 0)]
     if s.sweep.figure == "4a":
-        found.append(Check(f"figure 4a: {' and '.join(map(name, early))} flat from w1 = {start.x:,.0f} on",
-                           "<= 1.15 times", f"{flat:.2f} times", flat <= 1.15))
+        found.append(Explained(f"figure 4a: {' and '.join(map(name, early))} flat from w1 = {start.x:,.0f} on",
+                               "<= 1.15 times", f"{flat:.2f} times", flat <= 1.15, _why_not_flat(s, start, early)))
     return found
+
+
+def _why_not_flat(s: Set, start: Point, early: Sequence[str]) -> str:
+    """Rows that come out still grow: appendix A has g groups in a window of w σ rows, not the expected number."""
+    end, plan = s.points[-1], early[-1]
+    rows = end.work[plan].out / max(start.work[plan].out, 1.0)
+    seen = [distinct(p.inputs[0].window / p.inputs[0].values, p.inputs[0].groups) for p in (start, end)]
+    return (
+        f"Appendix A has a change of S2 meet all {end.inputs[0].groups} groups of S1 as soon as w1 σ exceeds their"
+        f" number. Of {start.inputs[0].window / start.inputs[0].values:.0f} random rows it meets {seen[0]:.0f} groups,"
+        f" and of {end.inputs[0].window / end.inputs[0].values:.0f} rows {seen[1]:.0f}: {name(plan)} puts out"
+        f" {rows:.2f} times as many rows, in {end.seconds(plan) / start.seconds(plan):.2f} times the time."
+    )
 
 
 def groups(s: Set) -> list[Check]:

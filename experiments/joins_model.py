@@ -19,6 +19,7 @@ NOTHING = 1e-9
 DIFFERENT = 1.1
 
 Predict = Callable[[Point, str], float]
+Time = Callable[[Point, str], float]
 
 
 class Agreement(NamedTuple):
@@ -67,6 +68,8 @@ class Family:
 
 
 PAPER = Family("paper", False, BUCKETS)
+WHOLE_KEY = Family("hash tables on the whole key", True, float("inf"))
+BATCHED = Family("rows fetched once a batch", False, BUCKETS, batched=True)
 ENGINE = Family("engine", True, float("inf"), batched=True)
 
 
@@ -100,17 +103,17 @@ def not_negative(terms: np.ndarray, values: np.ndarray) -> np.ndarray:
     return best
 
 
-def agreement(points: Iterable[Point], plans: Sequence[str], predict: Predict, overhead: bool = False) -> Agreement:
+def agreement(points: Iterable[Point], plans: Sequence[str], predict: Predict, time: Time = Point.seconds) -> Agreement:
     """How often the ranking is that of the measured times."""
-    found = [same for point in points for _, same in compared(point, plans, predict, overhead)]
+    found = [same for point in points for _, same in compared(point, plans, predict, time)]
     return Agreement(sum(found), len(found))
 
 
 def compared(
-    point: Point, plans: Sequence[str], predict: Predict, overhead: bool = False
+    point: Point, plans: Sequence[str], predict: Predict, time: Time = Point.seconds
 ) -> Iterator[tuple[tuple[str, str], bool]]:
     """Every pair of plans that differs by more than 10 %, the faster one first, and whether that is predicted."""
     for pair in combinations(plans, 2):
-        fast, slow = sorted(pair, key=lambda plan: point.seconds(plan, overhead))
-        if point.seconds(slow, overhead) > DIFFERENT * max(point.seconds(fast, overhead), 0.0):
+        fast, slow = sorted(pair, key=lambda plan: time(point, plan))
+        if time(point, slow) > DIFFERENT * max(time(point, fast), 0.0):
             yield (fast, slow), predict(point, fast) < predict(point, slow)

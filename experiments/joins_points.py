@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from math import prod
 
@@ -11,27 +12,33 @@ from experiments.joins_setting import Input, Inputs, Sweep
 from tidemill.optimize.joins import orders, parameters
 from tidemill.plan.physical import Physical
 from tidemill.runtime.calibrate_joins import SteadyJoin
+from tidemill.runtime.evaluate import Evaluation
+from tidemill.runtime.state import Shelf
 from tidemill.serve.calibrate import join_plan
 
 RUNS, UNITS, MOST_UNITS = 5, 4, 32
 BEFORE = 2  # turns that do not count: the system still hands out memory, up to half of the time of a batch
+Fixed = tuple[dict[str, float], dict[str, float]]
 ENOUGH = 2_000_000  # joined rows of the LAP in a micro-batch
 
 
 @dataclass(frozen=True)
 class Work:
-    """What one plan did in a unit of time: seconds, rows joined in the last step, and rows that came out."""
+    """What one plan did in a unit of time: seconds of the join, rows joined in the last step, rows that came out, and
+    seconds of the late aggregation that groups these rows.
+    """
 
     seconds: float
     pairs: float
     out: float
+    late: float = 0.0
 
 
 @dataclass(frozen=True)
 class Point:
     """All plans at one value of what is varied, over so many units of time in a micro-batch.
 
-    `fixed` is what a micro-batch costs that does next to nothing.
+    `fixed` is what a micro-batch of the join costs that does next to nothing, `fixed_late` of the late aggregation.
     """
 
     x: float
@@ -39,10 +46,36 @@ class Point:
     units: int
     work: dict[str, Work]
     fixed: dict[str, float]
+    fixed_late: dict[str, float] = field(default_factory=dict)
 
     def seconds(self, plan: str, overhead: bool = False) -> float:
-        """For a unit of time, without or with the micro-batch's own cost."""
+        """Of the join, for a unit of time, without or with the micro-batch's own cost."""
         return self.work[plan].seconds - (0.0 if overhead else self.fixed[plan] / self.units)
+
+    def with_late(self, plan: str) -> float:
+        """Of the join and the late aggregation behind it, without what the micro-batches cost by themselves."""
+        return self.seconds(plan) + self.work[plan].late - self.fixed_late[plan] / self.units
+
+
+class Grouped:
+    """A steady join and the late aggregation behind it, which keeps its groups from batch to batch."""
+
+    def __init__(self, plan: str, method: str, inputs: Sequence[Input]) -> None:
+        self.join = steady(plan, method, inputs)
+        (self._group,) = (op for op in compiled(plan, method).stage if op.kind == "group")
+        self._shelf = Shelf("")
+        self._late()
+
+    def unit(self, units: int = 1) -> tuple[float, float]:
+        """So many units of time in one micro-batch: seconds of the join, and of the late aggregation."""
+        return self.join.unit(units), self._late()
+
+    def _late(self) -> float:
+        assert self.join.out is not None
+        began = time.process_time()
+        Evaluation({self._group.id: self._group}, {self._group.inputs[0]: self.join.out}, self._shelf).batch(
+            self._group.id)
+        return time.process_time() - began
 
 
 @cache
@@ -64,19 +97,21 @@ def steady(plan: str, method: str, inputs: Sequence[Input], seed: int = 1) -> St
     return join
 
 
-def measured(x: float, inputs: Inputs, sweep: Sweep, fixed: dict[str, float], runs: int = RUNS) -> Point:
+def measured(x: float, inputs: Inputs, sweep: Sweep, fixed: Fixed, runs: int = RUNS) -> Point:
     """One point. The plans take turns on the same data, each time another one first; the least of the last `runs`.
 
     What else the machine does can only add to the time of a run.
     """
-    joins, units = {plan: steady(plan, sweep.method, inputs) for plan in sweep.plans}, units_of(inputs)
-    taken: dict[str, list[float]] = {plan: [] for plan in joins}
+    joins, units = {plan: Grouped(plan, sweep.method, inputs) for plan in sweep.plans}, units_of(inputs)
+    taken: dict[str, list[tuple[float, float]]] = {plan: [] for plan in joins}
     for turn in range(BEFORE + runs):
         for plan in (*sweep.plans[turn % len(joins) :], *sweep.plans[: turn % len(joins)]):
-            taken[plan].append(joins[plan].unit(units) / units)
-    work = {plan: Work(min(taken[plan][BEFORE:]), join.note["pairs"] / units, join.note["groups"] / units)
-            for plan, join in joins.items()}
-    return Point(x, inputs, units, work, fixed)
+            taken[plan].append(joins[plan].unit(units))
+    work = {}
+    for plan, grouped in joins.items():
+        joined, late = (min(each) / units for each in zip(*taken[plan][BEFORE:], strict=True))
+        work[plan] = Work(joined, grouped.join.note["pairs"] / units, grouped.join.note["groups"] / units, late)
+    return Point(x, inputs, units, work, *fixed)
 
 
 def units_of(inputs: Inputs) -> int:
@@ -93,9 +128,12 @@ def units_of(inputs: Inputs) -> int:
     return units
 
 
-def fixed_costs(sweep: Sweep, runs: int = 9) -> dict[str, float]:
-    """What a micro-batch costs in which one tuple of each input comes and goes, and meets one row of each other."""
+def fixed_costs(sweep: Sweep, runs: int = 9) -> Fixed:
+    """What a micro-batch costs in which one tuple of each input comes and goes, and meets one row of each other: of the
+    join, and of the late aggregation.
+    """
     one = [Input(1, 1, 1, 1)] * len(sweep.points[0][1])
-    joins = {plan: steady(plan, sweep.method, one) for plan in sweep.plans}
-    taken = {plan: [join.unit() for _ in range(runs)] for plan, join in joins.items()}
-    return {plan: min(found) for plan, found in taken.items()}
+    joins = {plan: Grouped(plan, sweep.method, one) for plan in sweep.plans}
+    taken = {plan: [grouped.unit() for _ in range(runs)] for plan, grouped in joins.items()}
+    join, late = ({plan: min(pair[i] for pair in found) for plan, found in taken.items()} for i in (0, 1))
+    return join, late

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
-from experiments.joins_model import ENGINE, PAPER, Agreement, agreement, tuned
+from experiments.joins_model import ENGINE, PAPER, Agreement, Family, Time, agreement, tuned
 from experiments.joins_points import RUNS, Point, fixed_costs, measured
 from experiments.joins_setting import Sweep
 from experiments.joins_shape import fitted, terms
@@ -41,8 +41,12 @@ class Set:
         """What the engine's optimizer computes: hash tables on the whole key, as many buckets as it takes."""
         return ENGINE.cost(point, plan, self.sweep.method, self.calibrated)
 
-    def agreement(self, predict: Callable[[Point, str], float], overhead: bool = False) -> Agreement:
-        return agreement(self.points, self.sweep.plans, predict, overhead)
+    def by(self, family: Family, point: Point, plan: str) -> float:
+        """Cost functions of another family, with the constants that were calibrated."""
+        return family.cost(point, plan, self.sweep.method, self.calibrated)
+
+    def agreement(self, predict: Callable[[Point, str], float], time: Time = Point.seconds) -> Agreement:
+        return agreement(self.points, self.sweep.plans, predict, time)
 
     def line(self, plan: str) -> list[float]:
         return [p.seconds(plan) for p in self.points]
@@ -69,11 +73,12 @@ def name(plan: str) -> str:
     return Planned(plan, (), 0, 0, 0, 0).name
 
 
-def total(sets: Sequence[Set], kind: str, overhead: bool = False) -> Agreement:
-    """Over several sets; `kind` is paper, paper_tuned or engine."""
+def total(sets: Sequence[Set], kind: str | Family, time: Time = Point.seconds) -> Agreement:
+    """Over several sets; `kind` is paper, paper_tuned, engine or a family of cost functions."""
     found = Agreement(0, 0)
     for s in sets:
-        found = found + s.agreement(getattr(s, kind), overhead)
+        predict = partial(s.by, kind) if isinstance(kind, Family) else getattr(s, kind)
+        found = found + s.agreement(predict, time)
     return found
 
 

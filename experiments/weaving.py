@@ -129,8 +129,9 @@ FINDINGS = {
         " with the number of ACQs.",
         "Shared costs E more with TriOps: one group, interceded for nothing. Weave Share's plan gains about a"
         " third; it was made for TwoOps and has merged most of what TriOps could save (the last table). TriWeave's plan"
-        " is far below both, and with TwoOps it is dear, because each of its many groups aggregates every row. Its gain over Shared"
-        " grows up to some 250 ACQs and then stays: λ no longer counts, and final aggregation grows alike in both.",
+        " is far below both, and with TwoOps it is dear, because each of its many groups aggregates every row. Its gain"
+        " over Shared grows up to some 250 ACQs and then stays: λ no longer counts, and final aggregation"
+        " grows alike in both.",
     ),
     12: (
         "As figure 11; the gain grows faster with the number of ACQs.",

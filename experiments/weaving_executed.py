@@ -140,7 +140,8 @@ def same_plan(counts: Sequence[int], draws: int) -> tuple[Table, Check]:
         "figures 11 to 13: TriOps below TwoOps for Weave Share's plan with two groups and more", "40 % to 60 %",
         f"{min(saved):.0%} to {max(saved):.0%}", min(saved) >= 0.4,
         f"There is no more to save: (m - 1)λ is {min(there):.0%} to {max(there):.0%} of what the plan costs with"
-        " TwoOps, and TriOps saves all of it but mE. The rest is final aggregation, which TriOps does not touch. Lists of fewer"
-        " slides leave still less (see the table), so the paper's plans must have had more groups for their overlap.",
+        " TwoOps, and TriOps saves all of it but mE. The rest is final aggregation, which TriOps does not touch. Lists"
+        " of fewer slides leave still less (see the table), so the paper's plans must have had more"
+        " groups for their overlap.",
     )
     return table, check

@@ -13,9 +13,11 @@ from experiments.joins_points import Point, Work, measured, steady, units_of
 from experiments.joins_results import Set, measured_set, name
 from experiments.joins_setting import DEFAULT_4, SHOWCASES, Input, Sweep, figure_4, figure_5, figure_6
 from experiments.joins_shape import fitted, terms
+from experiments.joins_tables import with_overhead
 from tidemill.optimize.joins import Constants
 
 KNOWN = Constants(P_n=1.3, P_h=25, U_n=600, U_h=500, U_g=60, U_r=6)
+NOTHING = dict.fromkeys(("000", "001", "010", "011", "100", "101", "110", "111"), 0.0)
 SMALL = (Input(20, 60, 5, 4), Input(20, 60, 1, 4))
 
 
@@ -85,7 +87,9 @@ def test_rankings_count_pairs_that_differ_by_more_than_a_tenth() -> None:
     assert agreement([alike], plans, lambda p, plan: 1.0).share == 0  # nothing to compare is no agreement
     # What a batch costs by itself brings plans closer together.
     fixed = replace(point, work={p: Work(s + 20, 0, 0) for p, s in seconds.items()}, fixed=dict.fromkeys(plans, 20.0))
-    assert agreement([fixed], plans, lambda p, plan: seconds[plan], overhead=True).pairs == 2
+    assert agreement([fixed], plans, lambda p, plan: seconds[plan], with_overhead).pairs == 2
+    late = replace(point, work={p: Work(s, 0, 0, late=20) for p, s in seconds.items()}, fixed_late=point.fixed)
+    assert agreement([late], plans, lambda p, plan: seconds[plan], Point.with_late).pairs == 2
     assert agreement([fixed], plans, lambda p, plan: seconds[plan]).pairs == 5
 
 
@@ -143,7 +147,6 @@ def test_late_inputs_are_not_added_up_before_they_meet() -> None:
 def test_changes_probe_in_the_order_that_the_cost_functions_assume() -> None:
     inputs = (Input(5, 20, 1, 4), Input(5, 40, 1, 4), Input(5, 8, 1, 4))
     assert [i["order"] for i in steady("000", "hash", inputs).op.params["inputs"]] == [[2, 1], [2, 0], [0, 1]]
-    point = measured(1, inputs, Sweep("5a", "", "w1", ((1, inputs),)), dict.fromkeys(
-        ("000", "001", "010", "011", "100", "101", "110", "111"), 0.0), runs=1)
-    assert len(point.work) == 8
+    point = measured(1, inputs, Sweep("5a", "", "w1", ((1, inputs),)), (NOTHING, NOTHING), runs=1)
+    assert len(point.work) == 8 and all(point.with_late(plan) > point.seconds(plan) for plan in NOTHING)
     assert ENGINE.cost(point, "000", "hash", KNOWN) > 0
