@@ -19,8 +19,9 @@ from hypothesis import strategies as st
 from tidemill.errors import SourceProblem
 from tidemill.plan.sources import Column, SourceSpec
 from tidemill.runtime.sources.connector import open_connector
+from tidemill.runtime.sources.framing import Splitter, frame, frame_one_by_one
 from tidemill.runtime.sources.segments import segments
-from tidemill.runtime.sources.spool import Spooler, _Splitter
+from tidemill.runtime.sources.spool import Spooler
 
 COLUMNS = (Column("a", "BIGINT"), Column("b", "VARCHAR"))
 
@@ -113,18 +114,37 @@ def test_lines_do_not_depend_on_how_they_arrive(lines, limit, cuts):
     data = b"\n".join(lines)
 
     def split(pieces):
-        splitter = _Splitter(limit)
+        splitter = Splitter(limit)
         return [line for piece in pieces for line in splitter.feed(piece)] + splitter.rest()
 
     borders = [0, *sorted(min(cut, len(data)) for cut in cuts), len(data)]
     assert split([data[a:b] for a, b in pairwise(borders)]) == split([data])
 
 
+@settings(max_examples=100, deadline=None)
+@given(lines=st.lists(st.text("ab\r", max_size=8).map(str.encode), max_size=8), limit=st.integers(1, 10),
+       cuts=st.lists(st.integers(0, 60)))
+def test_blocks_are_framed_as_lines_are(lines, limit, cuts):
+    data = b"\n".join(lines)
+    borders = [0, *sorted(min(cut, len(data)) for cut in cuts), len(data)]
+    splitter, framed = Splitter(limit), []
+    for piece in (data[a:b] for a, b in pairwise(borders)):
+        block = splitter.block(piece)
+        if block is None:
+            framed.append(frame_one_by_one(splitter.feed(piece), 7))
+        elif block:
+            found = frame(block, 7, limit)
+            framed.append(frame_one_by_one(Splitter(limit).feed(block), 7) if found is None else found)
+    framed.append(frame_one_by_one(splitter.rest(), 7))
+    plain = Splitter(limit)
+    assert b"".join(framed) == frame_one_by_one([*plain.feed(data), *plain.rest()], 7)
+
+
 @pytest.mark.parametrize("tail", [b"\n", b"\r\n", b""])
 def test_a_long_line_is_measured_however_it_arrives(tail):
     line = b"x" * 300_000
     for step in (1 << 20, 70_000, 65_537, 4096):
-        splitter, data = _Splitter(1000), line + tail
+        splitter, data = Splitter(1000), line + tail
         found = [r for i in range(0, len(data), step) for r in splitter.feed(data[i:i + step])] + splitter.rest()
         assert len(found) == 1 and found[0][0][:8] == (300_000).to_bytes(8, "little")
         assert len(found[0][0]) == 8 + 64 * 1024

@@ -20,7 +20,7 @@ from numba.core.dispatcher import Dispatcher
 
 from tidemill.plan.windows import Window
 from tidemill.runtime import kernels as package
-from tidemill.runtime.kernels import meeting_rows, sliding_rows
+from tidemill.runtime.kernels import lines, meeting_rows, sliding_rows
 from tidemill.runtime.kernels.edges import ascending, floor_edges, fragment_runs
 from tidemill.runtime.kernels.extremes import slide_extremes
 from tidemill.runtime.kernels.lfta import GREATEST, LEAST, RAW, SUM, Tables, TableSpec
@@ -38,6 +38,7 @@ from tidemill.runtime.kernels.meeting import (
 from tidemill.runtime.kernels.pages import SLACK, read_pages
 from tidemill.runtime.kernels.sketch import sketch
 from tidemill.runtime.kernels.sliding import CHANGES, WHOLE, slide
+from tidemill.runtime.kernels.spool import find_records, frame_lines
 from tidemill.runtime.kernels.tagging import tag_steps, walk_records
 
 
@@ -147,7 +148,19 @@ def _meeting() -> None:
                  groups, sums)
 
 
-STEPS: tuple[Callable[[], None], ...] = (_edges, _tables, _pages, _sketches, _tagging, _extremes, _sliding, _meeting)
+def _text() -> None:
+    """Text is read-only as it comes, from a file or a socket."""
+    text, one, out = np.frombuffer(b'{"a":1}\n', np.uint8), np.zeros(1, np.int64), np.empty(200, np.uint8)
+    starts, ends, offsets = np.zeros(1, np.int64), np.full(1, 7), np.array([0, 1])
+    taken, name, marks = np.zeros(1, np.uint8), np.frombuffer(b"a", np.uint8), np.empty(0, np.bool_)
+    lines.take_csv(text, starts, ends, one, one, one, 44, 34, 100, out, taken)
+    lines.take_json(text, starts, ends, one, one, one, name, offsets, 100, out, taken)
+    frame_lines(text, 0, 100, out)
+    find_records(text, -1, one[:0], one[:0], one[:0], marks)
+
+
+STEPS: tuple[Callable[[], None], ...] = (
+    _text, _edges, _tables, _pages, _sketches, _tagging, _extremes, _sliding, _meeting)
 
 
 def _both(column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

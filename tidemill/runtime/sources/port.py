@@ -107,7 +107,7 @@ class Port:
                                 detail=f"{self._directory}: bytes {reached} to {end} are missing")
 
     def _chunk(self, data: bytes, found: Records) -> Chunk:
-        whole = found.pick(~found.is_cut)
+        whole = found.pick(~found.is_cut) if found.is_cut.any() else found
         lines = Lines(data, whole.begin, whole.end)
         decoded = decode(lines, self.spec, None if self.spec.format == "json" else declared_layout(self.spec),
                          mixed=True)
@@ -116,9 +116,9 @@ class Port:
         bad.sort()
         if bad and self.spec.on_error == "fail":
             raise refuse(self.spec, bad[0][1], f"byte {bad[0][0]} of the spool")
-        seq, arrival = whole.byte[decoded.index], whole.arrival[decoded.index]
         aside = [(reason, raw, position_text(byte=byte)) for byte, reason, raw in bad]
-        return numbered(decoded.rows, lambda: seq, lambda: arrival, aside)
+        kept = whole.pick(decoded.index) if len(decoded.index) < len(whole.byte) else whole
+        return numbered(decoded.rows, lambda: kept.byte, lambda: kept.arrival, aside)
 
     def _cut_record(self, data: bytes, found: Records, i: int) -> tuple[int, str, bytes]:
         begin, end = int(found.begin[i]), int(found.end[i])

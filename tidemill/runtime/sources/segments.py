@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tidemill.errors import SourceProblem
+from tidemill.runtime.kernels.spool import find_records
 
 HEADER = struct.Struct("<qI")
 FULL_LENGTH = struct.Struct("<q")
@@ -68,25 +69,14 @@ def records(data: bytes, base: int, limit: int | None = None) -> Records:
 
     Where the complete records stop, a torn one may follow.
     """
-    unpack, header, size = HEADER.unpack_from, HEADER.size, len(data)
-    arrivals: list[int] = []
-    begins: list[int] = []
-    ends: list[int] = []
-    marks: list[bool] = []
-    at = 0
-    while at + header <= size and len(ends) != limit:
-        arrival, length = unpack(data, at)
-        begin, at = at + header, at + header + (length & ~CUT_SHORT)
-        # Length 0 is what a crashed machine leaves where bytes were allotted but not written.
-        if at == begin or at > size:
-            break
-        arrivals.append(arrival)
-        begins.append(begin)
-        ends.append(at)
-        marks.append(length >= CUT_SHORT)
-    places = np.array(begins, np.int64)
-    return Records(base + places - header, np.array(arrivals, np.int64), places, np.array(ends, np.int64),
-                   np.array(marks, bool))
+    octets = np.frombuffer(data, np.uint8)
+    most = -1 if limit is None else limit
+    none, unmarked = np.empty(0, np.int64), np.empty(0, np.bool_)
+    count = find_records(octets, most, none, none, none, unmarked)
+    arrival, begin, end = (np.empty(count, np.int64) for _ in range(3))
+    marks = np.empty(count, np.bool_)
+    find_records(octets, most, arrival, begin, end, marks)
+    return Records(base + begin - HEADER.size, arrival, begin, end, marks)
 
 
 def walk(directory: Path, start: int, end: int, limit: int | None = None) -> Iterator[tuple[bytes, Records]]:

@@ -20,11 +20,9 @@ from pathlib import Path
 
 from tidemill.errors import SourceProblem
 from tidemill.plan.sources import SourceSpec
-from tidemill.runtime.sources.records import RAW_BYTES, max_record_bytes
+from tidemill.runtime.sources.framing import Splitter, frame, frame_one_by_one
+from tidemill.runtime.sources.records import max_record_bytes
 from tidemill.runtime.sources.segments import (
-    CUT_SHORT,
-    FULL_LENGTH,
-    HEADER,
     SEGMENT_BYTES,
     read_json,
     records,
@@ -36,7 +34,8 @@ from tidemill.runtime.sources.segments import (
 BACKLOG_BYTES = 64 << 20
 _RECEIVE = 256 << 10
 _TICK = 0.1
-_SYNC_EVERY = 0.2
+_SYNC_PAUSE = 0.01  # s between two syncs, at least
+_SYNC_REST = 3  # and as many times as long as the last one took
 _PATIENCE = 0.02
 _DRAIN = 0.5
 
@@ -53,6 +52,7 @@ class Spooler:
         self._limit = max_record_bytes(spec)
         self._lock = threading.Lock()
         self._stopping = threading.Event()
+        self._arrived = threading.Event()
         self._threads: list[threading.Thread] = []
         self._senders: set[socket.socket] = set()
         self._committed = 0
@@ -128,9 +128,10 @@ class Spooler:
             self._byte = last.start + end
         self._open_segment(existing[-1].start if existing else self._byte)
         self._synced = self._byte
+        # Arrival of the first record that is not synced, and of the first behind a sync that is under way.
         self._waiting_since: int | None = None
+        self._behind_sync: int | None = None
         os.fsync(self._segment.fileno())
-        self._synced_at = 0.0
 
     def _open_segment(self, start: int) -> None:
         self._segment = open(segment_path(self._directory, start), "ab", buffering=0)  # noqa: SIM115 - lives on
@@ -143,15 +144,27 @@ class Spooler:
         """Write (bytes, length mark) records with one arrival time that is never before another's."""
         with self._lock:
             self._last = max(self._last, _now())
-            data = b"".join([b for body, mark in lines for b in (HEADER.pack(self._last, len(body) | mark), body)])
-            self._write(data)
-            if self._waiting_since is None:
-                self._waiting_since = self._last
-            self._byte += len(data)
-            if self._byte - self._segment_start >= self._segment_bytes:
-                self._roll()
+            self._put(frame_one_by_one(lines, self._last))
 
-    def _write(self, data: bytes) -> None:
+    def _append_block(self, block: bytes) -> None:
+        """The same with the records of whole lines."""
+        with self._lock:
+            self._last = max(self._last, _now())
+            data = frame(block, self._last, self._limit)
+            self._put(data if data is not None else frame_one_by_one(Splitter(self._limit).feed(block), self._last))
+
+    def _put(self, data: bytes | memoryview) -> None:
+        if not len(data):
+            return
+        self._write(data)
+        self._waiting_since = self._last if self._waiting_since is None else self._waiting_since
+        self._behind_sync = self._last if self._behind_sync is None else self._behind_sync
+        self._byte += len(data)
+        if self._byte - self._segment_start >= self._segment_bytes:
+            self._roll()
+        self._arrived.set()
+
+    def _write(self, data: bytes | memoryview) -> None:
         size = self._byte - self._segment_start
         while True:
             try:
@@ -173,20 +186,33 @@ class Spooler:
         self._open_segment(self._byte)
 
     def _tick(self) -> None:
-        while not self._stopping.wait(_TICK):
+        """Make visible what arrives as soon as it is there, with pauses that leave the disk alone most of the time."""
+        while not self._stopping.is_set():
+            self._arrived.wait(_TICK)
+            self._arrived.clear()
+            began = time.monotonic()
             # A full disk passes: senders are held, and the next tick tries again.
             with contextlib.suppress(OSError):
-                if time.monotonic() - self._synced_at >= _SYNC_EVERY:
-                    self._sync()
+                self._sync()
                 self._publish()
+            self._stopping.wait(min(max(_SYNC_REST * (time.monotonic() - began), _SYNC_PAUSE), _TICK))
 
     def _sync(self) -> None:
+        """Bring to disk what is there now. Receiving goes on meanwhile, into the same segment or into the next one."""
         with self._lock:
-            if self._synced == self._byte:
+            end, self._behind_sync = self._byte, None
+            if self._synced == end:
                 return
-            os.fsync(self._segment.fileno())
-            self._synced, self._waiting_since = self._byte, None
-            self._synced_at = time.monotonic()
+            # A copy of the handle: the segment may be closed when it is full.
+            handle = os.dup(self._segment.fileno())
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+        with self._lock:
+            # A segment that was filled meanwhile has been synced to its end, and the clock reset.
+            if self._synced < end:
+                self._synced, self._waiting_since = end, self._behind_sync
 
     def _publish(self) -> None:
         """Make what is synced visible, with a clock that later arrivals cannot precede."""
@@ -217,7 +243,7 @@ class Spooler:
             self._spawn(self._receive, sender)
 
     def _receive(self, sender: socket.socket) -> None:
-        splitter = _Splitter(self._limit)
+        splitter = Splitter(self._limit)
         try:
             while self._has_room():
                 try:
@@ -226,13 +252,20 @@ class Spooler:
                     data = b""
                 if not data:
                     break
-                self._keep(splitter.feed(data))
+                self._take(splitter, data)
             if not self._stopping.is_set():
                 self._keep(splitter.rest())
         finally:
             with self._lock:
                 self._senders.discard(sender)
             sender.close()
+
+    def _take(self, splitter: Splitter, data: bytes) -> None:
+        block = splitter.block(data)
+        if block is None:
+            self._keep(splitter.feed(data))
+        elif block:
+            self._append_block(block)
 
     def _keep(self, lines: list[tuple[bytes, int]]) -> None:
         if lines:
@@ -248,47 +281,6 @@ class Spooler:
             if self._byte - self._committed > self._backlog and self._stopping.wait(_PATIENCE):
                 return False
         return not self._stopping.is_set() or time.monotonic() < self._deadline
-
-
-class _Splitter:
-    """Lines out of one sender's bytes; of a line that is too long only the start is held."""
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._held = bytearray()
-        self._dropped = 0
-
-    def feed(self, data: bytes) -> list[tuple[bytes, int]]:
-        """The (bytes, length mark) records that `data` completes."""
-        cut = data.rfind(b"\n")
-        if cut < 0:
-            self._held += data
-            self._shorten()
-            return []
-        first, *others = (bytes(self._held) + data[:cut]).split(b"\n")
-        done = self._finish(first, self._dropped)
-        for line in others:
-            done += self._finish(line, 0)
-        self._held, self._dropped = bytearray(data[cut + 1:]), 0
-        self._shorten()
-        return done
-
-    def rest(self) -> list[tuple[bytes, int]]:
-        """The last line, without a line end."""
-        return self._finish(bytes(self._held), self._dropped)
-
-    def _shorten(self) -> None:
-        # A record of just the limit may still be followed by a CR; and the last byte is kept, as it may be one.
-        if len(self._held) > max(self._limit, RAW_BYTES) + 1:
-            self._dropped += len(self._held) - RAW_BYTES - 1
-            del self._held[RAW_BYTES:-1]
-
-    def _finish(self, line: bytes, dropped: int) -> list[tuple[bytes, int]]:
-        line = line.removesuffix(b"\r")
-        length = len(line) + dropped
-        if length > self._limit:
-            return [(FULL_LENGTH.pack(length) + line[:RAW_BYTES], CUT_SHORT)]
-        return [(line, 0)] if line else []
 
 
 def _now() -> int:
@@ -329,5 +321,5 @@ def _listen(spec: SourceSpec) -> socket.socket:
             else f'source "{spec.name}" cannot listen on {host} port {port}', detail=str(error),
             hint="stop the program that listens there or register the source with another port") from None
     # Waking up now and then lets the accepting thread notice a stop.
-    listener.settimeout(_SYNC_EVERY)
+    listener.settimeout(2 * _TICK)
     return listener

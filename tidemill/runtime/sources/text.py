@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from tidemill.plan.sources import SourceSpec
 from tidemill.runtime.sources.columns import convert
+from tidemill.runtime.sources.plain import take_plain
 from tidemill.runtime.sources.records import max_record_bytes, others
 
 LF, CR, OBJECT, ARRAY = 10, 13, ord("{"), ord("[")
@@ -119,11 +120,29 @@ def layout(spec: SourceSpec, width: int, places: tuple[int, ...], delimiter: str
                   options.get("null", ""))
 
 
-def decode(lines: Lines, spec: SourceSpec, csv: Layout | None, mixed: bool = False) -> Decoded:
+def decode(lines: Lines, spec: SourceSpec, csv: Layout | None, mixed: bool = False,
+           plain: bool = True) -> Decoded:
     """Typed rows of CSV lines (with a layout) or JSON lines (without).
 
-    With `mixed`, a line that starts with '{' is JSON even where a layout is given.
+    With `mixed`, a line that starts with '{' is JSON even where a layout is given. Records that are `plain` are read
+    in blocks first; the others one after the other, as all of them are without it.
     """
+    whole = np.arange(len(lines))
+    if not plain:
+        return _judge(lines, whole, spec, csv, mixed)
+    found = (take_plain(lines, chosen, spec.columns, None if is_json else csv, max_record_bytes(spec))
+             for chosen, is_json in _kinds(lines, whole, csv, mixed))
+    parts = [part for part in found if part is not None]
+    count = sum(len(index) for _, index in parts)
+    if count == len(lines) and parts:
+        return _merge(parts, {}, spec)
+    left = np.setdiff1d(whole, np.concatenate([index for _, index in parts]), True) if parts else whole
+    rest = _judge(lines.pick(left), left, spec, csv, mixed)
+    return _merge([*parts, (rest.rows, rest.index)], rest.bad, spec)
+
+
+def _judge(lines: Lines, number: np.ndarray, spec: SourceSpec, csv: Layout | None, mixed: bool) -> Decoded:
+    """The same, record by record where something is wrong; line i of `lines` is record number[i]."""
     from tidemill.runtime.sources.text_csv import csv_fields
     from tidemill.runtime.sources.text_json import json_fields
 
@@ -134,7 +153,8 @@ def decode(lines: Lines, spec: SourceSpec, csv: Layout | None, mixed: bool = Fal
         picked = lines.pick(chosen)
         fields = json_fields(picked, spec.columns) if is_json or csv is None else csv_fields(picked, csv, spec.columns)
         parts.append(_typed(fields, chosen, spec, bad))
-    return _merge(parts, bad, spec)
+    found = _merge(parts, bad, spec)
+    return Decoded(found.rows, number[found.index], {int(number[i]): reason for i, reason in bad.items()})
 
 
 def _unreadable(lines: Lines, limit: int) -> dict[int, str]:

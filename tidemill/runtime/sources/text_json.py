@@ -56,9 +56,11 @@ def _extract(lines: Lines, index: np.ndarray, columns, bad: dict[int, str], how)
     table = pa.table({"line": lines.pick(index).strings()})
     try:
         return how(table, index, columns, bad)
-    except duckdb.Error as error:
+    except (duckdb.Error, UnicodeDecodeError):
+        # The second: DuckDB cuts the record in its message at any byte. What it says of a record is left out, because
+        # it says it of the first one only: the reason must not depend on the records around it.
         if len(index) == 1:
-            bad[int(index[0])] = f"{_NOT_JSON}: {str(error).splitlines()[0]}"[:300]
+            bad[int(index[0])] = _NOT_JSON
             return [], index[:0]
     valid = query("SELECT json_valid(line) AS ok FROM lines", "lines", table).column("ok").to_numpy()
     bad.update({int(i): _NOT_JSON for i in index[~valid]})
