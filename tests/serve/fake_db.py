@@ -55,14 +55,16 @@ class FakeSubscription:
 class FakeDatabase:
     def __init__(self, **answers):
         self.log: list[str] = []
+        self.calls: list[str] = []
         self.answers = answers
         self.is_running = False
         self.batch = 0
         self.paths = SimpleNamespace(log="spark.log")
         self.subscriptions: list[FakeSubscription] = []
 
-    def execute(self, text):
+    def execute(self, text, tell=None):
         result = None
+        self.calls.append(text)
         for statement in parse(text):
             self.log.append(statement.text)
             if "missing" in statement.text:
@@ -70,6 +72,8 @@ class FakeDatabase:
                 raise CatalogProblem("TM301", 'there is no view named "missing"', hint="SHOW VIEWS", line=line,
                                      column=column)
             result = self._result(statement)
+            if tell:
+                tell(result)
         return result
 
     def _result(self, statement):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import os
 import signal
+from itertools import pairwise
 
 import pytest
 from fake_db import CHANGES, FakeSubscription
@@ -13,6 +15,7 @@ from prompt_toolkit.output import DummyOutput
 from pygments.token import Keyword
 
 from tidemill.serve.follow import follow, last_error
+from tidemill.serve.script import arriving
 from tidemill.serve.shell import META, Leave, Shell, as_meta, feed_lines
 from tidemill.serve.shell_input import TidemillLexer, Words, catalog_names, converse, history_path, is_complete, session
 from tidemill.serve.terminal import plain_interrupts
@@ -41,6 +44,51 @@ def test_the_job_starts_with_the_first_view(shell):
 def test_the_job_starts_after_all_views_of_one_input(shell):
     shell.feed(VIEW + VIEW)
     assert shell.db.log[-1] == "<start>" and shell.db.log.count("<start>") == 1
+
+
+def test_pasted_definitions_are_one_change_of_the_plan(shell):
+    """50 pasted CREATE VIEWs: over 4 minutes, since each got its own plan."""
+    views = "".join(f"CREATE VIEW v{i} AS SELECT a FROM s;\n" for i in range(50))
+    shell.feed(views + "SELECT 1; DROP VIEW v1; DROP VIEW v2;")
+    assert len(shell.db.calls) == 3
+    assert all(f"v{i} created" in printed(shell) for i in range(50))
+
+
+def test_lines_that_came_together_are_executed_together(shell):
+    assert feed_lines(shell, [VIEW + "\n" + VIEW + "\n\\timing\nDROP VIEW v; CREATE", " VIEW w AS\nSELECT 1;\n"])
+    assert [call.count(";") + 1 for call in shell.db.calls] == [2, 1, 1]
+    assert shell.timing
+
+
+def test_an_unmarked_paste_is_executed_together(shell, tmp_path):
+    with create_pipe_input() as typed:
+        typed.send_text("".join(f"CREATE VIEW v{i} AS SELECT a\r FROM s;\r" for i in range(20)) + "\\timing\r\\q\r")
+        converse(shell, session(shell, str(tmp_path), input=typed, output=DummyOutput()))
+    assert len(shell.db.calls) == 1 and shell.timing
+
+
+def test_an_error_in_a_paste_points_at_its_statement(shell):
+    first, last = "CREATE VIEW a AS SELECT 1; -- one\n\n", "CREATE VIEW c AS SELECT 1;"
+    shell.feed(f"{first}  CREATE VIEW b AS SELECT x\nFROM missing;\n{last}")
+    assert shell.failed and "a created" in printed(shell) and "c created" not in printed(shell)
+    lines = printed(shell).splitlines()
+    at = next(i for i, line in enumerate(lines) if "FROM missing" in line)
+    assert lines[at].index("missing") == lines[at + 1].index("^")
+
+
+@pytest.mark.parametrize("cuts", [(5,), (30, 31), ()])
+def test_a_pipe_gives_what_has_come(cuts):
+    text = "SHOW ALL;\nSELECT 'ä';\nSELECT 1"
+    read, write = os.pipe()
+    data = text.encode()
+    found = []
+    with os.fdopen(read, encoding="utf-8") as stream:
+        lines = arriving(stream)
+        for begin, end in pairwise([0, *cuts, len(data)]):
+            os.write(write, data[begin:end])
+        os.close(write)
+        found = list(lines)
+    assert "".join(found) == text
 
 
 def test_no_run_starts_nothing(shell):

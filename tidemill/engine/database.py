@@ -89,24 +89,34 @@ class Database(Runner):
 
     # ---- statements ----------------------------------------------------------------------------
 
-    def execute(self, text: str) -> Any:
-        """Run statements one after the other; the result of the last one.
+    def execute(self, text: str, tell: Callable[[Any], None] | None = None) -> Any:
+        """Run statements one after the other; the result of the last one. `tell` hears of each result once it holds.
 
         What a row of definitions changes is written, and where the job runs installed, once at its end: a thousand
         views are one new plan.
         """
-        result = None
+        results: list[Any] = []
+        untold: list[Any] = []
+
+        def settle() -> None:
+            self._settled()
+            while untold:
+                result = untold.pop(0)
+                if tell is not None:
+                    tell(result)
+
         with self._lock, seldom_collected():
             self._together = True
             try:
                 for statement in parse(text):
                     if not isinstance(statement, _DEFINITIONS):
-                        self._settled()
-                    result = self._execute(statement)
+                        settle()
+                    results.append(self._execute(statement))
+                    untold.append(results[-1])
             finally:
                 self._together = False
-                self._settled()
-        return result
+                settle()
+        return results[-1] if results else None
 
     def query(self, text: str, timeout: float | None = None) -> pa.Table:
         """An ad hoc SELECT over COMPLETE and RSTREAM views and tables; `timeout` in seconds where query_time is not

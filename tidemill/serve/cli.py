@@ -87,6 +87,7 @@ def sql(
 
         echo "SELECT * FROM HotRooms;" | tidemill sql --db /data/lot
     """
+    from tidemill.serve.script import arriving
     from tidemill.serve.shell import Shell, feed_lines
 
     out, live = console(), sys.stdin.isatty() and sys.stdout.isatty()
@@ -94,7 +95,7 @@ def sql(
         shell = Shell(opened, out, live=live, no_run=no_run)
         if live:
             _converse(shell, db)
-        elif not feed_lines(shell, sys.stdin):
+        elif not feed_lines(shell, arriving(sys.stdin)):
             raise typer.Exit(1)
 
 

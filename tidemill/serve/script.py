@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
+import codecs
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TextIO
 
 from tidemill.sql.parse import parse
-from tidemill.sql.statements import Describe, Explain, Select, Show, Statement, Subscribe
+from tidemill.sql.statements import (
+    CreateSink,
+    CreateTaggedStream,
+    CreateView,
+    Describe,
+    Drop,
+    Explain,
+    RegisterSource,
+    RegisterTable,
+    Select,
+    Show,
+    Statement,
+    Subscribe,
+)
+
+DEFINITIONS = (RegisterSource, RegisterTable, CreateTaggedStream, CreateView, CreateSink, Drop)
 
 # What a semicolon can hide in. A piece without an end swallows the rest of the text.
 _PIECES = re.compile(
@@ -15,6 +33,7 @@ _PIECES = re.compile(
       | (?P<dollar>\$(?:[A-Za-z_]\w*)?\$) | (?P<end>;)""",
     re.VERBOSE,
 )
+_BLOCK = 1 << 20
 _COMMENT_ENDS = re.compile(r"/\*|\*/")
 
 
@@ -55,6 +74,22 @@ def take_complete(text: str) -> tuple[str, str]:
     return text[:cut], text[cut:]
 
 
+def arriving(stream: TextIO) -> Iterator[str]:
+    """The lines of a pipe, those together that have come together."""
+    try:
+        source = stream.fileno()
+    except (OSError, ValueError):  # no file of the operating system
+        yield stream.read()
+        return
+    decoder, rest = codecs.getincrementaldecoder("utf-8")("replace"), ""
+    while block := os.read(source, _BLOCK):
+        lines, cut, rest = (rest + decoder.decode(block)).rpartition("\n")
+        if cut:
+            yield lines + cut
+    if rest:
+        yield rest
+
+
 def placed(text: str) -> list[Placed]:
     """All statements, each with blanks for what stands before it, so that errors count from the top of the file."""
     found, at = [], 0
@@ -63,6 +98,35 @@ def placed(text: str) -> list[Placed]:
         at = begin + len(statement.text)
         found.append(Placed(statement, re.sub(r"[^\r\n]", " ", text[:begin]) + statement.text))
     return found
+
+
+def together(statements: list[Placed]) -> Iterator[list[Placed]]:
+    """Definitions that follow each other are one group, every other statement is alone.
+
+    >>> [len(group) for group in together(placed("SHOW ALL; DROP VIEW a; DROP VIEW b; SHOW ALL; SHOW ALL"))]
+    [1, 2, 1, 1]
+    """
+    group: list[Placed] = []
+    for part in statements:
+        if group and not (isinstance(part.statement, DEFINITIONS) and isinstance(group[-1].statement, DEFINITIONS)):
+            yield group
+            group = []
+        group.append(part)
+    if group:
+        yield group
+
+
+def joined(group: list[Placed]) -> str:
+    """One text of several statements, each on the line and column where it stands in the file.
+
+    >>> joined(placed("SHOW ALL; -- first\\n  SHOW VIEWS;"))
+    'SHOW ALL;         \\n  SHOW VIEWS'
+    """
+    text = ""
+    for part in group:
+        between = part.text[len(text):len(part.text) - len(part.statement.text)]
+        text += (between.replace(" ", ";", 1) if text else between) + part.statement.text
+    return text
 
 
 def setup_and_questions(statements: list[Placed]) -> tuple[list[Placed], list[Placed]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from tidemill.serve.problems import describe
 from tidemill.serve.render import clean
 from tidemill.serve.results import print_result
 from tidemill.serve.run import print_summary, run_to_end
-from tidemill.serve.script import Placed, placed, take_complete
+from tidemill.serve.script import Placed, joined, placed, take_complete, together
 from tidemill.serve.status import status_view
 from tidemill.serve.terminal import plain_interrupts
 from tidemill.sql.statements import CreateSink, CreateView, Select, Subscribe
@@ -96,8 +96,8 @@ class Shell:
                 if command is not None:
                     self.meta(*command)
                 else:
-                    for part in placed(text):
-                        self.statement(part)
+                    for group in together(placed(text)):
+                        self.statement(group[0]) if len(group) == 1 else self.definitions(group)
                     if self.live and self.stale:
                         self.start()
         except TidemillError as error:
@@ -125,6 +125,15 @@ class Shell:
         if isinstance(part.statement, Select) and part.statement.output is not None:
             self.show_standing(result.name)
         elif self.timing:
+            self.console.print(Text(f"{(time.perf_counter() - began) * 1000:,.1f} ms", style="dim"))
+
+    def definitions(self, group: list[Placed]) -> None:
+        """Execute definitions together: where the job runs, all of them are one change of its plan."""
+        for part in group:
+            self.prepare(part)
+        began = time.perf_counter()
+        self.db.execute(joined(group), tell=lambda result: print_result(self.console, result))
+        if self.timing:
             self.console.print(Text(f"{(time.perf_counter() - began) * 1000:,.1f} ms", style="dim"))
 
     def prepare(self, part: Placed) -> None:
@@ -229,23 +238,43 @@ def as_meta(text: str) -> tuple[str, str] | None:
 
 
 def feed_lines(shell: Shell, lines: Iterable[str]) -> bool:
-    """Execute a script line by line as it comes in; the first error ends it. True when all went well.
+    """Execute a script as it comes in, or until it leaves; the first error ends it. True when all went well."""
+    with suppress(Leave):
+        feed_blocks(shell, lines)
+    return not shell.failed
 
-    What stands behind the last semicolon is a statement too.
+
+def feed_blocks(shell: Shell, blocks: Iterable[str]) -> None:
+    """Execute lines as they come in, up to the first error.
+
+    The statements of lines that came in one block are executed together. What stands behind the last semicolon is a
+    statement too.
     """
     waiting = ""
-    try:
-        for line in lines:
-            if not waiting.strip() and as_meta(line):
-                complete, waiting = line, ""
-            else:
-                complete, waiting = take_complete(waiting + line)
+    for block in blocks:
+        for piece in pieces(waiting, block):
+            complete, waiting = (piece, "") if as_meta(piece) else take_complete(piece)
             if complete.strip():
                 shell.feed(complete)
                 if shell.failed:
-                    return False
-        if waiting.strip():
-            shell.feed(waiting)
-    except Leave:
-        pass
-    return not shell.failed
+                    return
+    if waiting.strip():
+        shell.feed(waiting)
+
+
+def pieces(waiting: str, block: str) -> Iterator[str]:
+    """What waits and the block behind it, cut before and after each command that is not SQL.
+
+    >>> list(pieces("", "SHOW ALL;\\n\\\\timing\\nSHOW"))
+    ['SHOW ALL;\\n', '\\\\timing\\n', 'SHOW']
+    """
+    for line in block.splitlines(keepends=True):
+        if as_meta(line) and not take_complete(waiting)[1].strip():
+            if waiting.strip():
+                yield waiting
+            yield line
+            waiting = ""
+        else:
+            waiting += line
+    if waiting:
+        yield waiting

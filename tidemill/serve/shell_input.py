@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar
@@ -13,13 +14,14 @@ from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 from prompt_toolkit.history import FileHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.keys import Keys
 from prompt_toolkit.lexers import PygmentsLexer
 from prompt_toolkit.styles import Style
 from pygments.lexers.sql import SqlLexer
 from pygments.token import Keyword, Name
 
 from tidemill.serve.script import take_complete
-from tidemill.serve.shell import META, Leave, Shell, as_meta
+from tidemill.serve.shell import META, Leave, Shell, as_meta, feed_blocks, pieces
 
 HISTORY = "shell_history"
 _LANGUAGE = (
@@ -31,6 +33,7 @@ _LANGUAGE = (
     "CAST INTEGER BIGINT DOUBLE VARCHAR TIMESTAMP BOOLEAN DATE DECIMAL clockStr TimePoint TS"
 )
 KEYWORDS = _LANGUAGE.split()
+_TEXT = (Keys.ControlM, Keys.ControlJ, Keys.ControlI)
 STYLE = Style.from_dict({
     "prompt": "ansicyan bold", "continuation": "ansibrightblack", "pygments.keyword": "ansiblue bold",
     "pygments.literal.string": "ansigreen", "pygments.comment": "ansibrightblack",
@@ -69,9 +72,10 @@ class Words(Completer):
 
 def is_complete(text: str) -> bool:
     """Whether Enter executes: nothing, a meta command, or statements with a semicolon behind the last one."""
-    if not text.strip() or as_meta(text) is not None:
+    last = [text, *pieces("", text)][-1]
+    if not last.strip() or as_meta(last) is not None:
         return True
-    complete, rest = take_complete(text)
+    complete, rest = take_complete(last)
     return bool(complete) and not _code(rest)
 
 
@@ -106,7 +110,7 @@ def converse(shell: Shell, prompt: PromptSession[str]) -> None:
     """Read and execute until the end: \\q, exit or ctrl-D. Ctrl-C at the prompt drops what was typed."""
     while True:
         try:
-            shell.feed(prompt.prompt())
+            feed_blocks(shell, [prompt.prompt()])
         except KeyboardInterrupt:
             continue
         except (EOFError, Leave):
@@ -120,12 +124,23 @@ def _keys() -> KeyBindings:
     def _enter(event: KeyPressEvent) -> None:
         buffer = event.current_buffer
         at_end = not buffer.document.text_after_cursor.strip()
-        if at_end and is_complete(buffer.text):
+        if at_end and is_complete(buffer.text) and not _more_waits(event):
             buffer.validate_and_handle()
         else:
             buffer.newline(copy_margin=False)
 
     return keys
+
+
+def _more_waits(event: KeyPressEvent) -> bool:
+    """Whether the next line is there already: a paste into a terminal that does not mark it as one.
+
+    All its statements are executed together, as those of a marked paste are.
+    """
+    queued = [press.key for press in event.key_processor.input_queue if press.key != Keys.CPRResponse]
+    if queued:  # what holds ctrl-C or an arrow was typed ahead, key by key
+        return all(len(key) == 1 or key in _TEXT for key in queued)
+    return bool(select.select([event.app.input.fileno()], [], [], 0)[0])
 
 
 def _cached_names(shell: Shell) -> Callable[[], list[str]]:
