@@ -38,6 +38,9 @@ class LocalDatabase(Database):
     def _cores(self) -> int:
         return self.cores
 
+    def _checkpoint(self) -> None:
+        """Nobody logs: what Spark would remember is in this object."""
+
     def _begin(self) -> None:
         self.planner = Planner(self.paths.root, self.cores)
         if self.offset is None:

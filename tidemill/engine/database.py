@@ -23,17 +23,17 @@ from tidemill.engine.runner import Runner
 from tidemill.engine.sharing import SHARING
 from tidemill.engine.status import status_of
 from tidemill.engine.tables import catalog_table, columns_table
+from tidemill.engine.whole import claim_parts, mark_source, read_catalog, restore_notes
 from tidemill.engine.workload import BoundView, Workload
 from tidemill.errors import CatalogProblem, EngineProblem, PlanProblem, TidemillError
 from tidemill.optimize.optimizer import RULES
 from tidemill.plan.relations import Relation
 from tidemill.plan.show import Explanation
 from tidemill.runtime.garbage import seldom_collected
-from tidemill.runtime.layout import read_json
 from tidemill.runtime.outlet import Outlet
 from tidemill.runtime.shards import shard_labels
 from tidemill.runtime.views import StoredView, ViewStore, present
-from tidemill.sql.catalog import Catalog, Entry
+from tidemill.sql.catalog import Entry
 from tidemill.sql.lexical_duration import duration_from_text
 from tidemill.sql.parse import parse, parse_one
 from tidemill.sql.statements import (
@@ -60,8 +60,8 @@ class Database(Runner):
     """Continuous SQL in one directory. Statements may come while it runs; answers are read at any time."""
 
     def __init__(self, path: str, *, spark: Any = None, shards: int | None = None, clock: str | None = None,
-                 trigger: str | None = None, without: tuple[str, ...] = ()) -> None:
-        self.directory = Directory(path)
+                 trigger: str | None = None, without: tuple[str, ...] = (), shared: bool | None = None) -> None:
+        self.directory = Directory(path, shared)
         self.paths = self.directory.paths
         super().__init__(spark, trigger)
         self._lock = threading.RLock()
@@ -70,18 +70,19 @@ class Database(Runner):
         self._together = False  # definitions that follow each other are kept together
         self._todo: Callable[[], None] | None = None
         try:
-            data = read_json(self.paths.catalog)
-            self.catalog = Catalog.from_dict(data) if data else Catalog()
+            self.catalog = read_catalog(self.directory)
             self._settle(shards, clock)
             self.querying = Querying(self.catalog)
             self.store = ViewStore(self.paths.views, self.paths.sealed)
+            claim_parts(self.directory, self.catalog, self.store)
             self.workload = Workload(self.catalog, self.catalog.settings["unit_us"], tuple(without))
-            self.store.sweep(v.stored for v in self.workload.views.values())
+            self._open_views()
         except BaseException:
             self.directory.release()
             raise
         self.outlet = Outlet(self.paths.root, self.store)
         self.outlet.listeners += [self._listen, self._tell]
+        self._told = restore_notes(self.paths, self.store)
         self._dirty = self._unpublished()
         self._closed = False
         self._show_views()
@@ -239,6 +240,8 @@ class Database(Runner):
     def _created(self, statement: Any) -> Entry:
         if isinstance(statement, (RegisterSource, RegisterTable)):
             entry = self.workload.register(statement)
+            if entry.spec is not None and entry.kind == "source":
+                mark_source(self.paths, entry.spec.name)
             try:
                 self._listen_on(entry)
             except TidemillError:
@@ -307,8 +310,6 @@ class Database(Runner):
         spooler = self._spoolers.pop(entry.name.lower(), None)
         if spooler is not None:
             spooler.stop()
-        if entry.spec is not None:
-            self.catalog.settings.setdefault("dropped", []).append(entry.spec.name)
 
     def _ad_hoc(self, query: exp.Expression, timeout: float | None = None) -> pa.Table:
         folder = os.path.join(self.paths.root, "adhoc", f"{os.getpid()}-{time.time_ns()}")
@@ -372,6 +373,17 @@ class Database(Runner):
                               hint=f"optimizer_off, trigger, sealed_rows, {names} can be set;"
                               " shards and clock are given to tidemill.open")
         return Created("setting", name, f"{name} is {value or 'empty'}")
+
+    def _open_views(self) -> None:
+        """Nothing is swept before it is known that all parts belong together: what looks like left over from a crash
+        may be what another part has lost.
+        """
+        try:
+            self._check_parts()
+            self.store.sweep(v.stored for v in self.workload.views.values())
+        except BaseException:
+            self.store.close()
+            raise
 
     def _view(self, name: str) -> BoundView:
         entry = self.catalog.find(name, "view", "query")

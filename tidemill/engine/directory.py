@@ -1,32 +1,47 @@
-"""A database directory belongs to one process at a time and says which version wrote it."""
+"""A database directory belongs to one process at a time, says which version wrote it, has an id, and is private."""
 
 from __future__ import annotations
 
 import fcntl
 import os
+import stat
+import uuid
 from typing import IO, Any
 
 from tidemill import __version__
 from tidemill.errors import EngineProblem
+from tidemill.runtime.damage import missing
 from tidemill.runtime.layout import Paths, read_json, write_json
 
-FORMAT = 1
+FORMAT = 2
+_PARTS = ("control", "plans", "state", "checkpoint", "sealed", "progress", "sources")  # made when there is a format
 
 
 class Directory:
-    """The lock on a database directory, and its format."""
+    """The lock on a database directory, its format, its id and who may read it.
 
-    def __init__(self, root: str) -> None:
+    `shared` says whether other users may read what is in it, as the umask allows; None keeps what was said before.
+    """
+
+    database: str
+    shared: bool
+
+    def __init__(self, root: str, shared: bool | None = None) -> None:
         self.paths = Paths(root)
         try:
-            os.makedirs(self.paths.root, exist_ok=True)
+            _make(self.paths.root)
             # Stays open as long as the lock is held.
-            self._file: IO[str] | None = open(self.paths.lock, "a+", encoding="utf-8")  # noqa: SIM115
+            self._file: IO[str] | None = open(self.paths.lock, "a+", encoding="utf-8",  # noqa: SIM115
+                                              opener=lambda path, flags: os.open(path, flags, 0o600))
         except OSError as error:
             raise EngineProblem("TM602", f'cannot use the directory "{root}": {error.strerror}',
                                 hint="choose a directory you can write to") from None
         self._lock(root)
-        self._check_format()
+        try:
+            self._open(shared)
+        except BaseException:
+            self.release()
+            raise
 
     def release(self) -> None:
         """Let another process in."""
@@ -34,6 +49,26 @@ class Directory:
             fcntl.flock(self._file, fcntl.LOCK_UN)
             self._file.close()
             self._file = None
+
+    def establish(self) -> None:
+        """Write down what the directory is; everything that it names is there."""
+        write_json(self.paths.format, {"format": FORMAT, "tidemill": __version__, "database": self.database,
+                                       "shared": self.shared})
+        self.fresh, self.format = False, FORMAT
+
+    def _open(self, shared: bool | None) -> None:
+        found: dict[str, Any] | None = read_json(self.paths.format)
+        self.fresh = found is None
+        if found is None:
+            self._check_fresh()
+            found = {"format": FORMAT}
+        self._check_format(found)
+        self.format = int(found["format"])
+        self.database = str(found.get("database") or uuid.uuid4().hex)
+        self.shared = bool(found.get("shared")) if shared is None else shared
+        self._protect()
+        if not self.fresh and self.shared != bool(found.get("shared")):
+            write_json(self.paths.format, {**found, "shared": self.shared})
 
     def _lock(self, root: str) -> None:
         assert self._file is not None
@@ -53,17 +88,53 @@ class Directory:
         self._file.write(str(os.getpid()))
         self._file.flush()
 
-    def _check_format(self) -> None:
-        path = os.path.join(self.paths.root, "format.json")
-        found: Any = read_json(path)
-        if found is None:
-            write_json(path, {"format": FORMAT, "tidemill": __version__})
-        elif found["format"] > FORMAT:
-            self.release()
+    def _check_fresh(self) -> None:
+        """Without a format there must be nothing else, but for what a process that died while it made the database may
+        have left: an empty catalog and an empty view store.
+        """
+        catalog = read_json(self.paths.catalog)
+        there = [getattr(self.paths, name) for name in _PARTS if os.path.exists(getattr(self.paths, name))]
+        if there or (catalog is not None and (catalog.get("entries") or catalog.get("version"))):
+            raise missing(self.paths.format, f"but {there[0] if there else self.paths.catalog} is there")
+
+    def _check_format(self, found: dict[str, Any]) -> None:
+        if int(found["format"]) > FORMAT:
             raise EngineProblem(
                 "TM603", f'the database was written by Tidemill {found["tidemill"]}, newer than this {__version__}',
                 hint="upgrade: pip install --upgrade tidemill",
             )
+
+    def _protect(self) -> None:
+        """Others can enter the directory only if the user says so; then files in it have the modes of the umask."""
+        facts = os.stat(self.paths.root)
+        if self.shared:
+            wanted = 0o777 & ~_umask()
+        elif facts.st_mode & stat.S_ISVTX:
+            raise EngineProblem("TM610", f'everybody may write to "{self.paths.root}"',
+                                hint="give the database a directory of its own, for example "
+                                     f"{os.path.join(self.paths.root, 'db')}")
+        else:
+            wanted = 0o700
+        if stat.S_IMODE(facts.st_mode) == wanted:
+            return
+        if facts.st_uid == os.geteuid() or os.geteuid() == 0:
+            os.chmod(self.paths.root, wanted)
+        elif not self.shared:
+            raise EngineProblem("TM610", f'the directory "{self.paths.root}" belongs to another user',
+                                hint="use a directory of your own, or open it with shared=True")
+
+
+def _make(root: str) -> None:
+    """The directory itself is made for this user alone; those above it as the umask says."""
+    os.makedirs(os.path.dirname(root), exist_ok=True)
+    if not os.path.isdir(root):
+        os.mkdir(root, 0o700)
+
+
+def _umask() -> int:
+    found = os.umask(0o077)
+    os.umask(found)
+    return found
 
 
 def held(root: str) -> bool:

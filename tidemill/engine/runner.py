@@ -12,18 +12,21 @@ from typing import Any
 
 from py4j.protocol import Py4JError
 
+from tidemill.engine.directory import Directory
 from tidemill.engine.history import Subject
 from tidemill.engine.in_force import plans_in_force
 from tidemill.engine.results import RunSummary
 from tidemill.engine.sharing import Pace
 from tidemill.engine.trials import learnt, noted, tried_sources
+from tidemill.engine.whole import check_parts
 from tidemill.engine.workload import Workload
 from tidemill.errors import EngineProblem
 from tidemill.optimize.share.observed import measured_cost
 from tidemill.plan.node import walk
 from tidemill.plan.physical import Op, Physical
 from tidemill.plan.relations import JoinAggregate
-from tidemill.runtime.layout import Paths, load_plan, read_json, write_bytes, write_json
+from tidemill.runtime.checkpoint import Checkpoint, read_checkpoint
+from tidemill.runtime.layout import Paths, load_plan, write_json, write_plan
 from tidemill.runtime.outlet import Outlet
 from tidemill.runtime.readiness import ready
 from tidemill.runtime.shards import shard_labels
@@ -40,6 +43,7 @@ class Runner:
     """The running half of a Database; the other half changes what stands."""
 
     paths: Paths
+    directory: Directory
     catalog: Catalog
     workload: Workload
     outlet: Outlet
@@ -58,6 +62,7 @@ class Runner:
         self._spoolers: dict[str, Spooler] = {}
         self._written = 0.0
         self._pace = Pace()
+        self._told: dict[str, Any] | None = None  # what the planner was told last
         self._learned = False  # whether there are statistics that nobody has written down
 
     def status(self) -> dict[str, Any]:
@@ -101,7 +106,7 @@ class Runner:
         if not self.workload.views:
             self._publish()
             return RunSummary(0, 0, 0.0, 0, 0)
-        number = int((read_json(self.paths.control) or {}).get("run", 0)) + 1
+        number = self._last_run() + 1
         seen: list[dict[str, Any]] = []
         done = threading.Event()
 
@@ -158,7 +163,7 @@ class Runner:
         if self._spark is None:
             from tidemill.runtime.session import local_session
 
-            self._spark = local_session(log=self.paths.log)
+            self._spark = local_session(log=self.paths.log, shared=self.directory.shared)
         return self._spark
 
     def _changed(self) -> None:
@@ -188,29 +193,52 @@ class Runner:
         looks = tried_sources(self.paths, plan) if control.get("mode") == "finite" and self._up else {}
         if learnt(self.workload.sharing, plan, looks):
             plan = self.workload.physical(version, shards, keep=True)
-        write_bytes(self.paths.plan(version), plan.to_json().encode())
+        write_plan(self.paths, plan)
         self.workload.history.publish(version, self.outlet.committed, plans_in_force(self.workload, plan))
         self.catalog.version = version
         self.catalog.settings.pop("unpublished", None)
         self._save()
-        self._control(plan=version, dropped=self.catalog.settings.get("dropped", []), tried=noted(looks, version),
-                      **control)
+        self._control(plan=version, tried=noted(looks, version), **control)
         self._dirty = False
         load_plan(self.paths.plan(version))  # while others read it too; the outlet will want it at once
 
     def _control(self, **values: Any) -> None:
-        known = read_json(self.paths.control) or {"plan": 0, "mode": "finite", "run": 0, "dropped": []}
-        write_json(self.paths.control, {**known, **values})
+        """Tell the planner. The file holds nothing that is not known elsewhere: one that is lost is written anew."""
+        known = self._told or {"plan": self.catalog.version, "mode": "finite"}
+        self._told = {**known, "run": self._last_run(), "database": self.directory.database,
+                      "sources": [e.spec.name for e in self.catalog.of("source") if e.spec], **values}
+        write_json(self.paths.control, self._told)
+
+    def _last_run(self) -> int:
+        """The number of the last finite run; a batch that ends one may be logged and not done yet."""
+        logged = self._checkpoint()
+        offset = (logged.offset if logged else None) or {}
+        return max(int((self._told or {}).get("run", 0)), int(offset.get("final", 0)), self.outlet.final)
 
     def _unpublished(self) -> bool:
-        """Whether the planner does not know the newest plan: nothing ran since, or a crash came in between."""
-        published = int((read_json(self.paths.control) or {}).get("plan", 0))
-        return bool(self.catalog.settings.get("unpublished")) or published != self.catalog.version or published == 0
+        """Whether the planner does not know the newest plan: nothing ran since, a crash came in between, or what tells
+        it is lost.
+        """
+        published = int((self._told or {}).get("plan", 0))
+        if self.catalog.settings.get("unpublished") or published != self.catalog.version or published == 0:
+            return True
+        try:
+            load_plan(self.paths.plan(published))
+        except EngineProblem:
+            return True
+        return False
+
+    def _check_parts(self) -> None:
+        check_parts(self.paths, self.catalog, self.store, self._checkpoint())
+
+    def _checkpoint(self) -> Checkpoint | None:
+        """What Spark has logged; None where nobody logs."""
+        return read_checkpoint(self.paths)
 
     def _save(self) -> None:
         """Write the catalog; only then do the tables of dropped views go, so that it never names what is not there."""
         self.workload.history.save()
-        write_json(self.paths.catalog, self.catalog.to_dict())
+        write_json(self.paths.catalog, {"database": self.directory.database, **self.catalog.to_dict()})
         with self.outlet.lock:
             while self._leaving:
                 self.store.drop(self._leaving.pop())
@@ -250,6 +278,7 @@ class Runner:
     def _begin(self) -> None:
         from tidemill.runtime import job
 
+        self._check_parts()
         cores = int(self.spark.sparkContext.defaultParallelism)
         self._query = job.start(self.spark, self.paths.root, self.outlet, cores=cores,
                                 shards=self.catalog.settings["shards"], interval=self._trigger)

@@ -13,7 +13,7 @@ from tidemill.runtime.trial import Tried, tried
 
 def tried_sources(paths: Paths, plan: Physical) -> dict[str, Tried]:
     """The sources of a plan that nobody has read yet, where a look at them tells something."""
-    known = read_json(paths.progress) or {}
+    known = (read_json(paths.progress) or {"sources": {}})["sources"]
     with seldom_collected():
         looks = {s.name: tried(paths.root, plan, s.name) for s in plan.sources if s.name not in known}
     return {name: look for name, look in looks.items() if look is not None}

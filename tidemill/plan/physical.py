@@ -93,7 +93,11 @@ class Physical:
 
     @staticmethod
     def from_json(text: str) -> Physical:
-        data = json.loads(text)
+        return Physical.from_dict(json.loads(text))
+
+    @staticmethod
+    def from_dict(data: dict[str, Any]) -> Physical:
+        """The plan that `to_json` wrote; other keys are no part of it."""
         return Physical(
             version=data["version"],
             unit_us=data["unit_us"],

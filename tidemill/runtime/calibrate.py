@@ -17,7 +17,7 @@ from tidemill.plan.physical import Physical
 from tidemill.plan.windows import Window
 from tidemill.runtime.kernels.lfta import RAW, SUM, Tables, TableSpec
 from tidemill.runtime.kernels.sliding import WHOLE, slide
-from tidemill.runtime.layout import Paths, write_bytes, write_json
+from tidemill.runtime.layout import Paths, load_plan, write_json, write_plan
 from tidemill.runtime.planner import Planner
 from tidemill.runtime.reader import Reader
 from tidemill.runtime.stage import Stage
@@ -76,7 +76,7 @@ def entry_seconds(folder: str, few: Physical, many: Physical, rounds: int = ROUN
     taken: dict[int, list[float]] = {few.version: [], many.version: []}
     evicted: dict[int, int] = {}
     for plan in (few, many):
-        write_bytes(Paths(folder).plan(plan.version), plan.to_json().encode())
+        write_plan(Paths(folder), plan)
     for _ in range(rounds):
         for version in taken:
             seconds, evicted[version] = batch_cost(folder, version)
@@ -87,7 +87,8 @@ def entry_seconds(folder: str, few: Physical, many: Physical, rounds: int = ROUN
 
 def batch_cost(folder: str, version: int) -> tuple[float, int]:
     """One micro-batch in this process: seconds of its reader and its stage, and how many entries were evicted."""
-    write_json(Paths(folder).control, {"plan": version, "mode": "finite", "run": 1, "dropped": []})
+    write_json(Paths(folder).control, {"plan": version, "mode": "finite", "run": 1,
+                                      "sources": [s.name for s in load_plan(Paths(folder).plan(version)).sources]})
     planner = Planner(folder, 1)
     end = planner.latest(planner.initial())
     (assignment,) = planner.assignments(planner.initial(), end)

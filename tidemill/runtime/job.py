@@ -10,6 +10,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from tidemill.runtime.checkpoint import mark_checkpoint
 from tidemill.runtime.layout import Paths
 from tidemill.runtime.outlet import Outlet
 from tidemill.runtime.processor import ShardProcessor
@@ -21,6 +22,7 @@ def start(spark: SparkSession, root: str, outlet: Outlet, *, cores: int, shards:
     """Start, or go on from the checkpoint."""
     paths = Paths(root)
     outlet.sweep()
+    mark_checkpoint(paths)
     spark.dataSource.register(TidemillSource)
     messages = (
         spark.readStream.format("tidemill").option("root", paths.root).option("cores", str(cores)).load()

@@ -1,15 +1,20 @@
-"""Where things are in a database directory, and files that are never seen half-written."""
+"""Where things are in a database directory, whose they are, and files that are never seen half-written."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import re
 import tempfile
 from functools import lru_cache
 from typing import Any
 
 from tidemill.plan.physical import Physical
+from tidemill.runtime.damage import damaged, foreign, missing, parsed, stamped
 from tidemill.runtime.garbage import seldom_collected
+
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_#@-]{0,99}")
 
 
 class Paths:
@@ -24,17 +29,35 @@ class Paths:
             "state": "state", "inbox": "inbox", "outbox": "outbox", "checkpoint": "checkpoint", "views": "views.duckdb",
             "sealed": "sealed",
             "catalog": "catalog.json", "lock": "lock", "status": "status.json", "progress": "progress.json",
-            "log": "spark.log",
+            "log": "spark.log", "format": "format.json",
         }
         if name not in known:
             raise AttributeError(name)
         return os.path.join(self.root, known[name])
 
+    @property
+    def database(self) -> str:
+        """The id that every part of this database carries; '' in a folder that is none."""
+        try:
+            facts = os.stat(self.format)
+        except OSError:
+            return ""
+        return _identity(self.format, facts.st_mtime_ns, facts.st_ino)
+
     def plan(self, version: int) -> str:
         return os.path.join(self.plans, f"{version:08d}.json")
 
     def source(self, instance: str) -> str:
-        return os.path.join(self.sources, instance)
+        return os.path.join(self.sources, folder_name(instance))
+
+    def source_mark(self, instance: str) -> str:
+        """The file that says to which database and source a folder belongs."""
+        return os.path.join(self.source(instance), "source.json")
+
+    @property
+    def checkpoint_mark(self) -> str:
+        """The file that says to which database Spark's checkpoint belongs."""
+        return os.path.join(self.checkpoint, "tidemill.json")
 
     def shard(self, shard: int) -> str:
         return os.path.join(self.state, str(shard))
@@ -46,36 +69,90 @@ class Paths:
         return os.path.join(self.feedback, f"{batch:012d}.arrow")
 
 
-def write_json(path: str, data: Any) -> None:
-    """Replace a JSON file in one step."""
-    write_bytes(path, json.dumps(data).encode())
+def folder_name(name: str) -> str:
+    """A user's name as the name of one folder, whatever is in it; plain names stay as they are.
+
+    >>> folder_name("Readings#2"), folder_name("../../evil"), folder_name("..")
+    ('Readings#2', '~..-..-evil-0fbfd372', '~..-5ec1f7e7')
+    """
+    if _PLAIN_NAME.fullmatch(name):
+        return name
+    readable = re.sub(r"[^A-Za-z0-9_.]+", "-", name)[:40]
+    return f"~{readable}-{hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
+
+
+def write_json(path: str, data: dict[str, Any]) -> None:
+    """Replace a JSON file in one step; its checksum is in it."""
+    write_bytes(path, stamped(json.dumps(data).encode()))
 
 
 def write_bytes(path: str, data: bytes) -> None:
-    """Replace a file in one step: readers see the old or the new content, never a part."""
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=os.path.dirname(path), prefix=".part-")
+    """Replace a file in one step: readers see the old or the new content, never a part.
+
+    Who may list the folder may read the file: a database that is shared is shared as a whole.
+    """
+    folder = os.path.dirname(path)
+    os.makedirs(folder, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=folder, prefix=".part-")
     with os.fdopen(handle, "wb") as out:
+        others = os.stat(folder).st_mode & 0o044
+        if others:
+            os.fchmod(out.fileno(), 0o600 | others)
         out.write(data)
     os.replace(temporary, path)
 
 
 def read_json(path: str) -> Any:
-    """The content of a JSON file, None when there is none."""
+    """The content of a JSON file, None when there is none; a file that is not what was written is refused."""
     try:
-        with open(path, encoding="utf-8") as source:
-            return json.load(source)
+        with open(path, "rb") as source:
+            return parsed(path, source.read())
     except FileNotFoundError:
         return None
 
 
+def read_part(paths: Paths, path: str) -> Any:
+    """Like `read_json`; a file of another database is refused."""
+    found = read_json(path)
+    if found is not None:
+        check_owner(paths, path, found)
+    return found
+
+
+def check_owner(paths: Paths, path: str, found: dict[str, Any]) -> None:
+    """A part of this database carries its id."""
+    mine = paths.database
+    if mine and found.get("database") != mine:
+        raise foreign(path, str(found.get("database", "")), mine)
+
+
+def write_plan(paths: Paths, plan: Physical) -> None:
+    """Keep a plan version; it never changes once it is written."""
+    text = plan.to_json().rstrip().removesuffix("}").rstrip()
+    text += f',\n"database": {json.dumps(paths.database)}\n}}'
+    write_bytes(paths.plan(plan.version), stamped(text.encode()))
+
+
 def load_plan(path: str) -> Physical:
     """A plan version; plans never change once written."""
-    return _parsed(path, os.stat(path).st_mtime_ns)
+    try:
+        return _parsed(path, os.stat(path).st_mtime_ns)
+    except FileNotFoundError:
+        raise missing(path, "a batch that is planned needs it") from None
 
 
 @lru_cache(maxsize=16)
 def _parsed(path: str, written: int) -> Physical:
     # `written` tells the plan of a directory that was removed and made again in the life of this process.
-    with open(path, encoding="utf-8") as source, seldom_collected():
-        return Physical.from_json(source.read())
+    with open(path, "rb") as source, seldom_collected():
+        found = parsed(path, source.read())
+        check_owner(Paths(os.path.dirname(os.path.dirname(path))), path, found)
+        try:
+            return Physical.from_dict(found)
+        except (ValueError, KeyError, TypeError) as error:
+            raise damaged(path, f"it is not a plan: {error!r}") from error
+
+
+@lru_cache(maxsize=64)
+def _identity(path: str, written: int, inode: int) -> str:
+    return str((read_json(path) or {}).get("database", ""))

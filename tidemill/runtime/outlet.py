@@ -22,6 +22,7 @@ from tidemill.plan.physical import BEGINNING, FOREVER, Physical
 from tidemill.plan.relations import STATIC_TIME
 from tidemill.runtime import inbox, outbox, sealing, sinks
 from tidemill.runtime.changes import Changes, gather, log_of, tagged
+from tidemill.runtime.damage import checksum
 from tidemill.runtime.garbage import seldom_collected
 from tidemill.runtime.layout import Paths, load_plan, write_json
 from tidemill.runtime.pools import Pools
@@ -50,6 +51,7 @@ class Outlet:
         self.duck = store.cursor()
         self.pools = Pools(self.duck)
         self.known = store.metas()  # as last committed; nobody else writes them
+        self.progress: dict[str, Any] = self._known("progress", {})
         os.makedirs(self.paths.feedback, exist_ok=True)
         self.sweep()
 
@@ -57,6 +59,11 @@ class Outlet:
     def committed(self) -> int:
         """The last batch whose rows are in the views; −1 before the first."""
         return int(self.known.get("batch", -1))
+
+    @property
+    def final(self) -> int:
+        """The last finite run that has ended; 0 before the first."""
+        return int(self.known.get("final", 0))
 
     def sweep(self) -> None:
         """No batch is running: what failed attempts have put in the inbox and the outbox is for nobody."""
@@ -92,7 +99,9 @@ class Outlet:
         summary["content"] = self._write_feedback(batch, messages, summary, seeds)
         closed = {f"view {o.view}": frontier for o, frontier in zip(plan.outputs, summary["gates"], strict=True)}
         self._commit(batch, messages, list(zip(found, logs, strict=True)), kept, {
-            "batch": str(batch), "gates": json.dumps({"clock": summary["clock"], **closed}),
+            "batch": str(batch), "plan": str(plan.version), "final": str(max(summary["final"], self.final)),
+            "state_files": str(summary["state_files"]), "progress": json.dumps(self.progress),
+            "gates": json.dumps({"clock": summary["clock"], **closed}),
             "seeds": json.dumps(delivered), "loops": json.dumps(summary["loops"]), "totals": self._totals(summary),
             "rows": self._row_counts(found, kept),
         })
@@ -194,12 +203,15 @@ class Outlet:
         rows += [(0, op, payload) for op, payload in seeds if payload]
         before = self._known("loops", {})
         content = bool(rows) or bool(seeds) or summary["loops"] != before
-        if rows:
-            _write_rows(self.paths.feedback_rows(batch), rows)
-        write_json(self.paths.progress, progress(summary))
+        written = _write_rows(self.paths.feedback_rows(batch), rows) if rows else None
         write_json(self.paths.feedback_notes(batch), {
-            "content": content, "loops": summary["loops"], "seeds": {op: 1 for op, _ in seeds}, "rows": bool(rows),
+            "database": self.paths.database, "batch": batch, "content": content, "loops": summary["loops"],
+            "seeds": {op: 1 for op, _ in seeds}, "rows": written,
         })
+        last = batch if content else self.progress.get("feedback", -1)
+        self.progress = {"database": self.paths.database, "batch": batch, "feedback": last,
+                         "sources": progress(summary)}
+        write_json(self.paths.progress, self.progress)
         for old in (self.paths.feedback_notes(batch - KEPT_FEEDBACK), self.paths.feedback_rows(batch - KEPT_FEEDBACK)):
             if os.path.exists(old):
                 os.remove(old)
@@ -274,6 +286,7 @@ def summarize(batch: int, notes: list[dict[str, Any]]) -> dict[str, Any]:
         "tallies": first["tallies"], "clock": first["clock"],
         "loops": {port: min(n["loops"].get(port, BEGINNING) for n in notes) for port in first["loops"]},
         "gates": [min(frontiers) for frontiers in zip(*(n["gates"] for n in notes), strict=True)],
+        "state_files": sum(n["state_files"] for n in notes),
         "state_rows": sum(n["state_rows"] for n in notes), "state_bytes": sum(n["state_bytes"] for n in notes),
         "stage_seconds": max(n["seconds"] for n in notes), "at": time.time(),
         "lfta": {source: note for n in notes for source, note in n.get("lfta", {}).items()},
@@ -295,7 +308,8 @@ def _letters(messages: list[Message]) -> list[tuple[str, bytes]]:
     return [(port, payload) for _, port, payload in messages]
 
 
-def _write_rows(path: str, rows: list[tuple[int, str, bytes]]) -> None:
+def _write_rows(path: str, rows: list[tuple[int, str, bytes]]) -> dict[str, int]:
+    """Size and checksum of the file, for the notes that name it."""
     shards, ports, payloads = zip(*rows, strict=True)
     table = pa.table({
         "shard": pa.array(shards, pa.int32()), "port": pa.array(ports, pa.string()),
@@ -303,5 +317,7 @@ def _write_rows(path: str, rows: list[tuple[int, str, bytes]]) -> None:
     })
     with pa.OSFile(path + ".part", "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table)
+    written = {"size": os.path.getsize(path + ".part"), "sum": checksum(path + ".part")}
     os.replace(path + ".part", path)
+    return written
 

@@ -14,7 +14,8 @@ from typing import Any
 
 from tidemill.plan.physical import BEGINNING, Physical
 from tidemill.plan.sources import SourceSpec
-from tidemill.runtime.layout import Paths, load_plan, read_json
+from tidemill.runtime.damage import missing
+from tidemill.runtime.layout import Paths, load_plan, read_part
 from tidemill.runtime.sources.connector import Connector, Range, open_connector
 from tidemill.runtime.thresholds import sizes
 
@@ -83,13 +84,14 @@ class Planner:
 
     def latest(self, start: Offset) -> Offset:
         """What is there now; the same offset when nothing is new."""
-        control = read_json(self.paths.control)
+        control = self._control()
         plan = load_plan(self.paths.plan(control["plan"]))
         live = control["mode"] == "live"
-        notes = read_json(self.paths.progress) or {}
+        progress = read_part(self.paths, self.paths.progress) or {"feedback": -1, "sources": {}}
+        notes = progress["sources"]
         self.resting = finished = control["mode"] == "resting" or (not live and start["final"] == control["run"])
         end: Offset = {
-            "feedback": self._feedback(start["feedback"]), "final": start["final"],
+            "feedback": max(start["feedback"], progress["feedback"]), "final": start["final"],
             "plan": plan.version, "sources": dict(start["sources"]),
         }
         if not finished:
@@ -100,9 +102,8 @@ class Planner:
             ]
             if not live and all(exhausted):
                 end["final"] = control["run"]
-        for name in control.get("dropped", []):
-            end["sources"].pop(name, None)
-        end["sources"] = dict(sorted(end["sources"].items()))
+        known = {*control["sources"], *(spec.name for spec in plan.sources)}
+        end["sources"] = {name: entry for name, entry in sorted(end["sources"].items()) if name in known}
         if end == start:
             return start
         _refresh(end, notes)
@@ -115,8 +116,9 @@ class Planner:
         for spec in plan.sources:
             for lane, work in enumerate(self._pieces(spec, start, end)):
                 lanes[lane].append(work)
+        # What has content is taken in by the next batch: only the last one can have any.
         taken = [b for b in range(start["feedback"] + 1, end["feedback"] + 1)
-                 if os.path.exists(self.paths.feedback_notes(b))]
+                 if b == end["feedback"] or os.path.exists(self.paths.feedback_notes(b))]
         # The first batch after a start looks for what attempts that never committed left behind.
         sweep, self.fresh = self.fresh, False
         notes = {"sweep": sweep, "final": end["final"] if end["final"] != start["final"] else 0, "sources": {
@@ -134,23 +136,17 @@ class Planner:
             if name in self.connectors:
                 self.connectors[name].trim(entry["position"])
 
+    def _control(self) -> dict[str, Any]:
+        """What the engine wants."""
+        found = read_part(self.paths, self.paths.control)
+        if found is None:
+            raise missing(self.paths.control, "the engine writes it before it starts a job; open the database again")
+        return dict(found)
+
     def _connector(self, spec: SourceSpec) -> Connector:
         if spec.name not in self.connectors:
             self.connectors[spec.name] = open_connector(spec, self.paths.source(spec.name))
         return self.connectors[spec.name]
-
-    def _feedback(self, taken: int) -> int:
-        """The newest batch whose feedback has content, at least `taken`."""
-        if not os.path.isdir(self.paths.feedback):
-            return taken
-        for name in sorted((n for n in os.listdir(self.paths.feedback) if n.endswith(".json")), reverse=True):
-            batch = int(name.split(".")[0])
-            if batch <= taken:
-                break
-            notes = read_json(os.path.join(self.paths.feedback, name))
-            if notes and notes["content"]:
-                return batch
-        return taken
 
     def _most_rows(self, plan: Physical, spec: SourceSpec, note: dict[str, Any] | None,
                    tried: dict[str, Any] | None) -> int:

@@ -19,9 +19,10 @@ from tidemill.plan.relations import STATIC_TIME
 from tidemill.plan.scalars import columns_of
 from tidemill.plan.sources import SourceSpec
 from tidemill.runtime import inbox
+from tidemill.runtime.damage import arrow_file, missing, verify
 from tidemill.runtime.evaluate import Evaluation, route
 from tidemill.runtime.kernels.edges import ascending
-from tidemill.runtime.layout import Paths, load_plan, read_json
+from tidemill.runtime.layout import Paths, load_plan, read_part
 from tidemill.runtime.lfta import Lfta
 from tidemill.runtime.operators.base import Batch
 from tidemill.runtime.planner import Assignment, Work, spec_of
@@ -90,12 +91,17 @@ class Reader:
 
     def _feedback(self, batch: int, notes: dict[str, Any]) -> Iterator[Message]:
         """What the stages sent back at the end of an earlier batch, and contents of views for later readers."""
-        found = read_json(self.paths.feedback_notes(batch))
+        path = self.paths.feedback_notes(batch)
+        found = read_part(self.paths, path)
+        if found is None:
+            raise missing(path, "this batch takes in what it names")
         notes["loops"].update(found["loops"])
         notes["seeds"].update(found["seeds"])
         if not found["rows"]:
             return
-        with pa.memory_map(self.paths.feedback_rows(batch)) as source:
+        path = self.paths.feedback_rows(batch)
+        verify(path, found["rows"]["size"], found["rows"]["sum"])
+        with arrow_file(path), pa.memory_map(path) as source:
             table = pa.ipc.open_file(source).read_all()
         for shard, port, payload in zip(*(table.column(i).to_pylist() for i in range(3)), strict=True):
             if port in self.ops:

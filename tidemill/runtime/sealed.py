@@ -28,6 +28,8 @@ from tidemill.runtime.thresholds import sizes
 
 TABLES = (
     "CREATE TABLE IF NOT EXISTS __sealed_files (file VARCHAR, look VARCHAR, once BOOLEAN, number BIGINT)",
+    "ALTER TABLE __sealed_files ADD COLUMN IF NOT EXISTS size BIGINT",  # NULL: from before they were noted
+    "ALTER TABLE __sealed_files ADD COLUMN IF NOT EXISTS sum BIGINT",
     "CREATE TABLE IF NOT EXISTS __sealed (view VARCHAR, file VARCHAR, label VARCHAR, start BIGINT, number BIGINT)",
 )
 
@@ -83,7 +85,7 @@ class SealedFiles:
                 mine += [(view, note["file"], label, start, rows) for view in owners.get(label, ())]
                 start += rows
             if mine:
-                files.append((note["file"], note["look"], note["once"], start))
+                files.append((note["file"], note["look"], note["once"], start, note["size"], note["sum"]))
                 parts += mine
                 self._keep(note["file"])
         _insert("__sealed_files", files, duck)
@@ -118,6 +120,10 @@ class SealedFiles:
             for name in self.leaving - kept:
                 remove(os.path.join(self.folder, name))
             self.leaving.clear()
+
+    def sizes(self, duck: duckdb.DuckDBPyConnection) -> list[tuple[str, int | None]]:
+        """Every file that somebody has rows in, with its size."""
+        return duck.execute("SELECT file, size FROM __sealed_files ORDER BY file").fetchall()
 
     def all(self) -> list[str]:
         """Every file in the folder."""

@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pyarrow.types as t
 
+from tidemill.runtime.damage import checksum
 from tidemill.runtime.narrow import narrowed
 from tidemill.runtime.thresholds import sizes
 
@@ -82,9 +83,11 @@ def write(folder: str, members: Sequence[Gate]) -> Note | None:
     names = pa.array([owner for owner, _ in members], pa.string())
     name = f"{uuid.uuid4().hex}.parquet"
     os.makedirs(folder, exist_ok=True)
-    _write(table.append_column(WHOSE, pa.DictionaryArray.from_arrays(owners, names)), os.path.join(folder, name))
+    path = os.path.join(folder, name)
+    _write(table.append_column(WHOSE, pa.DictionaryArray.from_arrays(owners, names)), path)
     runs = [[owner, rows, n] for (owner, _), rows, n in zip(members, counts, copies, strict=True)]
-    return {"file": name, "look": look, "once": once, "runs": runs}
+    return {"file": name, "look": look, "once": once, "runs": runs, "size": os.path.getsize(path),
+            "sum": checksum(path)}
 
 
 def read(folder: str, note: Note, wanted: set[str]) -> list[Gate]:

@@ -52,8 +52,9 @@ class Stage:
         evaluation.run()
         self._send_loops(plan, evaluation)
         self._send_views(plan, evaluation)
+        blob = self.shelf.dump()
         self._send_tick(plan, evaluation, ticks, sources)
-        return self.shelf.dump(), self.out
+        return blob, self.out
 
     def _sorted(self, messages: Iterable[tuple[str, bytes]]) -> tuple[list[dict[str, Any]], dict[str, list[pa.Table]]]:
         ticks, arrived = [], {}  # type: ignore[var-annotated]
@@ -118,7 +119,8 @@ class Stage:
             "plan": plan.version, "final": ticks[0]["final"], "sources": sources, "tallies": tallies,
             "loops": {e.port: evaluation.batch(e.source_op).frontier for e in plan.loops},
             "gates": [evaluation.batch(o.op).frontier for o in plan.outputs],
-            "state_rows": rows, "state_bytes": size, "seconds": time.perf_counter() - self.began,
+            "state_rows": rows, "state_bytes": size, "state_files": len(self.shelf.files()),
+            "seconds": time.perf_counter() - self.began,
             "clock": clock_of(plan, sources), "lfta": _counted(plan, ticks),
             "joins": evaluation.notes, "inbox": sorted(self.inbox.files),
         }

@@ -299,10 +299,14 @@ class Shelf:
         """Delete files in the directory that this manifest does not name (attempts that failed)."""
         if not os.path.isdir(self.directory):
             return
-        named = {s.file for s in self._segments() if s.file} | {f for _, f in self.garbage}
+        named = self.files()
         for name in os.listdir(self.directory):
             if name not in named:
                 _remove(os.path.join(self.directory, name))
+
+    def files(self) -> set[str]:
+        """Files that this manifest names, those included that a replay may still need."""
+        return {s.file for s in self._segments() if s.file} | {f for _, f in self.garbage}
 
     def size(self) -> tuple[int, int]:
         """(rows, bytes) of all segments."""

@@ -25,6 +25,7 @@ import pyarrow as pa
 
 from tidemill.plan.relations import quoted
 from tidemill.plan.sources import Column, Schema
+from tidemill.runtime.damage import duckdb_file
 from tidemill.runtime.operators.base import hash_sql, name_list
 from tidemill.runtime.sealed import TABLES, SealedFiles
 
@@ -92,15 +93,18 @@ class ViewStore:
     def __init__(self, path: str, sealed: str) -> None:
         self.sealed = SealedFiles(sealed)
         self.lock = threading.RLock()  # held while tables come, go or change: DuckDB refuses what overlaps
-        self.connection = duckdb.connect(path)
-        self.connection.execute("SET TimeZone = 'UTC'")
-        # A checkpoint rewrites what the log holds; with the default of 16 MB that is half of the time of large batches.
-        self.connection.execute("SET checkpoint_threshold = '256MB'")
-        self.connection.execute("""
-            CREATE TABLE IF NOT EXISTS __meta (name VARCHAR PRIMARY KEY, value VARCHAR);
-            CREATE TABLE IF NOT EXISTS dead_letters (
-              source VARCHAR, reason VARCHAR, raw VARCHAR, position VARCHAR, batch BIGINT, noticed TIMESTAMP);
-        """ + ";".join(TABLES))
+        self.path = path
+        with duckdb_file(path, opening=True):
+            self.connection = duckdb.connect(path)
+            self.connection.execute("SET TimeZone = 'UTC'")
+            # A checkpoint rewrites what the log holds; with the default of 16 MB that is half of the time of large
+            # batches.
+            self.connection.execute("SET checkpoint_threshold = '256MB'")
+            self.connection.execute("""
+                CREATE TABLE IF NOT EXISTS __meta (name VARCHAR PRIMARY KEY, value VARCHAR);
+                CREATE TABLE IF NOT EXISTS dead_letters (
+                  source VARCHAR, reason VARCHAR, raw VARCHAR, position VARCHAR, batch BIGINT, noticed TIMESTAMP);
+            """ + ";".join(TABLES))
 
     def cursor(self) -> duckdb.DuckDBPyConnection:
         """A connection for another thread."""
@@ -221,9 +225,20 @@ class ViewStore:
         """All remembered values."""
         duck = self.cursor()
         try:
-            return dict(duck.execute("SELECT name, value FROM __meta").fetchall())
+            with duckdb_file(self.path):
+                return dict(duck.execute("SELECT name, value FROM __meta").fetchall())
         finally:
             duck.close()
+
+    def remember(self, values: dict[str, str]) -> None:
+        """Remember values that belong to no batch."""
+        with self.lock:
+            self.set_metas(values, self.connection)
+
+    def owners(self) -> set[str]:
+        """Views and pools that have tables."""
+        sql = "SELECT table_name FROM duckdb_tables() WHERE table_name LIKE '% %'"
+        return {name.partition(" ")[2] for (name,) in self.connection.sql(sql).fetchall()}
 
     def set_metas(self, values: dict[str, str], duck: duckdb.DuckDBPyConnection) -> None:
         """Remember all of them."""

@@ -1,0 +1,214 @@
+"""A directory whose parts do not belong together is refused; what a crash leaves behind is not."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import stat
+from pathlib import Path
+
+import pytest
+
+from tests.lifecycle.checkpointed import CheckpointedDatabase
+from tests.paper.notation import Feed, raw, rows_of, write
+from tidemill.errors import TidemillError
+
+SETUP = """
+    CREATE TAGGED STREAM S OVER Raw;
+    CREATE STREAMED VIEW V AS SELECT k, v FROM S WHERE v > 1;
+    CREATE VIEW G AS SELECT k, count(*) AS n, sum(v) AS s FROM S GROUP BY k;
+    CREATE VIEW GG AS SELECT n, count(*) AS m FROM G GROUP BY n;
+"""
+CHUNKS = ["<a,1>1 <b,2>2", "<a,3>3 <c,4>5", "<b,0>6 <d,9>7"]
+ANSWER = "SELECT * FROM GG ORDER BY n"
+
+
+def opened(folder: Path) -> CheckpointedDatabase:
+    return CheckpointedDatabase(str(folder / "db"))
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A database that has run twice, closed; and a copy of it from before the second run."""
+    with opened(tmp_path) as db:
+        feed = Feed(db, tmp_path, "Raw", "k VARCHAR, v INTEGER").send(CHUNKS[0])
+        db.execute(SETUP)
+        db.run()
+    shutil.copytree(tmp_path / "db", tmp_path / "older")
+    feed.send(CHUNKS[1])
+    with opened(tmp_path) as db:
+        db.execute("CREATE VIEW H AS SELECT v FROM S")
+        db.run()
+    return tmp_path
+
+
+def refused(place: Path) -> TidemillError:
+    with pytest.raises(TidemillError) as caught, opened(place) as db:
+        db.run()
+    assert caught.value.hint and caught.value.detail
+    return caught.value
+
+
+def take(place: Path, name: str) -> None:
+    path = place / "db" / name
+    shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def put_back(place: Path, name: str, origin: str = "older") -> None:
+    take(place, name)
+    path = place / origin / name
+    (shutil.copytree if path.is_dir() else shutil.copy)(path, place / "db" / name)
+
+
+def test_nothing_is_wrong_with_it(place):
+    with opened(place) as db:
+        db.run()
+        assert rows_of(db, ANSWER) == [(1, 2), (2, 1)]
+
+
+@pytest.mark.parametrize("name", ["checkpoint", "views.duckdb", "catalog.json", "sources", "format.json", "feedback"])
+def test_a_part_that_was_removed_is_missed(place, name):
+    """With checkpoint/ removed, or views.duckdb removed, a run goes on and shows wrong counts."""
+    take(place, name)
+    problem = refused(place)
+    assert problem.code in ("TM606", "TM609") and name in problem.message
+    assert refused(place).message == problem.message, "looking at it has changed it"
+
+
+@pytest.mark.parametrize("name", ["checkpoint", "views.duckdb", "catalog.json", "feedback"])
+def test_a_part_from_an_older_copy_is_refused(place, name):
+    put_back(place, name)
+    assert refused(place).code in ("TM606", "TM609")
+
+
+@pytest.mark.parametrize("name", ["checkpoint", "views.duckdb", "catalog.json", "feedback", "sources", "plans",
+                                  "format.json"])
+def test_a_part_of_another_database_is_refused(place, name):
+    other = place / "other"
+    with CheckpointedDatabase(str(other / "db")) as db:
+        Feed(db, other, "Raw", "k VARCHAR, v INTEGER").send(CHUNKS[0]).send(CHUNKS[1])
+        db.execute(SETUP)
+        db.run()
+        db.execute("CREATE VIEW H AS SELECT v FROM S")
+        db.run()
+    put_back(place, name, "other/db")
+    if name == "plans":  # a plan that no batch waits for is made anew
+        with opened(place) as db:
+            db.run()
+            assert rows_of(db, ANSWER) == [(1, 2), (2, 1)]
+    else:
+        assert refused(place).code in ("TM606", "TM608", "TM609")
+
+
+@pytest.mark.parametrize("name", ["control.json", "progress.json", "plans", "status.json"])
+def test_what_is_known_elsewhere_is_written_anew(place, name):
+    """control.json removed: run() hung."""
+    take(place, name)
+    with opened(place) as db:
+        write(place / "Raw" / "000003.json", ["k", "v", "at"], raw(CHUNKS[2]))
+        db.run()
+        assert rows_of(db, ANSWER) == [(1, 2), (2, 2)]
+
+
+@pytest.mark.parametrize("name", ["catalog.json", "views.duckdb", "format.json"])
+@pytest.mark.parametrize("cut", [0, 40, -10])
+def test_a_file_that_was_cut_is_named(place, name, cut):
+    path = place / "db" / name
+    os.truncate(path, cut if cut >= 0 else path.stat().st_size + cut)
+    problem = refused(place)
+    assert problem.code == "TM607" and name in problem.message
+
+
+def test_one_digit_of_the_catalog_cannot_change_unseen(place):
+    path = place / "db" / "catalog.json"
+    path.write_bytes(path.read_bytes().replace(b'"unit_us": 1000000', b'"unit_us": 1000001'))
+    assert refused(place).code == "TM607"
+
+
+def test_a_database_of_the_first_format_is_brought_up(place):
+    """Its parts have no id and no checksum; the folder of a source has the name of the source."""
+    as_format_1(place / "db")
+    with opened(place) as db:
+        write(place / "Raw" / "000003.json", ["k", "v", "at"], raw(CHUNKS[2]))
+        db.run()
+        assert rows_of(db, ANSWER) == [(1, 2), (2, 2)]
+    with opened(place) as db:
+        assert rows_of(db, ANSWER) == [(1, 2), (2, 2)]
+    assert json.loads((place / "db" / "format.json").read_text())["format"] == 2
+
+
+def as_format_1(root: Path) -> None:
+    """Take out what the first format did not have."""
+    def rewrite(path: Path, change) -> None:
+        data = json.loads(path.read_text())
+        data.pop("__sum"), data.pop("database")
+        path.write_text(json.dumps(change(data) or data))
+
+    rewrite(root / "format.json", lambda d: {"format": 1, "tidemill": "0.1.0"})
+    rewrite(root / "catalog.json", lambda d: None)
+    rewrite(root / "control.json", lambda d: {**{k: v for k, v in d.items() if k != "sources"}, "dropped": []})
+    rewrite(root / "progress.json", lambda d: d["sources"])
+    for path in root.glob("plans/*.json"):
+        rewrite(path, lambda d: None)
+    for path in root.glob("feedback/*.json"):
+        rewrite(path, lambda d: {**{k: v for k, v in d.items() if k != "batch"}, "rows": bool(d["rows"])})
+    for path in [*root.glob("sources/*/source.json"), root / "checkpoint" / "tidemill.json"]:
+        path.unlink()
+    import duckdb
+    with duckdb.connect(str(root / "views.duckdb")) as duck:
+        duck.execute("DELETE FROM __meta WHERE name IN ('database', 'plan', 'final', 'state_files', 'progress')")
+
+
+# ---- who may look ------------------------------------------------------------------------------
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_a_database_is_for_its_user_alone(place):
+    """views.duckdb, spark.log and the directory were readable by everybody."""
+    assert mode(place / "db") == 0o700
+
+
+def test_a_directory_that_was_open_to_all_is_closed(place):
+    (place / "db").chmod(0o755)
+    opened(place).close()
+    assert mode(place / "db") == 0o700
+
+
+def test_a_shared_database_is_open_to_all_and_stays_so(tmp_path):
+    before = os.umask(0o022)
+    try:
+        CheckpointedDatabase(str(tmp_path / "db"), shared=True).close()
+        assert mode(tmp_path / "db") == 0o755 and mode(tmp_path / "db" / "catalog.json") == 0o644
+        opened(tmp_path).close()
+        assert mode(tmp_path / "db") == 0o755
+        CheckpointedDatabase(str(tmp_path / "db"), shared=False).close()
+        assert mode(tmp_path / "db") == 0o700
+    finally:
+        os.umask(before)
+
+
+def test_a_place_where_everybody_may_write_is_refused(tmp_path):
+    (tmp_path / "tmp").mkdir()
+    (tmp_path / "tmp").chmod(0o1777)
+    with pytest.raises(TidemillError) as caught:
+        CheckpointedDatabase(str(tmp_path / "tmp"))
+    assert caught.value.code == "TM610" and mode(tmp_path / "tmp") == 0o1777
+
+
+@pytest.mark.parametrize("name", ["../../evil", "..", ".", "/etc/evil", "a/b", "a\\b", "ü" * 128, "ünïcode", " ", "~a"])
+def test_the_name_of_a_source_is_never_a_path(tmp_path, name):
+    """A source named "../../evil" put its spool outside of the database."""
+    (tmp_path / "in").mkdir()
+    with opened(tmp_path) as db:
+        db.execute(f"""REGISTER SOURCE "{name}" (v INTEGER) FROM FILES '{tmp_path}/in/*.json';
+                       CREATE TAGGED STREAM T OVER "{name}"; CREATE VIEW V AS SELECT v FROM T""")
+        (tmp_path / "in" / "1.json").write_text('{"v": 7}\n')
+        db.run()
+        assert rows_of(db, "SELECT v FROM V") == [(7,)]
+    assert {p.name for p in tmp_path.iterdir()} == {"db", "in"}
+    [folder] = (tmp_path / "db" / "sources").iterdir()
+    assert {p.name for p in folder.iterdir()} == {"source.json", "files.jsonl"}

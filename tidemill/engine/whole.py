@@ -1,0 +1,195 @@
+"""Whether the parts of a database directory belong together, and what is done about those that do not.
+
+Every part carries the id of the database, and the batch or plan version that it has reached. Let V be the last batch in
+the views, P that of `progress.json`, L and C the last batch that Spark logged and committed. A crash leaves nothing but
+
+    C ≤ V ≤ C + 1,  C ≤ L ≤ C + 1,  V ≤ L,  V ≤ P ≤ V + 1,
+    plan in force at V ≤ version of the catalog,  version in control.json ≤ version of the catalog
+
+and everything that one part names is there. Anything else is a part that was lost, put back from an older copy or taken
+from another database: going on would give wrong answers, so it is refused. `control.json` and `progress.json` hold
+nothing that is not known elsewhere, and are written anew.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from typing import Any
+
+from tidemill.engine.directory import Directory
+from tidemill.engine.upgrade import upgrade
+from tidemill.errors import EngineProblem
+from tidemill.runtime.checkpoint import Checkpoint
+from tidemill.runtime.damage import damaged, foreign, misfit, missing
+from tidemill.runtime.layout import Paths, load_plan, read_part, write_json
+from tidemill.runtime.outlet import KEPT_FEEDBACK
+from tidemill.runtime.views import ViewStore
+from tidemill.sql.catalog import Catalog
+
+
+def read_catalog(directory: Directory) -> Catalog:
+    """The catalog of a database; an empty one only where the database is new."""
+    if directory.fresh:
+        return Catalog()
+    paths = directory.paths
+    data = read_part(paths, paths.catalog)
+    if data is None and directory.format > 1:
+        raise missing(paths.catalog, "format.json says that a database is here")
+    if not os.path.exists(paths.views) and (data or directory.format > 1):
+        raise missing(paths.views, "catalog.json says what is in it")
+    try:
+        return Catalog.from_dict(data) if data else Catalog()
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise damaged(paths.catalog, f"it is not a catalog: {error!r}") from error
+
+
+def claim_parts(directory: Directory, catalog: Catalog, store: ViewStore) -> None:
+    """A new database gets its id, one of an older format is brought up to this one."""
+    if directory.fresh:
+        if "batch" in store.metas():
+            raise missing(directory.paths.format, f"but {directory.paths.views} has answers")
+        store.remember({"database": directory.database})
+        write_json(directory.paths.catalog, {"database": directory.database, **catalog.to_dict()})
+        directory.establish()
+    elif directory.format == 1:
+        upgrade(directory, catalog, store)
+        directory.establish()
+
+
+def check_parts(paths: Paths, catalog: Catalog, store: ViewStore, checkpoint: Checkpoint | None) -> None:
+    """Refuse a directory whose parts do not belong together; `checkpoint` is None where nobody logs."""
+    for problem in problems(paths, catalog, store, checkpoint):
+        raise problem
+
+
+def problems(paths: Paths, catalog: Catalog, store: ViewStore,
+             checkpoint: Checkpoint | None) -> Iterator[EngineProblem]:
+    """Everything that does not fit, the part that tells most first."""
+    metas = store.metas()
+    if metas.get("database") != paths.database:
+        yield foreign(paths.views, metas.get("database", ""), paths.database)
+        return
+    batch, plan = int(metas.get("batch", -1)), int(metas.get("plan", 0))
+    yield from _older_views(paths, batch)
+    if catalog.version < plan:
+        yield misfit(paths.catalog, f"it knows plan {catalog.version}, batch {batch} of the views ran with plan {plan}")
+    control = _noted(paths, paths.control) or {}
+    if catalog.version < int(control.get("plan", 0)):
+        yield misfit(paths.catalog, f"it knows plan {catalog.version}, control.json plan {control['plan']}")
+    if checkpoint is not None:
+        yield from _logs(paths, checkpoint, batch, catalog.version)
+    yield from _lost_tables(paths, catalog, store)
+    yield from _lost_files(paths, store, batch, int(metas.get("state_files", 0)))
+    yield from _lost_sources(paths, catalog)
+
+
+def restore_notes(paths: Paths, store: ViewStore) -> dict[str, Any] | None:
+    """Write `progress.json` anew where it is not that of the last batch, and tell what the planner was told; None where
+    that is lost.
+    """
+    known = store.meta("progress")
+    if known is not None and _noted(paths, paths.progress) != json.loads(known):
+        write_json(paths.progress, json.loads(known))
+    return _noted(paths, paths.control)
+
+
+def mark_source(paths: Paths, instance: str) -> None:
+    """The folder of a source is there, and says whose it is, before the catalog names the source."""
+    write_json(paths.source_mark(instance), {"database": paths.database, "source": instance})
+
+
+def _noted(paths: Paths, path: str) -> dict[str, Any] | None:
+    """A file that can be written anew: None where it is missing, damaged or of another database."""
+    try:
+        return read_part(paths, path)  # type: ignore[no-any-return]
+    except EngineProblem:
+        return None
+
+
+def _older_views(paths: Paths, batch: int) -> Iterator[EngineProblem]:
+    reached = int((_noted(paths, paths.progress) or {}).get("batch", -1))
+    if reached > batch + 1:
+        yield misfit(paths.views, f"it ends with batch {batch}, progress.json with batch {reached}")
+    if batch >= 0:
+        path = paths.feedback_notes(batch)
+        try:
+            notes = read_part(paths, path)
+        except EngineProblem as problem:
+            yield problem
+            return
+        if notes is None:
+            yield missing(path, f"the views end with batch {batch}")
+        elif notes["rows"] and not _has_size(paths.feedback_rows(batch), notes["rows"]["size"]):
+            yield _lost(paths.feedback_rows(batch), f"{path} names it")
+
+
+def _logs(paths: Paths, found: Checkpoint, batch: int, version: int) -> Iterator[EngineProblem]:
+    if not found.begun:
+        if batch >= 0:
+            yield missing(paths.checkpoint, f"the views end with batch {batch}")
+        return
+    if found.database is None:
+        yield missing(paths.checkpoint_mark, "there are batches in the checkpoint")
+    elif found.database != paths.database:
+        yield foreign(paths.checkpoint, found.database, paths.database)
+    if found.committed > batch:
+        yield misfit(paths.views, f"it ends with batch {batch}, Spark has committed batch {found.committed}")
+    elif batch > min(found.committed + 1, found.logged):
+        yield misfit(paths.checkpoint, f"it ends with batch {found.committed}, the views with batch {batch}")
+    elif not found.committed <= found.logged <= found.committed + 1:
+        yield misfit(paths.checkpoint, f"batch {found.logged} is logged, batch {found.committed} is committed")
+    wanted = int(found.offset["plan"]) if found.offset else 0
+    if wanted > version:
+        yield misfit(paths.catalog, f"it knows plan {version}, Spark has logged a batch of plan {wanted}")
+    elif found.logged > found.committed:
+        try:
+            load_plan(paths.plan(wanted))
+        except EngineProblem as problem:
+            yield problem
+        taken = int(found.offset["feedback"]) if found.offset else -1
+        if taken > found.logged - KEPT_FEEDBACK and not os.path.exists(paths.feedback_notes(taken)):
+            yield missing(paths.feedback_notes(taken), f"batch {found.logged} is logged and takes it in")
+
+
+def _lost_tables(paths: Paths, catalog: Catalog, store: ViewStore) -> Iterator[EngineProblem]:
+    there = store.owners()
+    for entry in catalog.of("view", "query"):
+        if entry.id not in there:
+            yield misfit(paths.views, f'it does not have the tables of {entry.kind} "{entry.name}"')
+
+
+def _lost_files(paths: Paths, store: ViewStore, batch: int, segments: int) -> Iterator[EngineProblem]:
+    for name, size in store.sealed.sizes(store.connection):
+        path = os.path.join(paths.sealed, name)
+        if not _has_size(path, size):
+            yield _lost(path, f"answers of batch {batch} or before are in it")
+    found = 0
+    for shard in os.listdir(paths.state) if os.path.isdir(paths.state) else []:
+        found += sum(name.endswith(".arrow") for name in os.listdir(os.path.join(paths.state, shard)))
+    if found < segments:
+        yield missing(paths.state, f"it has {found} segments, batch {batch} left {segments}")
+
+
+def _lost_sources(paths: Paths, catalog: Catalog) -> Iterator[EngineProblem]:
+    for entry in catalog.of("source"):
+        assert entry.spec is not None
+        path = paths.source_mark(entry.spec.name)
+        try:
+            if read_part(paths, path) is None:
+                yield missing(path, f'what {entry.kind} "{entry.name}" has taken in is noted beside it')
+        except EngineProblem as problem:
+            yield problem
+
+
+def _has_size(path: str, size: int | None) -> bool:
+    try:
+        return size is None or os.path.getsize(path) == size
+    except OSError:
+        return False
+
+
+def _lost(path: str, why: str) -> EngineProblem:
+    return damaged(path, f"it does not have the size that was written; {why}") if os.path.exists(path) else (
+        missing(path, why))

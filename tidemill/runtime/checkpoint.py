@@ -1,0 +1,71 @@
+"""What Spark's checkpoint says: which batch was logged, which was committed, and the offset of the last one.
+
+Spark writes `offsets/<batch>` before a batch runs and `commits/<batch>` when it is done. A mark of ours beside them
+says to which database they belong.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from typing import Any
+
+from tidemill.runtime.damage import damaged
+from tidemill.runtime.layout import Paths, read_json, write_json
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """−1 stands for no batch; `database` is None where there is no mark."""
+
+    logged: int = -1
+    committed: int = -1
+    offset: dict[str, Any] | None = None
+    database: str | None = None
+
+    @property
+    def begun(self) -> bool:
+        """Whether there is anything to go on from."""
+        return self.logged >= 0 or self.committed >= 0
+
+
+def read_checkpoint(paths: Paths) -> Checkpoint:
+    """The last batches of the log; a file that cannot be read is damaged."""
+    logged, committed = (_last(os.path.join(paths.checkpoint, log)) for log in ("offsets", "commits"))
+    offset = _offset(os.path.join(paths.checkpoint, "offsets", str(logged))) if logged >= 0 else None
+    if committed >= 0:
+        _check_commit(os.path.join(paths.checkpoint, "commits", str(committed)))
+    mark = read_json(paths.checkpoint_mark)
+    return Checkpoint(logged, committed, offset, None if mark is None else str(mark.get("database", "")))
+
+
+def mark_checkpoint(paths: Paths) -> None:
+    """The checkpoint belongs to this database from its first batch on."""
+    if paths.database and not os.path.exists(paths.checkpoint_mark):
+        write_json(paths.checkpoint_mark, {"database": paths.database})
+
+
+def _last(folder: str) -> int:
+    if not os.path.isdir(folder):
+        return -1
+    return max((int(name) for name in os.listdir(folder) if name.isdigit()), default=-1)
+
+
+def _offset(path: str) -> dict[str, Any]:
+    """The last line of an offset file is ours."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            version, _, *ours = file.read().splitlines()
+        found = json.loads(ours[-1])
+        if version != "v1" or not {"plan", "final", "feedback", "sources"} <= set(found):
+            raise ValueError("it has another form")
+    except (ValueError, IndexError, TypeError, AttributeError) as error:
+        raise damaged(path, f"it is not an offset: {error}") from None
+    return dict(found)
+
+
+def _check_commit(path: str) -> None:
+    with open(path, "rb") as file:
+        if not file.read().startswith(b"v1\n{"):
+            raise damaged(path, "it is not a commit")
