@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tidemill.errors import PlanProblem
+from tidemill.errors import PlanProblem, TidemillError
 from tidemill.optimize.joins.cost import Constants as JoinConstants
 from tidemill.optimize.share.measure import statistics, worth_changing
 from tidemill.optimize.share.phantoms.cost import Constants
@@ -129,7 +129,7 @@ def _kept() -> dict[str, Any]:
     """All that was measured on this machine; a file that nobody can read is no reason to stop."""
     try:
         found = read_json(costs_path())
-    except (OSError, ValueError):
+    except (OSError, ValueError, TidemillError):
         return {}
     return dict(found) if isinstance(found, dict) else {}
 
@@ -139,7 +139,7 @@ def kept_constants() -> Constants:
     try:
         found = float((read_json(costs_path()) or {})["eviction_cost"])
         return Constants(1.0, found) if 0 < found < math.inf else Constants()
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, TidemillError):
         return Constants()
 
 

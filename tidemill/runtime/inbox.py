@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
+from tidemill.runtime.damage import arrow_file
 from tidemill.runtime.outbox import remove
 from tidemill.runtime.thresholds import sizes
 
@@ -54,7 +55,8 @@ class Inbox:
             return port, payload
         letter = json.loads(payload)
         if letter["file"] not in self.files:
-            with pa.memory_map(os.path.join(self.folder, letter["file"])) as source:
+            path = os.path.join(self.folder, letter["file"])
+            with arrow_file(path), pa.memory_map(path) as source:
                 self.files[letter["file"]] = source.read_buffer()
         return port[len(LETTER):], self.files[letter["file"]].slice(letter["start"], letter["size"])
 

@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
+from tidemill.runtime.damage import arrow_file
 from tidemill.runtime.state import ipc_bytes
 from tidemill.runtime.thresholds import sizes
 
@@ -69,10 +70,12 @@ def receive(folder: str, messages: Iterable[tuple[str, bytes]]) -> Iterator[pa.T
             yield _table(pa.py_buffer(payload))
         elif port == LETTER:
             letter = json.loads(payload)
-            with pa.memory_map(os.path.join(folder, letter["file"])) as source:
-                whole = source.read_buffer()
-            for start, end in letter["parts"]:
-                yield _table(whole.slice(start, end - start))
+            path = os.path.join(folder, letter["file"])
+            with arrow_file(path):
+                with pa.memory_map(path) as source:
+                    whole = source.read_buffer()
+                parts = [_table(whole.slice(start, end - start)) for start, end in letter["parts"]]
+            yield from parts
 
 
 def discard(folder: str, messages: Iterable[tuple[str, bytes]]) -> None:

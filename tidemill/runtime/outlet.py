@@ -22,7 +22,7 @@ from tidemill.plan.physical import BEGINNING, FOREVER, Physical
 from tidemill.plan.relations import STATIC_TIME
 from tidemill.runtime import inbox, outbox, sealing, sinks
 from tidemill.runtime.changes import Changes, gather, log_of, tagged
-from tidemill.runtime.damage import checksum
+from tidemill.runtime.damage import checksum, duckdb_file
 from tidemill.runtime.garbage import seldom_collected
 from tidemill.runtime.layout import Paths, load_plan, write_json
 from tidemill.runtime.pools import Pools
@@ -74,7 +74,7 @@ class Outlet:
 
     def apply(self, batch: int, messages: list[Message]) -> None:
         """Make one micro-batch visible, all of it or nothing."""
-        with self.lock, seldom_collected():
+        with self.lock, seldom_collected(), duckdb_file(self.store.path):
             notes = [json.loads(p) for _, _, p in outputs_of(messages, TICK)]
             if batch > self.committed and notes:
                 self._apply(batch, messages, notes)
@@ -154,7 +154,7 @@ class Outlet:
 
     def subscribe(self, view: StoredView) -> tuple[pa.Table, queue.Queue[pa.Table]]:
         """The current contents as insertions, and a queue of every later change batch."""
-        with self.lock:
+        with self.lock, duckdb_file(self.store.path):
             contents = self.store.contents(view, self.duck)
             net = _at(contents, _last_closed(self._known("gates", {}), view))
             hearing: queue.Queue[pa.Table] = queue.Queue()

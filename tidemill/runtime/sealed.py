@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from tidemill.plan.physical import Output
 from tidemill.runtime import sealing
+from tidemill.runtime.damage import arrow_file, missing, verify
 from tidemill.runtime.outbox import remove
 from tidemill.runtime.sealing import WHOSE, Gate, Note
 from tidemill.runtime.thresholds import sizes
@@ -75,6 +76,7 @@ class SealedFiles:
     folder: str
     readers: int = 0
     leaving: set[str] = field(default_factory=set)  # perhaps for nobody any more: `tidy` looks
+    verified: set[str] = field(default_factory=set)  # files that this process has looked through
 
     def adopt(self, notes: list[Note], owners: dict[str, list[str]], duck: duckdb.DuckDBPyConnection) -> None:
         """From now on each file's rows belong to the views that read their gate. `owners` maps gate to views."""
@@ -97,6 +99,7 @@ class SealedFiles:
             "SELECT f.look, f.once, s.label, list(DISTINCT s.file) FROM __sealed s JOIN __sealed_files f USING (file)"
             " WHERE s.view = ? GROUP BY ALL ORDER BY ALL", [view],
         ).fetchall()
+        self._verify({name for *_, files in found for name in files}, duck)
         return [
             (once, f"SELECT {columns}, __time, {'CAST(1 AS BIGINT)' if once else '__diff'} AS __n"
                    f" FROM {self._from(files)} WHERE {WHOSE} = {_text(label)}") for _, once, label, files in found
@@ -119,6 +122,7 @@ class SealedFiles:
             kept = {name for (name,) in duck.execute("SELECT file FROM __sealed_files").fetchall()}
             for name in self.leaving - kept:
                 remove(os.path.join(self.folder, name))
+                self.verified.discard(name)
             self.leaving.clear()
 
     def sizes(self, duck: duckdb.DuckDBPyConnection) -> list[tuple[str, int | None]]:
@@ -154,6 +158,20 @@ class SealedFiles:
             assert note is not None, "what was sealed can be sealed again"
             self.adopt([note], {label[views]: list(views) for views in parts}, duck)
 
+    def _verify(self, names: set[str], duck: duckdb.DuckDBPyConnection) -> None:
+        """Each file has the bytes that were written: asked once, when its rows are first read."""
+        unknown = names - self.verified
+        if unknown:
+            noted = duck.execute("SELECT file, size, sum FROM __sealed_files WHERE list_contains(CAST(? AS VARCHAR[]),"
+                                 " file)", [list(unknown)]).fetchall()
+            for name, size, wanted in noted:
+                path = os.path.join(self.folder, name)
+                if size is None and not os.path.exists(path):
+                    raise missing(path, "rows of a view are in it")
+                if size is not None:
+                    verify(path, size, wanted)
+            self.verified |= unknown
+
     def _owned(self, name: str, duck: duckdb.DuckDBPyConnection) -> list[tuple[tuple[str, ...], pa.Table]]:
         """The runs of a file that somebody has: (views, rows)."""
         [(once,)] = duck.execute("SELECT once FROM __sealed_files WHERE file = ?", [name]).fetchall()
@@ -161,6 +179,7 @@ class SealedFiles:
             "SELECT label, start, any_value(number), list(view ORDER BY view) FROM __sealed WHERE file = ?"
             " GROUP BY label, start ORDER BY start", [name],
         ).fetchall()
+        self._verify({name}, duck)
         whole = sealing.opened(self.folder, name, once)
         return [(tuple(views), whole.slice(start, rows)) for _, start, rows, views in runs]
 
@@ -178,7 +197,9 @@ class SealedFiles:
 
     def _keep(self, name: str) -> None:
         """On disk before the commit names it."""
-        handle = os.open(os.path.join(self.folder, name), os.O_RDONLY)
+        path = os.path.join(self.folder, name)
+        with arrow_file(path):
+            handle = os.open(path, os.O_RDONLY)
         try:
             os.fsync(handle)
         finally:

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pyarrow.types as t
 
-from tidemill.runtime.damage import checksum
+from tidemill.runtime.damage import arrow_file, checksum
 from tidemill.runtime.narrow import narrowed
 from tidemill.runtime.thresholds import sizes
 
@@ -103,7 +103,9 @@ def read(folder: str, note: Note, wanted: set[str]) -> list[Gate]:
 
 def opened(folder: str, name: str, once: bool) -> pa.Table:
     """All rows of a file, without their owners; `once` says that `__diff` was left out."""
-    whole = pq.read_table(os.path.join(folder, name), partitioning=None).drop_columns([WHOSE])
+    path = os.path.join(folder, name)
+    with arrow_file(path):
+        whole = pq.read_table(path, partitioning=None).drop_columns([WHOSE])
     return whole.append_column("__diff", pa.array(np.ones(whole.num_rows, np.int64))) if once else whole
 
 

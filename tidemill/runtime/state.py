@@ -6,7 +6,8 @@ state store, which is the truth; large segments are Arrow files that the manifes
 - a segment never changes; a file is complete before a manifest names it; its name is never used again;
 - segments of one arrangement merge geometrically, so a batch writes O(its changes), amortised;
 - a file that a merge replaced is deleted two versions later, when no batch can be replayed from it;
-- a file that no manifest names is garbage, removed when the shelf is first opened in a run.
+- a file that no manifest names is garbage, removed when the shelf is first opened in a run;
+- the manifest has a checksum of itself and of every file it names; a process verifies a file when it first opens it.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import json
 import os
 import struct
 import uuid
+import zlib
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -27,12 +29,15 @@ import pyarrow as pa
 from tidemill.plan.relations import quoted
 from tidemill.plan.sources import Column
 from tidemill.runtime import duck
+from tidemill.runtime.damage import arrow_file, checksum, damaged, verify
 from tidemill.runtime.ends import EndSearch, expand
 from tidemill.runtime.thresholds import sizes
 
 _CACHED_FILES = 512
 _NOTHING = {"sum": 0, "min": (1 << 63) - 1, "max": -(1 << 63)}
 _files: OrderedDict[str, pa.Table] = OrderedDict()
+_verified: set[str] = set()  # files that this process has written or looked through
+_MAGIC = b"tidemill"
 
 
 @dataclass(frozen=True)
@@ -64,6 +69,8 @@ class Segment:
     start: int = 0
     file: str | None = None
     table: pa.Table | None = None
+    size: int | None = None  # of the file, with its checksum; None: from before they were noted
+    sum: int = 0
 
     @property
     def live(self) -> int:
@@ -235,9 +242,9 @@ class Shelf:
         """The shelf that `dump` wrote, or an empty one."""
         if blob is None:
             return Shelf(directory)
-        (size,) = struct.unpack_from("<I", blob)
-        manifest = json.loads(blob[4 : 4 + size])
-        base = 4 + size
+        size, begin = _verified_head(blob, directory)
+        base = begin + size
+        manifest = json.loads(blob[begin:base])
         shelf = Shelf(directory, manifest["version"], manifest["values"],
                       garbage=[tuple(g) for g in manifest["garbage"]])
         for node, parts in manifest["stored"].items():
@@ -264,7 +271,8 @@ class Shelf:
         self._collect()
         manifest = {"version": self.version, "values": self.values, "stored": stored, "garbage": self.garbage}
         head = json.dumps(manifest, separators=(",", ":")).encode()
-        return struct.pack("<I", len(head)) + head + b"".join(blobs)
+        content = b"".join([struct.pack("<I", len(head)), head, *blobs])
+        return _MAGIC + struct.pack("<I", zlib.crc32(content)) + content
 
     def arrangement(self, node: str, name: str, layout: Layout) -> Arrangement:
         """The named arrangement of a node; empty when it is new."""
@@ -287,7 +295,7 @@ class Shelf:
     def read(self, segment: Segment) -> pa.Table:
         """The rows of a segment; files are memory-mapped once for each process."""
         if segment.table is None:
-            segment.table = _mapped(os.path.join(self.directory, str(segment.file)))
+            segment.table = _mapped(os.path.join(self.directory, str(segment.file)), segment.size, segment.sum)
         return segment.table
 
     def discard(self, segment: Segment) -> None:
@@ -331,8 +339,9 @@ class Shelf:
                 blob = ipc_bytes(segment.table)
                 return {"rows": segment.rows, "start": segment.start, "at": at, "size": len(blob)}, blob
             segment.file = f"{uuid.uuid4().hex}.arrow"
-            _write(os.path.join(self.directory, segment.file), segment.table)
-        return {"rows": segment.rows, "start": segment.start, "file": segment.file}, b""
+            segment.size, segment.sum = _write(os.path.join(self.directory, segment.file), segment.table)
+        return {"rows": segment.rows, "start": segment.start, "file": segment.file, "size": segment.size,
+                "sum": segment.sum}, b""
 
     def _collect(self) -> None:
         # Version v is written by the batch that Spark may still replay from v-1: keep what v-1 names.
@@ -365,7 +374,9 @@ def from_ipc(blob: bytes | memoryview | pa.Buffer) -> pa.Table:
 
 def _load(entry: dict[str, Any], blob: bytes, base: int) -> Segment:
     segment = Segment(entry["rows"], entry["start"], entry.get("file"))
-    if segment.file is None:
+    if segment.file is not None:
+        segment.size, segment.sum = entry.get("size"), entry.get("sum", 0)
+    else:
         begin = base + entry["at"]
         segment.table = from_ipc(memoryview(blob)[begin : begin + entry["size"]])
     return segment
@@ -375,17 +386,36 @@ def _one_chunk(table: pa.Table) -> pa.Table:
     return table.combine_chunks()
 
 
-def _write(path: str, table: pa.Table) -> None:
+def _verified_head(blob: bytes, directory: str) -> tuple[int, int]:
+    """Length of the manifest and where it begins; a blob without a mark is from before there were checksums."""
+    at = 0
+    if blob.startswith(_MAGIC):
+        at = len(_MAGIC) + 4
+        (wanted,) = struct.unpack_from("<I", blob, len(_MAGIC))
+        if zlib.crc32(memoryview(blob)[at:]) != wanted:
+            where = os.path.join(os.path.dirname(os.path.dirname(directory)), "checkpoint", "state")
+            raise damaged(where, f"the checksum of shard {os.path.basename(directory)} is not that of its content")
+    return struct.unpack_from("<I", blob, at)[0], at + 4
+
+
+def _write(path: str, table: pa.Table) -> tuple[int, int]:
+    """Size and checksum of the new file."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with pa.OSFile(path + ".part", "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table)
+    found = os.path.getsize(path + ".part"), checksum(path + ".part")
     os.replace(path + ".part", path)
+    _verified.add(path)
+    return found
 
 
-def _mapped(path: str) -> pa.Table:
+def _mapped(path: str, size: int | None, sum: int) -> pa.Table:
     table = _files.get(path)
     if table is None:
-        with pa.memory_map(path) as source:
+        if size is not None and path not in _verified:
+            verify(path, size, sum)
+            _verified.add(path)
+        with arrow_file(path), pa.memory_map(path) as source:
             table = pa.ipc.open_file(source).read_all()
         _files[path] = table
         while len(_files) > _CACHED_FILES:
@@ -396,5 +426,6 @@ def _mapped(path: str) -> pa.Table:
 
 def _remove(path: str) -> None:
     _files.pop(path, None)
+    _verified.discard(path)
     if os.path.exists(path):
         os.remove(path)

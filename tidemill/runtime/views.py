@@ -117,8 +117,9 @@ class ViewStore:
             self.sealed.readers += 1
         duck = self.cursor()
         try:
-            duck.execute("BEGIN TRANSACTION")
-            yield duck
+            with duckdb_file(self.path):
+                duck.execute("BEGIN TRANSACTION")
+                yield duck
         finally:
             duck.close()
             with self.lock:
@@ -251,10 +252,11 @@ class ViewStore:
         with self.lock:
             duck = self.cursor()
             try:
-                duck.execute(";".join(["BEGIN TRANSACTION", *statements]))
-                if also:
-                    also(duck)
-                duck.execute("COMMIT")
+                with duckdb_file(self.path):
+                    duck.execute(";".join(["BEGIN TRANSACTION", *statements]))
+                    if also:
+                        also(duck)
+                    duck.execute("COMMIT")
             finally:
                 duck.close()
             self.tidy()

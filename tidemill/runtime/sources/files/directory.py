@@ -54,6 +54,7 @@ class Files:
         self._promised = max(self._promised, now_us)
         self._log.extend(lambda taken, n, last: self._discover(taken, n, max(last, self._promised), live))
         entries = self._log.entries()
+        self._log.check(*_pair(start))
         end = self._admit(entries, *_place(start, entries), max_rows)
         exhausted = end == (len(entries), 0)
         clock = self._promised if exhausted else entries[end[0]].arrival_us
@@ -86,6 +87,7 @@ class Files:
 
     def split(self, start: Position, end: Position, parts: int) -> list[Range]:
         entries = self._log.entries(int(end["file"]))
+        self._log.check(*_pair(end))
         first, last = _place(start, entries), _place(end, entries)
         if first >= last:
             return []

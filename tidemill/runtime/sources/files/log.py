@@ -1,7 +1,8 @@
 """The durable list of files a source has taken, in the order it took them.
 
 A file is in the log, on disk, before any position names it; so a position means the same rows after
-any crash. Lines are only ever appended; a torn last line was never named and is cut off.
+any crash. Lines are only ever appended; a torn last line was never named and is cut off. Each line ends with its
+checksum; a line without one is from before there were any.
 """
 
 from __future__ import annotations
@@ -9,11 +10,14 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import BinaryIO
+
+from tidemill.runtime.damage import damaged, missing
 
 
 @dataclass(frozen=True)
@@ -67,7 +71,7 @@ class FileLog:
     def _append(self, file: BinaryIO, found: list[Entry]) -> None:
         file.truncate(self._bytes)
         file.seek(self._bytes)
-        file.write(b"".join(json.dumps(asdict(entry)).encode() + b"\n" for entry in found))
+        file.write(b"".join(map(_line, found)))
         file.flush()
         os.fsync(file.fileno())
         self._load()
@@ -79,10 +83,29 @@ class FileLog:
             file.seek(self._bytes)
             data = file.read()
         for line in data[:data.rfind(b"\n") + 1].splitlines(keepends=True):
-            entry = Entry(**json.loads(line))
+            entry = self._entry(line)
             self._entries.append(entry)
             self._taken.add(entry.path)
             self._bytes += len(line)
+
+    def check(self, file: int, at: int) -> None:
+        """A position was only given for files that are in the log."""
+        known = len(self._entries)
+        if file > known or (file == known and at > 0):
+            why = f"{known} files are in it, file {file + (at > 0)} has been read"
+            raise damaged(str(self._path), why) if self._path.exists() else missing(str(self._path), why)
+
+    def _entry(self, line: bytes) -> Entry:
+        text, _, wanted = line.rstrip(b"\n").partition(b"\t")
+        try:
+            if wanted and int(wanted, 16) != zlib.crc32(text):
+                raise ValueError("its checksum is not that of its content")
+            entry = Entry(**json.loads(text))
+            if entry.n != len(self._entries):
+                raise ValueError(f"it has the number {entry.n}")
+        except (ValueError, TypeError) as error:
+            raise damaged(str(self._path), f"line {len(self._entries) + 1}: {error}") from None
+        return entry
 
     @contextmanager
     def _locked(self) -> Iterator[BinaryIO]:
@@ -93,6 +116,11 @@ class FileLog:
             if is_new:
                 sync_directory(self._path.parent)
             yield file
+
+
+def _line(entry: Entry) -> bytes:
+    text = json.dumps(asdict(entry)).encode()
+    return text + b"\t%08x\n" % zlib.crc32(text)
 
 
 def sync_directory(path: Path) -> None:
