@@ -11,6 +11,7 @@ from tidemill.sql.bind.from_items import FromItems, Pair
 from tidemill.sql.bind.joins import join, renamed
 from tidemill.sql.bind.scalar import Scalars
 from tidemill.sql.bind.scope import Input, Scope, near, problem
+from tidemill.sql.bind.stars import star_of
 from tidemill.sql.bind.using import merge_using
 from tidemill.sql.bind.windows import apply_now, conjuncts, mentions_now
 from tidemill.sql.dialect_nodes import within
@@ -174,7 +175,7 @@ def _wanted(select: exp.Select, inputs: list[Input]) -> dict[str, set[str] | Non
     """The columns of each input that this SELECT reads; None means all."""
     wanted: dict[str, set[str] | None] = {i.alias: set() for i in inputs}
     by_lower = {i.alias.lower(): i.alias for i in inputs}
-    if any(isinstance(e, exp.Star) for e in select.expressions):
+    if any(isinstance(star_of(e), exp.Star) for e in select.expressions):
         everything = {i.alias: {f.name.lower() for f in i.fields} for i in inputs}
         wanted = {a: set(names) for a, names in everything.items()}
     for column in select.find_all(exp.Column):

@@ -16,6 +16,7 @@ from tidemill.plan.two_level import APPROXIMATE, by_register, decomposes
 from tidemill.sql.bind.functions import aggregate_name, custom
 from tidemill.sql.bind.scalar import Bound, Scalars, duration_us, types_of
 from tidemill.sql.bind.scope import Field, Rhythm, Scope, column_name, problem
+from tidemill.sql.bind.stars import star_of
 
 _INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT")
 
@@ -231,7 +232,7 @@ class _Groups:
 
     def _output(self, expression: exp.Expression, above: Scalars, index: int) -> Item:
         inner = expression.this if isinstance(expression, exp.Alias) else expression
-        if isinstance(inner, exp.Star) or (isinstance(inner, exp.Column) and isinstance(inner.this, exp.Star)):
+        if star_of(inner) is not None:
             raise problem("* is not possible with GROUP BY", expression, hint="name the grouped columns")
         if isinstance(inner, exp.Column) and not inner.table and inner.name.lower() in self.replaced:
             column = self.replaced[inner.name.lower()]

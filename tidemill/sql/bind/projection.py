@@ -8,6 +8,7 @@ from tidemill.plan import relations as r
 from tidemill.plan.relations import Item, Relation, quoted
 from tidemill.sql.bind.scalar import Scalars
 from tidemill.sql.bind.scope import Scope, column_name, problem
+from tidemill.sql.bind.stars import star_items
 
 
 def bind_projection(select: exp.Select, scope: Scope) -> tuple[Relation, tuple[str, ...] | None]:
@@ -15,34 +16,9 @@ def bind_projection(select: exp.Select, scope: Scope) -> tuple[Relation, tuple[s
     scalars = Scalars(scope)
     items: list[Item] = []
     for expression in select.expressions:
-        items += _star_items(expression, scope) or [_named(expression, scalars, len(items))]
+        items += star_items(expression, scope) or [_named(expression, scalars, len(items))]
     items = _unique(items, select)
     return r.Project(scope.node, tuple(items)), _surviving_keys(scope, items)
-
-
-def _star_items(expression: exp.Expression, scope: Scope) -> list[Item] | None:
-    star = isinstance(expression, exp.Star)
-    qualified = isinstance(expression, exp.Column) and isinstance(expression.this, exp.Star)
-    if not star and not qualified:
-        return None
-    table = expression.text("table").lower() if qualified else None
-    inputs = [i for i in scope.inputs if table is None or i.alias.lower() == table]
-    if not inputs:
-        raise problem(f'there is no input named "{table}" in FROM', expression)
-    inner = expression.this if qualified else expression
-    for option in ("except_", "replace", "rename", "except"):
-        if inner.args.get(option):
-            raise problem("* EXCEPT, REPLACE and RENAME are not possible", expression, code="TM202",
-                          hint="name the columns")
-    items: list[Item] = []
-    for field in (f for i in inputs for f in i.fields):
-        meant = scope.merged.get(field.name.lower()) if star else None
-        if meant is None:
-            items.append(Item(field.name, quoted(field.column), field.type))
-        elif all(i.name.lower() != field.name.lower() for i in items):
-            bound = Scalars(scope).bind(meant)
-            items.append(Item(field.name, bound.sql, bound.type))
-    return items
 
 
 def _named(expression: exp.Expression, scalars: Scalars, index: int) -> Item:

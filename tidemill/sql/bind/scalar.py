@@ -129,6 +129,8 @@ class Scalars:
                 return compared
         if isinstance(node, exp.Column):
             return self._column(node)
+        if isinstance(node, exp.Star) and not shallow:
+            raise problem("* is not possible here", node, hint="name the columns")
         if isinstance(node, Now):
             raise problem("NOW may only bound a window here", node, code="TM205",
                           hint="for example  WHERE NOW - 5 < TS AND TS <= NOW")

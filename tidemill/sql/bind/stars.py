@@ -1,0 +1,85 @@
+"""`*` and `t.*` in SELECT, all columns or those whose names match a pattern, as DuckDB means it.
+
+    * LIKE 'a%'   * NOT LIKE 'a%'   * ILIKE 'a%'   t.* GLOB 'a*'   * SIMILAR TO 'a.*'   * LIKE 'a!_%' ESCAPE '!'
+"""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from tidemill.plan.relations import Item, quoted
+from tidemill.sql.bind.scalar import Scalars, typer
+from tidemill.sql.bind.scope import Input, Scope, problem
+from tidemill.sql.dialect_nodes import copied
+
+_PATTERNS = (exp.Like, exp.ILike, exp.Glob, exp.SimilarTo, exp.RegexpLike, exp.RegexpFullMatch)
+
+
+def star_of(expression: exp.Expression) -> exp.Expression | None:
+    """The `*` or `t.*` that an item of SELECT is, or matches with a pattern; None for any other item."""
+    node = expression
+    while isinstance(node, (*_PATTERNS, exp.Escape, exp.Not)):
+        node = node.this
+    plain = isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star))
+    return node if plain else None
+
+
+def star_items(expression: exp.Expression, scope: Scope) -> list[Item] | None:
+    """The columns that an item of SELECT stands for; None when there is no star in it."""
+    star = star_of(expression)
+    if star is None:
+        return None
+    table = star.text("table").lower() if isinstance(star, exp.Column) else None
+    inner = star.this if isinstance(star, exp.Column) else star
+    for option in ("except_", "replace", "rename", "except"):
+        if inner.args.get(option):
+            raise problem("* EXCEPT, REPLACE and RENAME are not possible", expression, code="TM202",
+                          hint="name the columns")
+    inputs = [i for i in scope.inputs if table is None or i.alias.lower() == table]
+    if not inputs:
+        raise problem(f'there is no input named "{table}" in FROM', expression,
+                      hint=f"the inputs here are {', '.join(i.alias for i in scope.inputs)}")
+    items = _columns(inputs, scope, merging=table is None)
+    return _matching(items, expression, star) if star is not expression or inner.args.get("ilike") else items
+
+
+def _columns(inputs: list[Input], scope: Scope, merging: bool) -> list[Item]:
+    items: list[Item] = []
+    for field in (f for i in inputs for f in i.fields):
+        meant = scope.merged.get(field.name.lower()) if merging else None
+        if meant is None:
+            items.append(Item(field.name, quoted(field.column), field.type))
+        elif all(i.name.lower() != field.name.lower() for i in items):
+            bound = Scalars(scope).bind(meant)
+            items.append(Item(field.name, bound.sql, bound.type))
+    return items
+
+
+def _matching(items: list[Item], expression: exp.Expression, star: exp.Expression) -> list[Item]:
+    """The columns whose names match: DuckDB itself is asked, once for all names."""
+    short = star.this if isinstance(star, exp.Column) else star
+    patterns = [n for n in expression.find_all(exp.Expression) if n is not star and n is not short]
+    if short.args.get("ilike"):
+        test: exp.Expression = exp.ILike(this=exp.column("name"), expression=short.args["ilike"].copy())
+    else:
+        test = copied(expression)
+        found = star_of(test)
+        assert found is not None
+        found.replace(exp.column("name"))
+    if any(isinstance(n, exp.Column) for n in patterns) or not _constant(test):
+        raise problem("the pattern of a * must be a text", expression, code="TM202",
+                      hint="for example  SELECT * LIKE 'a%'")
+    names = ", ".join(f"({i}, {exp.Literal.string(item.name).sql(dialect='duckdb')})" for i, item in enumerate(items))
+    sql = f"SELECT i FROM (VALUES {names}) AS columns(i, name) WHERE {test.sql(dialect='duckdb')} ORDER BY i"
+    kept = [items[i] for (i,) in typer().execute(sql).fetchall()]
+    if not kept:
+        raise problem("no column has a name that matches the pattern", expression,
+                      hint=f"columns here: {', '.join(i.name for i in items[:12])}")
+    return kept
+
+
+def _constant(test: exp.Expression) -> bool:
+    """True when a test compares the name with plain texts and nothing else."""
+    plain = (*_PATTERNS, exp.Escape, exp.Not, exp.Literal, exp.Column, exp.Identifier)
+    texts = list(test.find_all(exp.Literal))
+    return all(isinstance(n, plain) for n in test.walk()) and all(n.is_string for n in texts) and bool(texts)
