@@ -102,9 +102,9 @@ def span(streams: Iterable[Stream]) -> tuple[list[int], int | None]:
     moving = [s for s in listed if not s.static]
     rows = [row for s in moving for row in s.punctual()[0]]
     # Rows of tables were always there; a window may move their first days a little.
-    always = [r.STATIC_TIME + t * UNIT for t in range(60)] if any(s.static for s in listed) else []
+    always = [r.STATIC_TIME + t * UNIT for t in range(60)] if not rows or any(s.static for s in listed) else []
     if not rows:
-        return always or [0], None
+        return always, None
     begin = min(s.punctual()[0][0]["tm"] - s.lateness for s in moving if s.rows)
     low, high = min(row["tm"] for row in rows), max(row["tm"] for row in rows)
     return [*always, *(t * UNIT for t in range(min(low, begin), high + 1))], begin * UNIT

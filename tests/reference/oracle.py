@@ -188,8 +188,10 @@ class Oracle:
         # Without keys there is one row, even when there is nothing to count.
         born = self.duck.sql(f"SELECT min(__at) FROM {self._table(node.input, self.universe)}").fetchall()[0][0]
         begin, rhythm = r.STATIC_TIME if _still(node.input) else self.begin, r.beginning(node.input)
+        if begin is None:
+            begin, rhythm = r.STATIC_TIME, None  # no source ever had a row
         if rhythm == "first row":
-            begin = None
+            begin = self.universe[-1]
         elif rhythm is not None and begin is not None:
             begin += (rhythm[1] - begin) % rhythm[0]
         born = min((b for b in (born, begin) if b is not None), default=None)
@@ -289,6 +291,8 @@ class Oracle:
             before = now
         if node.period is None or not points:
             return points
+        if self.begin is None and not _still(node.input):
+            return []
         every, offset = node.period
         if _still(node.input):  # tables alone: reported until the last change
             start, end = points[0], points[-1] + every

@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from tidemill.plan.physical import BEGINNING, FOREVER, Physical
+from tidemill.plan.relations import STATIC_TIME
 from tidemill.plan.sources import SourceSpec
+
+_FIRST_DAYS_US = 400 * 86_400_000_000
 
 
 def advance(known: dict[str, Any], plan: Physical, ticks: list[dict[str, Any]]) -> dict[str, Any]:
@@ -13,7 +16,7 @@ def advance(known: dict[str, Any], plan: Physical, ticks: list[dict[str, Any]]) 
 
     floor = greatest time seen − lateness, or the arrival clock where there is no timestamp column.
     An idle source follows the others. When a finite run ends, every source is closed up to and including the greatest
-    time of all.
+    time of all; if none has ever had a row, up to the first days of all time.
     """
     for spec in plan.sources:
         entry = known.setdefault(spec.name, {"top": BEGINNING, "floor": BEGINNING})
@@ -47,6 +50,13 @@ def clock_begin(plan: Physical, sources: dict[str, Any]) -> int | None:
     return min((f for f in firsts if f is not None), default=None)
 
 
+def has_ended(clock: dict[str, Any], ticks: list[dict[str, Any]]) -> bool:
+    """True from the end of a finite run until rows come again; answers may still be on their way through loops."""
+    if ticks[0]["final"]:
+        return True
+    return bool(clock.get("ended")) and not any(t["rows"] for tick in ticks for t in tick["tallies"].values())
+
+
 def _promise(spec: SourceSpec, top: int, note: dict[str, Any] | None) -> int:
     if spec.static:
         return FOREVER if note and note["done"] else BEGINNING
@@ -66,6 +76,8 @@ def _wake(known: dict[str, Any], plan: Physical, tick: dict[str, Any]) -> None:
 def _close(known: dict[str, Any], plan: Physical) -> None:
     moving = [s.name for s in plan.sources if not s.static]
     end = max((known[n]["top"] for n in moving), default=BEGINNING)
-    if end > BEGINNING:
-        for name in moving:
-            known[name]["floor"] = max(known[name]["floor"], end + 1)
+    if end <= BEGINNING:
+        # Nothing ever came. Answers without rows are as old as tables, and every period has a point in these days.
+        end = STATIC_TIME + _FIRST_DAYS_US
+    for name in moving:
+        known[name]["floor"] = max(known[name]["floor"], end + 1)

@@ -12,7 +12,7 @@ import pyarrow as pa
 from tidemill.plan.physical import BEGINNING, FOREVER, Op, Physical
 from tidemill.runtime import inbox, outbox, sealing
 from tidemill.runtime.evaluate import Evaluation, route
-from tidemill.runtime.frontiers import advance, clock_begin, clock_of
+from tidemill.runtime.frontiers import advance, clock_begin, clock_of, has_ended
 from tidemill.runtime.layout import Paths, load_plan
 from tidemill.runtime.operators.base import Batch
 from tidemill.runtime.reader import DEAD, TICK, Message, dead_letters, row_texts
@@ -44,6 +44,7 @@ class Stage:
         clock = self.shelf.value("@clock")
         if clock.get("begin") is None:
             clock["begin"] = clock_begin(plan, sources)
+        clock |= {"ended": has_ended(clock, ticks), "closed": clock_of(plan, sources)}
         evaluation = Evaluation(
             {op.id: op for op in plan.stage}, self._feeds(plan, ticks, arrived, sources), self.shelf,
             (plan.shards.index(self.shard), len(plan.shards)), self._complain,

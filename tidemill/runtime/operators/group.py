@@ -90,13 +90,21 @@ class GroupBy(Operator):
 
     def _birth(self, frontier: int, shelf: Shelf) -> int | None:
         """When the one row of a keyless answer begins: with the clock, before any input row; where all is of tables,
-        before all time, whatever else there is in the database. None afterwards.
+        before all time, whatever else there is in the database. Where it would begin with the first row and none has
+        come, it begins with the end of a finite run. None afterwards.
         """
-        begin, rhythm = shelf.value("@clock").get("begin"), self.params["beginning"]
-        if self.keys or not self.first or shelf.value(self.id).get("born") or rhythm == "first row":
+        value, clock, rhythm = shelf.value(self.id), shelf.value("@clock"), self.params["beginning"]
+        if self.keys or not self.first or value.get("born"):
             return None
-        if begin is None or rhythm == "static":
-            return STATIC_TIME if frontier >= FOREVER else None
+        before, value["closed"] = value.get("closed", BEGINNING), frontier
+        begin, ended = clock.get("begin"), clock.get("ended")
+        if frontier >= FOREVER and (rhythm == "static" or begin is None):
+            return STATIC_TIME
+        if ended and begin is None and before <= STATIC_TIME < frontier:
+            return STATIC_TIME
+        if begin is None or rhythm in ("static", "first row"):
+            end = clock.get("closed", BEGINNING) - 1
+            return end if ended and rhythm != "static" and before <= end < frontier else None
         if rhythm is not None:
             every, offset = rhythm
             begin += (offset - begin) % every

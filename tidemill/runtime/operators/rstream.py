@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidemill.plan.physical import BEGINNING, FOREVER
+from tidemill.plan.physical import FOREVER
 from tidemill.plan.relations import quoted
 from tidemill.runtime import duck
 from tidemill.runtime.operators.base import (
@@ -118,9 +118,11 @@ class Rstream(Operator):
         if start is None:
             if not len(times):
                 return []
-            # Rows of tables were there before time began; nobody asks for the answer of those days.
+            # Static rows, and answers without rows, precede all points; skip them.
             firsts = [s["first"] for s in shelf.value("@sources").values() if s.get("first") is not None]
-            start = max(int(times.min()), min(firsts, default=BEGINNING))
+            if not firsts:
+                return []
+            start = max(int(times.min()), min(firsts))
         points = list(_points_between(start, frontier, every, offset))
         value["next"] = points[-1] + every if points else start
         return points
