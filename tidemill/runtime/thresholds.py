@@ -8,7 +8,7 @@ import or as a default argument: tests change them.
     3
     >>> with smallest():
     ...     sizes.slice_rows, sizes.inline_bytes
-    (1, 0)
+    (3, 0)
 
 `TIDEMILL_THRESHOLDS` sets them for a process and those that it starts, such as Spark's workers: `smallest`, or
 `smallest,slice_rows=3`, or `slice_rows=3,inline_bytes=0`.
@@ -45,7 +45,7 @@ class Thresholds:
     # Joins.
     expired_rows: int = _size(1000, 1)  # of a side of a band join: those without partners to come are looked for
     kept_growth: int = _size(2, 1)  # times as many as were kept last time, here and in `prune_rows`
-    slice_rows: int = _size(100_000, 1)  # changes of a batch: they are joined in slices of time
+    slice_rows: int = _size(100_000, 3)  # changes of a batch: they are joined in slices of time
     piece_pairs: int = _size(4_000_000, 2)  # pairs of a meeting: they are made in pieces
     direct_groups: int = _size(1 << 16, 0)  # groups of pair sums: added up by hash, not at their place
     scattered_rows: int = _size(10_000, 0)  # changes of an aggregation set: sorted by hash before they are looked up

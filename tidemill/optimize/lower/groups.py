@@ -7,6 +7,7 @@ from typing import Any
 
 from tidemill.optimize.lower.edges import Edges
 from tidemill.optimize.lower.placement import (
+    ALL,
     ANY,
     ONE,
     Handle,
@@ -21,6 +22,7 @@ from tidemill.plan import relations as r
 from tidemill.plan.aggregates import Aggregate, finish, parts, single
 from tidemill.plan.custom import object_parts
 from tidemill.plan.relations import Relation, quoted
+from tidemill.plan.released import Period, Shift, Step, released
 from tidemill.plan.sources import Column, Schema
 
 
@@ -124,7 +126,7 @@ class Groups(Edges):
         pairs = node.on
         by = common_positions([left, right], [[a for a, _ in pairs], [b for _, b in pairs]])
         lkeys, rkeys = [pairs[i][0] for i in by], [pairs[i][1] for i in by]
-        inputs = (
+        inputs: tuple[str, ...] = (
             self.deliver(left, by_hash(lkeys) if pairs else ONE, exact=True),
             self.deliver(right, by_hash(rkeys) if pairs else ONE, exact=True),
         )
@@ -134,9 +136,30 @@ class Groups(Edges):
             "right": _side(node.right, every[1], node.right_ts, node.keep_right_us, not r.never_changes(node.left)),
             "residual": node.residual,
         }
+        if node.left_ts is not None and node.right_ts is not None:
+            points: list[str] = []
+            params["released"] = {"left": self._released(node.left, node.left_ts, points),
+                                  "right": self._released(node.right, node.right_ts, points)}
+            inputs = (*inputs, *points)
         name = self.add_stage("join", name_of(node), inputs, node.schema, params)
         where = Where("hash", tuple(frozenset(p) for p in zip(lkeys, rkeys, strict=True))) if pairs else ONE
         return Handle("stage", name, node.schema, where)
+
+
+    def _released(self, node: Relation, stamp: str, points: list[str]) -> list[list[list[Any]]] | None:
+        """The chains of `plan.released` for the operator: a relation of points is one of its inputs, by number."""
+        chains = released(node, stamp)
+        return None if chains is None else [[self._step(step, points) for step in chain] for chain in chains]
+
+    def _step(self, step: Step, points: list[str]) -> list[Any]:
+        if isinstance(step, Shift):
+            return ["shift", step.us]
+        if isinstance(step, Period):
+            return ["period", step.every, step.offset]
+        port = self.deliver(self.build(step.relation), ALL)
+        if port not in points:
+            points.append(port)
+        return ["points", points.index(port)]
 
 
 def _side(node: Relation, keys: list[str], stamp: str | None, keep_us: int | None, stored: bool) -> dict[str, Any]:

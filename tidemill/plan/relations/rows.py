@@ -58,8 +58,9 @@ class Union(Relation):
 class Join(Relation):
     """Inner equi-join with an optional residual predicate; column names of both sides differ.
 
-    `keep_left_us` / `keep_right_us`: a row of that side cannot match any more once the clock is this far
-    past its `__ts`-column named in `left_ts` / `right_ts` (band joins); None keeps it as long as it lives.
+    `keep_left_us` / `keep_right_us` (band joins): a row of that side cannot match a row of the other side whose stamp
+    is more than this later than its own. Stamps are in the columns `left_ts` and `right_ts`. The row goes when all rows
+    of such stamps have come (`plan.released`); None keeps it as long as it lives.
     """
 
     left: Relation

@@ -15,8 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemill.plan.relations import quoted
+from tidemill.plan.released import is_open
 from tidemill.plan.sources import Column
 from tidemill.runtime import duck
+from tidemill.runtime.operators.band import Released, expire
 from tidemill.runtime.operators.base import (
     DIFF,
     HASH,
@@ -62,7 +64,7 @@ class Side:
 
 
 class Join(Operator):
-    """Inputs: left and right changes, both with the join key's shard."""
+    """Inputs: left and right changes, both with the join key's shard; then the points that hold rows of them back."""
 
     def __init__(self, op: Any, first: bool = True) -> None:
         super().__init__(op, first)
@@ -70,12 +72,12 @@ class Join(Operator):
         self.right = Side("right", self.params["right"])
 
     def step(self, inputs: list[Batch], shelf: Shelf) -> Batch:
-        frontier = min(b.frontier for b in inputs)
+        frontier = min(b.frontier for b in inputs[:2])
         left = self.left.closed(inputs[0], frontier, self.id, shelf)
         right = self.right.closed(inputs[1], frontier, self.id, shelf)
         pieces = [self._meet(l, r, shelf) for l, r in _slices(left, right)]
         pieces = [p for p in pieces if p.num_rows]
-        self._expire(frontier, shelf)
+        self._expire(frontier, inputs[2:], shelf)
         return Batch(pa.concat_tables(pieces) if pieces else None, frontier)
 
     def _meet(self, left: pa.Table, right: pa.Table, shelf: Shelf) -> pa.Table:
@@ -109,21 +111,17 @@ class Join(Operator):
             lefts=left, rights=right,
         )
 
-    def _expire(self, frontier: int, shelf: Shelf) -> None:
-        """Band joins: forget rows whose partners would all be late by now, when enough have gathered."""
-        for side in (self.left, self.right):
-            if side.keep_us is None or side.stamp is None:
-                continue
-            held, seen = side.contents(self.id, shelf), shelf.value(self.id)
-            if held.rows() < max(sizes.expired_rows, sizes.kept_growth * seen.get(side.name, 0)):
-                continue
-            rows = held.scan()
-            kept = rows.filter(pc.greater_equal(rows.column(side.stamp), frontier - side.keep_us))
-            for segment in held.segments:
-                shelf.discard(segment)
-            held.segments.clear()
-            held.append(kept)
-            seen[side.name] = kept.num_rows
+    def _expire(self, frontier: int, points: list[Batch], shelf: Shelf) -> None:
+        """Band joins: forget rows whose partners have all come."""
+        chains = self.params.get("released")
+        if chains is None:
+            return
+        seen = shelf.value(self.id)
+        released = Released(chains, points, frontier, seen)
+        for side, other in ((self.left, "right"), (self.right, "left")):
+            bound = released.bounds[other]
+            if side.keep_us is not None and side.stamp is not None and bound is not None and is_open(bound):
+                expire(side.contents(self.id, shelf), side.stamp, bound - side.keep_us, seen, side.name, shelf)
 
 
 @lru_cache(maxsize=1024)

@@ -37,9 +37,11 @@ class SynchronizeOn(Operator):
             rows = take_closed(agenda, data.rows, BEGINNING)
         else:
             rows = _round_up(take_closed(agenda, data.rows, covered), closed_points)
-        # A point before the data's frontier can cover nothing that is still to come.
-        shelf.value(self.id)["points"] = [int(p) for p in known[known >= data.frontier]]
+        # A closed point before the data's frontier has released all that it covers. One that was announced before its
+        # time may not be closed yet, however far the data are.
+        shelf.value(self.id)["points"] = [int(p) for p in known[known >= frontier]]
         return Batch(rows, frontier)
+
 
 def known_points(batch: Batch, value: dict[str, Any]) -> np.ndarray:
     """Points kept in value["points"] and those of closed insertions, each not before its insertion; sorted.

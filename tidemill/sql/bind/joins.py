@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from tidemill.plan import relations as r
 from tidemill.plan.relations import Item, quoted
+from tidemill.plan.released import released
 from tidemill.plan.scalars import conjunction
 from tidemill.plan.sources import Column
 from tidemill.sql.bind.scalar import Scalars, duration_us, types_of
@@ -133,9 +134,8 @@ class _Band:
     """Bounds on right.TS − left.TS that the join condition implies."""
 
     def __init__(self) -> None:
-        self.low: int | None = None
-        self.high: int | None = None
-        self.columns: tuple[str, str] | None = None
+        self.low: dict[str, int] = {}  # by column of the left side
+        self.high: dict[str, int] = {}
 
     def learn(self, condition: exp.Expression, left: Scope, right: Input, both: Scope) -> None:
         """Take in `a.TS + c < b.TS + d` in any direction; other conditions teach nothing."""
@@ -148,19 +148,22 @@ class _Band:
         assert small is not None and large is not None
         gap = small[1] - large[1]  # large column − small column >= gap
         if large[0] == right.ts and small[0] != right.ts:
-            self.columns, self.low = (small[0], right.ts), max(gap, self.low) if self.low is not None else gap
+            self.low[small[0]] = max(gap, self.low.get(small[0], gap))
         elif small[0] == right.ts and large[0] != right.ts:
-            self.columns, self.high = (large[0], right.ts), min(-gap, self.high) if self.high is not None else -gap
+            self.high[large[0]] = min(-gap, self.high.get(large[0], -gap))
 
     def limits(self, left: Scope, right: Input) -> dict[str, Any]:
-        """How long a row of each side can still find a partner, when both directions are bounded."""
-        if self.low is None or self.high is None or self.columns is None:
+        """How long a row of each side can still find a partner, when one left column is bounded in both directions and
+        it is known when the rows of a stamp have all come.
+        """
+        column = next((c for c in self.high if c in self.low and released(left.node, c) is not None), None)
+        if column is None or right.ts is None or released(right.node, right.ts) is None:
             return {}
         if not (r.insert_only(left.node) and r.insert_only(right.node)):
             return {}
         return {
-            "left_ts": self.columns[0], "right_ts": self.columns[1],
-            "keep_left_us": max(self.high, 0), "keep_right_us": max(-self.low, 0),
+            "left_ts": column, "right_ts": right.ts,
+            "keep_left_us": max(self.high[column], 0), "keep_right_us": max(-self.low[column], 0),
         }
 
 
