@@ -42,6 +42,12 @@ class TidemillError(Exception):
             parts.append(f"hint:   {self.hint}")
         return "\n".join(parts)
 
+    def at(self, place: tuple[int, int]) -> TidemillError:
+        """The same error, pointing at a line and column; one that points somewhere already stays."""
+        if self.line is not None:
+            return self
+        return type(self)(self.code, self.message, detail=self.detail, hint=self.hint, line=place[0], column=place[1])
+
     def __reduce__(self):
         return _rebuild, (
             type(self), self.code, self.message, self.detail, self.hint, self.line, self.column,

@@ -17,7 +17,8 @@ from tidemill.engine.adhoc import answer
 from tidemill.engine.aggregates import entry_of
 from tidemill.engine.directory import Directory
 from tidemill.engine.joining import JOINING
-from tidemill.engine.querying import QUERYING, Querying
+from tidemill.engine.options import check_open, checked, microseconds, placing
+from tidemill.engine.querying import QUERYING, Querying, rows, trigger_length
 from tidemill.engine.results import Created, Subscription
 from tidemill.engine.runner import Runner
 from tidemill.engine.sharing import SHARING
@@ -34,7 +35,6 @@ from tidemill.runtime.outlet import Outlet
 from tidemill.runtime.shards import shard_labels
 from tidemill.runtime.views import StoredView, ViewStore, present
 from tidemill.sql.catalog import Entry
-from tidemill.sql.lexical_duration import duration_from_text
 from tidemill.sql.parse import parse, parse_one
 from tidemill.sql.statements import (
     CreateSink,
@@ -61,6 +61,7 @@ class Database(Runner):
 
     def __init__(self, path: str, *, spark: Any = None, shards: int | None = None, clock: str | None = None,
                  trigger: str | None = None, without: tuple[str, ...] = (), shared: bool | None = None) -> None:
+        check_open(shards, clock, trigger)
         self.directory = Directory(path, shared)
         self.paths = self.directory.paths
         super().__init__(spark, trigger)
@@ -72,6 +73,7 @@ class Database(Runner):
         try:
             self.catalog = read_catalog(self.directory)
             self._settle(shards, clock)
+            self._trigger = trigger_length(trigger or "", self.catalog.settings["unit_us"])
             self.querying = Querying(self.catalog)
             self.store = ViewStore(self.paths.views, self.paths.sealed)
             claim_parts(self.directory, self.catalog, self.store)
@@ -200,7 +202,8 @@ class Database(Runner):
     # ---- statements, one by one ----------------------------------------------------------------
 
     def _execute(self, statement: Statement) -> Any:
-        with self._lock:
+        with self._lock, placing(statement):
+            statement = checked(statement)
             if isinstance(statement, _CREATE):
                 return self._create(statement)
             if isinstance(statement, Select):
@@ -354,11 +357,11 @@ class Database(Runner):
                                   hint=f"the rules are {', '.join(rule.__name__ for rule in RULES)}")
             self.workload.without = rules
         elif name == "trigger":
-            self._trigger = value or None
+            self._trigger = trigger_length(value, self.workload.unit_us)
             if not self._live:
                 self._end()  # a job at rest would go on with the old one
         elif name == "sealed_rows":
-            self.catalog.settings[name] = _rows(name, value)
+            self.catalog.settings[name] = rows(name, value)
             self._changed()
         elif name in SHARING or name in JOINING:
             (self.workload.sharing if name in SHARING else self.workload.joining).set(name, value)
@@ -400,8 +403,7 @@ class Database(Runner):
     def _settle(self, shards: int | None, clock: str | None) -> None:
         settings = self.catalog.settings
         if clock is not None:
-            length = duration_from_text(clock)
-            unit = length.us if length.us is not None else int(length.units or 1) * 1_000_000
+            unit = microseconds(clock, 1_000_000)
             if settings.setdefault("unit_us", unit) != unit:
                 raise EngineProblem("TM605", "the clock unit of a database cannot change",
                                     detail=f"it is {settings['unit_us']} microseconds", hint="open it without clock=")
@@ -409,16 +411,3 @@ class Database(Runner):
         if shards is not None and settings.setdefault("shards", shards) != shards:
             raise EngineProblem("TM605", "the number of shards of a database cannot change",
                                 detail=f"it is {settings['shards']}", hint="open it without shards=")
-
-
-def _rows(name: str, value: str) -> int:
-    """
-    >>> _rows("sealed_rows", "1000"), _rows("sealed_rows", "off")
-    (1000, 0)
-    """
-    if value.lower() == "off":
-        return 0
-    if not value.isdigit() or not 1 <= int(value) < 1 << 31:
-        raise PlanProblem("TM217", f'{name} cannot be "{value}"',
-                          hint=f"a number of rows or off, for example SET {name} = 1000")
-    return int(value)

@@ -1,4 +1,4 @@
-"""What ad hoc queries may use: settings that a user changes, kept with the catalog."""
+"""Settings that a user changes: what ad hoc queries may use, kept with the catalog; how other values are read."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from tidemill.sql.lexical_duration import duration_from_text
 _BYTES = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12,
           "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40}
 LEAST_MEMORY, MOST = 32 << 20, 1 << 50
+LONGEST_TRIGGER, LONGEST = 86_400.0, 3.2e9
 _FIELDS = {"query_time": "seconds", "query_memory": "memory", "query_bytes": "bytes"}
 
 
@@ -54,7 +55,37 @@ def seconds(name: str, value: str) -> float:
     except ValueError as error:
         raise PlanProblem("TM217", f'{name} cannot be "{value}"', detail=str(error),
                           hint=f"a length of time, for example SET {name} = '2 minutes'") from None
-    return length.us / 1e6 if length.us is not None else float(length.units or 0)
+    found = length.us / 1e6 if length.us is not None else float(length.units or 0)
+    if found > LONGEST:
+        raise PlanProblem("TM217", f'{name} cannot be "{value}"', hint="at most a hundred years")
+    return found
+
+
+def trigger_length(value: str, unit_us: int) -> str | None:
+    """The least time between micro-batches as Spark reads it; a number counts clock units, '' is none.
+
+    >>> trigger_length("1 minute 30 seconds", 1), trigger_length("2", 1_000_000), trigger_length("", 1)
+    ('90000 milliseconds', '2000 milliseconds', None)
+    """
+    if not value:
+        return None
+    length = seconds("trigger", value) * (unit_us / 1e6 if value.isdecimal() else 1)
+    if length > LONGEST_TRIGGER:
+        raise PlanProblem("TM217", f'trigger cannot be "{value}"', hint="at most a day, for example '2 seconds'")
+    return f"{max(1, round(length * 1000))} milliseconds"
+
+
+def rows(name: str, value: str) -> int:
+    """
+    >>> rows("sealed_rows", "1000"), rows("sealed_rows", "off")
+    (1000, 0)
+    """
+    if value.lower() == "off":
+        return 0
+    if not (value.isascii() and value.isdecimal()) or not 1 <= int(value) < 1 << 31:
+        raise PlanProblem("TM217", f'{name} cannot be "{value}"',
+                          hint=f"a number of rows or off, for example SET {name} = 1000")
+    return int(value)
 
 
 def size(name: str, value: str) -> int:

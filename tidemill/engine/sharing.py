@@ -175,7 +175,7 @@ def _switch(name: str, value: str) -> bool:
 
 
 def _units(name: str, value: str) -> int:
-    if not value.isdigit() or not 1 <= int(value) < 1 << 31:
+    if not (value.isascii() and value.isdecimal()) or not 1 <= int(value) < 1 << 31:
         raise PlanProblem("TM217", f'{name} cannot be "{value}"',
                           hint=f"a number of 4-byte units, for example SET {name} = 100000")
     return int(value)

@@ -7,9 +7,11 @@ import re
 import time
 from typing import Any
 
+from tidemill.engine.options import microseconds
 from tidemill.errors import SourceProblem
 from tidemill.plan.sources import SourceSpec
 from tidemill.runtime.sources.connector import arrow_schema
+from tidemill.runtime.sources.generate import Generate
 from tidemill.sql.lexical_duration import duration_from_text
 from tidemill.sql.statements import RegisterSource, RegisterTable
 
@@ -41,17 +43,18 @@ def source_spec(statement: RegisterSource | RegisterTable, unit_us: int) -> Sour
     origin = _origin(kind, dict(statement.origin))
     if kind == "port" and "host" in options:
         origin.setdefault("host", str(options.pop("host")))
-    batch_rows = options.pop("batch_rows", None)
-    if batch_rows is not None and (not isinstance(batch_rows, int) or batch_rows < 1):
-        raise SourceProblem("TM407", "batch_rows must be a positive number", hint="for example batch_rows = 100000")
-    return SourceSpec(
+    made = SourceSpec(
         name=statement.name, kind=kind, columns=statement.columns, origin=origin,
         format=_format(kind, options.pop("format", None), origin),
-        timestamp=column("timestamp"), lateness_us=_length(options, "lateness", unit_us) or 0,
-        idle_us=_length(options, "idle_timeout", unit_us), batch_rows=batch_rows,
+        timestamp=column("timestamp"), lateness_us=microseconds(options.pop("lateness", 0), unit_us),
+        idle_us=microseconds(options.pop("idle_timeout"), unit_us) if "idle_timeout" in options else None,
+        batch_rows=options.pop("batch_rows", None),
         on_error=on_error, operation=column("operation"),  # type: ignore[arg-type]
         options={**options, "unit_us": unit_us}, static=isinstance(statement, RegisterTable),
     )
+    if kind == "generate":
+        Generate(made, "")  # refuses what no row can be made of
+    return made
 
 
 def _origin(kind: str, origin: dict[str, Any]) -> dict[str, Any]:
@@ -67,8 +70,9 @@ def _origin(kind: str, origin: dict[str, Any]) -> dict[str, Any]:
 
 def _start(value: Any, now: int) -> int:
     """Event time of the first generated row: microseconds, 'now', or 'now + 30 seconds'."""
-    if not isinstance(value, str):
-        return int(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    value = str(value)
     found = re.fullmatch(r"\s*now\s*(?:([+-])\s*(.+))?", value, re.IGNORECASE)
     if found is None:
         raise SourceProblem("TM407", f'start: "{value}" is not a time',
@@ -93,18 +97,3 @@ def _format(kind: str, given: Any, origin: dict[str, Any]) -> str | None:
     if kind == "files":
         return _ENDINGS.get(os.path.splitext(origin["glob"])[1].lower())
     return None
-
-
-def _length(options: dict[str, Any], name: str, unit_us: int) -> int | None:
-    value = options.pop(name, None)
-    if value is None:
-        return None
-    if str(value).strip() in ("0", "0 seconds"):
-        return 0
-    if isinstance(value, int):
-        return value * unit_us
-    try:
-        length = duration_from_text(str(value))
-    except ValueError as error:
-        raise SourceProblem("TM407", f"{name}: {error}", hint=f"for example {name} = '5 seconds'") from None
-    return length.us if length.us is not None else int(length.units or 0) * unit_us

@@ -25,6 +25,12 @@ class Cursor:
         self.tokens = tokens
         self.text = text
         self.index = index
+        self.places: dict[str, tuple[int, int]] = {}  # of the values of options, by name
+
+    def note(self, name: str) -> None:
+        """The next token is the value of an option."""
+        if self.token is not None:
+            self.places[name.lower()] = (self.token.line, self.token.col)
 
     @property
     def token(self) -> Token | None:

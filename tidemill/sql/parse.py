@@ -69,12 +69,12 @@ def _statement(tokens: list[Token], text: str) -> Statement:
     cursor = Cursor(tokens, text)
     statement = _dispatch(cursor)
     cursor.close()
-    return _placed(statement, tokens, text)
+    return _placed(statement, tokens, text, cursor.places)
 
 
-def _placed(statement: Statement, tokens: list[Token], text: str) -> Statement:
+def _placed(statement: Statement, tokens: list[Token], text: str, places: dict[str, tuple[int, int]]) -> Statement:
     source = text[tokens[0].start : tokens[-1].end + 1]
-    return replace(statement, text=source, line=tokens[0].line)
+    return replace(statement, text=source, line=tokens[0].line, places=places)
 
 
 def _dispatch(cursor: Cursor) -> Statement:
@@ -133,6 +133,7 @@ def _subscribe(cursor: Cursor) -> Subscribe:
 def _set(cursor: Cursor) -> Set:
     name = cursor.name("the name of a setting").lower()
     cursor.expect("=", hint=f"write SET {name} = value")
+    cursor.note(name)
     return Set(name, parse_value(cursor))
 
 
@@ -145,7 +146,7 @@ def _explain(cursor: Cursor) -> Explain:
         inner = Cursor(tokens, cursor.text)
         statement = _dispatch(inner)
         cursor.index += inner.index
-        return Explain(_placed(statement, tokens, cursor.text))
+        return Explain(_placed(statement, tokens, cursor.text, inner.places))
     if cursor.index + 1 < len(cursor.tokens):
         cursor.take("VIEW")
     token = cursor.token

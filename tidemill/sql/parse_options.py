@@ -53,6 +53,7 @@ def parse_pairs(cursor: Cursor) -> list[tuple[Token, str, Value]]:
         name = cursor.name("the name of an option")
         assert token is not None
         cursor.expect("=", hint=f"write {name} = value")
+        cursor.note(name)
         pairs.append((token, name, parse_value(cursor)))
     return pairs
 

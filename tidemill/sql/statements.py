@@ -23,10 +23,14 @@ ShowKind = Literal[
 
 @dataclass(frozen=True, kw_only=True)
 class Statement:
-    """`text` is the exact source of the statement, `line` (from 1) is where it begins."""
+    """`text` is the exact source of the statement, `line` (from 1) is where it begins.
+
+    `places` has the line and column of the value of each option, by its name in lower case.
+    """
 
     text: str = field(default="", compare=False, repr=False)
     line: int = field(default=1, compare=False)
+    places: dict[str, tuple[int, int]] = field(default_factory=dict, compare=False, repr=False)
 
 
 @dataclass(frozen=True)

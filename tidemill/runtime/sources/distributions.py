@@ -24,6 +24,7 @@ _HINT = ("uniform(low,high), normal(mean,deviation), zipf(exponent,count), choic
          "cycle(n), walk(start,step) or constant(x)")
 _CALL = re.compile(r"\s*([a-z_]+)\s*(?:\((.*)\))?\s*", re.DOTALL)
 _ZIPF_LIMIT = 1_000_000
+_LARGEST = 1e18  # beyond it whole numbers do not fit into 64 bits
 _GAMMA = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -66,8 +67,8 @@ def _numbers(arguments: list[str], count: int) -> list[float]:
     if len(arguments) != count:
         raise ValueError(f"{count} arguments are needed, not {len(arguments)}")
     values = [float(a) for a in arguments]
-    if not all(math.isfinite(v) for v in values):
-        raise ValueError("arguments must be finite numbers")
+    if not all(abs(v) <= _LARGEST for v in values):
+        raise ValueError("arguments must be numbers up to 10^18")
     return values
 
 
@@ -156,6 +157,8 @@ def _zipf(arguments: list[str], column: Column, seed: int) -> Maker:
     exponent, count = _numbers(arguments, 2)
     if not (count == int(count) and 1 <= count <= _ZIPF_LIMIT):
         raise ValueError(f"the count is a whole number from 1 to {_ZIPF_LIMIT}")
+    if abs(exponent) > 30:
+        raise ValueError("the exponent lies between -30 and 30")
     steps, key = _zipf_steps(exponent, int(count)), salt(seed, column.name, 1)
     return lambda rows: _shaped(_pick(steps, uniform(key, rows)) + 1, column)
 

@@ -22,6 +22,8 @@ from tidemill.runtime.sources.records import numbered
 from tidemill.runtime.thresholds import sizes
 
 _EVENT_TIME = "event_time"
+LEAST_RATE, MOST_RATE, MOST_ROWS = 1e-6, 1e9, 1 << 53
+FIRST_TIME, LAST_TIME = -62_135_596_800_000_000, 253_402_300_799_999_999  # the years 1 to 9999
 
 
 class Generate:
@@ -31,25 +33,35 @@ class Generate:
         origin = spec.origin
         self.spec = spec
         self._schema = arrow_schema(spec.columns)
-        self._rate = self._number("rate", origin.get("rate", 1000), above=0)
+        self._rate = self._number("rate", origin.get("rate", 1000), LEAST_RATE, MOST_RATE)
         rows = origin.get("rows")
-        self._rows = None if rows is None else int(self._number("rows", rows, above=-1))
-        self._seed = int(self._number("seed", origin.get("seed", 0)))
-        self._start = int(self._number("start", origin.get("start", 0)))
-        self._began = int(self._number("began", origin.get("began", 0)))
+        self._rows = None if rows is None else self._whole("rows", rows, 0, MOST_ROWS)
+        self._seed = self._whole("seed", origin.get("seed", 0), -(1 << 63), 1 << 63)
+        self._start = self._whole("start", origin.get("start", 0), FIRST_TIME, LAST_TIME)
+        if self._rows and self._start + self._rows * 1e6 / self._rate > LAST_TIME:
+            raise self._wrong("rows", rows, "fewer rows or a higher rate: the last row is later than the year 9999")
+        self._began = int(origin.get("began", 0))
         self._unit = int(spec.options.get("unit_us", 1_000_000))
         self._jitter = self._arrivals(origin.get("arrivals", "regular"))
         self._makers = self._columns(origin.get("columns") or {})
 
-    def _number(self, name: str, value: object, above: float = -math.inf) -> float:
+    def _number(self, name: str, value: object, least: float, most: float) -> float:
         try:
-            number = float(value)  # type: ignore[arg-type]
+            number = math.nan if isinstance(value, bool) else float(value)  # type: ignore[arg-type]
         except (TypeError, ValueError):
             number = math.nan
-        if not (math.isfinite(number) and number > above):
-            raise SourceProblem("TM403", f'generator "{self.spec.name}" has the {name} "{value}"',
-                                hint=f"{name} is a number, for example {1000 if name == 'rate' else 1}")
+        if not least <= number <= most:
+            raise self._wrong(name, value, f"{name} is a number, for example {1000 if name == 'rate' else 1}")
         return value if isinstance(value, int) else number
+
+    def _whole(self, name: str, value: object, least: int, most: int) -> int:
+        number = self._number(name, value, least, most)
+        if number != int(number):
+            raise self._wrong(name, value, f"{name} is a whole number, for example 1")
+        return int(number)
+
+    def _wrong(self, name: str, value: object, hint: str) -> SourceProblem:
+        return SourceProblem("TM403", f'generator "{self.spec.name}" has the {name} "{value}"', hint=hint)
 
     def _arrivals(self, name: str) -> bool:
         if name not in ("regular", "exponential"):
