@@ -86,6 +86,7 @@ class Database(Runner):
         self.outlet.listeners += [self._listen, self._tell]
         self._told = restore_notes(self.paths, self.store)
         self._dirty = self._unpublished()
+        self._tidy()
         self._closed = False
         self._show_views()
         atexit.register(self.close)

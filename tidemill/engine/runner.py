@@ -17,6 +17,7 @@ from tidemill.engine.history import Subject
 from tidemill.engine.in_force import plans_in_force
 from tidemill.engine.results import RunSummary
 from tidemill.engine.sharing import Pace
+from tidemill.engine.tidying import tidy
 from tidemill.engine.trials import learnt, noted, tried_sources
 from tidemill.engine.whole import check_parts
 from tidemill.engine.workload import Workload
@@ -51,6 +52,7 @@ class Runner:
     _dirty: bool
     _lock: threading.RLock
     _leaving: list[StoredView]
+    _todo: Callable[[], None] | None
 
     def __init__(self, spark: Any, trigger: str | None) -> None:
         self._spark, self._trigger = spark, trigger
@@ -62,6 +64,7 @@ class Runner:
         self._spoolers: dict[str, Spooler] = {}
         self._written = 0.0
         self._pace = Pace()
+        self._tidied = -1  # the plan in force when what nobody needs was last removed
         self._told: dict[str, Any] | None = None  # what the planner was told last
         self._learned = False  # whether there are statistics that nobody has written down
 
@@ -128,6 +131,8 @@ class Runner:
                 self._await(done.is_set)
         finally:
             self.outlet.listeners.remove(follow)
+        with self._lock:
+            self._tidy()
         if self._rests:
             self._write_status()
         else:
@@ -174,6 +179,7 @@ class Runner:
             self._publish()
             version = self.catalog.version
             self._await(lambda: self._last.get("plan", 0) >= version)
+            self._tidy()
         else:
             self._save()
 
@@ -240,8 +246,19 @@ class Runner:
         self.workload.history.save()
         write_json(self.paths.catalog, {"database": self.directory.database, **self.catalog.to_dict()})
         with self.outlet.lock:
+            left = bool(self._leaving)
             while self._leaving:
-                self.store.drop(self._leaving.pop())
+                view = self._leaving.pop()
+                self.store.drop(view)
+                self.outlet.subscribers.pop(view.id, None)
+            if left and self.store.drop_pools(v.stored for v in self.workload.views.values()):
+                self.outlet.pools.forget()
+
+    def _tidy(self) -> None:
+        """Remove what no batch can need any more, once for each plan that has come into force."""
+        if self.outlet.plan != self._tidied:
+            tidy(self.paths, self.catalog, self.outlet)
+            self._tidied = self.outlet.plan
 
     def _show_views(self) -> None:
         with self.outlet.lock:
@@ -305,10 +322,14 @@ class Runner:
         with self._heard:
             self._last = summary
             self._heard.notify_all()
-        if (summary["lfta"] or summary["joins"]) and self._lock.acquire(blocking=False):
+        changed = self.outlet.plan != self._tidied
+        if (changed or summary["lfta"] or summary["joins"]) and self._lock.acquire(blocking=False):
             # A statement that waits for this batch holds the lock: then the statistics wait for the next one.
             try:
-                self._learn(summary)
+                if summary["lfta"] or summary["joins"]:
+                    self._learn(summary)
+                if changed and not self._leaving and self._todo is None:
+                    self._tidy()
             finally:
                 self._lock.release()
 

@@ -10,7 +10,7 @@ import math
 import os
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -82,6 +82,13 @@ class Sharing:
         self.settings.statistics[source] = statistics(op.params["relations"], names, note, before)
         shape = self.settings.shapes.get(source)
         return look and shape is not None and worth_changing(source, shape, self.settings)
+
+    def forget(self, live: Collection[str]) -> None:
+        """Drop what is known of sources that are not registered any more."""
+        known: dict[str, Any]
+        for known in (self.settings.statistics, self.settings.shapes, self.settings.kept):
+            for gone in [source for source in known if source not in live]:
+                del known[gone]
 
     def expected(self, source: str) -> float | None:
         """What the plan in force costs for each row, by the statistics of today."""

@@ -298,6 +298,8 @@ class Workload:
         joining = self.joining.settings if keep else self.joining.settings.copy()
         if keep:
             self.joining.forget(roots.values())
+            windows = (n for root in roots.values() for n in walk(root) if isinstance(n, r.WindowAggregate))
+            self.sharing.forget({fed_by(n) for n in windows} | set(specs))
         with seldom_collected():
             plan = lower(roots, specs, version=version, unit_us=self.unit_us, shards=shards, bits=self._bits(keep),
                          sharing=settings, joining=joining)

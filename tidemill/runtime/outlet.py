@@ -61,6 +61,11 @@ class Outlet:
         return int(self.known.get("batch", -1))
 
     @property
+    def plan(self) -> int:
+        """The plan of the last batch whose rows are in the views; 0 before the first."""
+        return int(self.known.get("plan", 0))
+
+    @property
     def final(self) -> int:
         """The last finite run that has ended; 0 before the first."""
         return int(self.known.get("final", 0))
@@ -167,6 +172,8 @@ class Outlet:
             queues = self.subscribers.get(view.id, [])
             if hearing in queues:
                 queues.remove(hearing)
+            if not queues:
+                self.subscribers.pop(view.id, None)
 
     def _listened(self, view: StoredView) -> bool:
         """Whether somebody wants to hear of the view's changes now."""
@@ -182,8 +189,8 @@ class Outlet:
 
     def _seeds(self, plan: Physical, frontiers: dict[str, int]) -> tuple[list[tuple[str, bytes]], list[str]]:
         """Contents that views created in this plan begin with: as they are before this batch's changes."""
-        delivered = self._known("seeds", [])
-        before = set(delivered)
+        before = set(self._known("seeds", []))
+        delivered = [op for op, _ in plan.seeds if op in before]  # an operator that is gone never comes again
         seeds = []
         for op, view_id in plan.seeds:
             if op in before:

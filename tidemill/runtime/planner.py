@@ -104,6 +104,9 @@ class Planner:
                 end["final"] = control["run"]
         known = {*control["sources"], *(spec.name for spec in plan.sources)}
         end["sources"] = {name: entry for name, entry in sorted(end["sources"].items()) if name in known}
+        for kept in (self.connectors, self.progressed, self.portions):
+            for name in kept.keys() - known:
+                del kept[name]  # type: ignore[attr-defined]
         if end == start:
             return start
         _refresh(end, notes)

@@ -142,6 +142,14 @@ class ViewStore:
         self._execute([*own, *(f"DELETE FROM {t} WHERE {_mine(view)}" for t in shared)],
                       lambda duck: self.sealed.drop(view.id, duck))
 
+    def drop_pools(self, views: Iterable[StoredView]) -> bool:
+        """Forget the pools that none of these views uses; True when there were some."""
+        wanted = {name for view in views for name in _definitions(view)}
+        found = {t(owner) for owner in self.owners() if owner.startswith("pool-")
+                 for t in (contents_table, changes_table)}
+        self._execute([_drop(table) for table in sorted(found - wanted)])
+        return bool(found - wanted)
+
     def sweep(self, views: Iterable[StoredView]) -> None:
         """Forget all other views: a crash came between the catalog and the tables. Tables that are missing are made."""
         views = list(views)

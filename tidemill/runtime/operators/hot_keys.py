@@ -119,7 +119,7 @@ class HotKeys:
         """Take a sample of the pairs of an encounter: keys that have many are in it as often as they deserve."""
         bound = next((i for i in encounter.binding.at if self.keys[i] is not None), None)
         total = int(encounter.counts.sum())
-        if self.count == 1 or bound is None or total < sizes.hot_pairs // 16:
+        if self.count == 1 or bound is None or not total or total < sizes.hot_pairs // 16:
             return
         ends = np.cumsum(encounter.counts)
         count = sizes.hot_samples
