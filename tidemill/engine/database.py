@@ -31,6 +31,7 @@ from tidemill.optimize.optimizer import RULES
 from tidemill.plan.relations import Relation
 from tidemill.plan.show import Explanation
 from tidemill.runtime.garbage import seldom_collected
+from tidemill.runtime.hearing import HEARING_BYTES
 from tidemill.runtime.outlet import Outlet
 from tidemill.runtime.shards import shard_labels
 from tidemill.runtime.views import StoredView, ViewStore, present
@@ -157,10 +158,10 @@ class Database(Runner):
         """Forget an aggregate; refused while a view uses it."""
         return self._execute(Drop(kind="aggregate", name=name))  # type: ignore[no-any-return]
 
-    def subscribe(self, name: str) -> Subscription:
-        """A live iterator of changes, from a snapshot on."""
+    def subscribe(self, name: str, most_bytes: int = HEARING_BYTES) -> Subscription:
+        """A live iterator of changes, from a snapshot on. At most so many bytes wait for whoever reads (TM518)."""
         view = self._view(name)
-        snapshot, inbox = self.outlet.subscribe(view.stored)
+        snapshot, inbox = self.outlet.subscribe(view.stored, most_bytes)
         return Subscription(snapshot, inbox, lambda t: self._shaped(view, t), lambda: self.is_running,
                             lambda: self.outlet.unsubscribe(view.stored, inbox))
 

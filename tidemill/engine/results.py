@@ -9,6 +9,9 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from tidemill.errors import EngineProblem
+from tidemill.runtime.hearing import Hearing
+
 
 @dataclass(frozen=True)
 class Created:
@@ -41,7 +44,7 @@ class RunSummary:
 class Subscription:
     """Live changes of a view: first its contents as insertions, then every change, in tables like `changes`."""
 
-    def __init__(self, snapshot: pa.Table, inbox: queue.Queue[pa.Table], shape: Callable[[pa.Table], pa.Table],
+    def __init__(self, snapshot: pa.Table, inbox: Hearing, shape: Callable[[pa.Table], pa.Table],
                  alive: Callable[[], bool], end: Callable[[], None]) -> None:
         self._first: pa.Table | None = snapshot if snapshot.num_rows else None
         self._inbox, self._shape, self._alive, self._end = inbox, shape, alive, end
@@ -56,13 +59,23 @@ class Subscription:
         while not self.closed:
             wait = 0.1 if until is None else min(0.1, until - time.monotonic())
             if wait <= 0 and self._inbox.empty():
+                self._check_complete()
                 return None
             try:
                 return self._shape(self._inbox.get(timeout=max(wait, 0.001)))
             except queue.Empty:
+                self._check_complete()
                 if until is None and not self._alive() and self._inbox.empty():
                     return None
         return None
+
+    def _check_complete(self) -> None:
+        """Raise when changes are missing, once; the subscription is closed then."""
+        if self._inbox.lost:
+            self.close()
+            raise EngineProblem("TM518", f"the subscriber fell behind: {self._inbox.lost:,} changes were dropped",
+                                detail=f"more than {self._inbox.most:,} bytes were waiting",
+                                hint="subscribe again: it begins with the contents of the moment")
 
     def __iter__(self) -> Iterator[pa.Table]:
         while (table := self.next()) is not None:

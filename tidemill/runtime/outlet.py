@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import queue
 import time
 from collections.abc import Callable
 from typing import Any
@@ -24,6 +23,7 @@ from tidemill.runtime import inbox, outbox, sealing, sinks
 from tidemill.runtime.changes import Changes, gather, log_of, tagged
 from tidemill.runtime.damage import checksum, duckdb_file
 from tidemill.runtime.garbage import seldom_collected
+from tidemill.runtime.hearing import HEARING_BYTES, Hearing
 from tidemill.runtime.layout import Paths, load_plan, write_json
 from tidemill.runtime.pools import Pools
 from tidemill.runtime.reader import DEAD, TICK, Message
@@ -45,7 +45,7 @@ class Outlet:
         self.paths = Paths(root)
         self.store = store
         self.lock = store.lock
-        self.subscribers: dict[str, list[queue.Queue[pa.Table]]] = {}
+        self.subscribers: dict[str, list[Hearing]] = {}
         self.listeners: list[Listener] = []
         self.views: dict[str, StoredView] = {}
         self.duck = store.cursor()
@@ -157,16 +157,16 @@ class Outlet:
             self.duck.close()
             del self.duck, self.pools
 
-    def subscribe(self, view: StoredView) -> tuple[pa.Table, queue.Queue[pa.Table]]:
-        """The current contents as insertions, and a queue of every later change batch."""
+    def subscribe(self, view: StoredView, most: int = HEARING_BYTES) -> tuple[pa.Table, Hearing]:
+        """The current contents as insertions, and a queue of every later change batch, of at most so many bytes."""
         with self.lock, duckdb_file(self.store.path):
             contents = self.store.contents(view, self.duck)
             net = _at(contents, _last_closed(self._known("gates", {}), view))
-            hearing: queue.Queue[pa.Table] = queue.Queue()
+            hearing = Hearing(most)
             self.subscribers.setdefault(view.id, []).append(hearing)
             return tagged(Changes((view,), net, netted=True), self.duck, ordered=True), hearing
 
-    def unsubscribe(self, view: StoredView, hearing: queue.Queue[pa.Table]) -> None:
+    def unsubscribe(self, view: StoredView, hearing: Hearing) -> None:
         """Stop feeding a queue."""
         with self.lock:
             queues = self.subscribers.get(view.id, [])
@@ -263,8 +263,8 @@ class Outlet:
 
     def _publish(self, heard: dict[str, pa.Table], summary: dict[str, Any]) -> None:
         for view_id, table in heard.items():
-            for hearing in self.subscribers.get(view_id, []):
-                hearing.put(table)
+            hearings = self.subscribers.get(view_id, [])
+            hearings[:] = [hearing for hearing in hearings if hearing.put(table)]
         for listener in list(self.listeners):
             listener(summary)
 
