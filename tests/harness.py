@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tidemill.engine.database import Database
+from tidemill.engine.repair import Pinned
 from tidemill.runtime.outlet import Outlet
 from tidemill.runtime.planner import Planner
 from tidemill.runtime.reader import Reader
@@ -32,6 +33,7 @@ class LocalDatabase(Database):
         self.blobs: dict[int, bytes] = {}
         self.offset: dict[str, Any] | None = None
         self.batch = 0
+        self.logged: dict[str, Any] | None = None  # the end of a batch that was begun, as in Spark's offset log
         self.planner: Planner | None = None
         super().__init__(path, shards=shards or 2, **options)
 
@@ -45,7 +47,14 @@ class LocalDatabase(Database):
         self.planner = Planner(self.paths.root, self.cores)
         if self.offset is None:
             self.offset = self.planner.initial()
+        self._prepare()
         self._query = _Query()
+
+    def _pinned(self) -> Pinned | None:
+        return Pinned(self.batch, self.offset, self.logged) if self.logged is not None else None
+
+    def _unlog(self, batch: int) -> None:
+        self.logged = None
 
     def _await(self, reached: Callable[[], bool]) -> None:
         idle = 0
@@ -55,9 +64,10 @@ class LocalDatabase(Database):
 
     def step(self) -> bool:
         """One micro-batch; False when nothing is new."""
-        planned = self.plan()
+        planned = self.logged or self.plan()
         if planned is None:
             return False
+        self.logged = planned
         self.finish(planned)
         return True
 
@@ -88,7 +98,7 @@ class LocalDatabase(Database):
         self.blobs.update(blobs)
         assert self.planner is not None
         self.planner.commit(end)
-        self.offset = end
+        self.offset, self.logged = end, None
         self.batch += 1
 
     def reopen_outlet(self) -> None:

@@ -19,6 +19,7 @@ from tidemill.engine.directory import Directory
 from tidemill.engine.joining import JOINING
 from tidemill.engine.options import check_open, checked, microseconds, placing
 from tidemill.engine.querying import QUERYING, Querying, rows, trigger_length
+from tidemill.engine.repair import again, check_skippable, restarted, stopped_problem
 from tidemill.engine.results import Created, Subscription
 from tidemill.engine.runner import Runner
 from tidemill.engine.sharing import SHARING
@@ -46,9 +47,11 @@ from tidemill.sql.statements import (
     Explain,
     RegisterSource,
     RegisterTable,
+    Restart,
     Select,
     Set,
     Show,
+    Skip,
     Statement,
     Subscribe,
 )
@@ -86,7 +89,8 @@ class Database(Runner):
         self.outlet = Outlet(self.paths.root, self.store)
         self.outlet.listeners += [self._listen, self._tell]
         self._told = restore_notes(self.paths, self.store)
-        self._dirty = self._unpublished()
+        self.workload.stopped = dict(self.outlet.stopped)
+        self._dirty = self._unpublished() or bool(self.workload.stopped)
         self._tidy()
         self._closed = False
         self._show_views()
@@ -163,7 +167,12 @@ class Database(Runner):
         view = self._view(name)
         snapshot, inbox = self.outlet.subscribe(view.stored, most_bytes)
         return Subscription(snapshot, inbox, lambda t: self._shaped(view, t), lambda: self.is_running,
-                            lambda: self.outlet.unsubscribe(view.stored, inbox))
+                            lambda: self.outlet.unsubscribe(view.stored, inbox), lambda: self._broken(view))
+
+    def _broken(self, view: BoundView) -> TidemillError | None:
+        """Why nothing more comes of a view."""
+        stopped = self.workload.stopped.get(view.entry.id)
+        return stopped_problem(view.entry.name, stopped) if stopped else self.failure
 
     def explain(self, text: str | None = None) -> Explanation:
         """The plan of a query, a view, or of everything that stands."""
@@ -174,7 +183,7 @@ class Database(Runner):
 
     def status(self) -> dict[str, Any]:
         """Sources, lag, frontier, rows/s, state size, late and bad records."""
-        return status_of(self.workload, self.store, self._last, self.is_running)
+        return status_of(self.workload, self.store, self.outlet.sinks, self._last, self.is_running)
 
     # ---- life ----------------------------------------------------------------------------------
 
@@ -220,6 +229,10 @@ class Database(Runner):
                 return self._explain(statement.target)
             if isinstance(statement, Subscribe):
                 return self.subscribe(statement.name)
+            if isinstance(statement, Restart):
+                return self._restart(statement)
+            if isinstance(statement, Skip):
+                return self._skip(statement)
             assert isinstance(statement, Set)
             return self._set(statement)
 
@@ -304,6 +317,32 @@ class Database(Runner):
         todo, self._todo = self._todo, None
         if todo is not None:
             todo()
+
+    def _restart(self, statement: Restart) -> Created:
+        """Stopped views begin anew, without what they held."""
+        entries = restarted(self.catalog, self.workload, statement.name)
+        for entry in reversed(entries):
+            self._forget(entry)
+        for entry in entries:
+            again = parse_one(entry.text)
+            if isinstance(again, Select):
+                self._coming.append(self.workload.create_query(again).stored)
+            else:
+                self._created(again)
+        self._defined(plan=True)
+        self._settled()
+        names = ", ".join(e.name for e in entries if e.kind != "sink")
+        return Created("view", statement.name, f"begun anew: {names}")
+
+    def _skip(self, statement: Skip) -> Created:
+        if self.is_running:
+            raise EngineProblem("TM502", "the database is running live", hint="stop() it before SKIP BATCH")
+        self._end()
+        entry = self.catalog.find(statement.source, "source", "table")
+        self._publish()
+        found = check_skippable(entry, self._pinned(), self.outlet.committed)
+        self._control(again=again(self._told, found, self.catalog.version, entry.spec.name if entry.spec else ""))
+        return Created("source", entry.name, f"the failed batch of source {entry.name} goes to the dead letters")
 
     def _forget(self, entry: Entry) -> None:
         view = self.workload.views.get(entry.name.lower())

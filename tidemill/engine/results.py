@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from tidemill.errors import EngineProblem
+from tidemill.errors import EngineProblem, TidemillError
 from tidemill.runtime.hearing import Hearing
 
 
@@ -45,13 +45,17 @@ class Subscription:
     """Live changes of a view: first its contents as insertions, then every change, in tables like `changes`."""
 
     def __init__(self, snapshot: pa.Table, inbox: Hearing, shape: Callable[[pa.Table], pa.Table],
-                 alive: Callable[[], bool], end: Callable[[], None]) -> None:
+                 alive: Callable[[], bool], end: Callable[[], None],
+                 failure: Callable[[], TidemillError | None] = lambda: None) -> None:
         self._first: pa.Table | None = snapshot if snapshot.num_rows else None
-        self._inbox, self._shape, self._alive, self._end = inbox, shape, alive, end
+        self._inbox, self._shape, self._alive, self._end, self._failure = inbox, shape, alive, end, failure
         self.closed = False
 
     def next(self, timeout: float | None = None) -> pa.Table | None:
-        """The next batch of changes, or None when nothing came in time or the subscription is closed."""
+        """The next batch of changes, or None when nothing came in time or the subscription is closed.
+
+        When nothing more can come because the job has failed or the view has stopped, that is raised.
+        """
         if self._first is not None:
             first, self._first = self._first, None
             return self._shape(first)
@@ -65,6 +69,9 @@ class Subscription:
                 return self._shape(self._inbox.get(timeout=max(wait, 0.001)))
             except queue.Empty:
                 self._check_complete()
+                problem = self._failure()
+                if problem is not None and self._inbox.empty():
+                    raise problem from None
                 if until is None and not self._alive() and self._inbox.empty():
                     return None
         return None

@@ -15,6 +15,7 @@ from py4j.protocol import Py4JError
 from tidemill.engine.directory import Directory
 from tidemill.engine.history import Subject
 from tidemill.engine.in_force import plans_in_force
+from tidemill.engine.repair import Pinned, again, pinned_batch, repaired, unlog
 from tidemill.engine.results import RunSummary
 from tidemill.engine.sharing import Pace
 from tidemill.engine.tidying import tidy
@@ -63,6 +64,7 @@ class Runner:
         self._last: dict[str, Any] = {}
         self._spoolers: dict[str, Spooler] = {}
         self._written = 0.0
+        self._stale = False  # whether the plan in force has views that were stopped
         self._pace = Pace()
         self._tidied = -1  # the plan in force when what nobody needs was last removed
         self._told: dict[str, Any] | None = None  # what the planner was told last
@@ -296,9 +298,26 @@ class Runner:
         from tidemill.runtime import job
 
         self._check_parts()
+        self._prepare()
         cores = int(self.spark.sparkContext.defaultParallelism)
         self._query = job.start(self.spark, self.paths.root, self.outlet, cores=cores,
                                 shards=self.catalog.settings["shards"], interval=self._trigger)
+
+    def _prepare(self) -> None:
+        """A batch that was logged and did not succeed is run with the newest plan, and with files as they are now."""
+        found = self._pinned()
+        if found is None or found.batch <= self.outlet.committed:
+            return
+        if repaired(self.paths, self.catalog, found):
+            self._unlog(found.batch)
+        elif (way := again(self._told, found, self.catalog.version)) is not None:
+            self._control(again=way)
+
+    def _pinned(self) -> Pinned | None:
+        return pinned_batch(self.paths)
+
+    def _unlog(self, batch: int) -> None:
+        unlog(self.paths, batch)
 
     def _end(self) -> None:
         query, self._query, self._live = self._query, None, False
@@ -322,12 +341,18 @@ class Runner:
         with self._heard:
             self._last = summary
             self._heard.notify_all()
+        if summary["stopped"]:
+            self.workload.stopped = dict(self.outlet.stopped)
+            self._stale = True
         changed = self.outlet.plan != self._tidied
-        if (changed or summary["lfta"] or summary["joins"]) and self._lock.acquire(blocking=False):
+        if (changed or summary["lfta"] or summary["joins"] or self._stale) and self._lock.acquire(blocking=False):
             # A statement that waits for this batch holds the lock: then the statistics wait for the next one.
             try:
                 if summary["lfta"] or summary["joins"]:
                     self._learn(summary)
+                if self._stale:
+                    self._dirty, self._stale = True, False
+                    self._publish()
                 if changed and not self._leaving and self._todo is None:
                     self._tidy()
             finally:

@@ -11,6 +11,7 @@ from tidemill.engine.workload import Workload
 from tidemill.errors import EngineProblem
 from tidemill.plan.physical import BEGINNING, FOREVER
 from tidemill.runtime.layout import Paths, read_json
+from tidemill.runtime.sinks import Sinks
 from tidemill.runtime.views import ViewStore
 
 SHOWN = 10  # the last changes of plan
@@ -27,7 +28,8 @@ def plain_time(us: int | None) -> str | None:
     return f"{whole}.{us % 1_000_000:06d}"
 
 
-def status_of(workload: Workload, store: ViewStore, last: dict[str, Any], running: bool) -> dict[str, Any]:
+def status_of(workload: Workload, store: ViewStore, sinks: Sinks, last: dict[str, Any],
+              running: bool) -> dict[str, Any]:
     """Sources with lag and counts, views with rows and frontiers, state size, the last micro-batch."""
     totals = json.loads(store.meta("totals") or "{}")
     counts = json.loads(store.meta("rows") or "{}")
@@ -52,12 +54,15 @@ def status_of(workload: Workload, store: ViewStore, last: dict[str, Any], runnin
     views = []
     for view in workload.views.values():
         views.append({"name": view.entry.name, "output": view.entry.output, "rows": counts.get(view.entry.id, 0),
-                      "frontier": plain_time(gates.get(f"view {view.entry.id}"))})
+                      "frontier": plain_time(gates.get(f"view {view.entry.id}")),
+                      "stopped": workload.stopped.get(view.entry.id, {}).get("reason")})
     dead = duck.sql("SELECT count(*) FROM dead_letters").fetchall()[0][0]
     duck.close()
     return {
         "running": running, "batch": int(store.meta("batch") or -1), "plan": workload.catalog.version,
         "clock": plain_time(last.get("clock")), "sources": sources, "views": views, "dead_letters": dead,
+        "sinks": [{"name": e.name, "undelivered": sinks.undelivered(e.options), "problem": sinks.problems.get(e.name)}
+                  for e in workload.catalog.of("sink")],
         "plan_changes": [c.shown() | {"at": plain_time(int(c.at * 1e6))} for c in workload.history.changes[-SHOWN:]],
         "state": {"rows": last.get("state_rows", 0), "bytes": last.get("state_bytes", 0)},
         "last_batch": {k: last[k] for k in ("batch", "batch_seconds", "stage_seconds", "at") if k in last},

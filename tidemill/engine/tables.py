@@ -44,7 +44,7 @@ def catalog_table(what: str, catalog: Catalog, workload: Workload, store: ViewSt
     return pa.table({
         "name": pa.array([e.name for e in entries], pa.string()),
         "kind": pa.array([e.kind for e in entries], pa.string()),
-        "detail": pa.array([_detail(e) for e in entries], pa.string()),
+        "detail": pa.array([_detail(e, workload) for e in entries], pa.string()),
         "reads": pa.array([", ".join(e.needs) for e in entries], pa.string()),
         "definition": pa.array([e.text for e in entries], pa.string()),
     })
@@ -79,7 +79,10 @@ def _columns(pairs: list[tuple[str, str]], keys: set[str]) -> pa.Table:
     })
 
 
-def _detail(entry: Entry) -> str:
+def _detail(entry: Entry, workload: Workload) -> str:
+    stopped = workload.stopped.get(entry.id) if entry.id else None
+    if stopped:
+        return f"stopped: {stopped['reason']}"
     if entry.spec is not None:
         return f"{entry.spec.kind} {entry.spec.format or ''}".strip()
     if entry.kind == "stream":

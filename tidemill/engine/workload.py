@@ -11,6 +11,7 @@ from sqlglot import exp
 
 from tidemill.engine.history import PlanHistory
 from tidemill.engine.joining import Joining
+from tidemill.engine.repair import check_reads_running
 from tidemill.engine.sharing import Sharing
 from tidemill.engine.sources import source_spec
 from tidemill.errors import CatalogProblem, PlanProblem
@@ -68,6 +69,7 @@ class Workload:
         self.history = PlanHistory.of(catalog)
         self.joining = Joining(catalog, self.history)
         self.views: dict[str, BoundView] = {}
+        self.stopped: dict[str, dict[str, Any]] = {}  # by the id of a view: why it goes on no more
         self._read: dict[str, tuple[Entry, int, Input]] = {}  # the streams that were read last: entry, birth, input
         sinks: dict[str, list[dict[str, Any]]] = {}
         for sink in catalog.of("sink"):
@@ -193,8 +195,13 @@ class Workload:
         """Options of a view; rules that were off when it was planned stay off for it, or its state would not fit."""
         return {**given, "without": list(self.without)} if self.without else dict(given)
 
+    def running_views(self) -> list[BoundView]:
+        """The views that no failure has stopped."""
+        return [v for v in self.views.values() if v.entry.id not in self.stopped]
+
     def _install(self, entry: Entry, query: exp.Expression) -> BoundView:
         view = self._bound(entry, query)
+        check_reads_running(self, view.query.needs)
         entry.needs = tuple(sorted(view.query.needs))
         self.catalog.add(entry)
         self.views[entry.name.lower()] = view
@@ -293,7 +300,7 @@ class Workload:
         """One plan for everything that stands, or for some relations alone; to `keep` it remembers what it gave away.
         """
         specs = {e.spec.name: e.spec for e in self.catalog.of("source", "table") if e.spec}
-        roots = {v.entry.id: v.node for v in self.views.values()} if roots is None else roots
+        roots = {v.entry.id: v.node for v in self.running_views()} if roots is None else roots
         settings = self.sharing.settings if keep else self.sharing.settings.copy()
         joining = self.joining.settings if keep else self.joining.settings.copy()
         if keep:

@@ -14,6 +14,7 @@ import pyarrow as pa
 from tidemill.plan.physical import FOREVER, Exchange, HotKeys, Op
 from tidemill.plan.sources import Column
 from tidemill.runtime import duck
+from tidemill.runtime.failures import OperatorFailed, is_of_operator, reason_of
 from tidemill.runtime.operators.base import Batch, Operator, key_hashes
 from tidemill.runtime.operators.combine import SetCombine
 from tidemill.runtime.operators.group import GroupBy
@@ -50,6 +51,8 @@ class Evaluation:
     readers: Counter[str] = field(default_factory=Counter)
     done: dict[str, Batch] = field(default_factory=dict)
     notes: dict[str, Any] = field(default_factory=dict)  # what operators counted, by their id
+    failed: dict[str, str] | None = None  # operators that failed, and why; None: a failure is raised as it is
+    lost: set[str] = field(default_factory=set)  # ports that bring nothing, because what feeds them has failed
 
     def __post_init__(self) -> None:
         for op in self.ops.values():
@@ -59,15 +62,38 @@ class Evaluation:
         """Evaluate every stateful operator in order, so that all state moves on even without readers."""
         for op in self.ops.values():
             if op.kind in STATEFUL:
-                self.batch(op.id)
+                self.outcome(op.id)
+
+    def outcome(self, name: str) -> Batch | None:
+        """Like `batch`; None where the operator, or one that it reads, has failed."""
+        try:
+            return self.batch(name)
+        except OperatorFailed:
+            return None
 
     def batch(self, name: str) -> Batch:
         """The output of an operator or the feed of a port, evaluated once."""
         if name in self.feeds:
             return self.feeds[name]
         if name not in self.done:
-            self.done[name] = self._evaluate(self.ops[name])
+            self.done[name] = self._isolated(self.ops[name])
         return self.done[name]
+
+    def _isolated(self, op: Op) -> Batch:
+        """One operator; where it fails, what it kept goes, and whoever reads it learns it by OperatorFailed."""
+        if self.failed is None:
+            return self._evaluate(op)
+        if op.id in self.failed or not self.lost.isdisjoint(op.inputs):
+            raise OperatorFailed(op.id)
+        try:
+            return self._evaluate(op)
+        except Exception as error:
+            if isinstance(error, OperatorFailed) or not is_of_operator(error):
+                raise
+            self.failed[op.id] = reason_of(error)
+            if self.shelf is not None:
+                self.shelf.forget(op.id)
+            raise OperatorFailed(op.id) from error
 
     def _evaluate(self, op: Op) -> Batch:
         if op.kind in RENDER:

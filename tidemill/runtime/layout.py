@@ -27,7 +27,7 @@ class Paths:
         known = {
             "control": "control.json", "plans": "plans", "sources": "sources", "feedback": "feedback",
             "state": "state", "inbox": "inbox", "outbox": "outbox", "checkpoint": "checkpoint", "views": "views.duckdb",
-            "sealed": "sealed",
+            "sealed": "sealed", "undelivered": "undelivered",
             "catalog": "catalog.json", "lock": "lock", "status": "status.json", "progress": "progress.json",
             "log": "spark.log", "format": "format.json",
         }

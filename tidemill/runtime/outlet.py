@@ -19,17 +19,21 @@ import pyarrow as pa
 
 from tidemill.plan.physical import BEGINNING, FOREVER, Physical
 from tidemill.plan.relations import STATIC_TIME
-from tidemill.runtime import inbox, outbox, sealing, sinks
+from tidemill.runtime import inbox, outbox, sealing
 from tidemill.runtime.changes import Changes, gather, log_of, tagged
 from tidemill.runtime.damage import checksum, duckdb_file
+from tidemill.runtime.failures import is_of_operator, reason_of, stopped_views
 from tidemill.runtime.garbage import seldom_collected
 from tidemill.runtime.hearing import HEARING_BYTES, Hearing
 from tidemill.runtime.layout import Paths, load_plan, write_json
 from tidemill.runtime.pools import Pools
 from tidemill.runtime.reader import DEAD, TICK, Message
 from tidemill.runtime.sealed import Kept
+from tidemill.runtime.sinks import Sinks
 from tidemill.runtime.stage import LOOP, outputs_of
 from tidemill.runtime.state import from_ipc, ipc_bytes
+from tidemill.runtime.stopped import ViewsFailed, attributed, guilty
+from tidemill.runtime.stopped import note as stopped_note
 from tidemill.runtime.thresholds import sizes
 from tidemill.runtime.views import StoredView, ViewStore
 
@@ -50,8 +54,10 @@ class Outlet:
         self.views: dict[str, StoredView] = {}
         self.duck = store.cursor()
         self.pools = Pools(self.duck)
+        self.sinks = Sinks(self.paths.undelivered)
         self.known = store.metas()  # as last committed; nobody else writes them
         self.progress: dict[str, Any] = self._known("progress", {})
+        self.stopped: dict[str, dict[str, Any]] = self._known("stopped", {})  # views that go on no more, and why
         os.makedirs(self.paths.feedback, exist_ok=True)
         self.sweep()
 
@@ -90,46 +96,94 @@ class Outlet:
     def _apply(self, batch: int, messages: list[Message], notes: list[dict[str, Any]]) -> None:
         plan = load_plan(self.paths.plan(notes[0]["plan"]))
         summary = summarize(batch, notes)
+        failing = stopped_views(plan, summary["failed"])
+        while True:
+            try:
+                return self._store(batch, messages, plan, summary, failing)
+            except ViewsFailed as found:  # once more without them
+                failing |= found.reasons
+
+    def _store(self, batch: int, messages: list[Message], plan: Physical, summary: dict[str, Any],
+               failing: dict[str, str]) -> None:
+        """The batch without the views that it stops, and those that are stopped already."""
+        stopped = {v: stopped_note(reason, batch) for v, reason in failing.items()
+                   if v in self.views and v not in self.stopped}
+        all_stopped = {v: note for v, note in (self.stopped | stopped).items() if v in self.views}
+        live = {v: view for v, view in self.views.items() if v not in all_stopped}
         frontiers = self._known("gates", {})
         seeds, delivered = self._seeds(plan, frontiers)
-        standing = [output for output in plan.outputs if output.view in self.views]
+        standing = [output for output in plan.outputs if output.view in live]
         kept = Kept.sorted(sealing.received(_letters(messages)), standing, self._takes_files)
         parcels = outbox.parcels(kept.opened(self.paths.sealed))
-        found = gather(plan.outputs, self.views, [*outbox.receive(self.paths.outbox, _letters(messages)), *parcels])
-        logs = [self._log(changes) for changes in found]
+        found = gather(plan.outputs, live, [*outbox.receive(self.paths.outbox, _letters(messages)), *parcels])
+        logs = [attributed(changes, self._log) for changes in found]
         heard = self._heard(found, logs)
+        self.sinks.deliver(self.views.values())
         for view_id, log in heard.items():
-            if self.views[view_id].sinks:
-                sinks.write(self.views[view_id], log, batch)
+            self._write_sinks(self.views[view_id], log, batch)
         summary["content"] = self._write_feedback(batch, messages, summary, seeds)
         closed = {f"view {o.view}": frontier for o, frontier in zip(plan.outputs, summary["gates"], strict=True)}
+        closed |= {name: frontiers[name] for v in all_stopped if (name := f"view {v}") in frontiers}
         self._commit(batch, messages, list(zip(found, logs, strict=True)), kept, {
             "batch": str(batch), "plan": str(plan.version), "final": str(max(summary["final"], self.final)),
             "state_files": str(summary["state_files"]), "progress": json.dumps(self.progress),
             "gates": json.dumps({"clock": summary["clock"], **closed}),
             "seeds": json.dumps(delivered), "loops": json.dumps(summary["loops"]), "totals": self._totals(summary),
-            "rows": self._row_counts(found, kept),
+            "rows": self._row_counts(found, kept), "stopped": json.dumps(all_stopped),
         })
+        self.stopped = all_stopped
+        summary["stopped"] = stopped
         self._publish(heard, summary)
+
+    def _write_sinks(self, view: StoredView, log: pa.Table, batch: int) -> None:
+        if view.sinks:
+            try:
+                self.sinks.write(view, log, batch)
+            except Exception as error:
+                if not is_of_operator(error):
+                    raise
+                raise ViewsFailed({view.id: reason_of(error)}) from error
 
     def _commit(self, batch: int, messages: list[Message], found: list[tuple[Changes, pa.Table | None]],
                 kept: Kept, meta: dict[str, str]) -> None:
         """All views, the dead letters and the batch id in one transaction."""
+        suspects: Changes | None = None
         self.duck.execute("BEGIN TRANSACTION")
         try:
             for changes, log in found:
-                self.pools.store(changes, log, batch)
+                try:
+                    self.pools.store(changes, log, batch)
+                except Exception as error:
+                    if is_of_operator(error):
+                        suspects = changes
+                    raise
             if kept.notes:
                 self.store.sealed.adopt(kept.notes, kept.owners, self.duck)
                 self.store.sealed.merge(self.duck)
             self._store_dead_letters(batch, messages)
             self.store.set_metas(meta, self.duck)
             self.duck.execute("COMMIT")
-        except BaseException:
+        except BaseException as error:
             self.duck.execute("ROLLBACK")
             self.pools.forget()
-            raise
+            if suspects is None:
+                raise
+            raise ViewsFailed(self._unstorable(suspects, batch, error)) from error
         self.known.update(meta)
+
+    def _unstorable(self, changes: Changes, batch: int, error: BaseException) -> dict[str, str]:
+        """Which of some views cannot be stored, tried one by one; all of them where each one can."""
+
+        def alone(one: Changes) -> None:
+            log = self._log(one)
+            self.duck.execute("BEGIN TRANSACTION")
+            try:
+                self.pools.store(one, log, batch)
+            finally:
+                self.duck.execute("ROLLBACK")
+                self.pools.forget()
+
+        return guilty(changes, alone) or {v.id: reason_of(error) for v in changes.views}
 
     def _log(self, changes: Changes) -> pa.Table | None:
         """The changes tagged, if somebody wants them so: their own log, a sink, a subscriber.
@@ -297,6 +351,7 @@ def summarize(batch: int, notes: list[dict[str, Any]]) -> dict[str, Any]:
         "state_rows": sum(n["state_rows"] for n in notes), "state_bytes": sum(n["state_bytes"] for n in notes),
         "stage_seconds": max(n["seconds"] for n in notes), "at": time.time(),
         "lfta": {source: note for n in notes for source, note in n.get("lfta", {}).items()},
+        "failed": {op: reason for n in notes for op, reason in (n.get("failed") or {}).items()}, "stopped": {},
         "joins": {op: [n["joins"][op] for n in notes] for op in first.get("joins", {})},
     }
 

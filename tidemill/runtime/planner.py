@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tidemill.plan.physical import BEGINNING, Physical
@@ -36,6 +36,7 @@ class Work:
     piece: Range
     floor: int
     top: int
+    skip: bool = False  # its records become dead letters
 
 
 @dataclass(frozen=True)
@@ -114,11 +115,13 @@ class Planner:
 
     def assignments(self, start: Offset, end: Offset) -> list[Assignment]:
         """The reader partitions of the batch (start, end]: at most one for each core, at least one."""
-        plan = load_plan(self.paths.plan(end["plan"]))
+        version, skipped = self._again(end)
+        plan = load_plan(self.paths.plan(version))
         lanes: list[list[Work]] = [[] for _ in range(self.cores)]
         for spec in plan.sources:
-            for lane, work in enumerate(self._pieces(spec, start, end)):
-                lanes[lane].append(work)
+            skip = spec.name in skipped
+            for lane, work in enumerate(self._pieces(spec, start, end, 1 if skip else self.cores)):
+                lanes[lane].append(replace(work, skip=skip))
         # What has content is taken in by the next batch: only the last one can have any.
         taken = [b for b in range(start["feedback"] + 1, end["feedback"] + 1)
                  if b == end["feedback"] or os.path.exists(self.paths.feedback_notes(b))]
@@ -129,9 +132,18 @@ class Planner:
         }}
         busy = [lane for lane in lanes if lane] or [[]]
         return [
-            Assignment(i, end["plan"], tuple(lane), tuple(taken) if i == 0 else (), notes)
+            Assignment(i, version, tuple(lane), tuple(taken) if i == 0 else (), notes)
             for i, lane in enumerate(busy)
         ]
+
+    def _again(self, end: Offset) -> tuple[int, list[str]]:
+        """The plan of a batch and the sources whose records it skips: what its offset says, unless the batch is run
+        again in another way.
+        """
+        again = self._control().get("again")
+        if again and again["end"] == end:
+            return again["plan"], again["skip"]
+        return end["plan"], []
 
     def commit(self, end: Offset) -> None:
         """Everything up to `end` is done for good: sources may drop what they kept for a replay."""
@@ -199,7 +211,7 @@ class Planner:
         }
         return progress.exhausted
 
-    def _pieces(self, spec: SourceSpec, start: Offset, end: Offset) -> list[Work]:
+    def _pieces(self, spec: SourceSpec, start: Offset, end: Offset, parts: int) -> list[Work]:
         entry = end["sources"].get(spec.name)
         if entry is None:
             return []
@@ -209,7 +221,7 @@ class Planner:
         if begin == entry["position"]:
             return []
         top, works = entry["top"], []
-        for piece in connector.split(begin, entry["position"], self.cores):
+        for piece in connector.split(begin, entry["position"], parts):
             works.append(Work(spec.name, piece, entry["floor"], top))
             top = max(top, piece.max_time) if piece.max_time is not None else top
         return works

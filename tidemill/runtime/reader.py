@@ -21,6 +21,7 @@ from tidemill.plan.sources import SourceSpec
 from tidemill.runtime import inbox
 from tidemill.runtime.damage import arrow_file, missing, verify
 from tidemill.runtime.evaluate import Evaluation, route
+from tidemill.runtime.failures import guarded, reason_of
 from tidemill.runtime.kernels.edges import ascending
 from tidemill.runtime.layout import Paths, load_plan, read_part
 from tidemill.runtime.lfta import Lfta
@@ -65,6 +66,7 @@ class Reader:
         self.plan = load_plan(self.paths.plan(self.assignment.plan))
         self.ops = {op.id: op for op in self.plan.reader}
         self.dead: list[pa.Table] = []
+        self.failed: dict[str, str] = {}  # operators that failed, and why
 
     def messages(self) -> Iterator[Message]:
         """Rows first, then dead letters, then one tick for every shard."""
@@ -77,7 +79,7 @@ class Reader:
             yield self.plan.shards[0], DEAD, ipc_bytes(pa.concat_tables(self.dead))
         tick = {
             **self.assignment.notes, **notes, "plan": self.plan.version, "index": self.assignment.index,
-            "tallies": {name: vars(t) for name, t in self.tallies.items()},
+            "tallies": {name: vars(t) for name, t in self.tallies.items()}, "failed": self.failed,
         }
         for shard in self.plan.shards:
             # What the hash tables did is for the statistics: one shard passes it on.
@@ -111,6 +113,9 @@ class Reader:
 
     def _source(self, work: Work) -> Iterator[Message]:
         spec = spec_of(self.plan, work.source)
+        if work.skip:
+            self._skip(spec, work)
+            return
         scan = f"scan.{work.source}"
         tally = self.tallies.setdefault(work.source, Tally(top=work.top))
         narrow = _narrowed(spec, self._needed(scan))
@@ -124,10 +129,25 @@ class Reader:
                 if len(times) and others:
                     yield from self._exchanged(scan, _stamped(rows, times))
                 if len(times) and shared is not None:
-                    yield from self._evicted(shared.push(rows, times))
+                    yield from self._evicted(shared, shared.push(rows, times))
         if shared is not None:
-            yield from self._evicted(shared.finish())
+            yield from self._evicted(shared, shared.finish())
+        if shared is not None and shared.op.id not in self.failed:
             self.lfta.setdefault(work.source, []).append(shared.note())
+
+    def _skip(self, spec: SourceSpec, work: Work) -> None:
+        """Every record of the piece becomes a dead letter; where it cannot even be read, the piece becomes one."""
+        tally = self.tallies.setdefault(work.source, Tally(top=work.top))
+        lenient = replace(spec, on_error="dead_letter")
+        try:
+            for chunk in open_connector(lenient, self.paths.source(work.source)).read(work.piece):
+                tally.bad += chunk.bad.num_rows + chunk.rows.num_rows
+                self._bury(lenient, chunk.bad)
+                self._bury_rows(lenient, chunk.rows, "skipped by hand")
+        except Exception as error:
+            tally.bad += 1
+            place = json.dumps([work.piece.start, work.piece.end])
+            self.dead.append(dead_letters(spec.name, f"skipped by hand: {reason_of(error)}", [b""], [place]))
 
     def _travels(self, scan: str) -> bool:
         """True when something but the hash tables reads the rows of a scan."""
@@ -140,11 +160,13 @@ class Reader:
         self.feeding = source
         return Lfta(op, self._complain) if op is not None else None
 
-    def _evicted(self, rows: Iterator[tuple[str, pa.Table]]) -> Iterator[Message]:
-        for leaf, table in rows:
+    def _evicted(self, shared: Lfta, rows: Iterator[tuple[str, pa.Table]]) -> Iterator[Message]:
+        if shared.op.id in self.failed:
+            return
+        for leaf, table in guarded(shared.op.id, rows, self.failed):
             for edge in self.plan.exchanges:
                 if edge.source_op == leaf:
-                    yield from self._split(edge, table)
+                    yield from guarded(leaf, self._split(edge, table), self.failed)
 
     def _needed(self, scan: str) -> set[str]:
         """Columns of a source that some operator reads; all of them when raw rows travel."""
@@ -228,13 +250,15 @@ class Reader:
     def _exchanged(self, feed: str, rows: pa.Table) -> Iterator[Message]:
         """Every exchange that this feed reaches, evaluated and split."""
         self.feeding = feed.partition(".")[2]
-        evaluation = Evaluation(self.ops, {feed: Batch(rows, FOREVER)}, complain=self._complain)
+        evaluation = Evaluation(self.ops, {feed: Batch(rows, FOREVER)}, complain=self._complain, failed=self.failed)
         for edge in self.plan.exchanges:
             evaluation.readers[edge.source_op] += 1
         reached = _above(feed, self.plan.reader)
         for edge in self.plan.exchanges:
             if edge.source_op in reached and self.ops[edge.source_op].kind != "leaf":
-                yield from self._split(edge, evaluation.batch(edge.source_op).rows)
+                found = evaluation.outcome(edge.source_op)
+                if found is not None:
+                    yield from guarded(edge.source_op, self._split(edge, found.rows), self.failed)
 
     def _split(self, edge: Exchange, rows: pa.Table | None) -> Iterator[Message]:
         if rows is None or rows.num_rows == 0:

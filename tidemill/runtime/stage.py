@@ -9,9 +9,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from tidemill.plan.physical import BEGINNING, FOREVER, Op, Physical
+from tidemill.plan.physical import BEGINNING, FOREVER, Exchange, Op, Physical
 from tidemill.runtime import inbox, outbox, sealing
 from tidemill.runtime.evaluate import Evaluation, route
+from tidemill.runtime.failures import above, guarded, is_of_operator
 from tidemill.runtime.frontiers import advance, clock_begin, clock_of, has_ended
 from tidemill.runtime.layout import Paths, load_plan
 from tidemill.runtime.operators.base import Batch
@@ -45,9 +46,11 @@ class Stage:
         if clock.get("begin") is None:
             clock["begin"] = clock_begin(plan, sources)
         clock |= {"ended": has_ended(clock, ticks), "closed": clock_of(plan, sources)}
+        failed = {op: reason for tick in ticks for op, reason in tick.get("failed", {}).items()}
         evaluation = Evaluation(
             {op.id: op for op in plan.stage}, self._feeds(plan, ticks, arrived, sources), self.shelf,
             (plan.shards.index(self.shard), len(plan.shards)), self._complain,
+            failed=failed, lost=above(plan, failed) if failed else set(),
         )
         evaluation.readers.update([e.source_op for e in plan.loops] + [o.op for o in plan.outputs])
         evaluation.run()
@@ -92,20 +95,38 @@ class Stage:
 
     def _send_loops(self, plan: Physical, evaluation: Evaluation) -> None:
         for edge in plan.loops:
-            rows = evaluation.batch(edge.source_op).rows
-            if rows is not None and rows.num_rows:
-                schema = evaluation.ops[edge.source_op].schema
-                for index, piece in route(edge, schema, rows, len(plan.shards), 0):
-                    self.out += [(plan.shards[index], LOOP + edge.port, payload) for payload in ipc_pieces(piece)]
+            found = evaluation.outcome(edge.source_op)
+            if found is not None and found.rows is not None and found.rows.num_rows:
+                self.out += guarded(edge.source_op, self._looped(plan, evaluation, edge, found.rows),
+                                    evaluation.failed or {})
+
+    def _looped(self, plan: Physical, evaluation: Evaluation, edge: Exchange, rows: pa.Table) -> Iterator[Message]:
+        for index, piece in route(edge, evaluation.ops[edge.source_op].schema, rows, len(plan.shards), 0):
+            for payload in ipc_pieces(piece):
+                yield plan.shards[index], LOOP + edge.port, payload
 
     def _send_views(self, plan: Physical, evaluation: Evaluation) -> None:
-        gates = {o.op: (o.grows, evaluation.batch(o.op).rows) for o in plan.outputs}
+        outcomes = [(o, evaluation.outcome(o.op)) for o in plan.outputs]
+        gates = {o.op: (o.grows, found.rows) for o, found in outcomes if found is not None}
         found = [(gate, grows, rows) for gate, (grows, rows) in gates.items() if rows is not None and rows.num_rows]
         growing = ((gate, rows) for gate, grows, rows in found if grows)
         notes, rest = sealing.seal(self.paths.sealed, growing, plan.sealed_rows)
-        sent = outbox.parcels([*rest, *((gate, rows) for gate, grows, rows in found if not grows)])
+        sent = self._parcels([*rest, *((gate, rows) for gate, grows, rows in found if not grows)],
+                             evaluation.failed or {})
         letters = [*sealing.messages(notes), *outbox.send(self.paths.outbox, sent)]
         self.out += [(self.shard, port, payload) for port, payload in letters]
+
+    def _parcels(self, rows: list[tuple[str, pa.Table]], failed: dict[str, str]) -> list[pa.Table]:
+        """The parcels of some gates; where they cannot be put together, those that cannot be packed alone fail."""
+        try:
+            return outbox.parcels(rows)
+        except Exception as error:
+            if not is_of_operator(error):
+                raise
+        packed: list[pa.Table] = []
+        for gate, table in rows:
+            packed += guarded(gate, (p for one in ((gate, table),) for p in outbox.parcels([one])), failed)
+        return packed
 
     def _send_tick(self, plan: Physical, evaluation: Evaluation, ticks: list[dict[str, Any]],
                    sources: dict[str, Any]) -> None:
@@ -118,8 +139,8 @@ class Stage:
         rows, size = self.shelf.size()
         note = {
             "plan": plan.version, "final": ticks[0]["final"], "sources": sources, "tallies": tallies,
-            "loops": {e.port: evaluation.batch(e.source_op).frontier for e in plan.loops},
-            "gates": [evaluation.batch(o.op).frontier for o in plan.outputs],
+            "loops": {e.port: _frontier(evaluation.outcome(e.source_op)) for e in plan.loops},
+            "gates": [_frontier(evaluation.outcome(o.op)) for o in plan.outputs], "failed": evaluation.failed,
             "state_rows": rows, "state_bytes": size, "state_files": len(self.shelf.files()),
             "seconds": time.perf_counter() - self.began,
             "clock": clock_of(plan, sources), "lfta": _counted(plan, ticks),
@@ -140,6 +161,11 @@ class Stage:
             if any(i in reached or ports.get(i) in reached for i in other.inputs):
                 reached.add(other.id)
         return next((o.view for o in self.plan.outputs if o.op in reached), op)
+
+
+def _frontier(found: Batch | None) -> int:
+    """Nothing is known to be closed of an operator that failed."""
+    return BEGINNING if found is None else found.frontier
 
 
 def _counted(plan: Physical, ticks: list[dict[str, Any]]) -> dict[str, Any]:

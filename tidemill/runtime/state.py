@@ -286,11 +286,16 @@ class Shelf:
         """Forget the state of every node that is not in `nodes`; names with @ belong to the shard itself."""
         wanted = set(nodes) | {n for n in self.values if n.startswith("@")}
         for node in [n for n in self.stored if n not in wanted]:
-            for segments in self.stored.pop(node).values():
-                for segment in segments:
-                    self.discard(segment)
+            self.forget(node)
         for node in [n for n in self.values if n not in wanted]:
-            del self.values[node]
+            self.forget(node)
+
+    def forget(self, node: str) -> None:
+        """Forget the state of one node."""
+        for segments in self.stored.pop(node, {}).values():
+            for segment in segments:
+                self.discard(segment)
+        self.values.pop(node, None)
 
     def read(self, segment: Segment) -> pa.Table:
         """The rows of a segment; files are memory-mapped once for each process."""

@@ -97,7 +97,7 @@ class _Trial(Reader):
         super().__init__(root, Assignment(0, plan.version, (work,), ()))
 
     def __post_init__(self) -> None:
-        self.paths, self.plan, self.dead = Paths(self.root), self.given, []
+        self.paths, self.plan, self.dead, self.failed = Paths(self.root), self.given, [], {}
         self.ops = {op.id: op for op in self.plan.reader}
 
     def taken(self) -> Any:

@@ -149,6 +149,23 @@ def status(
 
 
 @app.command()
+def skip(
+    source: Annotated[str, typer.Argument(help="The source whose records are skipped.")],
+    db: Annotated[str, typer.Option("--db", metavar="DIR", help="Directory of the database.")],
+) -> None:
+    """Let the records of a source in a batch that has failed become dead letters; the next start goes on behind it.
+
+    Example:
+
+        tidemill skip Orders --db /data/lot
+    """
+    out = console()
+    with reported(console(stderr=True)), opening.database(db, out) as opened:
+        name = source.replace('"', '""')
+        out.print(str(opened.execute(f'SKIP BATCH OF "{name}"')))
+
+
+@app.command()
 def doctor(
     db: Db = None,
     port: Annotated[list[int] | None, typer.Option(min=1, max=65_535, help="A port that should be free.")] = None,

@@ -37,7 +37,7 @@ def clock_text(value: Any) -> str:
 
 def status_view(status: dict[str, Any]) -> Group:
     """Everything that `Database.status` knows, as tables."""
-    parts = [engine_line(status), sources_table(status), views_table(status)]
+    parts = [engine_line(status), sources_table(status), views_table(status), *problem_lines(status)]
     return Group(*parts, *([plans_table(status)] if status.get("plan_changes") else []))
 
 
@@ -77,6 +77,14 @@ def views_table(status: dict[str, Any]) -> Any:
         table.add_row(clean(view["name"]), plain(view.get("output")), "–" if rows is None else count(rows),
                       clock_text(view.get("frontier")))
     return table if table.row_count else Text("no views", style="dim")
+
+
+def problem_lines(status: dict[str, Any]) -> list[Text]:
+    """A line for each view that has stopped and each sink that is behind."""
+    stopped = [f"view {v['name']} has stopped: {v['stopped']}" for v in status.get("views") or [] if v.get("stopped")]
+    behind = [f"sink {s['name']} is {count(s['undelivered'])} files behind: {s['problem']}"
+              for s in status.get("sinks") or [] if s.get("problem")]
+    return [Text(clean(line), style="yellow") for line in (*stopped, *behind)]
 
 
 def plans_table(status: dict[str, Any]) -> Any:

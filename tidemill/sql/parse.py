@@ -21,10 +21,12 @@ from tidemill.sql.statements import (
     Drop,
     DropKind,
     Explain,
+    Restart,
     Select,
     Set,
     Show,
     ShowKind,
+    Skip,
     StandingOutput,
     Statement,
     Subscribe,
@@ -43,7 +45,7 @@ FOREIGN = (
     "EXPORT", "IMPORT", "VACUUM", "ANALYZE", "VALUES", "SUMMARIZE", "PIVOT", "UNPIVOT", "RESET",
     "CHECKPOINT", "DECLARE", "KILL", "COMMENT", "CACHE", "REFRESH", "TABLE", "START", "END",
 )
-_SUPPORTED = "supported: REGISTER, CREATE, DROP, SELECT, SHOW, DESCRIBE, EXPLAIN, SUBSCRIBE and SET"
+_SUPPORTED = "supported: REGISTER, CREATE, DROP, SELECT, SHOW, DESCRIBE, EXPLAIN, SUBSCRIBE, SET, RESTART and SKIP"
 
 
 def parse(text: str) -> list[Statement]:
@@ -137,6 +139,18 @@ def _set(cursor: Cursor) -> Set:
     return Set(name, parse_value(cursor))
 
 
+def _restart(cursor: Cursor) -> Restart:
+    cursor.take("VIEW")
+    return Restart(cursor.name("the name of a view"))
+
+
+def _skip(cursor: Cursor) -> Skip:
+    cursor.expect("BATCH", hint="write SKIP BATCH OF source")
+    cursor.expect("OF", hint="write SKIP BATCH OF source")
+    cursor.take("SOURCE")
+    return Skip(cursor.name("the name of a source"))
+
+
 def _explain(cursor: Cursor) -> Explain:
     """EXPLAIN alone, of a query, of CREATE VIEW, or of a view by its name."""
     if cursor.token is None:
@@ -164,4 +178,6 @@ _READERS: dict[str, Callable[[Cursor], Statement]] = {
     "EXPLAIN": _explain,
     "SUBSCRIBE": _subscribe,
     "SET": _set,
+    "RESTART": _restart,
+    "SKIP": _skip,
 }

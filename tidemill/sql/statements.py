@@ -109,6 +109,20 @@ class Drop(Statement):
 
 
 @dataclass(frozen=True)
+class Restart(Statement):
+    """RESTART VIEW: a view that was stopped is made anew, with what it reads and what reads it."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Skip(Statement):
+    """SKIP BATCH OF: the records of a source in the batch that cannot be done become dead letters."""
+
+    source: str
+
+
+@dataclass(frozen=True)
 class Show(Statement):
     """SHOW: a listing."""
 

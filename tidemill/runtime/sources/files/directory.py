@@ -108,7 +108,10 @@ class Files:
             low, high = entry.span(start, end)
             if entry.bad is not None or low >= high:
                 continue
-            found = columnar.greatest_time(entry, low, high, self.spec) if entry.format == "parquet" else None
+            try:
+                found = columnar.greatest_time(entry, low, high, self.spec) if entry.format == "parquet" else None
+            except (OSError, pa.ArrowException):  # whoever reads it says so
+                return None
             if found is None:
                 return None
             best = found if best is None else max(best, found)

@@ -94,7 +94,17 @@ def line_end(path: str, at: int, end: int) -> int:
 
 
 def admit(entry: Entry, start: int, rows: int, spec: SourceSpec) -> tuple[int, int]:
-    """(position, estimated rows) that takes about `rows` lines from `start`, at least one."""
+    """(position, estimated rows) that takes about `rows` lines from `start`, at least one.
+
+    A file that cannot be opened any more is taken whole: whoever reads it says so.
+    """
+    try:
+        return _admit(entry, start, rows, spec)
+    except OSError:
+        return entry.length, rows
+
+
+def _admit(entry: Entry, start: int, rows: int, spec: SourceSpec) -> tuple[int, int]:
     with open(entry.path, "rb") as file:
         first = _first_line(file, max_record_bytes(spec))[1] if _has_header(entry.format, spec) else 0
         begin = max(start, first)

@@ -1,8 +1,8 @@
 """The durable list of files a source has taken, in the order it took them.
 
 A file is in the log, on disk, before any position names it; so a position means the same rows after
-any crash. Lines are only ever appended; a torn last line was never named and is cut off. Each line ends with its
-checksum; a line without one is from before there were any.
+any crash. Lines are only ever appended, and the last one of a number counts; a torn last line was never named and
+is cut off. Each line ends with its checksum; a line without one is from before there were any.
 """
 
 from __future__ import annotations
@@ -68,6 +68,12 @@ class FileLog:
             if found:
                 self._append(file, found)
 
+    def replace(self, entries: list[Entry]) -> None:
+        """List files again that are listed already, with the same numbers."""
+        with self._locked() as file:
+            self._load()
+            self._append(file, entries)
+
     def _append(self, file: BinaryIO, found: list[Entry]) -> None:
         file.truncate(self._bytes)
         file.seek(self._bytes)
@@ -84,7 +90,7 @@ class FileLog:
             data = file.read()
         for line in data[:data.rfind(b"\n") + 1].splitlines(keepends=True):
             entry = self._entry(line)
-            self._entries.append(entry)
+            self._entries[entry.n:entry.n + 1] = [entry]  # a file that was repaired is listed once more
             self._taken.add(entry.path)
             self._bytes += len(line)
 
@@ -101,7 +107,7 @@ class FileLog:
             if wanted and int(wanted, 16) != zlib.crc32(text):
                 raise ValueError("its checksum is not that of its content")
             entry = Entry(**json.loads(text))
-            if entry.n != len(self._entries):
+            if not 0 <= entry.n <= len(self._entries):
                 raise ValueError(f"it has the number {entry.n}")
         except (ValueError, TypeError) as error:
             raise damaged(str(self._path), f"line {len(self._entries) + 1}: {error}") from None

@@ -1,0 +1,91 @@
+"""An operator that fails stops its own views and what reads them; all others go on.
+
+A reader or a shard that cannot evaluate an operator leaves it out, with everything that reads it, and says so in its
+tick. The outlet is where it becomes true: in the transaction that commits the batch, the views that any failed operator
+feeds are marked as stopped, and nothing of them is stored. So a replay agrees whatever it meets: a view is stopped if
+and only if a committed batch says so, and from then on its operators are not listened to. See
+docs/decisions/2026-11-16-a-failing-operator-stops-its-views.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TypeVar
+
+import duckdb
+
+from tidemill.errors import TidemillError
+from tidemill.plan.physical import Physical
+
+_REASON_CHARACTERS = 500
+# Disks and files: what another attempt may do better, and no view is to blame for.
+_ENVIRONMENT = (TidemillError, OSError, duckdb.IOException, duckdb.FatalException, duckdb.ConnectionException,
+                duckdb.TransactionException)
+
+T = TypeVar("T")
+
+
+class OperatorFailed(Exception):
+    """What an operator reads has failed; the failure itself is noted already."""
+
+
+def is_of_operator(error: BaseException) -> bool:
+    """Whether an error is about what an operator computes, and not about the machine that it runs on.
+
+    >>> is_of_operator(ZeroDivisionError()), is_of_operator(MemoryError()), is_of_operator(OSError(28, "disk full"))
+    (True, True, False)
+    """
+    return isinstance(error, Exception) and not isinstance(error, _ENVIRONMENT)
+
+
+def reason_of(error: BaseException) -> str:
+    """An error in one line.
+
+    >>> reason_of(ValueError("no\\nway"))
+    'ValueError: no'
+    """
+    if isinstance(error, (MemoryError, duckdb.OutOfMemoryException)):
+        return "an operator needs more memory than there is"
+    lines = str(error).strip().splitlines()
+    text = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+    return text[:_REASON_CHARACTERS]
+
+
+def guarded(op: str, found: Iterator[T], failed: dict[str, str]) -> Iterator[T]:
+    """What an operator yields until it fails; the failure is noted in `failed`."""
+    while True:
+        try:
+            one = next(found)
+        except StopIteration:
+            return
+        except OperatorFailed:
+            failed.setdefault(op, "it reads an operator that failed")
+            return
+        except Exception as error:
+            if not is_of_operator(error):
+                raise
+            failed[op] = reason_of(error)
+            return
+        yield one
+
+
+def above(plan: Physical, failed: Iterable[str]) -> set[str]:
+    """The operators and ports that some failed ones feed, directly or through others, and they themselves."""
+    lost = set(failed)
+    size = -1
+    while len(lost) > size:
+        size = len(lost)
+        lost |= {e.port for e in (*plan.exchanges, *plan.loops) if e.source_op in lost}
+        for op in (*plan.reader, *plan.stage):
+            if op.id not in lost and not lost.isdisjoint(op.inputs):
+                lost.add(op.id)
+    return lost
+
+
+def stopped_views(plan: Physical, failed: Mapping[str, str]) -> dict[str, str]:
+    """View id → reason, for each view that a failed operator feeds."""
+    found: dict[str, str] = {}
+    for op, reason in sorted(failed.items()):
+        lost = above(plan, [op])
+        found.update({o.view: reason for o in plan.outputs if o.op in lost and o.view not in found})
+    return found
