@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from itertools import pairwise
 from unittest.mock import patch
 
@@ -16,14 +15,16 @@ from tests.properties.trial import contents_of, database
 from tests.share.test_shared_many import STREAM
 from tidemill.engine.sharing import Sharing
 from tidemill.optimize.share import shape
-from tidemill.runtime import predicates
-from tidemill.runtime.lfta import Lfta
+from tidemill.runtime import division, predicates, running, running_layout
+from tidemill.runtime.branch import Branch
+from tidemill.runtime.division import divide
+from tidemill.runtime.kernels.lfta import GREATEST, LEAST, SUM
 from tidemill.runtime.running import Running
-from tidemill.runtime.running_layout import Layout, Verdicts
-from tidemill.runtime.thresholds import changed
+from tidemill.runtime.running_layout import Layout, fitting
+from tidemill.runtime.running_verdicts import Term, Verdicts
 
 COLUMNS = ("a", "b", "v", "w")
-PARTS = ("n", "v", "w")
+PARTS = ("n", "v", "w", "least", "greatest")
 LEAVES = ([0, 1], [0], [1], [])
 programs = st.recursive(
     st.one_of(
@@ -42,30 +43,53 @@ def over(program, column):
             for p in program]
 
 
+drawn_programs = st.recursive(
+    st.one_of(programs.flatmap(lambda p: st.sampled_from(COLUMNS).map(lambda c: over(p, c)))),
+    lambda inner: st.one_of(
+        st.tuples(st.sampled_from(["and", "or"]), inner, inner).map(list), inner.map(lambda p: ["not", p])),
+    max_leaves=4,
+)
+
+
 @effort(200)
-@given(drawn=st.lists(programs, min_size=1, max_size=4), values=st.lists(st.integers(-20, 20), max_size=9))
-def test_values_of_one_class_are_told_apart_by_no_program(drawn, values):
-    found = [over(p, "v") for p in drawn]
-    cuts = predicates.Cuts.of(found, 64)
-    column = np.array([*values, -(2**31), 2**31 - 1])
-    for kind in (np.int32, np.int64):
-        classes = Verdicts.of(found, set()).classes({"v": column.astype(kind)}, len(column))
-        for program in found:
-            expected = predicates.evaluate(program, {"v": column})
-            assert (predicates.evaluate(program, {"v": cuts.values})[classes] == expected).all()
+@given(drawn=st.lists(drawn_programs, min_size=1, max_size=4), seed=st.integers(0, 2**32), narrow=st.booleans())
+def test_terms_of_a_predicate_are_disjoint_and_its_rows_are_all_of_theirs(drawn, seed, narrow):
+    """Columns a and b are attributes. Rows far from all numbers of the programs are among them."""
+    chance = np.random.default_rng(seed)
+    kind = np.int32 if narrow else np.int64
+    columns = {c: np.append(chance.integers(-4, 11, 30), [-(2**31), 2**31 - 1]).astype(kind) for c in COLUMNS}
+    expected = [predicates.evaluate(p, columns) for p in drawn]
+    verdicts = Verdicts.of(drawn, {"a", "b"})
+    given = columns | {name: expected[i].astype(np.int32) for name, i in verdicts.bits.items()}
+    classes = verdicts.classes(given, 32)
+    for i, terms in verdicts.terms.items():
+        found = np.zeros(32, np.int64)
+        for value, test in terms:
+            rows = np.ones(32, bool) if value == 0 else verdicts.wanted[value - 1][classes]
+            found += rows & (True if test < 0 else predicates.evaluate(verdicts.tests[test], columns))
+        assert (found == expected[i]).all()
 
 
-def test_cuts_that_are_too_many_or_too_far_apart():
-    assert predicates.Cuts.of([[">", "v", i] for i in range(9)], 9) is None
-    assert predicates.Cuts.of([[">", "v", 0], [">", "v", 10**9]], 9) is None
-    for sign, number in (("<=", (1 << 63) - 1), ("=", -(1 << 63)), (">", 10**30)):
-        assert predicates.Cuts.of([[sign, "v", number]], 9) is None  # a cut beyond 64 bits
+def test_predicates_that_make_too_many_classes_do_not_fit_and_the_popular_ones_stay():
+    many, one = [[">", "v", i] for i in range(60)], [">", "w", 3]
+    verdicts = Verdicts.of([*many, one], set(), [1] * 61)
+    assert set(verdicts.terms) == set(range(60)) and verdicts.count == 61
+    verdicts = Verdicts.of([*many, one], set(), [1] * 60 + [99])
+    assert 60 in verdicts.terms and set(verdicts.terms) & set(range(60)) == set(range(31))
 
 
-def test_a_predicate_over_two_columns_that_are_not_attributes_is_left_to_the_tables():
+def test_cuts_that_are_too_far_apart_are_bits():
+    for far in ([">", "v", 10**9], ["<=", "v", (1 << 63) - 1], ["=", "v", -(1 << 63)], [">", "v", 10**30]):
+        verdicts = Verdicts.of([[">", "v", 0], far], set())
+        assert set(verdicts.terms) == {0, 1} and verdicts.bits == {"\x001": 1} and verdicts.count == 4
+
+
+def test_a_predicate_over_attributes_and_values_is_taken_apart():
     both = ["and", [">", "a", 1], [">", "v", 1]]
-    assert Verdicts.of([both], {"a"}) is None and Verdicts.of([None], {"a"}) is None
-    assert Verdicts.of([both], {"a", "v"}).groups == {0: 0}
+    assert Verdicts.of([both], {"a"}).terms == {0: (Term(1, 0),)}
+    assert Verdicts.of([["or", *both[1:]]], {"a"}).terms == {0: (Term(0, 0), Term(1, 1))}
+    assert Verdicts.of([both], {"a", "v"}).terms == {0: (Term(0, 0),)}
+    assert Verdicts.of([None], {"a"}).bits == {"\x000": 0}
 
 
 @st.composite
@@ -76,9 +100,13 @@ def problems(draw):
     narrow = [draw(st.sampled_from([np.int32, np.int64])) for _ in range(4)]
     columns = [chance.integers(-3, 4, rows).astype(kind) for kind in narrow]
     times = np.cumsum(chance.choice([0, 0, 1, 3, 40], rows)) - 20
-    tests = [over(p, draw(st.sampled_from(COLUMNS))) for p in draw(st.lists(programs, max_size=5))]
+    tests = draw(st.lists(drawn_programs, max_size=5))
+    for _ in range(draw(st.integers(0, 3))):
+        i = draw(st.integers(0, rows - 1))
+        times[i] += draw(st.integers(-60, 60))
     queries = [{
         "predicate": draw(st.integers(-1, len(tests) - 1)), "objects": [],
+        "parts": ["n", *draw(st.lists(st.sampled_from(PARTS[1:])))],
         "edges": [[slide, draw(st.integers(0, slide - 1))] for slide in draw(st.sets(st.integers(1, 30), min_size=1,
                                                                                      max_size=2))],
     } for _ in range(draw(st.integers(4, 10)))]
@@ -87,104 +115,124 @@ def problems(draw):
     return columns, times, tests, queries, owner, cuts
 
 
-def layout_of(tests, queries, owner):
+def params_of(tests, queries, owner):
     relations = [{"attributes": picks, "parent": -1 if i == 0 else 0, "buckets": int(i == 0), "emits": i,
                   "own": np.flatnonzero(owner == i).tolist()} for i, picks in enumerate(LEAVES)]
-    params = {"attributes": [{"sql": '"a"'}, {"sql": '"b"'}], "predicates": [{"program": p} for p in tests],
+    return {"attributes": [{"sql": '"a"'}, {"sql": '"b"'}], "predicates": [{"program": p} for p in tests],
               "queries": queries, "relations": relations}
-    edges = np.array(sorted({tuple(e) for q in queries for e in q["edges"]}))
-    return Layout.of(params, (edges[:, 0].copy(), edges[:, 1].copy()))
+
+
+def layout_of(tests, queries, owner):
+    edges = np.array(sorted({tuple(e) for q in queries for e in q["edges"]}), np.int64).reshape(-1, 2)
+    return Layout.of(params_of(tests, queries, owner), (edges[:, 0].copy(), edges[:, 1].copy()))
 
 
 def floor(time, edges):
     return max(time - (time - phase) % slide for slide, phase in edges)
 
 
-def counted(columns, times, tests, queries, owner):
+def combined(found, key, query, parts):
+    """Put the parts that the query needs to those that are known of a cell."""
+    for name, part in zip(PARTS, parts, strict=False):
+        if name in query["parts"]:
+            how = {"least": min, "greatest": max}.get(name, int.__add__)
+            found[(*key, name)] = how(found[(*key, name)], part) if (*key, name) in found else part
+
+
+def counted(columns, times, tests, queries, owner, parts):
     """The slow twin: every row to every query that wants it."""
-    found = Counter()
+    found = {}
     named = dict(zip(COLUMNS, columns, strict=True))
     truths = [predicates.evaluate(p, named) for p in tests]
     for i, time in enumerate(times.tolist()):
         for q, query in enumerate(queries):
             if query["predicate"] < 0 or truths[query["predicate"]][i]:
                 group = tuple(int(columns[a][i]) for a in LEAVES[owner[q]])
-                key = (q, floor(time, query["edges"]), group)
-                found[(*key, "n")] += 1
-                found[(*key, "v")] += int(columns[2][i])
-                found[(*key, "w")] += int(columns[3][i])
-    return Counter({key: value for key, value in found.items() if value})
+                v, w = int(columns[2][i]), int(columns[3][i])
+                combined(found, (q, floor(time, query["edges"]), group), query, [1, v, w, v, w][:parts])
+    return found
 
 
-def cells_of(made, owner):
-    found = Counter()
+def add_cells(found, made, queries, owner):
     numbers = [np.flatnonzero(owner == i).tolist() for i in range(len(LEAVES))]
     for relation, cells in made:
         for i, pane in enumerate(cells.pane.tolist()):
             query, start = numbers[relation][cells.panes[0][pane]], int(cells.panes[1][pane])
-            key = (query, start, tuple(cells.attrs[:, i].tolist()))
             assert cells.ints[0, i] > 0
-            for name, part in zip(PARTS, cells.ints, strict=False):
-                found[(*key, name)] += int(part[i])
-    return found
+            key = (query, start, tuple(cells.attrs[:, i].tolist()))
+            combined(found, key, queries[query], cells.ints[:, i].tolist())
 
 
-def entries_as_rows(entries, queries, owner):
+def add_entries(found, entries, queries, owner):
     """What queries see of entries that tables would get."""
-    found = Counter()
     for i, start in enumerate(entries.starts.tolist()):
         for q, query in enumerate(queries):
             if query["predicate"] < 0 or entries.truths[query["predicate"]][i]:
                 group = tuple(int(entries.attributes[a][i]) for a in LEAVES[owner[q]])
-                key = (q, floor(start, query["edges"]), group)
-                for name, part in zip(PARTS, entries.parts, strict=False):
-                    found[(*key, name)] += int(part[i])
-    return found
+                combined(found, (q, floor(start, query["edges"]), group), query, [int(p[i]) for p in entries.parts])
 
 
 @pytest.mark.parametrize(("enough", "least"), [(1, 1 << 10), (20, 1 << 10), (1 << 20, 1 << 10), (1, 3), (20, 7)])
 @effort(60)
-@given(problem=problems(), parts=st.integers(1, 3))
-def test_cells_of_running_totals_equal_counting(enough, least, problem, parts):
+@given(problem=problems(), parts=st.integers(1, 5), stacks=st.sampled_from([0, 60, 1 << 20]))
+def test_cells_of_running_totals_equal_counting(enough, least, problem, parts, stacks):
     columns, times, tests, queries, owner, cuts = problem
+    fits = np.array(fitting(params_of(tests, queries, owner)))
+    queries, owner = [q for q, fit in zip(queries, fits, strict=True) if fit], owner[fits]
     layout = layout_of(tests, queries, owner)
-    if layout is None:
-        assert Verdicts.of(tests, {"a", "b"}) is None
+    if not queries:
         return
     named = dict(zip(COLUMNS, columns, strict=True))
-    rare = 0 if enough < 1 << 20 else 2
-    with changed(running_rows=enough, running_cells_a_row=1 << 30, running_rows_an_entry=rare,
-                 running_looks_a_row=1 << 30, running_groups=least, running_bytes=0):
-        totals, made, taken = Running(layout, parts, 0), [], 0
+    rare, found, aside = 0 if enough < 1 << 20 else 2, {}, []
+    kinds = [SUM, SUM, SUM, LEAST, GREATEST][:parts]
+    with (patch.multiple(running, _ENOUGH=enough, _CELLS=1 << 30, _SELDOM=rare, _LOOKS=1 << 30, _STACKS=stacks),
+          patch.multiple(running_layout, _LEAST=least, _ROOM=0)):
+        totals, taken = Running(layout, kinds, 0, PARTS[:parts]), 0
         for low, high in pairwise(cuts):
             part = {name: column[low:high] for name, column in named.items()}
             keys = [part["a"], part["b"]]
-            if not totals.takes(times[low:high], keys, part):
+            part |= {n: predicates.evaluate(tests[i], part).astype(np.int32) for n, i in layout.verdicts.bits.items()}
+            if not totals.takes(keys, part):
                 break
-            done = totals.push(times[low:high], keys, part, [None, part["v"], part["w"]][:parts])
+            left = totals.disorder(times[low:high])
+            ints = [None, part["v"], part["w"], part["v"], part["w"]][:parts]
+            done = totals.push(times[low:high], keys, part, ints, left)
+            aside += (low + left[left < done]).tolist()
             taken = low + done
-            made += totals.take()
+            add_cells(found, totals.take(), queries, owner)
             if done < high - low:
                 break
         assert taken == len(times) or totals.weary
-        made += totals.finish()
+        add_cells(found, totals.finish(), queries, owner)
         entries = totals.entries()
-    expected = counted([c[:taken] for c in columns], times[:taken], tests, queries, owner)
-    expected = {key: value for key, value in expected.items() if key[-1] in PARTS[:parts]}
-    assert entries is None or not made
-    found = cells_of(made, owner)
-    found.update(entries_as_rows(entries, queries, owner) if entries else Counter())
-    assert {key: value for key, value in found.items() if value} == expected
+    assert entries is None or not found
+    if entries is not None:
+        add_entries(found, entries, queries, owner)
+    rows = np.setdiff1d(np.arange(taken), aside)
+    assert found == counted([c[rows] for c in columns], times[rows], tests, queries, owner, parts)
 
 
-def test_rows_out_of_order_are_refused():
+@effort(200)
+@given(steps=st.lists(st.integers(-30, 40), min_size=1, max_size=40), cut=st.integers(0, 40))
+def test_rows_that_are_left_never_go_back_to_a_fragment_that_has_ended(steps, cut):
     layout = layout_of([], [{"predicate": -1, "objects": [], "edges": [[5, 0]]}] * 4, np.arange(4))
-    totals, key = Running(layout, 1, 0), [np.zeros(2, np.int32)] * 2
-    assert not totals.takes(np.array([3, 2]), key, {})
-    assert totals.takes(np.array([3, 4]), key, {})
-    totals.push(np.array([3, 4]), key, {}, [None])
-    assert not totals.takes(np.array([3, 4]), key, {}) and totals.takes(np.array([4, 9]), key, {})
-    assert not totals.takes(np.array([4, 9]), [np.zeros(2, np.int64)] * 2, {})
+    totals, times, begun = Running(layout, [SUM], 0), np.cumsum(steps), -(1 << 62)
+    for part in (times[:cut], times[cut:]):
+        if not len(part):
+            continue
+        left = totals.disorder(part)
+        for fragment in (np.delete(part, left) // 5 * 5).tolist():
+            assert fragment >= begun
+            begun = fragment
+        totals.push(part, [np.zeros(len(part), np.int32)] * 2, {}, [None], left)
+
+
+def test_few_rows_are_put_aside_whether_they_come_late_or_early():
+    layout = layout_of([], [{"predicate": -1, "objects": [], "edges": [[5, 0]]}] * 4, np.arange(4))
+    for step, expected in ((-20, 1), (20, 1), (2, 0)):
+        times = np.arange(100)
+        times[50] += step
+        assert len(Running(layout, [SUM], 0).disorder(times)) == expected
 
 
 def test_panes_that_end_too_often_are_left_to_the_tables():
@@ -193,8 +241,8 @@ def test_panes_that_end_too_often_are_left_to_the_tables():
     rows = 64
     keys = [np.arange(rows, dtype=np.int32) % 32] * 2
     for looks, weary in ((1, True), (1 << 30, False)):
-        with changed(running_rows=1, running_rows_an_entry=0, running_cells_a_row=1 << 30, running_looks_a_row=looks):
-            totals = Running(layout, 1, 0)
+        with patch.multiple(running, _ENOUGH=1, _SELDOM=0, _CELLS=1 << 30, _LOOKS=looks):
+            totals = Running(layout, [SUM], 0)
             assert totals.push(np.arange(rows), keys, {}, [None]) == rows
             assert totals.weary is weary and (totals.entries() is None) is not weary
 
@@ -218,15 +266,15 @@ def create(db, count):
 def test_answers_do_not_depend_on_running_totals(enough, cells, least, how):
     """They do it all; they give up when there are too many groups; they never begin."""
     used = []
-    end = Lfta._end
+    end = Branch._end
 
-    def watched(self, now, totals):
+    def watched(self, totals):
         used.append((totals.log is None, totals.weary))
-        yield from end(self, now, totals)
+        yield from end(self, totals)
 
-    with (database([STREAM], shards=2) as db, patch.object(Lfta, "_end", watched),
-          changed(running_rows=enough, running_cells_a_row=cells, running_rows_an_entry=0, running_looks_a_row=1 << 30),
-          changed(running_groups=least, running_bytes=0)):
+    with (database([STREAM], shards=2) as db, patch.object(Branch, "_end", watched),
+          patch.multiple(running, _ENOUGH=enough, _CELLS=cells, _SELDOM=0, _LOOKS=1 << 30),
+          patch.multiple(running_layout, _LEAST=least, _ROOM=0)):
         names = create(db, 12)
         db.run()
         found = [contents_of(db, name) for name in names]
@@ -248,8 +296,7 @@ def test_every_row_counts_as_a_probe(enough):
         return learn(self, op, note, look)
 
     with (database([STREAM], shards=1) as db, patch.object(Sharing, "learn", watched),
-          changed(running_rows=enough, running_cells_a_row=1 << 30, running_rows_an_entry=0,
-                  running_looks_a_row=1 << 30)):
+          patch.multiple(running, _ENOUGH=enough, _CELLS=1 << 30, _SELDOM=0, _LOOKS=1 << 30)):
         create(db, 12)
         db.run()
     assert seen and all(rows == probes for rows, probes in seen if rows)

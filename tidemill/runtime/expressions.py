@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import duckdb
@@ -32,10 +32,14 @@ class Evaluated:
     arguments: dict[str, pa.ChunkedArray]
     failures: dict[int, np.ndarray] = field(default_factory=dict)
 
-    @cached_property
-    def truths(self) -> list[np.ndarray]:
-        """The truth of each predicate. Simple ones are evaluated when somebody asks: he may know a shorter way."""
-        return [test() for test in self.tests]
+    known: dict[int, np.ndarray] = field(default_factory=dict)
+
+    def truth(self, predicate: int) -> np.ndarray:
+        """The truth of one predicate. Simple ones are evaluated when they are asked for: often there is a shorter way.
+        """
+        if predicate not in self.known:
+            self.known[predicate] = self.tests[predicate]()
+        return self.known[predicate]
 
 
 class Expressions:

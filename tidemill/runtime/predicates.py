@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-
-from tidemill.runtime.thresholds import sizes
 
 _COMPARE = {
     "=": np.equal, "<>": np.not_equal, "<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal,
@@ -59,12 +57,13 @@ def _compared(sign: str, values: np.ndarray, number: int) -> np.ndarray:
     return _COMPARE[sign](values, values.dtype.type(number))
 
 
+_SPAN = 1 << 16  # numbers between the first and the last cut, at most
 _LEAST, _GREATEST = -(1 << 63), (1 << 63) - 1  # of 64 bits
 
 
 @dataclass(frozen=True)
 class Cuts:
-    """Programs over one column tell apart no two values of one *class*, a stretch of values between two cuts.
+    """Programs over one column tell apart no two values of one *class*, a stretch of values between two cuts (at most 255).
 
     `table[v - least]` is the class of v; values beyond the ends of the table are in the classes of its ends. `values`
     has one value of each class.
@@ -78,32 +77,42 @@ class Cuts:
         return len(self.values)
 
     @classmethod
-    def of(cls, programs: Sequence[list[Any]], most: int) -> Cuts | None:
-        """None where there are more than `most` (at most 256) classes, or cuts lie far apart or at an end of 64 bits.
+    def at(cls, cuts: Sequence[int]) -> Cuts:
+        """The classes between these cuts, which are in order and `near`.
 
-        >>> cuts = Cuts.of([[">", "a", 3], ["in", "a", [5]]], 9)
-        >>> cuts.least, cuts.table.tolist(), cuts.values.tolist()
+        >>> found = Cuts.at([4, 5, 6])
+        >>> found.least, found.table.tolist(), found.values.tolist()
         (3, [0, 1, 2, 3], [3, 4, 5, 6])
         """
-        cuts = sorted({cut for program in programs for cut in _cuts(program)})
-        if len(cuts) >= most or cuts[-1] - cuts[0] > sizes.span or cuts[0] <= _LEAST or cuts[-1] >= _GREATEST:
-            return None
         least = cuts[0] - 1
         table = np.searchsorted(np.array(cuts), np.arange(least, cuts[-1] + 1), side="right").astype(np.uint8)
         return cls(least, table, np.array([least, *cuts]))
 
 
-def _cuts(program: list[Any]) -> set[int]:
-    """The least values of the stretches on which a program over one column is true throughout, or false.
+def near(cuts: Set[int]) -> bool:
+    """True where a table from the first to the last cut is small, and they are not at the ends of 64 bits."""
+    first, last = min(cuts), max(cuts)
+    return last - first <= _SPAN and first > _LEAST and last < _GREATEST
 
-    >>> sorted(_cuts(["or", ["<=", "a", 3], ["=", "a", 7]]))
-    [4, 7, 8]
+
+def atoms(program: list[Any]) -> list[list[Any]]:
+    """The comparisons of a program.
+
+    >>> atoms(["or", ["<=", "a", 3], ["not", ["=", "b", 7]]])
+    [['<=', 'a', 3], ['=', 'b', 7]]
     """
-    what = program[0]
-    if what in ("and", "or", "not"):
-        return {cut for p in program[1:] for cut in _cuts(p)}
+    return [a for p in program[1:] for a in atoms(p)] if program[0] in ("and", "or", "not") else [program]
+
+
+def cuts(atom: list[Any]) -> set[int]:
+    """The least values of the stretches on which a comparison is true throughout, or false.
+
+    >>> sorted(cuts(["in", "a", [3, 7]]))
+    [3, 4, 7, 8]
+    """
+    what = atom[0]
     if what in ("<", ">="):
-        return {program[2]}
+        return {atom[2]}
     if what in ("<=", ">"):
-        return {program[2] + 1}
-    return {cut for number in (program[2] if what == "in" else [program[2]]) for cut in (number, number + 1)}
+        return {atom[2] + 1}
+    return {cut for number in (atom[2] if what == "in" else [atom[2]]) for cut in (number, number + 1)}

@@ -5,7 +5,8 @@ the cells of a thousand queries. Where the groups of a share fit into memory, no
 sees of a row is left until one of its panes ends (`kernels.intercede_running`). The first rows of a share only become
 entries as tables would evict them: a small share is done by the tables, which send less then.
 
-Whatever does not fit (rows out of order, too many groups, more cells than rows) goes on with the tables.
+Rows that do not fit (those out of order, those on which an expression failed) are put aside for the tables, and where
+running totals do not pay (too many groups, more cells than rows) all rows go on with the tables.
 """
 
 from __future__ import annotations
@@ -17,13 +18,22 @@ import numpy as np
 
 from tidemill.runtime.intercede import Interceded
 from tidemill.runtime.kernels.edges import ascending, floor_edges
-from tidemill.runtime.kernels.intercede_rows import ONES, fold_rows
-from tidemill.runtime.kernels.intercede_running import floors, reap, settle
+from tidemill.runtime.kernels.intercede_rows import MOST, ONES, fold_rows
+from tidemill.runtime.kernels.intercede_running import floors, gather, reap, settle
+from tidemill.runtime.kernels.lfta_loops import GREATEST, SUM
+from tidemill.runtime.running_extremes import Extremes, nothing
 from tidemill.runtime.running_groups import Groups
 from tidemill.runtime.running_layout import Layout, Leaf
-from tidemill.runtime.thresholds import sizes
+from tidemill.runtime.running_verdicts import Term
 
-_NONE = np.empty(0, np.int64)
+_ENOUGH = 1 << 20  # rows of a share from which on it is worth to know every group
+_SELDOM = 2  # so many rows for each entry, at least
+_CELLS = 4  # so many cells for each row that was seen when it is decided, at most
+_LOOKS = 32  # so many times a group is looked at for each of these rows, at most
+_RARE = 64  # so many rows for each that is out of order, at least: then it is not asked which others are
+_ROOM = 1 << 20  # cells for which memory is taken at a time
+_STACKS = 1 << 28  # bytes of least and greatest values, at most
+_NONE, _EVERY = np.empty(0, np.int64), np.empty(0, np.int8)
 
 
 class Entry(NamedTuple):
@@ -56,9 +66,12 @@ class Piece(NamedTuple):
 class Running:
     """The running totals of one reader's share."""
 
-    def __init__(self, layout: Layout, parts: int, counter: int) -> None:
-        """`parts` sums for each row, of which number `counter` counts rows."""
-        self.layout, self.parts, self.counter = layout, parts, counter
+    def __init__(self, layout: Layout, kinds: Sequence[int], counter: int, names: Sequence[str] = ()) -> None:
+        """Parts of these kinds (those that add up come first) and names for each row; number `counter` counts rows."""
+        self.layout, self.parts, self.counter = layout, len(kinds), counter
+        self.sums_of = sum(kind == SUM for kind in kinds)
+        self.flips = np.array([-1 if kind == GREATEST else 0 for kind in kinds[self.sums_of:]], np.int64)
+        self.extreme_names = list(names[self.sums_of:]) or [""] * len(self.flips)
         self.rows = self.spilled = 0  # rows, and groups of fragments that had some
         self.latest = np.iinfo(np.int64).min
         self.sizes: list[int] | None = None
@@ -68,18 +81,20 @@ class Running:
         self.made: list[tuple[int, Interceded]] = []  # cells by relation
         self.made_cells = self.since = 0  # all cells that were made; rows when it began anew
         self.kept = 0  # cells that wait to be taken
-        self.room, self.used = _room(0, parts), 0  # where cells are written, and how many are there
+        self.room, self.used = _room(0, self.parts), 0  # where cells are written, and how many are there
         self.panes = np.empty(layout.queries, np.int64)
         self.start, self.end = 0, np.iinfo(np.int64).min
 
-    def _clear(self, widths: Sequence[int]) -> None:
+    def _clear(self, sizes: Sequence[int]) -> None:
         """No groups, no sums. Memory is taken where it is written first."""
-        layout, parts = self.layout, self.parts
-        capacity = layout.capacity(parts)
-        self.groups = Groups(layout, capacity, widths)
-        self.sums = np.zeros((capacity, layout.classes * parts), np.int64)
-        self.values = np.zeros((len(layout.values[1]) - 1, capacity, parts), np.int64)
+        layout = self.layout
+        capacity = layout.capacity(self.sums_of, len(self.flips))
+        self.groups = Groups(layout, capacity, sizes)
+        self.sums = np.zeros((capacity, (layout.classes + 1) * self.parts), np.int64)
+        self.values = np.zeros((len(layout.values[1]) - 1, capacity, self.sums_of), np.int64)
+        self.changed = np.empty(capacity, np.int32)
         self.before = [_NONE] * layout.queries  # totals at the end of each query's last pane
+        self.extremes = Extremes(layout.extremes(self.extreme_names), capacity, _STACKS) if len(self.flips) else None
         # Which groups have rows in a fragment matters as long as it is logged.
         self.met, self.count_met = np.empty(0 if self.log is None else capacity, np.int32), 0
         self.marked = np.zeros(len(self.met), np.bool_)
@@ -87,19 +102,42 @@ class Running:
 
     # ---- in ------------------------------------------------------------------------------------
 
-    def takes(self, times: np.ndarray, attributes: Sequence[np.ndarray], columns: Mapping[str, np.ndarray]) -> bool:
-        """True when these rows come after those before, and their values are where they are looked for."""
-        widths = [a.itemsize for a in attributes]
-        return (
-            not self.weary and (self.sizes is None or self.sizes == widths)
-            and self.layout.verdicts.cuts.keys() <= columns.keys()
-            and int(times[0]) >= self.latest and ascending(times)
-        )
+    def takes(self, attributes: Sequence[np.ndarray], columns: Mapping[str, np.ndarray]) -> bool:
+        """True when values are where they are looked for."""
+        sizes = [a.itemsize for a in attributes]
+        return (not self.weary and (self.sizes is None or self.sizes == sizes)
+                and self.layout.verdicts.cuts.keys() <= columns.keys())
+
+    def disorder(self, times: np.ndarray) -> np.ndarray:
+        """Rows that must be put aside so that no fragment comes again that has ended: as few as late ones are, or those
+        that are too early, whichever are fewer.
+        """
+        if int(times[0]) >= self.latest and ascending(times):
+            return _NONE
+        begun = self.latest if self.sizes is None else self.start
+        late = self._behind(times, np.maximum(np.maximum.accumulate(times), self.latest))
+        if len(late) * _RARE < len(times):
+            return late
+        old = times < begun
+        after = np.minimum.accumulate(np.where(old, np.iinfo(np.int64).max, times)[::-1])[::-1]
+        early = np.union1d(np.flatnonzero(old), self._behind(after, times))
+        return early if len(early) < len(late) else late
+
+    def _behind(self, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
+        """Rows of which the first time lies in an earlier fragment than the second."""
+        rows = np.flatnonzero(lower < upper)
+        return rows[self._floor(lower[rows]) < self._floor(upper[rows])]
+
+    def _floor(self, times: np.ndarray) -> np.ndarray:
+        """Where the fragments of these times begin."""
+        found = np.empty(len(times), np.int64)
+        floor_edges(times, *self.layout.finest, found)
+        return found
 
     def push(self, times: np.ndarray, attributes: Sequence[np.ndarray], columns: Mapping[str, np.ndarray],
-             ints: Sequence[np.ndarray | None]) -> int:
-        """Take rows in; how many, before it was not worth it any more. `attributes` are those of the raw relation,
-        `ints` its parts; None is a column of ones.
+             ints: Sequence[np.ndarray | None], aside: np.ndarray = _NONE) -> int:
+        """Take rows in, except for those `aside`, of which there are all of `disorder`; how many, before it was not worth
+        it any more. `attributes` are those of the raw relation, `ints` its parts; None is a column of ones.
         """
         rows = len(times)
         if self.sizes is None:
@@ -109,10 +147,15 @@ class Running:
         order = [a for pair in pairs.tolist() for a in pair if a >= 0]
         given = [_readable(c) for c in (*(attributes[a] for a in order), *ints)]
         addresses = np.array([0 if c is None else c.__array_interface__["data"][0] for c in given], np.int64)
-        widths = np.array([ONES if c is None else c.itemsize for c in given], np.int64)
+        sizes = np.array([ONES if c is None else c.itemsize for c in given], np.int64)
         place = np.cumsum([0, *((pairs >= 0).sum(axis=1))])[:-1]
         pairs = np.stack([place, np.where(pairs[:, 1] >= 0, place + 1, -1)], axis=1)
         classes = self.layout.verdicts.classes(columns, rows)
+        if len(aside):
+            classes[aside] = self.layout.classes
+            times = times.copy()
+            times[aside] = max(self.latest, int(times.min()))
+            times = np.maximum.accumulate(times)
         done = 0
         while done < rows:
             if int(times[done]) >= self.end:
@@ -120,15 +163,15 @@ class Running:
             stop = int(np.searchsorted(times, self.end)) if int(times[-1]) >= self.end else rows
             begun, groups = done, self.groups
             done, groups.count, self.count_met = fold_rows(
-                addresses, widths, pairs, classes, done, stop, groups.slots, groups.keys, groups.count, self.sums,
-                self.met, self.count_met, self.marked)
+                addresses, sizes, pairs, classes, done, stop, self.flips, groups.slots, groups.keys, groups.count,
+                self.sums, self.met, self.count_met, self.marked)
             self.rows += done - begun
             if done < stop:
                 self._restart()
                 if self.weary:
                     return done
         self.latest = int(times[-1])
-        if self.log is not None and self.rows >= sizes.running_rows:
+        if self.log is not None and self.rows >= _ENOUGH:
             self._decide()
         return rows
 
@@ -137,12 +180,13 @@ class Running:
         if self.log is not None:
             self._log()
         finest = self.layout.finest
-        start = np.empty(1, np.int64)
-        floor_edges(np.array([time]), *finest, start)
-        self.start = int(start[0])
+        start, before = int(self._floor(np.array([time]))[0]), self.start
         self.end = int((time - (time - finest[1]) % finest[0] + finest[0]).min())
         if self.log is None:
-            self._reap(self.start)
+            self._reap(before, start)
+            if self.extremes is not None and self.extremes.full:
+                self._restart()
+        self.start = start
 
     # ---- the first rows ------------------------------------------------------------------------
 
@@ -155,28 +199,32 @@ class Running:
     def _entry(self) -> Entry:
         """What there is of the fragment under way, which begins anew."""
         met = np.sort(self.met[:self.count_met])
-        parts = self.sums[met].reshape(len(met), self.layout.classes, self.parts)
+        parts = self.sums[met].reshape(len(met), self.layout.classes + 1, self.parts)[:, :-1]
         group, found = np.nonzero(parts[:, :, self.counter])
-        self.sums[met], self.marked[met], self.count_met = 0, False, 0
+        empty = np.zeros(self.parts, np.int64)
+        empty[self.sums_of:] = MOST
+        self.sums[met], self.marked[met], self.count_met = np.tile(empty, self.layout.classes + 1), False, 0
         return Entry(self.start, met[group], found, parts[group, found])
 
     def _decide(self) -> None:
         """There are enough rows to see whether running totals pay; if so the log goes into them."""
         log = self.log or []
         entries = sum(len(entry.groups) for entry in log)
-        cells = sum(self.groups.leaf(i).count * len(leaf.values) for i, leaf in enumerate(self.layout.leaves))
+        cells = sum(self.groups.leaf(i).count * len(leaf.terms) for i, leaf in enumerate(self.layout.leaves))
         looks = self._panes([entry.start for entry in log]) * self.groups.count
-        if (entries * sizes.running_rows_an_entry > self.rows or cells > sizes.running_cells_a_row * self.rows
-                or looks > sizes.running_looks_a_row * self.rows):
+        if entries * _SELDOM > self.rows or cells > _CELLS * self.rows or looks > _LOOKS * self.rows:
             self.weary = True
             return
         log, self.log = [*log, self._entry()], None
         self.met, self.marked = self.met[:0], self.marked[:0]
         floors(log[0].start, *self.layout.edges, self.panes)
-        sums = self.sums.reshape(len(self.sums), self.layout.classes, self.parts)
+        sums, last = self.sums.reshape(len(self.sums), self.layout.classes + 1, self.parts), log[0].start
         for entry in log:
-            self._reap(entry.start)
-            sums[entry.groups, entry.classes] += entry.parts
+            self._reap(last, entry.start)
+            # What does not add up was cleared at the end of the fragment before.
+            sums[entry.groups, entry.classes, :self.sums_of] += entry.parts[:, :self.sums_of]
+            sums[entry.groups, entry.classes, self.sums_of:] = entry.parts[:, self.sums_of:]
+            last = entry.start
 
     def _panes(self, starts: list[int]) -> int:
         """How many panes of all queries end between these starts of fragments."""
@@ -197,42 +245,75 @@ class Running:
         groups, classes = (np.concatenate([_NONE, *found]) for found in ([e.groups for e in log],
                                                                          [e.classes for e in log]))
         parts = np.concatenate([np.empty((0, self.parts), np.int64), *(e.parts for e in log)])
-        truths = {p: verdicts.wanted[n][classes] for p, n in verdicts.rows.items()}
-        truths |= {p: self.groups.truths(n)[groups] != 0 for p, n in verdicts.groups.items()}
-        return Entries(starts, list(self.groups.attributes[:, groups]), [truths[p] for p in range(len(truths))],
+        parts[:, self.sums_of:] ^= self.flips
+        truths = [self._truth(verdicts.terms.get(p, ()), groups, classes)
+                  for p in range(max(verdicts.terms, default=-1) + 1)]
+        return Entries(starts, list(self.groups.attributes[:, groups]), truths,
                        [np.ascontiguousarray(column) for column in parts.T])
+
+    def _truth(self, terms: Sequence[Term], groups: np.ndarray, classes: np.ndarray) -> np.ndarray:
+        """Which entries of these groups and classes satisfy the predicate that has these terms."""
+        found = np.zeros(len(groups), bool)
+        for value, test in terms:
+            holds = np.ones(len(groups), bool) if value == 0 else self.layout.verdicts.wanted[value - 1][classes]
+            found |= holds if test < 0 else holds & (self.groups.truths(test)[groups] != 0)
+        return found
 
     # ---- out -----------------------------------------------------------------------------------
 
-    def _reap(self, time: int | None) -> None:
-        """The cells of queries whose panes end before this time; of all queries, for the last time, if there is none.
+    def _reap(self, start: int, time: int | None) -> None:
+        """The fragment that began at `start` has ended: the cells of queries whose panes end before `time`, of all
+        queries, for the last time, if there is none.
         """
-        self.spilled += settle(self.sums, self.groups.count, self.counter, *self.layout.values, self.values)
+        changed = settle(self.sums, self.groups.count, self.parts, self.counter, *self.layout.values, self.values,
+                         self.changed)
+        self.spilled += changed
+        if self.extremes is not None:
+            since = np.full(len(self.extremes.wanted), self.panes.min())
+            self.extremes.push(self.changed[:changed], self.sums, self.parts, self.sums_of, self.layout.values, start,
+                               since, self.groups.count)
         panes = np.empty_like(self.panes)
         if time is not None:
             floors(time, *self.layout.edges, panes)
         due = np.ones(len(panes), bool) if time is None else panes != self.panes
         for i, leaf in enumerate(self.layout.leaves):
-            for query in np.flatnonzero(due[leaf.first:leaf.first + len(leaf.values)]).tolist():
+            for query in np.flatnonzero(due[leaf.first:leaf.first + len(leaf.terms)]).tolist():
                 self._reap_one(i, leaf, query, goes_on=time is not None)
         if time is not None:
             self.panes = panes
 
     def _reap_one(self, i: int, leaf: Leaf, query: int, goes_on: bool) -> None:
         """The cells of one query of a leaf; its totals are kept if it will have more."""
-        groups, test, number = self.groups.leaf(i), leaf.tests[query], leaf.first + query
+        groups, number = self.groups.leaf(i), leaf.first + query
         if len(self.room[0]) < self.used + groups.count:
-            self.room, self.used = _room(max(sizes.running_room, groups.count), self.parts), 0
+            self.room, self.used = _room(max(_ROOM, groups.count), self.parts), 0
         own, parts = (array[..., self.used:] for array in self.room)
-        totals = self._totals(groups.count * self.parts, goes_on)
-        found = reap(self.values[leaf.values[query]], _NONE if test < 0 else self.groups.truths(test), groups.of,
-                     self.groups.count, self.counter, self.before[number], totals, own, parts)
+        totals = self._totals(groups.count * self.sums_of, goes_on)
+        for value, test in leaf.terms[query]:
+            gather(self.values[value], _EVERY if test < 0 else self.groups.truths(test), groups.of, self.groups.count,
+                   totals)
+        found = reap(self.before[number], totals, self.sums_of, self.counter, own, parts)
         if goes_on:
             self.before[number] = totals
-        if found:
-            self.reaped[i].append(Piece(int(self.panes[number]), query, own[:found], parts[:, :found]))
-            self.used += found
-            self.kept += found
+        if not found:
+            return
+        for e, name in enumerate(self.extreme_names):
+            needed = leaf.parts[query]
+            least = self._least(i, leaf, query, e)[own[:found]] if needed is None or name in needed else MOST
+            parts[self.sums_of + e, :found] = least ^ self.flips[e]
+        self.reaped[i].append(Piece(int(self.panes[number]), query, own[:found], parts[:, :found]))
+        self.used += found
+        self.kept += found
+
+    def _least(self, i: int, leaf: Leaf, query: int, part: int) -> np.ndarray:
+        """The least values of a query's groups in its pane that ends."""
+        groups, since = self.groups.leaf(i), int(self.panes[leaf.first + query])
+        found = nothing(groups.count)
+        assert self.extremes is not None
+        for value, test in leaf.terms[query]:
+            self.extremes.gather(value, part, since, None if test < 0 else self.groups.truths(test), groups.of,
+                                 self.groups.count, found)
+        return found
 
     def _totals(self, size: int, kept: bool) -> np.ndarray:
         """Zeros. Totals that are not kept are all in the same place: memory that is new costs more than to clear it."""
@@ -257,7 +338,7 @@ class Running:
 
     def _finish(self) -> None:
         """All that is known becomes cells."""
-        self._reap(None)
+        self._reap(self.start, None)
         self._gather()
 
     def take(self) -> list[tuple[int, Interceded]]:

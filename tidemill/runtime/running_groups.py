@@ -27,17 +27,17 @@ class Groups:
         self.keys = np.empty((capacity, len(self.pairs)), np.int64)
         self._attributes = np.empty((len(layout.columns), capacity), np.int64)
         self._known = 0  # groups of which the attributes are known
-        self._truths = np.zeros((len(layout.verdicts.programs), capacity), np.int64)
-        self._judged = [0] * len(self._truths)  # groups of which the truth of each predicate is known
+        self._truths = np.zeros((len(layout.verdicts.tests), capacity), np.int8)
+        self._judged = [0] * len(self._truths)  # groups of which the truth of each program is known
         self._leaves = [Coarser(leaf.picks, capacity, slots) for leaf in layout.leaves]
 
     def truths(self, k: int) -> np.ndarray:
-        """Which groups satisfy group predicate k: 0 or -1."""
+        """Which groups satisfy group program k: 0 or -1."""
         if self._judged[k] < self.count:
             fresh = slice(self._judged[k], self.count)
             columns = dict(zip(self.layout.columns, self.attributes[:, fresh], strict=True))
-            verdict = predicates.evaluate(self.layout.verdicts.programs[k], columns)
-            np.negative(verdict, out=self._truths[k, fresh], dtype=np.int64)
+            verdict = predicates.evaluate(self.layout.verdicts.tests[k], columns)
+            np.negative(verdict.view(np.int8), out=self._truths[k, fresh])
             self._judged[k] = self.count
         return self._truths[k]
 

@@ -82,7 +82,8 @@ class _Weaver:
                 "predicate": -1 if q.predicate is None else self.predicates.index(q.predicate),
                 "uses": [expressions.index(n) for n in
                          (*q.names, *(a.name for a in q.arguments), *(p.name for p in q.objects))],
-                "objects": [p.name for p in q.objects], "edges": [list(e) for e in edges_of([q.window])],
+                "objects": [p.name for p in q.objects], "parts": [p.name for p in q.parts],
+                "edges": [list(e) for e in edges_of([q.window])],
             } for q in self.queries],
             "objects": [asdict(p) for p in self.objects.values()],
             "assumed": len(tree) > 1 and self.source not in self.settings.statistics,

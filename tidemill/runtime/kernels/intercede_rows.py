@@ -11,6 +11,7 @@ from numba import boolean, carray, int32, int64, njit, types, uint8
 
 from tidemill.runtime.kernels.lfta_loops import NARROW, ONES, WIDE, pointer, read_column
 
+MOST = (1 << 63) - 1
 STEP = 2048  # rows at a time: what is computed of them stays in the nearest caches
 at = np.uintp  # an unsigned index saves the test for a negative one
 
@@ -115,12 +116,13 @@ def _add_loop(fixed: int):
     """The addition of `fixed` parts (-1: any number)."""
 
     @njit(nogil=True)
-    def add(n, numbers, classes, parts, sums):
-        width, own = sums.shape[1], parts.shape[0] if fixed < 0 else fixed
+    def add(n, numbers, classes, parts, n_sums, sums):
+        width, own = sums.shape[1], parts.shape[0]
+        added = n_sums if fixed < 0 else fixed
         flat = sums.reshape(-1)
         for j in range(n):
             place = at(numbers[at(j)]) * at(width) + at(classes[at(j)]) * at(own)
-            for p in range(own):
+            for p in range(added):
                 flat[place + at(p)] += parts[at(p), at(j)]
 
     return add
@@ -130,16 +132,38 @@ _add_any, _add_1, _add_2, _add_3 = (_add_loop(fixed) for fixed in (-1, 1, 2, 3))
 
 
 @njit(nogil=True)
-def _add(n, numbers, classes, parts, sums):
-    """sums[number, class] += the parts of each row."""
-    if parts.shape[0] == 1:
-        _add_1(n, numbers, classes, parts, sums)
-    elif parts.shape[0] == 2:
-        _add_2(n, numbers, classes, parts, sums)
-    elif parts.shape[0] == 3:
-        _add_3(n, numbers, classes, parts, sums)
+def _add(n, numbers, classes, parts, n_sums, sums):
+    """sums[number, class] += the first `n_sums` parts of each row."""
+    if n_sums == 1:
+        _add_1(n, numbers, classes, parts, n_sums, sums)
+    elif n_sums == 2:
+        _add_2(n, numbers, classes, parts, n_sums, sums)
+    elif n_sums == 3:
+        _add_3(n, numbers, classes, parts, n_sums, sums)
     else:
-        _add_any(n, numbers, classes, parts, sums)
+        _add_any(n, numbers, classes, parts, n_sums, sums)
+
+
+@njit(nogil=True)
+def _lessen(n, numbers, classes, parts, n_sums, flips, sums):
+    """sums[number, class] = the least of itself and the other parts of each row, exclusive-or `flips`."""
+    width, own = sums.shape[1], parts.shape[0]
+    flat = sums.reshape(-1)
+    for j in range(n):
+        place = at(numbers[at(j)]) * at(width) + at(classes[at(j)]) * at(own)
+        for p in range(n_sums, own):
+            value = parts[at(p), at(j)] ^ flips[at(p - n_sums)]
+            if value < flat[place + at(p)]:
+                flat[place + at(p)] = value
+
+
+@njit(nogil=True)
+def _prepare(low, high, parts, n_sums, sums):
+    """No rows of groups [low, high) were seen: nothing is the least of them."""
+    for g in range(low, high):
+        for c in range(sums.shape[1] // parts):
+            for p in range(n_sums, parts):
+                sums[g, c * parts + p] = MOST
 
 
 @njit(nogil=True)
@@ -154,13 +178,15 @@ def _mark(numbers, n, met, count_met, marked):
 
 
 @njit(types.Tuple((int64, int64, int64))(_INTS, _INTS, _ROWS, types.Array(uint8, 1, "C", readonly=True), int64, int64,
-                                         _CODES, _ROWS, int64, _ROWS, _CODES, int64, boolean[::1]),
+                                         _INTS, _CODES, _ROWS, int64, _ROWS, _CODES, int64, boolean[::1]),
       cache=True, nogil=True)
-def fold_rows(columns, sizes, pairs, classes, start, stop, slots, keys, count, sums, met, count_met, marked):
-    """Add rows [start, stop) to the sums of their groups and classes. O(rows).
+def fold_rows(columns, sizes, pairs, classes, start, stop, flips, slots, keys, count, sums, met, count_met, marked):
+    """Put rows [start, stop) to the sums of their groups and classes. O(rows).
 
     `columns` and `sizes` tell where the columns are, the parts last; pairs[w] are the one or two columns of word w of
-    a group's key. The numbers of the groups that have rows are in `met` and `marked`, unless there is no room for any.
+    a group's key. Parts add up, except for as many at the end as there are `flips`: of value ^ flip the least is kept
+    (with -1 for a flip that is ~ of the greatest). The numbers of the groups that have rows are in `met` and `marked`,
+    unless there is no room for any.
     Returns how far it came (there may be no room for another group), how many groups there are, how many were met.
     """
     n_words = pairs.shape[0]
@@ -168,6 +194,7 @@ def fold_rows(columns, sizes, pairs, classes, start, stop, slots, keys, count, s
     for w in range(n_words):
         n_attributes += 1 + (pairs[w, 1] >= 0)
     n_parts = columns.shape[0] - n_attributes
+    n_sums = n_parts - flips.shape[0]
     bits, marking = 0, met.shape[0] > 0
     while 1 << bits < slots.shape[0]:
         bits += 1
@@ -184,10 +211,14 @@ def fold_rows(columns, sizes, pairs, classes, start, stop, slots, keys, count, s
         for p in range(n_parts):
             read_column(columns[n_attributes + p], sizes[n_attributes + p], start, parts[p, :n])
         _place(words, n, bits, places)
+        known = count
         done, count = _number(words, n, places, slots, keys, count, numbers)
         if marking:
             count_met = _mark(numbers, done, met, count_met, marked)
-        _add(done, numbers, classes[start:start + done], parts, sums)
+        _add(done, numbers, classes[start:start + done], parts, n_sums, sums)
+        if n_sums < n_parts:
+            _prepare(known, count, n_parts, n_sums, sums)
+            _lessen(done, numbers, classes[start:start + done], parts, n_sums, flips, sums)
         start += done
         if done < n:
             break
@@ -222,4 +253,4 @@ def classify(column: np.ndarray, least: int, table: np.ndarray, scale: int, out:
     kernel(column, least, table, np.uint8(scale), out)
 
 
-__all__ = ["NARROW", "ONES", "STEP", "WIDE", "classify", "fold_rows", "number_records"]
+__all__ = ["MOST", "NARROW", "ONES", "STEP", "WIDE", "classify", "fold_rows", "number_records"]

@@ -2,7 +2,8 @@
 
 Rows come in the order of their times. Every group of the finest relation has a number and a running sum for each
 *class* of rows (rows of one class satisfy the same predicates). When a pane of a query ends, the sums of its predicate
-are added up for its own, coarser groups; what that is more than at the end of the pane before are its cells.
+are added up for its own, coarser groups; what that is more than at the end of the pane before are its cells. Least and
+greatest values do not subtract: `kernels.intercede_extremes` has them.
 
     row ──► sums[group, class] ──► values[predicate, group] ──► totals[coarser group] − totals when the last pane ended
             each row               groups that changed          groups, for each query of which a pane ends
@@ -13,43 +14,48 @@ Law: the same cells as `kernels.intercede` makes of the rows; all arithmetic is 
 from __future__ import annotations
 
 import numpy as np
-from numba import int32, int64, njit, types
+from numba import int8, int32, int64, njit, types
 
 at = np.uintp  # an unsigned index saves the test for a negative one
 
 _INTS = int64[::1]
 _CODES = int32[::1]
 _ROWS = int64[:, ::1]
+_TRUTHS = int8[::1]
 
 
-@njit(int64(_ROWS, int64, int64, _ROWS, _INTS, int64[:, :, ::1]), cache=True, nogil=True)
-def settle(sums, count, counter, stretches, bounds, values):
-    """Bring the values of the first `count` groups up to date; how many groups have changed since the last time.
+@njit(int64(_ROWS, int64, int64, int64, _ROWS, _INTS, int64[:, :, ::1], _CODES), cache=True, nogil=True)
+def settle(sums, count, parts, counter, stretches, bounds, values, changed):
+    """Bring the values of the first `count` groups up to date; how many groups have changed since the last time, whose
+    numbers are then in `changed`.
 
-    values[v, g] are the sums of group g over all the classes of value v: the stretches [bounds[v], bounds[v + 1]) of
-    `stretches`, (first class, class behind the last). Value 0 are all classes; its part `counter` counts rows and so
-    tells whether there are new ones. O(groups · classes + groups that changed · stretches).
+    sums[g] has `parts` numbers for each class, and for one class more that nobody looks at. values[v, g] are those that
+    add up, over all the classes of value v: the stretches [bounds[v], bounds[v + 1]) of `stretches`, (first class, class
+    behind the last). Value 0 are all classes; its number `counter` counts rows and so tells whether there are new ones.
+    O(groups · classes + groups that changed · stretches).
     """
-    parts = values.shape[2]
-    classes = sums.shape[1] // max(parts, 1)
-    before = np.zeros((classes + 1) * parts, np.int64)  # the sums of all classes before each one
-    changed = 0
+    own_parts = values.shape[2]
+    classes = sums.shape[1] // max(parts, 1) - 1
+    before = np.zeros((classes + 1) * own_parts, np.int64)  # the sums of all classes before each one
+    found = 0
     for g in range(count):
         own, rows = sums[g], np.int64(0)
         for c in range(classes):
             rows += own[c * parts + counter]
         if rows == values[0, g, counter]:
             continue
-        for i in range(classes * parts):
-            before[i + parts] = before[i] + own[i]
-        changed += 1
+        for c in range(classes):
+            for p in range(own_parts):
+                before[(c + 1) * own_parts + p] = before[c * own_parts + p] + own[c * parts + p]
+        changed[found] = g
+        found += 1
         for v in range(values.shape[0]):
-            for p in range(parts):
+            for p in range(own_parts):
                 total = np.int64(0)
                 for s in range(bounds[v], bounds[v + 1]):
-                    total += before[stretches[s, 1] * parts + p] - before[stretches[s, 0] * parts + p]
+                    total += before[stretches[s, 1] * own_parts + p] - before[stretches[s, 0] * own_parts + p]
                 values[v, g, p] = total
-    return changed
+    return found
 
 
 @njit(types.void(int64, _INTS, _INTS, _INTS, _INTS), cache=True, nogil=True)
@@ -79,7 +85,7 @@ def _gather_loop(fixed: int):
         for g in range(count):
             place, truth = at(coarser[at(g)]) * at(parts), truths[at(g)]
             for p in range(parts):
-                totals[place + at(p)] += values[at(g), at(p)] & truth
+                totals[place + at(p)] += values[at(g), at(p)] & np.int64(truth)
 
     return gather, gather_some
 
@@ -88,9 +94,11 @@ def _gather_loop(fixed: int):
     _gather_loop(fixed) for fixed in (-1, 1, 2))
 
 
-@njit(nogil=True)
-def _gather(values, truths, coarser, count, totals):
-    """totals[coarser group] += the values of its groups, of those that pass the test if there is one."""
+@njit(types.void(_ROWS, _TRUTHS, _CODES, int64, _INTS), cache=True, nogil=True)
+def gather(values, truths, coarser, count, totals):
+    """totals[coarser[g]] += values[g] of the groups g < `count` that pass truths[g] (0 or -1), of all of them where there
+    are no truths. O(groups).
+    """
     parts = values.shape[1]
     if truths.shape[0] == 0:
         if parts == 1:
@@ -107,16 +115,13 @@ def _gather(values, truths, coarser, count, totals):
         _gather_some_any(values, truths, coarser, count, totals)
 
 
-@njit(int64(_ROWS, _INTS, _CODES, int64, int64, _INTS, _INTS, _CODES, int64[:, :]), cache=True, nogil=True)
-def reap(values, truths, coarser, count, counter, before, totals, out_group, out):
+@njit(int64(_INTS, _INTS, int64, int64, _CODES, int64[:, :]), cache=True, nogil=True)
+def reap(before, totals, parts, counter, out_group, out):
     """The cells of a query of which a pane ends: (group, parts) of its groups that have rows in it; how many.
 
-    The query sees values[g] of the groups g < `count` that pass truths[g] (0 or -1; all where there are no truths), as
-    part of its own groups coarser[g]. `before` holds its totals when its last pane ended, of the groups that there were
-    then; `totals`, all zero, become those of now. Part `counter` counts rows; part p of cell j is out[p, j]. O(groups).
+    `totals` are those of now, `before` those when its last pane ended, of the groups that there were then. Part
+    `counter` counts rows; part p of cell j is out[p, j]. O(groups).
     """
-    _gather(values, truths, coarser, count, totals)
-    parts = out.shape[0]
     old = before.shape[0] // max(parts, 1)
     found = 0
     for g in range(totals.shape[0] // max(parts, 1)):

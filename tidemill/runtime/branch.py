@@ -1,0 +1,261 @@
+"""Rows of one source through the hash tables of some of its queries, or into running totals in their place.
+
+A branch lives from one flush of all tables to the next: codes, fragments and parts keep their meaning that long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from tidemill.plan.fragments import FragmentPart
+from tidemill.plan.physical import Op
+from tidemill.runtime.accumulators import Accumulators, Block
+from tidemill.runtime.coding import Coder
+from tidemill.runtime.division import Share
+from tidemill.runtime.evictions import Evictions, Generation, kinds
+from tidemill.runtime.expressions import Evaluated, integers
+from tidemill.runtime.fragment_numbers import FragmentNumbers
+from tidemill.runtime.intercede import classes
+from tidemill.runtime.kernels.lfta import Tables, TableSpec
+from tidemill.runtime.lifting import Lifted, nothing
+from tidemill.runtime.patterns import Patterns
+from tidemill.runtime.running import Running
+
+_PENDING = 1 << 20  # entries that leave before the share of the batch is done
+_CELLS = 1 << 22  # cells of queries that stay until then: what comes later is added to them
+_PATIENCE = 2  # in the middle of a share, so many cells in the place of one entry
+_BLOCK = 1 << 16  # rows at a time: what is computed of them stays in the cache
+
+Complain = Callable[[Op, pa.Table, str], None]
+Columns = list[np.ndarray | None]
+Leaving = Iterator[tuple[str, pa.Table]]
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Rows with their times (or numbers), codes of attributes, parts, and what expressions found. `rows` and `found` are
+    those of a whole chunk, of which `places` are meant (None: all).
+    """
+
+    rows: pa.Table
+    times: np.ndarray
+    attributes: Sequence[np.ndarray]
+    found: Evaluated
+    ints: Columns
+    floats: Columns
+    places: np.ndarray | None = None
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+    def at(self, places: np.ndarray) -> Chunk:
+        """Some of the rows of a whole chunk."""
+        assert self.places is None
+        return Chunk(self.rows, self.times[places], [a[places] for a in self.attributes], self.found,
+                     _cut(self.ints, places), _cut(self.floats, places), places)
+
+    def truth(self, predicate: int) -> np.ndarray:
+        truth = self.found.truth(predicate)
+        return truth if self.places is None else truth[self.places]
+
+    def failures(self) -> dict[int, np.ndarray]:
+        marks = self.found.failures
+        return marks if self.places is None else {e: f[self.places] for e, f in marks.items()}
+
+
+class Parts(NamedTuple):
+    """What the numbers of a row are: those in tables, and `same`, by another one that has the same values; `order` is
+    that of all parts in the stores, `counts` one that counts rows.
+    """
+
+    ints: tuple[FragmentPart, ...]
+    floats: tuple[FragmentPart, ...]
+    same: dict[str, str]
+    order: tuple[str, ...]
+    counts: str | None
+
+    def of(self, params: dict[str, Any]) -> Parts:
+        """Those that the queries need; those that add up come first."""
+        needed = {n for q in params["queries"] for n in q.get("parts", self.order)}
+        needed |= {self.same[n] for n in needed if n in self.same}
+        ints, floats = (sorted((p for p in parts if p.name in needed), key=lambda p: p.combine != "sum")
+                        for parts in (self.ints, self.floats))
+        return self._replace(ints=tuple(ints), floats=tuple(floats),
+                             same={n: other for n, other in self.same.items() if n in needed})
+
+
+class Branch:
+    """The tables, patterns and fragments of one share of the queries."""
+
+    def __init__(self, op: Op, share: Share, parts: Parts, coders: list[Coder], running: bool,
+                 complain: Complain | None) -> None:
+        self.op, self.params, self.complain = op, share.params, complain
+        self.relations, self.numbers = self.params["relations"], share.relations
+        self.picked: list[int] = self.params.get("picked", list(range(len(self.params["predicates"]))))
+        self.attributes = sorted({a for r in self.relations for a in r["attributes"]})
+        objects = any(q["objects"] for q in self.params["queries"])
+        self.accumulators = Accumulators(self.params) if objects else None
+        self.evictions = Evictions(self.params)
+        own = parts.of(self.params)
+        edges = [classes(r["edges"]) for r in self.relations]
+        self.now = Generation(
+            self._tables(own), Patterns(self.params), coders, FragmentNumbers(self.relations, edges, share.finest),
+            own.ints, own.floats, own.same, own.order,
+        )
+        self.mapped = (-1, -1)  # fragments and patterns that the tables know
+        self.totals = np.zeros((len(self.relations), 4), np.int64)
+        self.given_up = False  # running totals did not pay
+        self.running: Running | None = None  # in the place of the tables, as long as that pays
+        if running and share.layout is not None and not own.floats and parts.counts is not None:
+            names = [p.name for p in own.ints]
+            self.running = Running(share.layout, kinds(own.ints), names.index(parts.counts), names)
+
+    def _tables(self, parts: Parts) -> Tables:
+        emitting = {self.evictions.paths[r][0] for r, relation in enumerate(self.relations) if relation["emits"] >= 0}
+        number = {r: i for i, r in enumerate(self.evictions.tabled)} | {-1: -1}
+        specs = [
+            TableSpec(number[relation["parent"]], tuple(map(self.attributes.index, relation["attributes"])),
+                      relation["buckets"], r in emitting)
+            for r, relation in enumerate(self.relations) if relation["buckets"]
+        ]
+        return Tables(specs, len(self.attributes), kinds(parts.ints), kinds(parts.floats))
+
+    @property
+    def full(self) -> bool:
+        """True when it is time for a new generation."""
+        return self.accumulators is not None and self.accumulators.full
+
+    def chunk(self, rows: pa.Table, times: np.ndarray, attributes: Sequence[np.ndarray], found: Evaluated,
+              values: Lifted) -> Chunk:
+        """A chunk with the parts that this branch has."""
+        ints, floats = ([values[p.name] if p.name in values else nothing(p, len(times)) for p in parts]
+                        for parts in (self.now.ints, self.now.floats))
+        return Chunk(rows, times, attributes, found, ints, floats)
+
+    def push(self, chunk: Chunk) -> Leaving:
+        """Take a whole chunk in; (leaf operator, rows) of what had to leave."""
+        taken = 0
+        if self.running is not None:
+            taken, aside = self._run(self.running, chunk)
+            if len(aside):
+                self._probe(chunk.at(aside))
+            if taken < len(chunk):
+                yield from self._leave()
+            elif self.running.kept > _CELLS:
+                yield from self.evictions.made(self.now, self.running.take())
+        if taken < len(chunk):
+            self._probe(chunk if not taken else chunk.at(np.arange(taken, len(chunk))))
+        if self.now.tables.pending > max(_PENDING, self.evictions.kept):
+            self.evictions.hold(self.now, _PATIENCE)
+            if self.evictions.entries > _PENDING or self.evictions.kept > _CELLS:
+                yield from self.evictions.leave(self.now)
+
+    # ---- running totals ------------------------------------------------------------------------
+
+    def _run(self, running: Running, chunk: Chunk) -> tuple[int, np.ndarray]:
+        """Add rows to the running totals; how many of them these took, and which of those are left to the tables."""
+        verdicts, none = running.layout.verdicts, np.empty(0, np.int64)
+        columns = {name: chunk.truth(self.picked[p]).astype(np.int32) for name, p in verdicts.bits.items()}
+        for name in verdicts.cuts.keys() - columns.keys():
+            column = integers(chunk.rows.column(name))
+            if column is not None:
+                columns[name] = column
+        own = self.relations[0]["attributes"]
+        coded = {running.layout.columns[i] for i, a in enumerate(own) if self.now.coders[a].values is not None}
+        given = [chunk.attributes[a] for a in own]
+        if coded & verdicts.grouping or not running.takes(given, columns):
+            return 0, none
+        aside = running.disorder(chunk.times)
+        for failed in chunk.failures().values():
+            aside = np.union1d(aside, np.flatnonzero(failed))
+        taken = running.push(chunk.times, given, columns, chunk.ints, aside)
+        aside = aside[aside < taken]
+        running.rows -= len(aside)  # they are counted where they probe
+        return taken, aside
+
+    def _leave(self) -> Leaving:
+        """No more running totals in this share: cells leave, and where there are only entries the tables take them."""
+        running, self.running, self.given_up = self.running, None, True
+        if running is not None:
+            yield from self._end(running)
+
+    def _end(self, running: Running) -> Leaving:
+        """All that running totals hold."""
+        now = self.now
+        yield from self.evictions.made(now, running.finish())
+        entries = running.entries()
+        # Rows that became part of an entry are counted like probes that met their own group.
+        self.totals[0] += [running.rows - (0 if entries is None else len(entries.starts)), 0, running.spilled, 0]
+        if entries is None or not len(entries.starts):
+            return
+        fragments = now.fragments.of(entries.starts)
+        codes = now.patterns.codes(entries.truths, {}, len(entries.starts))
+        self._map()
+        order = self.relations[0]["attributes"]
+        now.tables.push([entries.attributes[order.index(a)] for a in self.attributes], codes, fragments, entries.parts)
+
+    # ---- tables --------------------------------------------------------------------------------
+
+    def _probe(self, chunk: Chunk) -> None:
+        """Push rows through the tables, a block at a time."""
+        now, all_fragments = self.now, self.now.fragments.of(chunk.times)
+        all_truths, all_failures = [chunk.truth(p) for p in self.picked], chunk.failures()
+        attributes = [chunk.attributes[a] for a in self.attributes]
+        for low in range(0, len(all_fragments), _BLOCK):
+            block = slice(low, low + _BLOCK)
+            fragments = all_fragments[block]
+            truths, failures = [t[block] for t in all_truths], {e: f[block] for e, f in all_failures.items()}
+            codes = now.patterns.codes(truths, failures, len(fragments))
+            if self.accumulators is not None:
+                codes = self._accumulate(chunk, block, fragments, codes, truths, failures)
+            self._map()
+            now.tables.push(_cut(attributes, block), codes, fragments, _cut(chunk.ints, block),
+                            _cut(chunk.floats, block))
+
+    def _accumulate(self, chunk: Chunk, block: slice, fragments: np.ndarray, codes: np.ndarray,
+                    truths: list[np.ndarray], failures: dict[int, np.ndarray]) -> np.ndarray:
+        """Fold users' aggregates; codes of the patterns, in which rows on which one failed are marked."""
+        accumulators, patterns = self.accumulators, self.now.patterns
+        assert accumulators is not None and chunk.places is None
+        part = Block(fragments, [a[block] for a in chunk.attributes],
+                     {n: c[block] for n, c in chunk.found.arguments.items()}, self.now.fragments.maps)
+        rows = chunk.rows[block]
+        while (folded := accumulators.fold(part, codes, patterns)).failed:
+            for number, row, why in dict.fromkeys(folded.failed):
+                marks = failures.setdefault(accumulators.expression + number, np.zeros(len(codes), bool))
+                if not marks[row] and self.complain is not None:
+                    self.complain(self.op, rows.slice(row, 1), why)
+                marks[row] = True
+            codes = patterns.codes(truths, failures, len(codes))
+        accumulators.keep(folded)
+        return codes
+
+    def _map(self) -> None:
+        """Tell the tables about fragments and patterns that are new."""
+        now = self.now
+        known = (len(now.fragments), len(now.patterns.known))
+        if known != self.mapped:
+            tabled = self.evictions.tabled
+            now.tables.map([now.fragments.maps[r] for r in tabled], [now.patterns.maps[r] for r in tabled])
+            self.mapped = known
+
+    def finish(self) -> Leaving:
+        """All that is held leaves; nothing may come after it."""
+        now = self.now
+        if self.running is not None:
+            yield from self._end(self.running)
+        now.tables.flush()
+        self.evictions.hold(now)
+        yield from self.evictions.leave(now)
+        if self.accumulators is not None:
+            yield from self.accumulators.take(now.patterns, now.fragments.own, now.coders)
+        self.totals[self.evictions.tabled] += np.array(now.tables.counters).T
+
+
+def _cut(columns: Sequence[np.ndarray | None], block: slice | np.ndarray) -> Columns:
+    return [None if c is None else c[block] for c in columns]
