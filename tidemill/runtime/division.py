@@ -49,14 +49,15 @@ class _Same:
 
 @lru_cache(maxsize=16)
 def _divided(same: _Same, unlike: frozenset[str]) -> list[Share]:
-    params, fits = same.params, fitting(same.params, unlike)
-    like, others = ([q for q, fit in enumerate(fits) if fit is kind] for kind in (True, False))
-    if not others:
-        return [_share(params, list(range(len(params["relations"]))), True)]
-    leaves = sum(any(fits[q] for q in relation["own"]) for relation in params["relations"])
-    if len(like) < _MANY * max(leaves, 1):
-        return [_share(params, list(range(len(params["relations"]))), False)]
-    return [_share(*restricted(params, like), True), _share(*restricted(params, others), False)]
+    params, rest, shares = same.params, set(range(len(same.params["queries"]))), []
+    for raw in (relation for relation in params["relations"] if relation["parent"] < 0):
+        tree, _ = restricted(params, raw["queries"])
+        like = [q for q, fit in zip(raw["queries"], fitting(tree, unlike), strict=True) if fit]
+        leaves = sum(any(q in like for q in relation["own"]) for relation in params["relations"])
+        if like and (len(like) == len(params["queries"]) or len(like) >= _MANY * leaves):
+            shares.append(_share(*restricted(params, like), True))
+            rest -= set(like)
+    return [*shares, _share(*restricted(params, sorted(rest)), False)] if rest or not shares else shares
 
 
 def _share(params: dict[str, Any], relations: list[int], running: bool) -> Share:
@@ -68,31 +69,53 @@ def _share(params: dict[str, Any], relations: list[int], running: bool) -> Share
 def restricted(params: dict[str, Any], queries: Sequence[int]) -> tuple[dict[str, Any], list[int]]:
     """The parameters for some queries, and the numbers of the relations that are left.
 
-    A raw relation without a table of its own to feed but one is left out: that one is raw then, with its memory.
+    A raw relation that would feed a single one is left out: that one is raw then, with its memory.
     """
     number, relations = {q: i for i, q in enumerate(queries)}, params["relations"]
+    if len(number) == len(params["queries"]):
+        return params, list(range(len(relations)))
     kept = [r for r, relation in enumerate(relations) if any(q in number for q in relation["queries"])]
-    left = [r for r in kept if any(q in number for q in relations[r]["own"])]
-    if relations[kept[0]]["parent"] < 0 and len(left) == 1:
-        kept = left
+    own = [r for r in kept if any(q in number for q in relations[r]["own"])]
+    buckets = {r: relations[r]["buckets"] for r in kept}
+    for raw in [r for r in kept if relations[r]["parent"] < 0]:
+        below = [r for r in own if _root(relations, r) == raw]
+        if len(below) == 1 and below != [raw]:
+            kept = [r for r in kept if _root(relations, r) != raw or r in below]
+            buckets[below[0]] = relations[raw]["buckets"]
     asked = sorted({params["queries"][q]["predicate"] for q in queries} - {-1})
-    place = {r: i for i, r in enumerate(kept)}
-    needed = {a for r in left for a in relations[r]["attributes"]}
-    own = [{
-        **relations[r], "parent": place.get(relations[r]["parent"], -1),
-        "buckets": relations[r]["buckets"] if r in place and relations[r]["parent"] in place else relations[0]["buckets"],
-        "attributes": [a for a in relations[r]["attributes"] if a in needed],
-        "edges": _coarsest([tuple(e) for q in relations[r]["queries"] if q in number
-                            for e in params["queries"][q]["edges"]]),
-        "queries": [number[q] for q in relations[r]["queries"] if q in number],
-        "own": [number[q] for q in relations[r]["own"] if q in number],
-        "emits": relations[r]["emits"] if r in left else -1,
-    } for r in kept]
+    left = [_restricted(params, r, kept, own, number) | {"buckets": buckets[r]} for r in kept]
     return {
-        **params, "relations": own, "predicates": [params["predicates"][p] for p in asked], "picked": asked,
+        **params, "relations": left, "predicates": [params["predicates"][p] for p in asked], "picked": asked,
         "queries": [{**params["queries"][q], "predicate": _place(asked, params["queries"][q]["predicate"])}
                     for q in queries],
     }, kept
+
+
+def _restricted(params: dict[str, Any], r: int, kept: list[int], own: list[int],
+                number: dict[int, int]) -> dict[str, Any]:
+    """One relation for some queries: the attributes that those below it need, their edges."""
+    relations, relation = params["relations"], params["relations"][r]
+    needed = {a for leaf in own if r in _path(relations, leaf) for a in relations[leaf]["attributes"]}
+    passing = [q for q in relation["queries"] if q in number]
+    return {
+        **relation, "parent": kept.index(relation["parent"]) if relation["parent"] in kept else -1,
+        "attributes": [a for a in relation["attributes"] if a in needed],
+        "edges": _coarsest([tuple(e) for q in passing for e in params["queries"][q]["edges"]]),
+        "queries": [number[q] for q in passing], "own": [number[q] for q in relation["own"] if q in number],
+        "emits": relation["emits"] if r in own else -1,
+    }
+
+
+def _path(relations: Sequence[dict[str, Any]], r: int) -> list[int]:
+    """From a relation to the raw one that feeds it."""
+    path = [r]
+    while relations[path[-1]]["parent"] >= 0:
+        path.append(relations[path[-1]]["parent"])
+    return path
+
+
+def _root(relations: Sequence[dict[str, Any]], r: int) -> int:
+    return _path(relations, r)[-1]
 
 
 def _place(asked: list[int], predicate: int) -> int:
