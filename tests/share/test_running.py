@@ -15,13 +15,13 @@ from tests.properties.trial import contents_of, database
 from tests.share.test_shared_many import STREAM
 from tidemill.engine.sharing import Sharing
 from tidemill.optimize.share import shape
-from tidemill.runtime import division, predicates, running, running_layout
+from tidemill.runtime import predicates
 from tidemill.runtime.branch import Branch
-from tidemill.runtime.division import divide
 from tidemill.runtime.kernels.lfta import GREATEST, LEAST, SUM
 from tidemill.runtime.running import Running
 from tidemill.runtime.running_layout import Layout, fitting
 from tidemill.runtime.running_verdicts import Term, Verdicts
+from tidemill.runtime.thresholds import changed
 
 COLUMNS = ("a", "b", "v", "w")
 PARTS = ("n", "v", "w", "least", "greatest")
@@ -185,8 +185,8 @@ def test_cells_of_running_totals_equal_counting(enough, least, problem, parts, s
     named = dict(zip(COLUMNS, columns, strict=True))
     rare, found, aside = 0 if enough < 1 << 20 else 2, {}, []
     kinds = [SUM, SUM, SUM, LEAST, GREATEST][:parts]
-    with (patch.multiple(running, _ENOUGH=enough, _CELLS=1 << 30, _SELDOM=rare, _LOOKS=1 << 30, _STACKS=stacks),
-          patch.multiple(running_layout, _LEAST=least, _ROOM=0)):
+    with changed(running_rows=enough, running_cells_a_row=1 << 30, running_rows_an_entry=rare, running_stacks=stacks,
+                 running_looks_a_row=1 << 30, running_groups=least, running_bytes=0):
         totals, taken = Running(layout, kinds, 0, PARTS[:parts]), 0
         for low, high in pairwise(cuts):
             part = {name: column[low:high] for name, column in named.items()}
@@ -241,7 +241,7 @@ def test_panes_that_end_too_often_are_left_to_the_tables():
     rows = 64
     keys = [np.arange(rows, dtype=np.int32) % 32] * 2
     for looks, weary in ((1, True), (1 << 30, False)):
-        with patch.multiple(running, _ENOUGH=1, _SELDOM=0, _CELLS=1 << 30, _LOOKS=looks):
+        with changed(running_rows=1, running_rows_an_entry=0, running_cells_a_row=1 << 30, running_looks_a_row=looks):
             totals = Running(layout, [SUM], 0)
             assert totals.push(np.arange(rows), keys, {}, [None]) == rows
             assert totals.weary is weary and (totals.entries() is None) is not weary
@@ -273,8 +273,8 @@ def test_answers_do_not_depend_on_running_totals(enough, cells, least, how):
         yield from end(self, totals)
 
     with (database([STREAM], shards=2) as db, patch.object(Branch, "_end", watched),
-          patch.multiple(running, _ENOUGH=enough, _CELLS=cells, _SELDOM=0, _LOOKS=1 << 30),
-          patch.multiple(running_layout, _LEAST=least, _ROOM=0)):
+          changed(running_rows=enough, running_cells_a_row=cells, running_rows_an_entry=0, running_looks_a_row=1 << 30),
+          changed(running_groups=least, running_bytes=0)):
         names = create(db, 12)
         db.run()
         found = [contents_of(db, name) for name in names]
@@ -296,7 +296,8 @@ def test_every_row_counts_as_a_probe(enough):
         return learn(self, op, note, look)
 
     with (database([STREAM], shards=1) as db, patch.object(Sharing, "learn", watched),
-          patch.multiple(running, _ENOUGH=enough, _CELLS=1 << 30, _SELDOM=0, _LOOKS=1 << 30)):
+          changed(running_rows=enough, running_cells_a_row=1 << 30, running_rows_an_entry=0,
+                  running_looks_a_row=1 << 30)):
         create(db, 12)
         db.run()
     assert seen and all(rows == probes for rows, probes in seen if rows)

@@ -25,11 +25,9 @@ from tidemill.runtime.kernels.lfta import Tables, TableSpec
 from tidemill.runtime.lifting import Lifted, nothing
 from tidemill.runtime.patterns import Patterns
 from tidemill.runtime.running import Running
+from tidemill.runtime.thresholds import sizes
 
-_PENDING = 1 << 20  # entries that leave before the share of the batch is done
-_CELLS = 1 << 22  # cells of queries that stay until then: what comes later is added to them
 _PATIENCE = 2  # in the middle of a share, so many cells in the place of one entry
-_BLOCK = 1 << 16  # rows at a time: what is computed of them stays in the cache
 
 Complain = Callable[[Op, pa.Table, str], None]
 Columns = list[np.ndarray | None]
@@ -38,8 +36,8 @@ Leaving = Iterator[tuple[str, pa.Table]]
 
 @dataclass(frozen=True)
 class Chunk:
-    """Rows with their times (or numbers), codes of attributes, parts, and what expressions found. `rows` and `found` are
-    those of a whole chunk, of which `places` are meant (None: all).
+    """Rows with their times (or numbers), codes of attributes, parts, and what expressions found. `rows` and `found`
+    are those of a whole chunk, of which `places` are meant (None: all).
     """
 
     rows: pa.Table
@@ -146,13 +144,13 @@ class Branch:
                 self._probe(chunk.at(aside))
             if taken < len(chunk):
                 yield from self._leave()
-            elif self.running.kept > _CELLS:
+            elif self.running.kept > sizes.kept_cells:
                 yield from self.evictions.made(self.now, self.running.take())
         if taken < len(chunk):
             self._probe(chunk if not taken else chunk.at(np.arange(taken, len(chunk))))
-        if self.now.tables.pending > max(_PENDING, self.evictions.kept):
+        if self.now.tables.pending > max(sizes.pending_entries, self.evictions.kept):
             self.evictions.hold(self.now, _PATIENCE)
-            if self.evictions.entries > _PENDING or self.evictions.kept > _CELLS:
+            if self.evictions.entries > sizes.pending_entries or self.evictions.kept > sizes.kept_cells:
                 yield from self.evictions.leave(self.now)
 
     # ---- running totals ------------------------------------------------------------------------
@@ -206,8 +204,8 @@ class Branch:
         now, all_fragments = self.now, self.now.fragments.of(chunk.times)
         all_truths, all_failures = [chunk.truth(p) for p in self.picked], chunk.failures()
         attributes = [chunk.attributes[a] for a in self.attributes]
-        for low in range(0, len(all_fragments), _BLOCK):
-            block = slice(low, low + _BLOCK)
+        for low in range(0, len(all_fragments), sizes.block_rows):
+            block = slice(low, low + sizes.block_rows)
             fragments = all_fragments[block]
             truths, failures = [t[block] for t in all_truths], {e: f[block] for e, f in all_failures.items()}
             codes = now.patterns.codes(truths, failures, len(fragments))

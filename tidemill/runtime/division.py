@@ -14,13 +14,12 @@ from typing import Any, NamedTuple
 
 from tidemill.runtime.intercede import Edges, classes
 from tidemill.runtime.running_layout import Layout, fitting
-
-_MANY = 8  # queries of a leaf, on average, from which on running totals are kept for some of all queries
+from tidemill.runtime.thresholds import sizes
 
 
 class Share(NamedTuple):
-    """The parameters of an "lfta" operator for some of its queries; the numbers that its relations have in the operator;
-    its running totals, where they are possible.
+    """The parameters of an "lfta" operator for some of its queries; the numbers that its relations have in the
+    operator; its running totals, where they are possible.
     """
 
     params: dict[str, Any]
@@ -54,7 +53,7 @@ def _divided(same: _Same, unlike: frozenset[str]) -> list[Share]:
         tree, _ = restricted(params, raw["queries"])
         like = [q for q, fit in zip(raw["queries"], fitting(tree, unlike), strict=True) if fit]
         leaves = sum(any(q in like for q in relation["own"]) for relation in params["relations"])
-        if like and (len(like) == len(params["queries"]) or len(like) >= _MANY * leaves):
+        if like and (len(like) == len(params["queries"]) or len(like) >= sizes.running_queries * leaves):
             shares.append(_share(*restricted(params, like), True))
             rest -= set(like)
     return [*shares, _share(*restricted(params, sorted(rest)), False)] if rest or not shares else shares

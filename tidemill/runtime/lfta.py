@@ -2,9 +2,9 @@
 
 An `Lfta` lives for one reader's share of a micro-batch. For each chunk of rows it evaluates every distinct predicate
 once (the row's *pattern*), finds the fragment of each row, codes the group attributes, and pushes all through the
-tables (`branch`). What leaves evict goes to the exchange, as rows of (group, fragment start in `__time`, signature words,
-parts), made in `evictions`. Tables are flushed at the end of the share, or earlier where codes change their meaning;
-flushing is always right.
+tables (`branch`). What leaves evict goes to the exchange, as rows of (group, fragment start in `__time`, signature
+words, parts), made in `evictions`. Tables are flushed at the end of the share, or earlier where codes change their
+meaning; flushing is always right.
 """
 
 from __future__ import annotations
@@ -25,8 +25,7 @@ from tidemill.runtime.division import divide
 from tidemill.runtime.expressions import Expressions
 from tidemill.runtime.lifting import Lifted, lifted
 from tidemill.runtime.sketches import Sketches
-
-_FRAGMENTS = 1 << 18  # fragments of one generation of tables
+from tidemill.runtime.thresholds import sizes
 
 
 class Lfta:
@@ -68,7 +67,7 @@ class Lfta:
         for branch in self.branches:
             yield from branch.push(
                 branch.chunk(rows, times if numbers is None else numbers, attributes, found, values))
-        if any(branch.full or len(branch.now.fragments) > _FRAGMENTS for branch in self.branches):
+        if any(branch.full or len(branch.now.fragments) > sizes.fragments for branch in self.branches):
             yield from self._begin(values)
 
     def _means_something_else(self, values: Lifted, attributes: Sequence[pa.ChunkedArray]) -> bool:

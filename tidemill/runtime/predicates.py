@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from tidemill.runtime.thresholds import sizes
+
 _COMPARE = {
     "=": np.equal, "<>": np.not_equal, "<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal,
 }
@@ -57,13 +59,12 @@ def _compared(sign: str, values: np.ndarray, number: int) -> np.ndarray:
     return _COMPARE[sign](values, values.dtype.type(number))
 
 
-_SPAN = 1 << 16  # numbers between the first and the last cut, at most
 _LEAST, _GREATEST = -(1 << 63), (1 << 63) - 1  # of 64 bits
 
 
 @dataclass(frozen=True)
 class Cuts:
-    """Programs over one column tell apart no two values of one *class*, a stretch of values between two cuts (at most 255).
+    """Programs over one column tell apart no two values of one *class*, a stretch of values between two cuts.
 
     `table[v - least]` is the class of v; values beyond the ends of the table are in the classes of its ends. `values`
     has one value of each class.
@@ -92,7 +93,7 @@ class Cuts:
 def near(cuts: Set[int]) -> bool:
     """True where a table from the first to the last cut is small, and they are not at the ends of 64 bits."""
     first, last = min(cuts), max(cuts)
-    return last - first <= _SPAN and first > _LEAST and last < _GREATEST
+    return last - first <= sizes.span and first > _LEAST and last < _GREATEST
 
 
 def atoms(program: list[Any]) -> list[list[Any]]:

@@ -25,14 +25,8 @@ from tidemill.runtime.running_extremes import Extremes, nothing
 from tidemill.runtime.running_groups import Groups
 from tidemill.runtime.running_layout import Layout, Leaf
 from tidemill.runtime.running_verdicts import Term
+from tidemill.runtime.thresholds import sizes
 
-_ENOUGH = 1 << 20  # rows of a share from which on it is worth to know every group
-_SELDOM = 2  # so many rows for each entry, at least
-_CELLS = 4  # so many cells for each row that was seen when it is decided, at most
-_LOOKS = 32  # so many times a group is looked at for each of these rows, at most
-_RARE = 64  # so many rows for each that is out of order, at least: then it is not asked which others are
-_ROOM = 1 << 20  # cells for which memory is taken at a time
-_STACKS = 1 << 28  # bytes of least and greatest values, at most
 _NONE, _EVERY = np.empty(0, np.int64), np.empty(0, np.int8)
 
 
@@ -74,7 +68,7 @@ class Running:
         self.extreme_names = list(names[self.sums_of:]) or [""] * len(self.flips)
         self.rows = self.spilled = 0  # rows, and groups of fragments that had some
         self.latest = np.iinfo(np.int64).min
-        self.sizes: list[int] | None = None
+        self.widths: list[int] | None = None
         self.weary = False  # it is not worth it
         self.log: list[Entry] | None = []  # until there are enough rows
         self.reaped: list[list[Piece]] = [[] for _ in layout.leaves]
@@ -85,16 +79,18 @@ class Running:
         self.panes = np.empty(layout.queries, np.int64)
         self.start, self.end = 0, np.iinfo(np.int64).min
 
-    def _clear(self, sizes: Sequence[int]) -> None:
+    def _clear(self, widths: Sequence[int]) -> None:
         """No groups, no sums. Memory is taken where it is written first."""
         layout = self.layout
         capacity = layout.capacity(self.sums_of, len(self.flips))
-        self.groups = Groups(layout, capacity, sizes)
+        self.groups = Groups(layout, capacity, widths)
         self.sums = np.zeros((capacity, (layout.classes + 1) * self.parts), np.int64)
         self.values = np.zeros((len(layout.values[1]) - 1, capacity, self.sums_of), np.int64)
         self.changed = np.empty(capacity, np.int32)
         self.before = [_NONE] * layout.queries  # totals at the end of each query's last pane
-        self.extremes = Extremes(layout.extremes(self.extreme_names), capacity, _STACKS) if len(self.flips) else None
+        self.extremes = None
+        if len(self.flips):
+            self.extremes = Extremes(layout.extremes(self.extreme_names), capacity, sizes.running_stacks)
         # Which groups have rows in a fragment matters as long as it is logged.
         self.met, self.count_met = np.empty(0 if self.log is None else capacity, np.int32), 0
         self.marked = np.zeros(len(self.met), np.bool_)
@@ -104,8 +100,8 @@ class Running:
 
     def takes(self, attributes: Sequence[np.ndarray], columns: Mapping[str, np.ndarray]) -> bool:
         """True when values are where they are looked for."""
-        sizes = [a.itemsize for a in attributes]
-        return (not self.weary and (self.sizes is None or self.sizes == sizes)
+        widths = [a.itemsize for a in attributes]
+        return (not self.weary and (self.widths is None or self.widths == widths)
                 and self.layout.verdicts.cuts.keys() <= columns.keys())
 
     def disorder(self, times: np.ndarray) -> np.ndarray:
@@ -114,9 +110,9 @@ class Running:
         """
         if int(times[0]) >= self.latest and ascending(times):
             return _NONE
-        begun = self.latest if self.sizes is None else self.start
+        begun = self.latest if self.widths is None else self.start
         late = self._behind(times, np.maximum(np.maximum.accumulate(times), self.latest))
-        if len(late) * _RARE < len(times):
+        if len(late) * sizes.running_rows_in_order < len(times):
             return late
         old = times < begun
         after = np.minimum.accumulate(np.where(old, np.iinfo(np.int64).max, times)[::-1])[::-1]
@@ -136,18 +132,18 @@ class Running:
 
     def push(self, times: np.ndarray, attributes: Sequence[np.ndarray], columns: Mapping[str, np.ndarray],
              ints: Sequence[np.ndarray | None], aside: np.ndarray = _NONE) -> int:
-        """Take rows in, except for those `aside`, of which there are all of `disorder`; how many, before it was not worth
+        """Take rows in, except for those `aside`, among which are all of `disorder`; how many, before it was not worth
         it any more. `attributes` are those of the raw relation, `ints` its parts; None is a column of ones.
         """
         rows = len(times)
-        if self.sizes is None:
-            self.sizes = [a.itemsize for a in attributes]
-            self._clear(self.sizes)
+        if self.widths is None:
+            self.widths = [a.itemsize for a in attributes]
+            self._clear(self.widths)
         pairs = self.groups.pairs
         order = [a for pair in pairs.tolist() for a in pair if a >= 0]
         given = [_readable(c) for c in (*(attributes[a] for a in order), *ints)]
         addresses = np.array([0 if c is None else c.__array_interface__["data"][0] for c in given], np.int64)
-        sizes = np.array([ONES if c is None else c.itemsize for c in given], np.int64)
+        widths = np.array([ONES if c is None else c.itemsize for c in given], np.int64)
         place = np.cumsum([0, *((pairs >= 0).sum(axis=1))])[:-1]
         pairs = np.stack([place, np.where(pairs[:, 1] >= 0, place + 1, -1)], axis=1)
         classes = self.layout.verdicts.classes(columns, rows)
@@ -163,7 +159,7 @@ class Running:
             stop = int(np.searchsorted(times, self.end)) if int(times[-1]) >= self.end else rows
             begun, groups = done, self.groups
             done, groups.count, self.count_met = fold_rows(
-                addresses, sizes, pairs, classes, done, stop, self.flips, groups.slots, groups.keys, groups.count,
+                addresses, widths, pairs, classes, done, stop, self.flips, groups.slots, groups.keys, groups.count,
                 self.sums, self.met, self.count_met, self.marked)
             self.rows += done - begun
             if done < stop:
@@ -171,7 +167,7 @@ class Running:
                 if self.weary:
                     return done
         self.latest = int(times[-1])
-        if self.log is not None and self.rows >= _ENOUGH:
+        if self.log is not None and self.rows >= sizes.running_rows:
             self._decide()
         return rows
 
@@ -212,7 +208,8 @@ class Running:
         entries = sum(len(entry.groups) for entry in log)
         cells = sum(self.groups.leaf(i).count * len(leaf.terms) for i, leaf in enumerate(self.layout.leaves))
         looks = self._panes([entry.start for entry in log]) * self.groups.count
-        if entries * _SELDOM > self.rows or cells > _CELLS * self.rows or looks > _LOOKS * self.rows:
+        if (entries * sizes.running_rows_an_entry > self.rows or cells > sizes.running_cells_a_row * self.rows
+                or looks > sizes.running_looks_a_row * self.rows):
             self.weary = True
             return
         log, self.log = [*log, self._entry()], None
@@ -237,7 +234,7 @@ class Running:
         """What tables would have evicted, until there were enough rows; None where it became cells."""
         if self.log is None:
             return None
-        if self.sizes is None:
+        if self.widths is None:
             self._clear([8] * len(self.layout.columns))
         self._log()
         log, verdicts = self.log, self.layout.verdicts
@@ -286,7 +283,7 @@ class Running:
         """The cells of one query of a leaf; its totals are kept if it will have more."""
         groups, number = self.groups.leaf(i), leaf.first + query
         if len(self.room[0]) < self.used + groups.count:
-            self.room, self.used = _room(max(_ROOM, groups.count), self.parts), 0
+            self.room, self.used = _room(max(sizes.running_room, groups.count), self.parts), 0
         own, parts = (array[..., self.used:] for array in self.room)
         totals = self._totals(groups.count * self.sums_of, goes_on)
         for value, test in leaf.terms[query]:
@@ -334,7 +331,7 @@ class Running:
             self._finish()
             self.weary = self.made_cells - before > self.rows - self.since
             self.since = self.rows
-            self._clear(self.sizes or ())
+            self._clear(self.widths or ())
 
     def _finish(self) -> None:
         """All that is known becomes cells."""

@@ -1,4 +1,4 @@
-"""Least and greatest values of running totals: the stacks of `kernels.intercede_extremes` and the memory they are in."""
+"""Least and greatest values of running totals: the stacks of `kernels.intercede_extremes` and their memory."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class Extremes:
     """A stack for each group and each (value, part) that some query needs."""
 
     def __init__(self, wanted: Sequence[tuple[int, int]], capacity: int, room: int) -> None:
-        """`wanted` are values and numbers of parts; there may be `capacity` groups. Stacks of more than `room` bytes are
-        `full`: they go on, but should be given up.
+        """`wanted` are values and numbers of parts; there may be `capacity` groups. Stacks of more than `room` bytes
+        are `full`: they go on, but should be given up.
         """
         self.wanted = np.array(list(wanted), np.int64).reshape(-1, 2)
         self.number = {pair: k for k, pair in enumerate(wanted)}

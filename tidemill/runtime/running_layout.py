@@ -13,9 +13,7 @@ from tidemill.plan.relations import quoted
 from tidemill.plan.scalars import columns_of
 from tidemill.runtime.intercede import Edges
 from tidemill.runtime.running_verdicts import EVERYTHING, Term, Verdicts
-
-_ROOM = 1 << 29  # bytes of running totals, at most
-_LEAST = 1 << 10  # groups for which there is room in any case
+from tidemill.runtime.thresholds import sizes
 
 
 class Leaf(NamedTuple):
@@ -83,16 +81,16 @@ class Layout:
 
     def extremes(self, names: Sequence[str]) -> list[tuple[int, int]]:
         """(value, number among these parts) of all that some query needs the least or the greatest of."""
-        found = {(term.value, e): None for leaf in self.leaves for terms, parts in zip(leaf.terms, leaf.parts, strict=True)
-                 for e, name in enumerate(names) if parts is None or name in parts for term in terms}
-        return list(found)
+        asked = [pair for leaf in self.leaves for pair in zip(leaf.terms, leaf.parts, strict=True)]
+        return list(dict.fromkeys((term.value, e) for terms, parts in asked for e, name in enumerate(names)
+                                  if parts is None or name in parts for term in terms))
 
     def capacity(self, sums: int, extremes: int) -> int:
         """Groups of the raw relation that are kept, at most, where rows have so many parts that add up and others."""
         own = len(self.verdicts.tests) // 8 + len(self.columns) + len(self.leaves) + 4
         rows = (self.classes + 1) * (sums + extremes)
         values = sums * (1 + len(self.verdicts.wanted) + self.queries) + extremes * (1 + len(self.verdicts.wanted))
-        return max(_LEAST, _ROOM // 8 // (own + rows + values))
+        return max(sizes.running_groups, sizes.running_bytes // 8 // (own + rows + values))
 
 
 def fitting(params: dict[str, Any], unlike: Set[str] = frozenset()) -> list[bool]:

@@ -21,15 +21,15 @@ import numpy as np
 
 from tidemill.runtime import predicates
 from tidemill.runtime.kernels.intercede_rows import classify
+from tidemill.runtime.thresholds import sizes
 
-_CLASSES = 64  # classes of rows, at most
 _PIECES = 3  # programs over attributes in one predicate, at most; others are columns of their own
 Program = list[Any]
 
 
 class Term(NamedTuple):
-    """Rows of value `value` (0 are all, 1 + r those that satisfy row program r) of the groups that satisfy group program
-    `test`, of all groups if that is -1.
+    """Rows of value `value` (0 are all, 1 + r those that satisfy row program r) of the groups that satisfy group
+    program `test`, of all groups if that is -1.
     """
 
     value: int
@@ -65,7 +65,7 @@ class Verdicts:
         cuts: dict[str, set[int]] = {}
         fitting: dict[int, list[Piece]] = {}
         for i in sorted(range(len(split)), key=lambda i: -min((popular[c] for c in _row_columns(split[i])), default=0)):
-            own = [(_bit(i), None)] if programs[i] is not None else split[i]
+            own: list[Piece] = [(_bit(i), None)]
             for pieces in (split[i], own):
                 more = _with_cuts(cuts, pieces)
                 if more is not None:
@@ -133,7 +133,7 @@ def _with_cuts(cuts: dict[str, set[int]], pieces: list[Piece]) -> dict[str, set[
         for atom in predicates.atoms(row) if row is not None else ():
             found[atom[1]] = found.get(atom[1], set()) | predicates.cuts(atom)
     changed = [own for column, own in found.items() if own is not cuts.get(column)]
-    fits = prod(len(own) + 1 for own in found.values()) <= _CLASSES and all(map(predicates.near, changed))
+    fits = prod(len(own) + 1 for own in found.values()) <= sizes.running_classes and all(map(predicates.near, changed))
     return found if fits else None
 
 

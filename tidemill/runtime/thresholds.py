@@ -99,7 +99,10 @@ class Thresholds:
     running_groups: int = _size(1 << 10, 1)  # groups for which there is room in any case
     running_bytes: int = _size(1 << 29, 0)  # of running totals: all leave, and they begin anew
     running_room: int = _size(1 << 20, 1)  # cells for which memory is taken at a time
-    running_classes: int = _size(64, 2)  # classes of rows: tables are used
+    running_classes: int = _size(64, 2)  # classes of rows: queries that would make more of them have tables
+    running_queries: int = _size(8, 1)  # of a leaf, on average: where others have tables, these have running totals
+    running_stacks: int = _size(1 << 28, 0)  # bytes of least and greatest values: all leave, and they begin anew
+    running_rows_in_order: int = _size(64, _ANY)  # for each that is not: late ones are put aside, not early ones
 
     # Fragments in the shards.
     large_rows: int = _size(50_000, 2)  # of a segment of fragments: it is not merged in every batch

@@ -1,8 +1,8 @@
 """Least values of panes that end at different times: a stack for each group and value.
 
-Fragments come in the order of their times. A stack has (start of a fragment, least value in it) from the latest fragment
-down to earlier ones, without those that a later and not greater value makes useless: so values fall on the way down, and
-the least value since a time is the last one on the way that is not earlier.
+Fragments come in the order of their times. A stack has (start of a fragment, least value in it) from the latest
+fragment down to earlier ones, without those that a later and not greater value makes useless: so values fall on the way
+down, and the least value since a time is the last one on the way that is not earlier.
 
     latest ──► (50 s, 9) ──► (40 s, 7) ──► (10 s, 2)        since 45 s: 9    since 20 s: 7    since 0 s: 2
 
@@ -28,10 +28,10 @@ _ROWS = int64[:, ::1]
                  _INTS), cache=True, nogil=True)
 def push_least(changed, n_changed, sums, parts, n_sums, stretches, bounds, wanted, time, heads, times, least, below,
                pool):
-    """Put the least values of the fragment that began at `time` on the stacks of the groups that changed, and clear them.
+    """Put the least values of the fragment that began at `time` on the stacks of the groups that changed; clear them.
 
     wanted[k] = (value, number among the parts that do not add up) of stack heads[k, group]; a value has stretches of
-    classes as in `settle`. Needs room for a node for each stack. O(groups that changed · (stacks + classes)), amortised.
+    classes as in `settle`. Needs room for a node for each stack. O(groups that changed · stacks · classes), amortised.
     """
     classes = sums.shape[1] // parts - 1
     for i in range(n_changed):

@@ -30,8 +30,9 @@ def settle(sums, count, parts, counter, stretches, bounds, values, changed):
     numbers are then in `changed`.
 
     sums[g] has `parts` numbers for each class, and for one class more that nobody looks at. values[v, g] are those that
-    add up, over all the classes of value v: the stretches [bounds[v], bounds[v + 1]) of `stretches`, (first class, class
-    behind the last). Value 0 are all classes; its number `counter` counts rows and so tells whether there are new ones.
+    add up, over all the classes of value v: the stretches [bounds[v], bounds[v + 1]) of `stretches`, (first class,
+    class behind the last). Value 0 are all classes; its number `counter` counts rows and so tells whether there are new
+    ones.
     O(groups · classes + groups that changed · stretches).
     """
     own_parts = values.shape[2]
@@ -96,8 +97,8 @@ def _gather_loop(fixed: int):
 
 @njit(types.void(_ROWS, _TRUTHS, _CODES, int64, _INTS), cache=True, nogil=True)
 def gather(values, truths, coarser, count, totals):
-    """totals[coarser[g]] += values[g] of the groups g < `count` that pass truths[g] (0 or -1), of all of them where there
-    are no truths. O(groups).
+    """totals[coarser[g]] += values[g] of the groups g < `count` that pass truths[g] (0 or -1), of all of them where
+    there are no truths. O(groups).
     """
     parts = values.shape[1]
     if truths.shape[0] == 0:
