@@ -29,7 +29,8 @@ PLAIN_TESTS = ("v > {0}", "k < {1}", "TRUE", "v > {0} AND v < 190", "k IN ({1}, 
 TESTS = (*PLAIN_TESTS, "v > {0} AND k <> {1}", "v > {0} OR k = {1}", "(v > {0} OR k < 2) AND NOT (k = {1} OR v < 9)",
          "v % 3 = 1", "x > {0}", "s LIKE 'a%'", "v + k > {0}", "s IS NULL OR v > 150")
 PLAIN_SUMS = ("COUNT(*) AS n, SUM(v) AS t",)
-SUMS = (*PLAIN_SUMS, "COUNT(*) AS n, MAX(v) AS m", "MIN(v) AS l, MAX(v) AS m, COUNT(v) AS c", "MIN(x) AS l, COUNT(*) AS n",
+SUMS = (*PLAIN_SUMS, "COUNT(*) AS n, MAX(v) AS m", "MIN(v) AS l, MAX(v) AS m, COUNT(v) AS c",
+        "MIN(x) AS l, COUNT(*) AS n",
         "SUM(v) AS t, MIN(s) AS w", "COUNT(*) AS n, CAST(SUM(x) * 1000 AS BIGINT) AS t", "AVG(v) AS a")
 COMPUTED = {"k % 3": "k3", "v // 40": "v40", "v // 70": "v70"}
 
