@@ -30,7 +30,7 @@ from tidemill.plan.relations import JoinAggregate
 from tidemill.runtime.checkpoint import Checkpoint, read_checkpoint
 from tidemill.runtime.layout import Paths, load_plan, write_json, write_plan
 from tidemill.runtime.outlet import Outlet
-from tidemill.runtime.readiness import ready
+from tidemill.runtime.readiness import load, ready
 from tidemill.runtime.shards import shard_labels
 from tidemill.runtime.sources.spool import Spooler
 from tidemill.runtime.views import StoredView, ViewStore
@@ -102,6 +102,7 @@ class Runner:
             self._bring_up()
             ready()
             self._await(lambda: self._last.get("plan", 0) >= version)
+        load()
 
     def run(self, progress: Progress | None = None) -> RunSummary:
         """Take in everything there is, finish, return a summary. The job then rests until the next run or start."""
@@ -137,6 +138,8 @@ class Runner:
             self._tidy()
         if self._rests:
             self._write_status()
+            # What this process needs for a look at its sources before the next run: the first one does not wait for it.
+            threading.Thread(target=load, daemon=True, name="load connectors").start()
         else:
             self._end()
         return _summary(seen, began)

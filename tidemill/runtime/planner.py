@@ -199,7 +199,9 @@ class Planner:
         clock = progress.clock if progress.clock is not None else ""
         if entry is not None and progress.end == start and clock != "" and entry["clock"] != "":
             # Time alone passes at most every half second: an idle port must not keep the machine busy.
-            clock = clock if clock - entry["clock"] >= CLOCK_STEP_US else entry["clock"]
+            # A table that was read to its end has no time to pass.
+            passes = clock - entry["clock"] >= CLOCK_STEP_US and not entry["done"]
+            clock = clock if passes else entry["clock"]
         idle = bool(live and spec.idle_us is not None and progress.exhausted and silent * 1e6 >= spec.idle_us)
         sources[spec.name] = {
             "clock": clock,

@@ -13,10 +13,17 @@ from functools import cache
 
 @cache
 def load() -> None:
-    """Import what connectors use, once in a process. What cannot be loaded fails where it is used."""
+    """Import what connectors use to read, once in a process. What cannot be loaded fails where it is used."""
+    load_connectors()
+    with suppress(Exception):
+        from tidemill.runtime.sources import plain  # noqa: F401
+    ready()
+
+
+def load_connectors() -> None:
+    """Import what connectors use to say what is there: no compiled kernels, no DuckDB."""
     with suppress(Exception):
         from tidemill.runtime.sources import files, generate, port  # noqa: F401
-    ready()
 
 
 def ready() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -11,12 +12,15 @@ import threading
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from importlib.metadata import version
 from typing import Any
 
+import pyspark
 from pyspark.sql import SparkSession
 
 from tidemill.errors import EngineProblem
-from tidemill.runtime.layout import write_bytes
+from tidemill.runtime.archive import archive_options
+from tidemill.runtime.layout import read_json, write_bytes
 from tidemill.runtime.private import process_folder, user_folder
 from tidemill.runtime.readiness import load
 
@@ -93,10 +97,11 @@ def local_session(cores: int | None = None, log: str | None = None, shared: bool
     builder = builder.config("spark.driver.memory", f"{_heap_mb()}m")
     for name, value in {**SETTINGS, **_private_places()}.items():
         builder = builder.config(name, value)
+    builder = builder.config(JAVA_OPTIONS, f"{SETTINGS[JAVA_OPTIONS]} {archive_options(home)}".strip())
     # No daemon: the interpreter must not end in the middle of a compilation, so it waits for the one under way.
-    kernels = threading.Thread(target=warm_kernels, name="warm kernels")
+    kernels = threading.Thread(target=compile_kernels, name="warm kernels")
     kernels.start()
-    with _quiet(log), _closed_to_others(shared):
+    with _quiet(log), _closed_to_others(shared), _spark_home():
         session = builder.getOrCreate()
         session.sparkContext.setLogLevel("ERROR")
     threading.Thread(target=_start_workers, args=(session, count, kernels), daemon=True, name="start workers").start()
@@ -110,13 +115,10 @@ def _private_places() -> dict[str, str]:
 
 
 def _start_workers(session: SparkSession, count: int, kernels: threading.Thread) -> None:
-    """Let Spark start its Python workers while the first query is planned, and let them load what is compiled. What
-    this process needs for a look at its sources comes last.
-    """
+    """Let Spark start its Python workers while the first query is planned, and let them load what is compiled."""
     kernels.join()
     with suppress(Exception):  # a session that is stopped meanwhile
         session.range(0, count, 1, count).mapInArrow(_with_kernels, "id BIGINT").collect()
-    load()
 
 
 def _with_kernels(batches: Any) -> Any:
@@ -125,20 +127,65 @@ def _with_kernels(batches: Any) -> Any:
     return batches
 
 
-def warm_kernels() -> None:
-    """Compile the kernels while the JVM starts: its workers find them compiled. What cannot be compiled or kept fails
-    where it is used, not here.
+def compile_kernels() -> None:
+    """Compile the kernels while the JVM starts: its workers find them compiled. Where that was done before, the start
+    has better things to do than to load them into a process that does not use them.
+    """
+    with suppress(Exception):
+        mark = os.path.join(user_folder("kernels"), _kernels_key())
+        if not _are_kept(mark):
+            folder = warm_kernels()
+            if folder:
+                write_bytes(mark, json.dumps([[place, _count_kept(place)] for place in folder.split(", ")]).encode())
+
+
+def _are_kept(mark: str) -> bool:
+    """Whether the machine code that was there when the mark was made is there still."""
+    found = read_json(mark)
+    return bool(found) and all(_count_kept(place) >= count for place, count in found)
+
+
+def _count_kept(folder: str) -> int:
+    return sum(name.endswith(".nbi") for name in os.listdir(folder))
+
+
+def _kernels_key() -> str:
+    """Another text for other kernels, another compiler or another place where machine code is kept."""
+    folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "kernels")
+    files = sorted((e.name, e.stat().st_mtime_ns, e.stat().st_size) for e in os.scandir(folder) if e.is_file())
+    facts = (sys.version, version("numba"), os.environ.get("NUMBA_CACHE_DIR"), folder, files)
+    return f"{zlib.crc32(repr(facts).encode()):08x}"
+
+
+def warm_kernels() -> str:
+    """Load every kernel, compiled if need be; where they are kept, or "" if not all are there. What cannot be compiled
+    or kept fails where it is used, not here.
     """
     with suppress(Exception):
         from tidemill.runtime.kernels.warm import warm
 
-        warm(wanted=threading.main_thread().is_alive)
+        found = warm(wanted=threading.main_thread().is_alive)
+        return found.folder if threading.main_thread().is_alive() else ""
+    return ""
 
 
 def _heap_mb() -> int:
     """A sixth of the memory for the JVM, between 1 and 4 GB: rows pass through it, state does not stay there."""
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20
     return min(4096, max(1024, total // 6))
+
+
+@contextmanager
+def _spark_home() -> Iterator[None]:
+    """Where Spark is, so that its scripts need not start a Python to find out."""
+    if "SPARK_HOME" in os.environ:
+        yield
+        return
+    os.environ["SPARK_HOME"] = os.path.dirname(pyspark.__file__)
+    try:
+        yield
+    finally:
+        del os.environ["SPARK_HOME"]
 
 
 @contextmanager
@@ -173,6 +220,7 @@ def _closed_to_others(shared: bool) -> Iterator[None]:
         os.umask(before)
 
 
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -192,6 +240,6 @@ SETTINGS = {
     # The JVM only moves a few binary rows: starting quickly matters more than compiling well.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
+    JAVA_OPTIONS: "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
                                      " -Djdk.lang.Process.launchMechanism=VFORK",
 }

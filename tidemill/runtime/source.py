@@ -57,13 +57,13 @@ class TidemillStreamReader(DataSourceStreamReader):
         """Made in the planner process only: it keeps connectors open from batch to batch."""
         if self._planner is None:
             from tidemill.runtime.planner import Planner
-            from tidemill.runtime.readiness import load
+            from tidemill.runtime.readiness import load_connectors
             from tidemill.runtime.waiting import Watch
 
             self._planner = Planner(self.root, self.cores)
             self._watch = Watch(self._planner.paths.control)
             # The first batch is planned, and processes come up, while this goes on.
-            threading.Thread(target=load, daemon=True, name="load connectors").start()
+            threading.Thread(target=load_connectors, daemon=True, name="load connectors").start()
         return self._planner
 
     def initialOffset(self) -> dict[str, Any]:

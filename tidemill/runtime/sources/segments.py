@@ -18,7 +18,6 @@ from typing import NamedTuple
 import numpy as np
 
 from tidemill.errors import SourceProblem
-from tidemill.runtime.kernels.spool import find_records
 
 HEADER = struct.Struct("<qI")
 FULL_LENGTH = struct.Struct("<q")
@@ -69,6 +68,9 @@ def records(data: bytes, base: int, limit: int | None = None) -> Records:
 
     Where the complete records stop, a torn one may follow.
     """
+    # Here, because a planner as a rule needs no record, and the compiler's library takes a while to load.
+    from tidemill.runtime.kernels.spool import find_records
+
     octets = np.frombuffer(data, np.uint8)
     most = -1 if limit is None else limit
     none, unmarked = np.empty(0, np.int64), np.empty(0, np.bool_)

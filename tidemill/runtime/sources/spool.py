@@ -2,7 +2,8 @@
 
 A record is visible once it is synced to disk: the `head` file names the end of the last visible
 record and a clock that no later record's arrival time precedes. When readers fall behind by more
-than the backlog, the spooler stops receiving and TCP holds the senders; nothing is dropped.
+than the backlog (some seconds of work, `backlog.py`), the spooler stops receiving and TCP holds the
+senders; nothing is dropped.
 A sender's last line counts without a line end when the sender closes; when the spooler itself
 stops, an unfinished line is left to the sender, which sees the connection break.
 """
@@ -20,6 +21,7 @@ from pathlib import Path
 
 from tidemill.errors import SourceProblem
 from tidemill.plan.sources import SourceSpec
+from tidemill.runtime.sources.backlog import Backlog
 from tidemill.runtime.sources.framing import Splitter, frame, frame_one_by_one
 from tidemill.runtime.sources.records import max_record_bytes
 from tidemill.runtime.sources.segments import (
@@ -47,7 +49,7 @@ class Spooler:
                  segment_bytes: int = SEGMENT_BYTES) -> None:
         self.spec = spec
         self._directory = Path(directory)
-        self._backlog = max_backlog_bytes or int(spec.options.get("backlog_bytes", BACKLOG_BYTES))
+        self._backlog = Backlog(max_backlog_bytes or int(spec.options.get("backlog_bytes", BACKLOG_BYTES)))
         self._segment_bytes = segment_bytes
         self._limit = max_record_bytes(spec)
         self._lock = threading.Lock()
@@ -195,6 +197,7 @@ class Spooler:
             with contextlib.suppress(OSError):
                 self._sync()
                 self._publish()
+                self._note_commit()
             self._stopping.wait(min(max(_SYNC_REST * (time.monotonic() - began), _SYNC_PAUSE), _TICK))
 
     def _sync(self) -> None:
@@ -260,6 +263,11 @@ class Spooler:
                 self._senders.discard(sender)
             sender.close()
 
+    def _note_commit(self) -> None:
+        self._committed = read_json(self._directory / "committed").get("byte", 0)
+        with self._lock:
+            self._backlog.commit(self._committed, self._byte)
+
     def _take(self, splitter: Splitter, data: bytes) -> None:
         block = splitter.block(data)
         if block is None:
@@ -276,9 +284,10 @@ class Spooler:
 
         What a stopping spooler finds in the socket it still takes, but not for ever.
         """
-        while self._byte - self._committed > self._backlog:
-            self._committed = read_json(self._directory / "committed").get("byte", 0)
-            if self._byte - self._committed > self._backlog and self._stopping.wait(_PATIENCE):
+        while self._byte - self._committed > self._backlog.limit:
+            self._backlog.hold()
+            self._note_commit()
+            if self._byte - self._committed > self._backlog.limit and self._stopping.wait(_PATIENCE):
                 return False
         return not self._stopping.is_set() or time.monotonic() < self._deadline
 

@@ -14,7 +14,6 @@ import pyarrow as pa
 
 from tidemill.plan.sources import SourceSpec
 from tidemill.runtime.sources.columns import convert
-from tidemill.runtime.sources.plain import take_plain
 from tidemill.runtime.sources.records import max_record_bytes, others
 
 LF, CR, OBJECT, ARRAY = 10, 13, ord("{"), ord("[")
@@ -130,6 +129,8 @@ def decode(lines: Lines, spec: SourceSpec, csv: Layout | None, mixed: bool = Fal
     whole = np.arange(len(lines))
     if not plain:
         return _judge(lines, whole, spec, csv, mixed)
+    from tidemill.runtime.sources.plain import take_plain
+
     found = (take_plain(lines, chosen, spec.columns, None if is_json else csv, max_record_bytes(spec))
              for chosen, is_json in _kinds(lines, whole, csv, mixed))
     parts = [part for part in found if part is not None]

@@ -17,8 +17,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tidemill.runtime.kernels.pages import SLACK, read_pages
-
 # How a type is stored, and the integers of the same size.
 _STORED: dict[pa.DataType, tuple[str, type]] = {
     pa.int32(): ("INT32", np.int32), pa.int64(): ("INT64", np.int64), pa.timestamp("us"): ("INT64", np.int64),
@@ -57,6 +55,9 @@ class Pages:
         return {name: array for name, array in found.items() if array is not None}
 
     def _column(self, chunk: pq.ColumnChunkMetaData, column: _Column) -> pa.Array | None:
+        # Here, because a planner reads no pages, and the compiler's library takes a while to load.
+        from tidemill.runtime.kernels.pages import SLACK, read_pages
+
         compression, first, rows = chunk.compression, chunk.data_page_offset, chunk.num_values
         if compression not in ("SNAPPY", "UNCOMPRESSED"):
             return None
