@@ -23,6 +23,7 @@ WINDOWS = ("range", "window", "now", "until", "plain", "rows", "keyed", "static"
 GRAPHS = ("chain", "star", "cycle", "clique", "loose")
 FREQUENT = ("SUM", "SUM", "AVG", "COUNT", "COUNT(*)", "VARIANCE")  # what folds
 CALLS = ("COUNT(*)", "COUNT", "SUM", "AVG", "MIN", "MAX", "VARIANCE", "STDDEV_POP", "COUNT(DISTINCT)")
+EXTREME = ("MIN", "MIN", "MAX", "MAX", "COUNT(DISTINCT)", "SUM")  # what does not invert, and something beside it
 KEYS = ("int", "str", "composite", "mixed", "computed")
 OUTPUTS = ("STREAMED", "STREAMED", "STREAMED", "COMPLETE", "RSTREAM")
 REFRESHES = ("changes", "changes", "all", "some")
@@ -38,9 +39,12 @@ FACTS = {
 
 @dataclass(frozen=True)
 class Taste:
-    """What may occur: expressions that fail on some rows; at most so many inputs and rows of a stream."""
+    """What may occur: expressions that fail on some rows; mostly aggregates that do not invert; at most so many inputs
+    and rows of a stream.
+    """
 
     failing: bool = False
+    extreme: bool = False
     inputs: int = 6
     rows: int = 16
 
@@ -186,7 +190,7 @@ def grouping(rng: Random, found: list[Input], taste: Taste) -> tuple[list[str], 
 
 def call(rng: Random, found: list[Input], strange: bool, taste: Taste) -> tuple[str, set[str]]:
     """(aggregate, facts)."""
-    function = rng.choice((*CALLS, *FREQUENT))
+    function = rng.choice(EXTREME if taste.extreme else (*CALLS, *FREQUENT))
     facts = {f"aggregate {function}"}
     one, other = rng.sample(found, 2)
     a, b = one.item.alias, other.item.alias

@@ -202,7 +202,8 @@ def test_a_change_meets_each_set_once_in_the_version_of_its_time():
         run.step(TWO.op([early, early]), [arrives(TWO, 0, left, early), arrives(TWO, 1, right, early)], 200)
         assert run.result() == TWO.expected([left, right])
         assert run.note["inputs"][0] == {
-            "changes": 50, "weight": 50, "rows": 50, "probes": 50, "met": met, "late_met": 1275 if early else 50,
+            "changes": 50, "set_changes": 0 if early else 50, "arrived": 50, "rows": 50,
+            "probes": 50, "met": met, "late_met": 1275 if early else 50,
             "early_met": 50, "stored": 1, "sets": 1, "values": 1, "bytes": run.note["inputs"][0]["bytes"]}
         assert run.note["pairs"] == 50 + 49
 

@@ -9,12 +9,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from tidemill.engine.drift import Drift
 from tidemill.engine.history import PlanHistory, Subject
 from tidemill.engine.sharing import kept_join_constants
 from tidemill.errors import PlanProblem
-from tidemill.optimize.joins.decide import METHODS, HotKey, JoinSettings, better
+from tidemill.optimize.joins.decide import METHODS, HotKey, JoinSettings, better, cost_of
 from tidemill.optimize.joins.hot_keys import MOST_KEYS, suspects, worth_splitting
-from tidemill.optimize.joins.measure import statistics
+from tidemill.optimize.joins.measure import mixed, statistics
 from tidemill.plan.aggregation_joins import meeting
 from tidemill.plan.node import walk
 from tidemill.plan.physical import Op
@@ -35,6 +36,8 @@ class Joining:
             hot={join: [HotKey(*key) for key in keys] for join, keys in self.kept.setdefault("hot", {}).items()},
         )
         self.suspected: dict[str, set[int]] = {}  # by join: keys that were hot in the last batch
+        self.last: dict[str, dict[str, Any]] = {}  # by join: statistics of the last batch alone
+        self.drift = Drift()
 
     def set(self, name: str, value: str) -> None:
         """Change one setting; bad values are refused with what is possible."""
@@ -53,31 +56,52 @@ class Joining:
         """Drop what is known of joins that do not stand any more."""
         live = {n.fingerprint for root in roots for n in walk(root) if isinstance(n, JoinAggregate)}
         known: dict[str, Any]
-        for known in (self.settings.statistics, self.settings.plans, self.settings.hot, self.kept["hot"]):
+        for known in (self.settings.statistics, self.settings.plans, self.settings.hot, self.kept["hot"], self.last):
             for gone in [print_ for print_ in known if print_ not in live]:
                 del known[gone]
 
-    def learn(self, node: JoinAggregate, op: Op, notes: Sequence[Mapping[str, Any]], seconds: float, *,
-              look: bool, pinned: bool) -> bool:
-        """Take in what the shards counted in a batch; True when another plan is to be installed."""
+    def learn(self, node: JoinAggregate, op: Op, notes: Sequence[Mapping[str, Any]], *, look: bool,
+              pinned: bool) -> bool:
+        """Take in what the shards counted in a batch; True when another plan is to be installed.
+
+        One looks for it when it is time to `look`, and when the join has drifted from what the plan was chosen for.
+        """
         step = self._settled(node, op)
         if not any(i["changes"] for note in notes for i in note["inputs"]):
             return step
-        early = [i["early"] for i in op.params["inputs"]]
-        before = self.settings.statistics.get(node.fingerprint)
-        self.settings.statistics[node.fingerprint] = statistics(
-            node, meeting(node), notes, early, max(seconds, 1e-3), before)
+        drifted = self._take_in(node, op, notes)
         self.settings.pinned = pinned
         if not pinned and self.settings.hot_keys == "auto":
             step |= self._heated(node, op, notes)
+        subject = Subject("join", node.fingerprint)
         if step:
-            self.history.because(Subject("join", node.fingerprint), "hot keys")
-        best = better(node, self.settings) if look else None
+            self.history.because(subject, "hot keys")
+        best = better(node, self.settings) if look or drifted else None
+        now = cost_of(node, self.settings, self.settings.statistics[node.fingerprint])
+        if look or drifted:
+            self.drift.expect(node.fingerprint, ran(op), now)
         if best is None:
             return step
-        self.history.because(Subject("join", node.fingerprint), "statistics")
+        self.history.because(subject, "drift" if drifted else "statistics", now)
         self.settings.plans[node.fingerprint] = best.plan
+        self.drift.expect(node.fingerprint, ran(op, best.plan), best.cost)
         return True
+
+    def _take_in(self, node: JoinAggregate, op: Op, notes: Sequence[Mapping[str, Any]]) -> bool:
+        """Statistics of the batch beside those before it; True when it and the one before differ from the prediction:
+        then they alone count from now on.
+        """
+        name, known = node.fingerprint, self.settings.statistics
+        early = [i["early"] for i in op.params["inputs"]]
+        fresh = statistics(node, meeting(node), notes, early, known.get(name))
+        if not fresh["seconds"]:
+            return False
+        cost = cost_of(node, self.settings, fresh) if name in self.settings.plans else 0.0
+        self.history.measured(Subject("join", name), cost)
+        drifted = self.drift.saw(name, ran(op), cost)
+        known[name] = mixed(self.last.get(name) if drifted else known.get(name), fresh)
+        self.last[name] = fresh
+        return drifted
 
     def split(self, node: JoinAggregate, keys: Iterable[HotKey]) -> None:
         """These keys are hot from the next plan on, and for ever: what all shards have of them is in no single one."""
@@ -118,6 +142,13 @@ class Joining:
             self.suspected[node.fingerprint] = {s.hash for s in worth}
         self.split(node, [HotKey(s.hash, s.spread(able["spread"]), text=s.text) for s in again])
         return bool(again)
+
+
+def ran(op: Op, plan: str | None = None) -> str:
+    """The bits of an operator's plan, or of another one for it; none for an input with nothing to fold."""
+    inputs = op.params["inputs"]
+    bits = plan or "".join("01"[i["early"]] for i in inputs)
+    return "".join(bit if i["args"] else "-" for bit, i in zip(bits, inputs, strict=True))
 
 
 def _plan(name: str, value: str) -> str:

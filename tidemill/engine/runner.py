@@ -384,8 +384,7 @@ class Runner:
                 history.because(subject, "statistics", sharing.expected(source))
                 worth = True
         for node, op, joined in self._joined(plan, summary):
-            worth |= self.workload.joining.learn(node, op, joined, summary["batch_seconds"], look=look,
-                                                 pinned=self.workload.sharing.settings.pinned)
+            worth |= self.workload.joining.learn(node, op, joined, look=look, pinned=sharing.settings.pinned)
         if look:
             self._pace.looked()
         if worth and not summary["final"] and summary["plan"] == self.catalog.version:

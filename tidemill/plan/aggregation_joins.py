@@ -9,7 +9,7 @@ coalescing property (Definition 5). A late row is a set of one, so both forms me
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import reduce
 
 from tidemill.plan import relations as r
@@ -21,12 +21,17 @@ from tidemill.plan.sources import Schema
 
 @dataclass(frozen=True)
 class Side:
-    """What one input keeps: `keys` in both forms; late also the `folded` arguments, early their parts instead."""
+    """What one input keeps: `keys` in both forms; late also the `folded` arguments, early their parts instead.
+
+    `extremes` are keys that only MIN or only MAX reads (column → function), of an input whose rows leave as a whole: an
+    early input may keep the extreme of rows that come and go together in place of each value.
+    """
 
     keys: Schema
     folded: Schema
     aggregates: tuple[Aggregate, ...]
     insert_only: bool
+    extremes: dict[str, str] = field(default_factory=dict)
 
     @property
     def parts(self) -> dict[str, Part]:
@@ -90,15 +95,28 @@ def meeting(node: JoinAggregate) -> Meeting:
     needed = {c for pair in node.on for c in pair} | columns_of(node.residual or "")
     needed |= {c for item in (*node.keys, *(a for a in node.arguments if a.name not in plain))
                for c in columns_of(item.sql)}
-    needed |= {str(a.argument) for a in node.aggregates if a.keeps_values(insert_only)}
+    valued = {str(a.argument) for a in node.aggregates if a.keeps_values(insert_only)}
+    extremes = _extremes(node, insert_only, plain - needed)
+    needed |= valued
     folded = plain - needed
     sides = []
     for relation in node.inputs:
         mine = folded.intersection(relation.names)
         sides.append(Side(
             tuple(c for c in relation.schema if c.name in needed), tuple(c for c in relation.schema if c.name in mine),
-            tuple(a for a in node.aggregates if a.argument in mine), insert_only))
+            tuple(a for a in node.aggregates if a.argument in mine), insert_only,
+            {c: how for c, how in extremes.items() if c in relation.names and r.leaves_whole(relation)}))
     return Meeting(tuple(sides), classes(node.on), insert_only)
+
+
+def _extremes(node: JoinAggregate, insert_only: bool, free: set[str]) -> dict[str, str]:
+    """Of the `free` columns, which nothing else needs value by value, those that only MIN or only MAX reads."""
+    read: dict[str, set[str]] = {}
+    for a in node.aggregates:
+        if a.argument in free:
+            extreme = a.is_extreme(insert_only) and not a.distinct
+            read.setdefault(str(a.argument), set()).add(a.function if extreme else "")
+    return {column: min(how) for column, how in read.items() if how in ({"min"}, {"max"})}
 
 
 def classes(on: tuple[tuple[str, str], ...]) -> tuple[frozenset[str], ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -102,3 +103,9 @@ def better(node: JoinAggregate, settings: JoinSettings) -> Planned | None:
     model = model_of(node, meeting(node), settings)
     best = choose(model)
     return best if worth_changing(model.planned(current), best) else None
+
+
+def cost_of(node: JoinAggregate, settings: JoinSettings, known: Mapping[str, Any]) -> float:
+    """What the plan in force costs in a second of event time if the inputs are as `known` says."""
+    told = replace(settings, statistics={node.fingerprint: dict(known)})
+    return model_of(node, meeting(node), told).planned(settings.plans[node.fingerprint]).cost

@@ -9,6 +9,7 @@ from tidemill.optimize.joins.streams import Stream
 from tidemill.plan import relations as r
 from tidemill.plan.aggregation_joins import Meeting, Side, partition
 from tidemill.plan.node import walk
+from tidemill.plan.physical import FOREVER
 from tidemill.plan.relations import JoinAggregate, Relation
 
 SECOND = 1_000_000
@@ -32,7 +33,8 @@ def _stream(relation: Relation, side: Side, found: Meeting, known: Mapping[str, 
     static = r.never_changes(relation)
     return Stream(
         rate=0.0 if static else known.get("rate", RATE), window=known.get("window", WINDOW),
-        groups=GROUPS if names - joined else 1.0, values={name: max(1.0, values) for name in linked} or 1.0,
+        groups=GROUPS if names - joined - side.extremes.keys() else 1.0,
+        values={name: max(1.0, values) for name in linked} or 1.0,
         decrement=0 if r.insert_only(relation) else 1, alike=not side.folded,
         matches=known.get("matches"), set_matches=known.get("set_matches"), set_size=known.get("set_size"),
         late_width=_width(len(names) + len(side.folded)), early_width=_width(len(names) + len(side.parts)),
@@ -55,36 +57,69 @@ def _refresh(relation: Relation) -> float | None:
     return None
 
 
-def statistics(node: JoinAggregate, found: Meeting, notes: Sequence[Mapping[str, Any]], early: Sequence[bool],
-               seconds: float, before: Mapping[str, Any] | None) -> dict[str, Any]:
-    """What is known after one more batch. `notes` has what each shard counted (see the operator), `early` the plan that
-    ran. An input that is copied to all shards was counted by all of them.
+def event_seconds(node: JoinAggregate, notes: Sequence[Mapping[str, Any]], before: Mapping[str, Any] | None,
+                  ) -> tuple[float, int | None]:
+    """(seconds of event time in which the changes of a batch came, until when): since the last batch with changes.
+
+    Rates are for a second of event time, as windows and refreshes are: a replay may be any number of times faster. The
+    first batch lasts since its first change, and one refresh before it.
     """
+    times = [t for note in notes for t in note["times"] if t is not None]
+    if not times:
+        return 0.0, (before or {}).get("until")
+    frontier = min(note["frontier"] for note in notes)
+    until = frontier if frontier < FOREVER else max(times)
+    since = (before or {}).get("until")
+    refreshes = [x for x in map(_refresh, node.inputs) if x is not None]
+    least = min(refreshes, default=1e-3)
+    if since is not None:
+        return max((until - since) / SECOND, 1e-3), max(until, since)
+    return max((until - min(times)) / SECOND + least, 1e-3), until
+
+
+def statistics(node: JoinAggregate, found: Meeting, notes: Sequence[Mapping[str, Any]], early: Sequence[bool],
+               before: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What one more batch tells, by itself: `mixed` puts it together with what was known. `notes` has what each shard
+    counted (see the operator), `early` the plan that ran. An input that is copied to all shards was counted by all of
+    them.
+    """
+    seconds, until = event_seconds(node, notes, before)
     split = partition(node, found)
-    inputs = []
+    inputs, arrived = [], []
     for i, side in enumerate(found.sides):
         names = {c.name for c in side.keys}
         alone = i == node.spread if node.spread is not None else all(c & names for c in split)
         copies = 1 if alone else len(notes)
         each = [n["inputs"][i] for n in notes]
-        old = (before or {}).get("inputs", [{}] * len(found.sides))[i]
-        inputs.append(_mixed(old, _measured(each, copies, seconds, node.inputs[i], early[i])))
+        ever = sum(e["arrived"] for e in each)
+        known = (before or {}).get("arrived", [0] * len(found.sides))[i]
+        came = ever - known if ever >= known else ever
+        arrived.append(ever)
+        inputs.append(_measured(each, copies, seconds, came, node.inputs[i], early[i]))
     pairs, groups = (float(sum(n[what] for n in notes)) for what in ("pairs", "groups"))
     batches = (before or {}).get("batches", 0) + 1
-    lasted = _mixed({k: v for k, v in (before or {}).items() if k == "seconds"}, {"seconds": seconds})
-    return {"inputs": inputs, "pairs": pairs, "groups": max(1.0, groups), "batches": batches, **lasted}
+    return {"inputs": inputs, "pairs": pairs, "groups": max(1.0, groups), "batches": batches, "seconds": seconds,
+            "until": until, "arrived": arrived}
 
 
-def _measured(each: Sequence[Mapping[str, float]], copies: int, seconds: float, relation: Relation,
+def mixed(before: Mapping[str, Any] | None, fresh: Mapping[str, Any]) -> dict[str, Any]:
+    """What is known after a batch: half of it, half of all before it; of answers and pairs the last."""
+    if not before:
+        return dict(fresh)
+    lasted = _mixed({"seconds": before["seconds"]}, {"seconds": fresh["seconds"]})
+    inputs = [_mixed(old, new) for old, new in zip(before["inputs"], fresh["inputs"], strict=True)]
+    return {**fresh, **lasted, "inputs": inputs}
+
+
+def _measured(each: Sequence[Mapping[str, float]], copies: int, seconds: float, arrived: float, relation: Relation,
               early: bool) -> dict[str, float]:
     def total(what: str) -> float:
         return float(sum(e[what] for e in each))
 
     taken = (1 if r.insert_only(relation) else 2) * copies
-    found = {"rate": total("weight") / taken / seconds, "window": total("rows") / copies,
-             "values": total("values") / copies, "set_size": total("sets") / copies, "bytes": total("bytes")}
-    if early:
-        found["shipped"] = total("changes") / taken / seconds
+    found = {"rate": arrived / taken / seconds, "window": total("rows") / copies,
+             "values": total("values") / copies, "set_size": total("sets") / copies, "bytes": total("bytes"),
+             "shipped": total("changes" if early else "set_changes") / taken / seconds}
     if total("probes"):
         found |= {"matches": total("late_met") / total("probes"), "set_matches": total("early_met") / total("probes")}
     return found

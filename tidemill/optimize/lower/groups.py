@@ -50,7 +50,7 @@ class Groups(Edges):
         needed = {p.name: p for a in node.aggregates for p in parts(a, insert_only)}
         part_columns = tuple(Column(p.name, p.type) for p in needed.values())
         partial_schema = (*keys, Column("__n", "BIGINT"), *part_columns)
-        once = single_insertions(node.input)
+        once = r.single_insertions(node.input)
         params = {
             "keys": list(node.keys), "count": "count(*)" if once else "CAST(sum(__diff) AS BIGINT)",
             "parts": [[p.name, single(p) if once else p.sql] for p in needed.values()],
@@ -167,15 +167,6 @@ def _side(node: Relation, keys: list[str], stamp: str | None, keep_us: int | Non
         "columns": [[c.name, c.type] for c in node.schema], "keys": keys,
         "stamp": stamp, "keep_us": keep_us, "stored": stored,
     }
-
-
-def single_insertions(node: Relation) -> bool:
-    """True when every change of the relation inserts one row: a source through selections and projections."""
-    if isinstance(node, r.Temporal):
-        return node.upper is None and single_insertions(node.input)
-    if isinstance(node, (r.Filter, r.Project, r.Synchronize)):
-        return single_insertions(node.input)
-    return isinstance(node, r.Scan)
 
 
 def answer_sql(aggregate: Aggregate, insert_only: bool, positions: dict[str | None, int]) -> str:

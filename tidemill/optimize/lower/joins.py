@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 from tidemill.optimize.joins.decide import Decision, JoinSettings, decide
-from tidemill.optimize.lower.groups import single_insertions
 from tidemill.optimize.lower.joined_windows import read_window
 from tidemill.optimize.lower.joins_hot import HotJoins
 from tidemill.optimize.lower.placement import ALL, ANY, ONE, Handle, Where, by_hash
@@ -80,10 +79,11 @@ class Joins(HotJoins):
         if window is not None and self.build(window.rows).place != "reader":
             window = None  # rows that lie in shards already stay there, and their columns keep their names
         below = node.inputs[i] if window is None else window.rows
-        once = single_insertions(below)
+        once = r.single_insertions(below)
         params: dict[str, Any] = {
             "keys": [c.name for c in side.keys], "count": "count(*)" if once else "CAST(sum(__diff) AS BIGINT)",
             "parts": [[p.name, single(p) if once else p.sql] for p in side.parts.values()],
+            "extremes": side.extremes if window is not None or r.insert_only(below) else {},
         }
         schema = (*side.keys, COUNT, *(Column(p.name, p.type) for p in side.parts.values()))
         if window is None:
@@ -107,7 +107,7 @@ def _input(node: r.JoinAggregate, found: Meeting, decision: Decision, i: int) ->
     return {
         "keys": [[c.name, c.type] for c in side.keys], "args": [[c.name, c.type] for c in side.folded],
         "parts": [[p.name, p.type, p.combine, p.sql] for p in side.parts.values()],
-        "early": decision.early[i], "order": list(decision.orders[i]),
+        "extremes": list(side.extremes), "early": decision.early[i], "order": list(decision.orders[i]),
         "stored": not all(r.never_changes(x) for x in others),
     }
 

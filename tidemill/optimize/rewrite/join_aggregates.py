@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from tidemill.plan import relations as r
+from tidemill.plan.aggregates import Aggregate
 from tidemill.plan.relations import Item, JoinAggregate, Relation, quoted
 from tidemill.plan.scalars import columns_of, conjunction, substitute
 from tidemill.plan.sources import Column
@@ -21,7 +22,8 @@ def join_aggregates(node: Relation) -> Relation | None:
                 R2
 
     Joins may be nested in any way, with Filter and Project between them. An expression over one input is computed
-    before the join, others on joined rows. Sound when
+    before the join, others on joined rows. The argument of MIN or MAX gets a column of its own where the rows of its
+    input leave as a whole (`leaves_whole`): then an early aggregation need not keep each value. Sound when
     1. every join is an inner one and keeps rows as long as they live (a band join forgets them by time);
     2. no aggregate is the user's own (it cannot be put together from counts and sums).
     Proof: selection and projection of joined rows commute with the join as long as the columns are there; `late` writes
@@ -94,9 +96,39 @@ class _Reading:
         on, predicates = self._equalities(owners, computed)
         residual = conjunction(*predicates)
         read = {c for pair in on for c in pair} | columns_of(residual or "")
-        read |= {c for item in (*keys, *arguments) for c in columns_of(item.sql)}
-        inputs = tuple(_narrowed(leaf, read, list(computed[i].values())) for i, leaf in enumerate(self.leaves))
+        read |= {c for item in keys for c in columns_of(item.sql)}
+        aggregates, arguments = self._extremes(aggregates, arguments, read, owners, computed)
+        read |= {c for item in arguments for c in columns_of(item.sql)}
+        inputs = tuple(_narrowed(leaf, read, [x for x in computed[i].values() if x.name in read])
+                       for i, leaf in enumerate(self.leaves))
         return JoinAggregate(inputs, on, residual, keys, arguments, aggregates)
+
+    def _extremes(self, aggregates: tuple[Aggregate, ...], arguments: tuple[Item, ...], read: set[str],
+                  owners: dict[str, int], computed: list[dict[str, Item]],
+                  ) -> tuple[tuple[Aggregate, ...], tuple[Item, ...]]:
+        """MIN and MAX over columns of their own, which no other aggregate reads; `read` are columns that must stay as
+        they are.
+        """
+        whole = [r.leaves_whole(leaf) for leaf in self.leaves]
+        if all(r.insert_only(leaf) for leaf in self.leaves):
+            return aggregates, arguments  # nothing is ever taken back: extremes add up
+        items = {item.name: item for item in arguments}
+        places = owners | {name: i for i, found in enumerate(computed) for name in found}
+        made, kept = [], dict[str, Item]()
+        for a in aggregates:
+            item = items.get(str(a.argument))
+            column = _name(item.sql) if item else ""
+            if item and a.function in ("min", "max") and not a.distinct and item.sql == quoted(column) \
+                    and column not in read and whole[places[column]]:
+                owner = places[column]
+                name = f"__{a.function}.{column}"
+                sql = computed[owner][column].sql if column in computed[owner] else quoted(column)
+                computed[owner][name] = Item(name, sql, item.type)
+                item, a = Item(name, quoted(name), item.type), replace(a, argument=name)
+            made.append(a)
+            if item:
+                kept[item.name] = item
+        return tuple(made), tuple(kept.values())
 
     def _equalities(self, owners: dict[str, int],
                     computed: list[dict[str, Item]]) -> tuple[tuple[tuple[str, str], ...], list[str]]:

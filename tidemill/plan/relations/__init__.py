@@ -12,7 +12,14 @@ from __future__ import annotations
 from tidemill.plan.relations.aggregations import GroupBy, JoinAggregate, WindowAggregate
 from tidemill.plan.relations.base import SEQ, STATIC_TIME, TS, Item, Relation, quoted
 from tidemill.plan.relations.inputs import Clock, Scan, Seed, Tag, View
-from tidemill.plan.relations.properties import beginning, insert_only, never_changes, with_children
+from tidemill.plan.relations.properties import (
+    beginning,
+    insert_only,
+    leaves_whole,
+    never_changes,
+    single_insertions,
+    with_children,
+)
 from tidemill.plan.relations.rows import Filter, Join, Project, SetCombine, SetKind, Union
 from tidemill.plan.relations.times import (
     RowPoints,
@@ -54,8 +61,10 @@ __all__ = [
     "WindowAggregate",
     "beginning",
     "insert_only",
+    "leaves_whole",
     "never_changes",
     "quoted",
+    "single_insertions",
     "sync_ceiling",
     "with_children",
 ]

@@ -34,6 +34,26 @@ def insert_only(node: Relation) -> bool:
     return False
 
 
+def single_insertions(node: Relation) -> bool:
+    """True when every change of the relation inserts one row: a source through selections and projections."""
+    if isinstance(node, Temporal):
+        return node.upper is None and single_insertions(node.input)
+    if isinstance(node, (Filter, Project, Synchronize)):
+        return single_insertions(node.input)
+    return isinstance(node, Scan)
+
+
+def leaves_whole(node: Relation) -> bool:
+    """True when rows that enter and leave at the same times can be told when they come: a window over a source, or a
+    relation that rows never leave. Of such rows only the extremes matter for MIN and MAX, however they are grouped.
+    """
+    if insert_only(node):
+        return True
+    while isinstance(node, (Filter, Project, Synchronize)):
+        node = node.input
+    return isinstance(node, Temporal) and single_insertions(node.input)
+
+
 def never_changes(node: Relation) -> bool:
     """True for tables and what is made of tables alone: complete after their first batch."""
     if isinstance(node, Scan):

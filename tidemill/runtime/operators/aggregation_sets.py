@@ -45,6 +45,7 @@ class AggregationSets:
         self.args = tuple(Column(n, t) for n, t in params["args"])
         self.parts = tuple(PartSpec(*p) for p in params["parts"])
         self.plain = plain_parts(self.args, self.parts)
+        self.extremes = set(params.get("extremes", ()))
         self.early: bool = params["early"] or not (self.args or self.parts)
         self.stored: bool = params["stored"]
         self.attributes, self.equal = list(attributes), list(equal)
@@ -52,6 +53,7 @@ class AggregationSets:
         adds = ((COUNT, "sum"), *((Column(p.name, p.type), p.how) for p in self.parts))
         self.layouts = {"early": (self.keys, adds), "late": ((*self.keys, *self.args), ((COUNT, "sum"),))}
         self.moves: dict[str, pa.Table] = {}
+        self.arrived: list[pa.Table] = []  # what this batch brought, closed or not
         self.units: pa.Table | None = None
         self._hashes: dict[tuple[str, Index], np.ndarray] = {}
 
@@ -64,6 +66,7 @@ class AggregationSets:
         `copies` came from another shard, by form.
         """
         arrived = self.told_apart(batch.rows)
+        self.arrived = list(arrived.values())
         for form in FORMS:
             agenda = self.agenda(shelf, form)
             rows = _joined(agenda, arrived.get(form), (copies or {}).get(form))

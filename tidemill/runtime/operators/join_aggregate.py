@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tidemill.plan.relations import STATIC_TIME
 from tidemill.runtime.operators.aggregation_sets import AggregationSets
 from tidemill.runtime.operators.base import Batch, Operator
 from tidemill.runtime.operators.hot_keys import HotKeys
@@ -72,26 +73,31 @@ class JoinAggregate(Operator):
         for sets in self.inputs:
             sets.store(shelf)
         rows, picks = found.result(), found.picked()
-        self.note = {"inputs": self._counted(met, shelf, hot), "pairs": found.pairs,
+        dated = times[times > STATIC_TIME]
+        self.note = {"inputs": self._counted(met, shelf, hot), "pairs": found.pairs, "frontier": int(frontier),
+                     "times": [int(dated[0]), int(dated[-1])] if len(dated) else [None, None],
                      "groups": rows.num_rows if rows else 0, "hot": hot.report(found.pairs)}
         return Batch(rows, frontier, picks | leaving)
 
     def _counted(self, met: list[Met], shelf: Shelf, hot: HotKeys) -> list[dict[str, Any]]:
         """For each input: what changed, what lies in store, and what probes into it found.
 
-        `changes` are rows of the batch, `weight` how many rows of the window they stand for, `rows` those of the window
-        now. `late_met` and `early_met` are the rows that probes found, or would have found, in either form.
+        `changes` are closed changes, `set_changes` how many those of a late input would be in early form. `arrived` are
+        all rows that ever came or announced that they will go: what replaces each other in a set is no longer told
+        apart when it closes. `rows` are those of the window now. `late_met` and `early_met` are the rows that probes
+        found, or would have found, in either form.
         """
-        from tidemill.runtime.operators.set_statistics import stored_statistics
+        from tidemill.runtime.operators.set_statistics import set_changes, stored_statistics
 
-        live = shelf.value(self.id).setdefault("rows", [0] * len(self.inputs))
+        live, ever = (shelf.value(self.id).setdefault(name, [0] * len(self.inputs)) for name in ("rows", "arrived"))
         found = []
         for i, sets in enumerate(self.inputs):
             moves = [hot.counted_once(i, t) for t in sets.moves.values()]
-            counts = np.concatenate([t.column("__n").to_numpy() for t in moves])
-            live[i] += int(counts.sum())
+            live[i] += sum(int(t.column("__n").to_numpy().sum()) for t in moves)
+            ever[i] += sum(int(np.abs(hot.counted_once(i, t).column("__n").to_numpy()).sum()) for t in sets.arrived)
             found.append({
-                "changes": sum(t.num_rows for t in moves), "weight": int(np.abs(counts).sum()), "rows": live[i],
+                "changes": sum(t.num_rows for t in moves), "set_changes": set_changes(sets),
+                "arrived": ever[i], "rows": live[i],
                 "probes": met[i].probes, "met": met[i].met, "late_met": met[i].late_met,
                 "early_met": round(met[i].early_met), **stored_statistics(sets, shelf),
             })

@@ -46,10 +46,17 @@ def _temporal(op: Op, source: str) -> str:
 
 def _partial(op: Op, source: str) -> str:
     """Adds the parts of all aggregates up for each key and time (early aggregation)."""
-    keys = [quoted(k) for k in op.params["keys"]]
+    keys, shown = _grouped(op.params)
     parts = [f"{sql} AS {quoted(name)}" for name, sql in op.params["parts"]]
-    chosen = ", ".join([*keys, "__time", f"{op.params['count']} AS __n", *parts])
+    chosen = ", ".join([*shown, "__time", f"{op.params['count']} AS __n", *parts])
     return f"SELECT {chosen} FROM {source} GROUP BY {', '.join([*keys, '__time'])}"
+
+
+def _grouped(params: dict[str, Any]) -> tuple[list[str], list[str]]:
+    """(columns to group by, all key columns): of an extreme the rows that are added up keep one value."""
+    extremes: dict[str, str] = params.get("extremes", {})
+    shown = [f"{extremes[k]}({quoted(k)}) AS {quoted(k)}" if k in extremes else quoted(k) for k in params["keys"]]
+    return [quoted(k) for k in params["keys"] if k not in extremes], shown
 
 
 def _windowed(op: Op, source: str) -> str:
@@ -58,14 +65,15 @@ def _windowed(op: Op, source: str) -> str:
     other, but a row is looked at once.
     """
     p = op.params
-    keys = [quoted(k) for k in p["keys"]]
+    keys, shown = _grouped(p)
+    names = [quoted(k) for k in p["keys"]]
     parts = [f"{sql} AS {quoted(name)}" for name, sql in p["parts"]]
-    added = ", ".join([*keys, "__enter", *_leaving(p), f"{p['count']} AS __n", *parts])
+    added = ", ".join([*shown, "__enter", *_leaving(p), f"{p['count']} AS __n", *parts])
     group = ", ".join([*keys, "__enter", *([] if p["length"] else ["__leave"])])
     sums = ["__n", *(quoted(name) for name, _ in p["parts"])]
     signed = [f"CASE WHEN __out THEN -{s} ELSE {s} END AS {s}" for s in sums]
     return (
-        f"SELECT {', '.join([*keys, 'CASE WHEN __out THEN __leave ELSE __enter END AS __time', *signed])}"
+        f"SELECT {', '.join([*names, 'CASE WHEN __out THEN __leave ELSE __enter END AS __time', *signed])}"
         f" FROM (SELECT {added} FROM {_inside(p, source)} GROUP BY {group})"
         f" CROSS JOIN (VALUES (FALSE), (TRUE)) AS __e(__out)"
     )

@@ -30,11 +30,32 @@ def stored_statistics(sets: AggregationSets, shelf: Shelf) -> dict[str, Any]:
     return {"stored": rows, "bytes": size, "sets": different, "values": values if index else 1}
 
 
+def set_changes(sets: AggregationSets) -> int:
+    """About how many rows the batch's late changes would be if they were added up for each key and time, by a sample of
+    join values.
+    """
+    late = sets.moves["late"]
+    if not late.num_rows:
+        return 0
+    share = min(1.0, sizes.set_sample_rows / late.num_rows)
+    if share < 1 and sets.attributes:
+        late = late.filter(pa.array(sets.hashes("late", tuple(sets.attributes)) <= _below(share)))
+    else:
+        share = 1.0
+    names = [c.name for c in sets.keys if c.name not in sets.extremes]
+    _, first = number_rows([late.column(c) for c in (*names, "__time")], late.num_rows)
+    return round(len(first) / share)
+
+
+def _below(share: float) -> np.uint64:
+    return np.uint64(min(int(share * 2.0**64), (1 << 64) - 1))
+
+
 def _different(sets: AggregationSets, chosen: list[Arrangement], rows: int) -> tuple[int, int]:
     """Estimates of (different keys, different join values)."""
     share = min(1.0, sizes.set_sample_rows / max(rows, 1))
-    names = [c.name for c in sets.keys]
-    below = np.uint64(min(int(share * 2.0**64), (1 << 64) - 1))
+    names = [c.name for c in sets.keys if sets.early or c.name not in sets.extremes]
+    below = _below(share)
     pieces = []
     for held in chosen:
         for segment in held.segments:
