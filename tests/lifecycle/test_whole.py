@@ -12,6 +12,7 @@ import pytest
 
 from tests.lifecycle.checkpointed import CheckpointedDatabase
 from tests.paper.notation import Feed, raw, rows_of, write
+from tidemill.engine.examine import examine
 from tidemill.errors import TidemillError
 
 SETUP = """
@@ -212,3 +213,38 @@ def test_the_name_of_a_source_is_never_a_path(tmp_path, name):
     assert {p.name for p in tmp_path.iterdir()} == {"db", "in"}
     [folder] = (tmp_path / "db" / "sources").iterdir()
     assert {p.name for p in folder.iterdir()} == {"source.json", "files.jsonl"}
+
+
+# ---- doctor ------------------------------------------------------------------------------------
+
+
+def failures(place: Path) -> dict[str, str]:
+    return {one.part: one.detail for one in examine(str(place / "db")) if one.state == "fail"}
+
+
+def test_the_doctor_finds_nothing_in_a_database_that_is_whole(place):
+    assert failures(place) == {}
+    assert {one.part for one in examine(str(place / "db"))} >= {"views.duckdb", "checkpoint", "together"}
+
+
+@pytest.mark.parametrize("name", ["views.duckdb", "catalog.json", "format.json", "checkpoint", "feedback", "sources"])
+def test_the_doctor_finds_every_part_that_is_missing(place, name):
+    take(place, name)
+    found = failures(place)
+    assert found and any(name in detail for detail in found.values())
+
+
+@pytest.mark.parametrize("name", ["views.duckdb", "catalog.json", "plans", "feedback", "checkpoint/offsets"])
+def test_the_doctor_finds_every_part_that_was_cut(place, name):
+    """doctor --db says all is well on a truncated views.duckdb."""
+    path = place / "db" / name
+    path = max(path.iterdir()) if path.is_dir() else path
+    os.truncate(path, path.stat().st_size // 2)
+    before = {p: p.stat().st_mtime_ns for p in (place / "db").rglob("*")}
+    assert any(path.name in detail for detail in failures(place).values())
+    assert before == {p: p.stat().st_mtime_ns for p in (place / "db").rglob("*")}, "it only looks"
+
+
+def test_the_doctor_leaves_an_open_database_alone(place):
+    with opened(place):
+        assert [one.state for one in examine(str(place / "db"))] == ["warn"]

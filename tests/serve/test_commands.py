@@ -13,6 +13,7 @@ from fake_db import STATUS, FakeDatabase, FakeSubscription
 from typer.testing import CliRunner
 
 import tidemill
+from tests.harness import LocalDatabase
 from tidemill.errors import EngineProblem
 from tidemill.serve import demo as demo_module
 from tidemill.serve import doctor as doctor_module
@@ -176,6 +177,15 @@ def test_doctor_reports_and_fails_with_a_taken_port(monkeypatch, tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         assert f"fail port {port}" in re.sub(" +", " ", invoke("doctor", "--port", str(port), code=1))
+
+
+def test_doctor_looks_at_every_part_of_a_database(monkeypatch, tmp_path):
+    LocalDatabase(str(tmp_path / "db")).close()
+    views = tmp_path / "db" / "views.duckdb"
+    views.write_bytes(views.read_bytes()[:5000])
+    monkeypatch.setattr(doctor_module, "java", lambda: doctor_module.Check("ok", "Java", "21"))
+    output = " ".join(invoke("doctor", "--db", str(tmp_path / "db"), code=1).split())
+    assert "fail views.duckdb" in output and "TM607" in output and "put the whole directory back" in output
 
 
 def test_doctor_knows_ranges():

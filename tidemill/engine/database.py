@@ -31,6 +31,7 @@ from tidemill.errors import CatalogProblem, EngineProblem, PlanProblem, Tidemill
 from tidemill.optimize.optimizer import RULES
 from tidemill.plan.relations import Relation
 from tidemill.plan.show import Explanation
+from tidemill.runtime.damage import duckdb_file
 from tidemill.runtime.garbage import seldom_collected
 from tidemill.runtime.hearing import HEARING_BYTES
 from tidemill.runtime.outlet import Outlet
@@ -423,7 +424,8 @@ class Database(Runner):
         may be what another part has lost.
         """
         try:
-            self._check_parts()
+            with duckdb_file(self.paths.views):
+                self._check_parts()
             self.store.sweep(v.stored for v in self.workload.views.values())
         except BaseException:
             self.store.close()

@@ -161,7 +161,7 @@ def _lost_tables(paths: Paths, catalog: Catalog, store: ViewStore) -> Iterator[E
 
 
 def _lost_files(paths: Paths, store: ViewStore, batch: int, segments: int) -> Iterator[EngineProblem]:
-    for name, size in store.sealed.sizes(store.connection):
+    for name, size, _ in store.sealed.noted(store.connection):
         path = os.path.join(paths.sealed, name)
         if not _has_size(path, size):
             yield _lost(path, f"answers of batch {batch} or before are in it")

@@ -13,6 +13,7 @@ from typing import Any
 
 from tidemill.runtime.damage import damaged
 from tidemill.runtime.layout import Paths, read_json, write_json
+from tidemill.runtime.planner import check_offset
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,7 @@ def _offset(path: str) -> dict[str, Any]:
         found = json.loads(ours[-1])
         if version != "v1" or not {"plan", "final", "feedback", "sources"} <= set(found):
             raise ValueError("it has another form")
+        check_offset(path, found)
     except (ValueError, IndexError, TypeError, AttributeError) as error:
         raise damaged(path, f"it is not an offset: {error}") from None
     return dict(found)

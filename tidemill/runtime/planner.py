@@ -7,14 +7,16 @@ feedback taken in. Nothing here depends on Spark.
 
 from __future__ import annotations
 
+import json
 import os
 import time
+import zlib
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tidemill.plan.physical import BEGINNING, Physical
 from tidemill.plan.sources import SourceSpec
-from tidemill.runtime.damage import missing
+from tidemill.runtime.damage import damaged, missing
 from tidemill.runtime.layout import Paths, load_plan, read_part
 from tidemill.runtime.sources.connector import Connector, Range, open_connector
 from tidemill.runtime.thresholds import sizes
@@ -85,6 +87,7 @@ class Planner:
 
     def latest(self, start: Offset) -> Offset:
         """What is there now; the same offset when nothing is new."""
+        check_offset(self.paths.checkpoint, start)
         control = self._control()
         plan = load_plan(self.paths.plan(control["plan"]))
         live = control["mode"] == "live"
@@ -108,13 +111,15 @@ class Planner:
         for kept in (self.connectors, self.progressed, self.portions):
             for name in kept.keys() - known:
                 del kept[name]  # type: ignore[attr-defined]
-        if end == start:
+        if end == {name: value for name, value in start.items() if name != "sum"}:
             return start
         _refresh(end, notes)
-        return end
+        return {**end, "sum": offset_sum(end)}
 
     def assignments(self, start: Offset, end: Offset) -> list[Assignment]:
         """The reader partitions of the batch (start, end]: at most one for each core, at least one."""
+        check_offset(self.paths.checkpoint, start)
+        check_offset(self.paths.checkpoint, end)
         version, skipped = self._again(end)
         plan = load_plan(self.paths.plan(version))
         lanes: list[list[Work]] = [[] for _ in range(self.cores)]
@@ -235,6 +240,18 @@ def _refresh(end: Offset, notes: dict[str, Any]) -> None:
         known = notes.get(name)
         if known:
             end["sources"][name] = {**entry, "floor": known["floor"], "top": known["top"]}
+
+
+def offset_sum(offset: Offset) -> int:
+    """The checksum of an offset, which is kept in files of others."""
+    text = json.dumps({name: value for name, value in offset.items() if name != "sum"}, sort_keys=True)
+    return zlib.crc32(text.encode())
+
+
+def check_offset(path: str, offset: Offset) -> None:
+    """Refuse an offset that was not logged so; one without a checksum is from before there were any, or the first."""
+    if "sum" in offset and offset["sum"] != offset_sum(offset):
+        raise damaged(path, "the checksum of an offset is not that of its content")
 
 
 def spec_of(plan: Physical, name: str) -> SourceSpec:

@@ -125,9 +125,9 @@ class SealedFiles:
                 self.verified.discard(name)
             self.leaving.clear()
 
-    def sizes(self, duck: duckdb.DuckDBPyConnection) -> list[tuple[str, int | None]]:
-        """Every file that somebody has rows in, with its size."""
-        return duck.execute("SELECT file, size FROM __sealed_files ORDER BY file").fetchall()
+    def noted(self, duck: duckdb.DuckDBPyConnection) -> list[tuple[str, int | None, int | None]]:
+        """Every file that somebody has rows in, with its size and its checksum."""
+        return duck.execute("SELECT file, size, sum FROM __sealed_files ORDER BY file").fetchall()
 
     def all(self) -> list[str]:
         """Every file in the folder."""

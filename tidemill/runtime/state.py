@@ -242,7 +242,14 @@ class Shelf:
         """The shelf that `dump` wrote, or an empty one."""
         if blob is None:
             return Shelf(directory)
-        size, begin = _verified_head(blob, directory)
+        try:
+            return Shelf._loaded(blob, directory)
+        except (ValueError, KeyError, TypeError, struct.error, pa.ArrowException) as error:
+            raise damaged(_store(directory), f"shard {os.path.basename(directory)}: {error}") from error
+
+    @staticmethod
+    def _loaded(blob: bytes, directory: str) -> Shelf:
+        size, begin = _verified_head(blob)
         base = begin + size
         manifest = json.loads(blob[begin:base])
         shelf = Shelf(directory, manifest["version"], manifest["values"],
@@ -391,15 +398,19 @@ def _one_chunk(table: pa.Table) -> pa.Table:
     return table.combine_chunks()
 
 
-def _verified_head(blob: bytes, directory: str) -> tuple[int, int]:
+def _store(directory: str) -> str:
+    """Where Spark keeps the blobs of the shards."""
+    return os.path.join(os.path.dirname(os.path.dirname(directory)), "checkpoint", "state")
+
+
+def _verified_head(blob: bytes) -> tuple[int, int]:
     """Length of the manifest and where it begins; a blob without a mark is from before there were checksums."""
     at = 0
     if blob.startswith(_MAGIC):
         at = len(_MAGIC) + 4
         (wanted,) = struct.unpack_from("<I", blob, len(_MAGIC))
         if zlib.crc32(memoryview(blob)[at:]) != wanted:
-            where = os.path.join(os.path.dirname(os.path.dirname(directory)), "checkpoint", "state")
-            raise damaged(where, f"the checksum of shard {os.path.basename(directory)} is not that of its content")
+            raise ValueError("its checksum is not that of its content")
     return struct.unpack_from("<I", blob, at)[0], at + 4
 
 

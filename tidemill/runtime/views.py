@@ -90,13 +90,15 @@ class StoredView:
 class ViewStore:
     """The tables of all views. One object for each database; cursors for threads."""
 
-    def __init__(self, path: str, sealed: str) -> None:
+    def __init__(self, path: str, sealed: str, *, read_only: bool = False) -> None:
         self.sealed = SealedFiles(sealed)
         self.lock = threading.RLock()  # held while tables come, go or change: DuckDB refuses what overlaps
         self.path = path
         with duckdb_file(path, opening=True):
-            self.connection = duckdb.connect(path)
+            self.connection = duckdb.connect(path, read_only=read_only)
             self.connection.execute("SET TimeZone = 'UTC'")
+            if read_only:
+                return
             # A checkpoint rewrites what the log holds; with the default of 16 MB that is half of the time of large
             # batches.
             self.connection.execute("SET checkpoint_threshold = '256MB'")
@@ -127,7 +129,8 @@ class ViewStore:
 
     def close(self) -> None:
         """Close for good; nothing may keep the connection alive, or DuckDB reports it as leaked."""
-        self.connection.close()
+        with duckdb_file(self.path):
+            self.connection.close()
         del self.connection
 
     def create(self, *views: StoredView) -> None:
@@ -153,6 +156,10 @@ class ViewStore:
     def sweep(self, views: Iterable[StoredView]) -> None:
         """Forget all other views: a crash came between the catalog and the tables. Tables that are missing are made."""
         views = list(views)
+        with duckdb_file(self.path):
+            self._sweep(views)
+
+    def _sweep(self, views: list[StoredView]) -> None:
         wanted = {name: sql for view in views for name, sql in _definitions(view).items()}
         ids = ", ".join(f"'{v.id}'" for v in views)
         sql = "SELECT table_name FROM duckdb_tables() WHERE table_name LIKE '% %'"
@@ -166,7 +173,7 @@ class ViewStore:
 
     def tidy(self, files: Iterable[str] = ()) -> None:
         """Remove these sealed files, and others that have left, if no view has rows in them."""
-        with self.lock:
+        with self.lock, duckdb_file(self.path):
             self.sealed.tidy(files, self.connection)
 
     def relation_sql(self, view: StoredView, duck: duckdb.DuckDBPyConnection) -> str:
@@ -241,8 +248,16 @@ class ViewStore:
 
     def remember(self, values: dict[str, str]) -> None:
         """Remember values that belong to no batch."""
-        with self.lock:
+        with self.lock, duckdb_file(self.path):
             self.set_metas(values, self.connection)
+
+    def read_all(self) -> int:
+        """Read every value of every table, so that damage shows; how many tables there are."""
+        with duckdb_file(self.path):
+            names = [n for (n,) in self.connection.sql("SELECT table_name FROM duckdb_tables()").fetchall()]
+            for name in names:
+                self.connection.sql(f"SELECT bit_xor(hash(rows)) FROM {quoted(name)} AS rows").fetchall()
+        return len(names)
 
     def owners(self) -> set[str]:
         """Views and pools that have tables."""

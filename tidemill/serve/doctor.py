@@ -43,6 +43,7 @@ def examine(path: str | None, ports: list[int]) -> list[Check]:
     checks.append(disk(path or tempfile.gettempdir()))
     if path is not None:
         checks.append(directory(path))
+        checks += parts(path) if checks[-1].state == "ok" else []
     return [*checks, *(port(number) for number in ports)]
 
 
@@ -192,6 +193,13 @@ def directory(path: str) -> Check:
     if not os.path.isdir(path) or not os.access(path, os.R_OK | os.W_OK | os.X_OK):
         return Check("fail", "database", f"{path} is not a directory that can be written", "choose another --db")
     return Check("ok", "database", path)
+
+
+def parts(path: str) -> list[Check]:
+    """Every part of a database is whole, and all of them belong together."""
+    from tidemill.engine.examine import examine as examine_parts
+
+    return [Check(one.state, one.part, one.detail, one.hint) for one in examine_parts(path)]
 
 
 def port(number: int, host: str = "127.0.0.1") -> Check:
