@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from tidemill.errors import SourceProblem
 from tidemill.plan.sources import Column, SourceSpec
+from tidemill.runtime.sources.clock import SteadyClock
 from tidemill.runtime.sources.connector import open_connector
 from tidemill.runtime.sources.framing import Splitter, frame, frame_one_by_one
 from tidemill.runtime.sources.segments import segments
@@ -150,9 +151,9 @@ def test_a_long_line_is_measured_however_it_arrives(tail):
         assert len(found[0][0]) == 8 + 64 * 1024
 
 
-def spool(folder, batches, segment_bytes=100):
+def spool(folder, batches, segment_bytes=100, **settings):
     """A spool written by a spooler without its network."""
-    spooler = Spooler(port_spec(), str(folder), segment_bytes=segment_bytes)
+    spooler = Spooler(port_spec(), str(folder), segment_bytes=segment_bytes, **settings)
     spooler.start()
     for batch in batches:
         spooler._append([(line, 0) for line in batch])
@@ -313,10 +314,12 @@ def test_the_clock_moves_without_data_and_never_passes_a_record(tmp_path, start)
     assert all(arrival >= clock for byte, clock in promises for seq, arrival in pairs if seq >= byte)
 
 
-def test_arrivals_never_decrease_when_the_wall_clock_does(tmp_path, monkeypatch):
+def test_arrivals_never_decrease_when_the_wall_clock_does(tmp_path):
     for now, line in ((1000, b"1,x"), (400, b"2,y"), (1500, b"3,z")):
-        monkeypatch.setattr("tidemill.runtime.sources.spool._now", lambda now=now: now)
-        spool(tmp_path, [[line], [line]], segment_bytes=10_000)
+        def clock(last, now=now):
+            return SteadyClock(last, wall=lambda: now, steady=lambda: 0)
+
+        spool(tmp_path, [[line], [line]], segment_bytes=10_000, clock=clock)
     port = connector(tmp_path)
     assert everything(port)[0].column("__arrival").to_pylist() == [1000] * 4 + [1500] * 2
     assert port.latest(port.initial(), None, False, 0).clock == 1500

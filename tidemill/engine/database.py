@@ -184,7 +184,8 @@ class Database(Runner):
 
     def status(self) -> dict[str, Any]:
         """Sources, lag, frontier, rows/s, state size, late and bad records."""
-        return status_of(self.workload, self.store, self.outlet.sinks, self._last, self.is_running)
+        senders = {name: spooler.senders.shown() for name, spooler in self._spoolers.items()}
+        return status_of(self.workload, self.store, self.outlet.sinks, self._last, self.is_running, senders)
 
     # ---- life ----------------------------------------------------------------------------------
 

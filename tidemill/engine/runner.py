@@ -63,7 +63,7 @@ class Runner:
         self._heard = threading.Condition()
         self._last: dict[str, Any] = {}
         self._spoolers: dict[str, Spooler] = {}
-        self._written = 0.0
+        self._written, self._listened = 0.0, 0.0
         self._stale = False  # whether the plan in force has views that were stopped
         self._pace = Pace()
         self._tidied = -1  # the plan in force when what nobody needs was last removed
@@ -108,7 +108,7 @@ class Runner:
         """Take in everything there is, finish, return a summary. The job then rests until the next run or start."""
         if self.is_running:
             raise EngineProblem("TM502", "the database is running live", hint="stop() it before run()")
-        began = time.time()
+        began = time.monotonic()
         if not self.workload.views:
             self._publish()
             return RunSummary(0, 0, 0.0, 0, 0)
@@ -339,8 +339,9 @@ class Runner:
         self._spoolers[entry.name.lower()] = spooler
 
     def _listen(self, summary: dict[str, Any]) -> None:
-        now = time.time()
-        summary["batch_seconds"] = now - self._last.get("at", now) if self._last else summary["stage_seconds"]
+        now = time.monotonic()  # somebody may set the other clock
+        summary["batch_seconds"] = now - self._listened if self._last else summary["stage_seconds"]
+        self._listened = now
         with self._heard:
             self._last = summary
             self._heard.notify_all()
@@ -363,8 +364,8 @@ class Runner:
 
     def _tell(self, summary: dict[str, Any]) -> None:
         """Bring the status file up to date now and then."""
-        if summary["at"] - self._written > 1.0:
-            self._written = summary["at"]
+        if time.monotonic() - self._written > 1.0:
+            self._written = time.monotonic()
             self._write_status()
 
     def _learn(self, summary: dict[str, Any]) -> None:
@@ -436,7 +437,7 @@ class Runner:
 def _progress(seen: list[dict[str, Any]], began: float) -> dict[str, Any]:
     last = seen[-1]
     total = sum(t["rows"] for s in seen for t in s["tallies"].values())
-    seconds = max(time.time() - began, 1e-6)
+    seconds = max(time.monotonic() - began, 1e-6)
     return {**last, "rows": sum(t["rows"] for t in last["tallies"].values()), "total_rows": total,
             "rows_per_second": total / seconds}
 
@@ -445,5 +446,5 @@ def _summary(seen: list[dict[str, Any]], began: float) -> RunSummary:
     def total(what: str) -> int:
         return sum(t[what] for s in seen for t in s["tallies"].values())
 
-    return RunSummary(len(seen), total("rows"), time.time() - began, total("late"), total("bad"))
+    return RunSummary(len(seen), total("rows"), time.monotonic() - began, total("late"), total("bad"))
 

@@ -43,6 +43,9 @@ def source_spec(statement: RegisterSource | RegisterTable, unit_us: int) -> Sour
     origin = _origin(kind, dict(statement.origin))
     if kind == "port" and "host" in options:
         origin.setdefault("host", str(options.pop("host")))
+    for name in ("connection_timeout", "line_timeout"):
+        if name in options:
+            options[name] = microseconds(options[name], unit_us)
     made = SourceSpec(
         name=statement.name, kind=kind, columns=statement.columns, origin=origin,
         format=_format(kind, options.pop("format", None), origin),

@@ -29,8 +29,8 @@ def plain_time(us: int | None) -> str | None:
 
 
 def status_of(workload: Workload, store: ViewStore, sinks: Sinks, last: dict[str, Any],
-              running: bool) -> dict[str, Any]:
-    """Sources with lag and counts, views with rows and frontiers, state size, the last micro-batch."""
+              running: bool, ports: dict[str, dict[str, int]]) -> dict[str, Any]:
+    """Sources with lag, counts and senders, views with rows and frontiers, state size, the last micro-batch."""
     totals = json.loads(store.meta("totals") or "{}")
     counts = json.loads(store.meta("rows") or "{}")
     gates = json.loads(store.meta("gates") or "{}")
@@ -49,6 +49,7 @@ def status_of(workload: Workload, store: ViewStore, sinks: Sinks, last: dict[str
             "lag_seconds": time.time() - top / 1e6 if timely else None,
             "rows_per_second": round(tally.get("rows", 0) / seconds, 1) if seconds else 0.0,
             "idle": bool(last) and not tally.get("rows"),
+            **({"senders": ports[entry.name.lower()]} if entry.name.lower() in ports else {}),
         })
     duck = store.cursor()
     views = []

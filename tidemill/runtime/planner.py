@@ -18,6 +18,7 @@ from tidemill.plan.physical import BEGINNING, Physical
 from tidemill.plan.sources import SourceSpec
 from tidemill.runtime.damage import damaged, missing
 from tidemill.runtime.layout import Paths, load_plan, read_part
+from tidemill.runtime.sources.clock import SteadyClock
 from tidemill.runtime.sources.connector import Connector, Range, open_connector
 from tidemill.runtime.thresholds import sizes
 
@@ -75,6 +76,7 @@ class Planner:
     def __init__(self, root: str, cores: int) -> None:
         self.paths = Paths(root)
         self.cores = max(1, cores)
+        self.clock = SteadyClock()
         self.connectors: dict[str, Connector] = {}
         self.progressed: dict[str, float] = {}
         self.portions: dict[str, Portion] = {}
@@ -193,9 +195,9 @@ class Planner:
         entry = sources.get(spec.name)
         start = entry["position"] if entry else connector.initial()
         most = self._most_rows(plan, spec, note, tried)
-        progress = connector.latest(start, most, live, time.time_ns() // 1000)
+        progress = connector.latest(start, most, live, self.clock.now())
         if not progress.exhausted and spec.kind == "files" and not spec.batch_rows:
-            whole = connector.latest(start, most + most // REST_PART, live, time.time_ns() // 1000)
+            whole = connector.latest(start, most + most // REST_PART, live, self.clock.now())
             progress = whole if whole.exhausted else progress
         now = time.monotonic()
         if entry is None or progress.end != start:

@@ -64,9 +64,20 @@ def sources_table(status: dict[str, Any]) -> Any:
             clean(source["name"]), plain(source.get("kind")), count(source.get("rows") or 0),
             count(source.get("rows_per_second") or 0), "–" if lag is None else length(lag),
             clock_text(source.get("frontier")), _warning(source.get("late")), _warning(source.get("bad")),
-            "idle" if source.get("idle") else "",
+            " · ".join(filter(None, ["idle" if source.get("idle") else "", senders_text(source.get("senders"))])),
         )
     return table if table.row_count else Text("no sources", style="dim")
+
+
+def senders_text(senders: dict[str, int] | None) -> str:
+    """
+    >>> senders_text({"connections": 3, "refused": 2, "silent": 0, "unfinished": 1})
+    '3 senders, 2 refused, 1 unfinished'
+    """
+    if not senders:
+        return ""
+    others = [f"{count(n)} {what}" for what, n in senders.items() if what != "connections" and n]
+    return ", ".join([f"{count(senders['connections'])} senders", *others])
 
 
 def views_table(status: dict[str, Any]) -> Any:

@@ -17,7 +17,7 @@ _READING = ("format", "on_error", "header", "delimiter", "max_record_bytes")
 KNOWN: dict[str, tuple[str, ...]] = {
     "source": (
         *_READING, "timestamp", "lateness", "idle_timeout", "batch_rows", "operation", "backlog_bytes",
-        "settle_seconds", "host", "key_null",
+        "settle_seconds", "host", "key_null", "max_connections", "connection_timeout", "line_timeout",
     ),
     "table": _READING,
     "view": ("retain", "unbounded_state", "spread"),

@@ -32,6 +32,11 @@ class Splitter:
         self._held = bytearray()
         self._dropped = 0
 
+    @property
+    def held(self) -> int:
+        """Bytes of a line that is not finished."""
+        return len(self._held) + bool(self._dropped)
+
     def feed(self, data: bytes) -> list[tuple[bytes, int]]:
         """The (bytes, length mark) records that `data` completes."""
         cut = data.rfind(b"\n")

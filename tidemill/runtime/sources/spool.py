@@ -5,7 +5,8 @@ record and a clock that no later record's arrival time precedes. When readers fa
 than the backlog (some seconds of work, `backlog.py`), the spooler stops receiving and TCP holds the
 senders; nothing is dropped.
 A sender's last line counts without a line end when the sender closes; when the spooler itself
-stops, an unfinished line is left to the sender, which sees the connection break.
+stops, an unfinished line is left to the sender, which sees the connection break. So it is with senders that
+break the limits of a port (`senders`).
 """
 
 from __future__ import annotations
@@ -17,11 +18,13 @@ import os
 import socket
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from tidemill.errors import SourceProblem
 from tidemill.plan.sources import SourceSpec
 from tidemill.runtime.sources.backlog import Backlog
+from tidemill.runtime.sources.clock import SteadyClock
 from tidemill.runtime.sources.framing import Splitter, frame, frame_one_by_one
 from tidemill.runtime.sources.records import max_record_bytes
 from tidemill.runtime.sources.segments import (
@@ -32,6 +35,7 @@ from tidemill.runtime.sources.segments import (
     segments,
     write_json,
 )
+from tidemill.runtime.sources.senders import Sender, Senders
 
 BACKLOG_BYTES = 64 << 20
 _RECEIVE = 256 << 10
@@ -46,8 +50,11 @@ class Spooler:
     """A TCP server for one port source; runs in the engine's process."""
 
     def __init__(self, spec: SourceSpec, directory: str, max_backlog_bytes: int | None = None,
-                 segment_bytes: int = SEGMENT_BYTES) -> None:
+                 segment_bytes: int = SEGMENT_BYTES, senders: Senders | None = None,
+                 clock: Callable[[int], SteadyClock] = SteadyClock) -> None:
         self.spec = spec
+        self.senders = senders or Senders.of(spec)
+        self._clock = clock
         self._directory = Path(directory)
         self._backlog = Backlog(max_backlog_bytes or int(spec.options.get("backlog_bytes", BACKLOG_BYTES)))
         self._segment_bytes = segment_bytes
@@ -56,7 +63,6 @@ class Spooler:
         self._stopping = threading.Event()
         self._arrived = threading.Event()
         self._threads: list[threading.Thread] = []
-        self._senders: set[socket.socket] = set()
         self._committed = 0
         self._deadline = 0.0
 
@@ -90,10 +96,10 @@ class Spooler:
         for thread in self._threads[:2]:
             thread.join()
         with self._lock:
-            senders, threads = list(self._senders), list(self._threads)
-        for sender in senders:
+            threads = list(self._threads)
+        for sender in list(self.senders.present):
             with contextlib.suppress(OSError):
-                sender.shutdown(socket.SHUT_RD)
+                sender.socket.shutdown(socket.SHUT_RD)
         for thread in threads:
             thread.join()
         self._listener.close()
@@ -129,6 +135,7 @@ class Spooler:
             os.truncate(last.path, end)
             self._byte = last.start + end
         self._open_segment(existing[-1].start if existing else self._byte)
+        self._time = self._clock(self._last)
         self._synced = self._byte
         # Arrival of the first record that is not synced, and of the first behind a sync that is under way.
         self._waiting_since: int | None = None
@@ -136,22 +143,30 @@ class Spooler:
         os.fsync(self._segment.fileno())
 
     def _open_segment(self, start: int) -> None:
-        self._segment = open(segment_path(self._directory, start), "ab", buffering=0)  # noqa: SIM115 - lives on
-        self._segment_start = start
-        handle = os.open(self._directory, os.O_RDONLY)
-        os.fsync(handle)
-        os.close(handle)
+        """Begin a segment, or leave everything as it is."""
+        path = segment_path(self._directory, start)
+        segment = open(path, "ab", buffering=0)  # noqa: SIM115 - lives on
+        try:
+            handle = os.open(self._directory, os.O_RDONLY)
+            os.fsync(handle)
+            os.close(handle)
+        except OSError:
+            segment.close()
+            if not path.stat().st_size:
+                path.unlink()
+            raise
+        self._segment, self._segment_start = segment, start
 
     def _append(self, lines: list[tuple[bytes, int]]) -> None:
         """Write (bytes, length mark) records with one arrival time that is never before another's."""
         with self._lock:
-            self._last = max(self._last, _now())
+            self._last = max(self._last, self._time.now())
             self._put(frame_one_by_one(lines, self._last))
 
     def _append_block(self, block: bytes) -> None:
         """The same with the records of whole lines."""
         with self._lock:
-            self._last = max(self._last, _now())
+            self._last = max(self._last, self._time.now())
             data = frame(block, self._last, self._limit)
             self._put(data if data is not None else frame_one_by_one(Splitter(self._limit).feed(block), self._last))
 
@@ -183,9 +198,12 @@ class Spooler:
     def _roll(self) -> None:
         # Synced before its successor exists, so that only the last segment can be torn.
         os.fsync(self._segment.fileno())
-        self._segment.close()
         self._synced, self._waiting_since = self._byte, None
-        self._open_segment(self._byte)
+        full = self._segment
+        # Out of file handles: this one grows on, and the next record tries again.
+        with contextlib.suppress(OSError):
+            self._open_segment(self._byte)
+            full.close()
 
     def _tick(self) -> None:
         """Make visible what arrives as soon as it is there, with pauses that leave the disk alone most of the time."""
@@ -198,6 +216,7 @@ class Spooler:
                 self._sync()
                 self._publish()
                 self._note_commit()
+            self.senders.look()
             self._stopping.wait(min(max(_SYNC_REST * (time.monotonic() - began), _SYNC_PAUSE), _TICK))
 
     def _sync(self) -> None:
@@ -221,7 +240,7 @@ class Spooler:
         """Make what is synced visible, with a clock that later arrivals cannot precede."""
         with self._lock:
             if self._waiting_since is None:
-                self._last = max(self._last, _now())
+                self._last = max(self._last, self._time.now())
                 clock = self._last
             else:
                 clock = self._waiting_since
@@ -233,35 +252,47 @@ class Spooler:
     def _accept(self) -> None:
         while not self._stopping.is_set():
             try:
-                sender, _ = self._listener.accept()
+                connection, _ = self._listener.accept()
             except TimeoutError:
                 continue
             except OSError:
                 # Out of file handles, or stopped.
                 self._stopping.wait(_TICK)
                 continue
-            sender.settimeout(None)
-            with self._lock:
-                self._senders.add(sender)
-            self._spawn(self._receive, sender)
+            connection.settimeout(None)
+            sender = self.senders.admit(connection)
+            if sender is None:
+                connection.close()
+                continue
+            try:
+                self._spawn(self._receive, sender)
+            except RuntimeError:  # no more threads
+                self.senders.leave(sender)
+                connection.close()
 
-    def _receive(self, sender: socket.socket) -> None:
+    def _receive(self, sender: Sender) -> None:
         splitter = Splitter(self._limit)
         try:
-            while self._has_room():
+            while self._may_receive(sender):
                 try:
-                    data = sender.recv(_RECEIVE)
+                    data = sender.socket.recv(_RECEIVE)
                 except OSError:
                     data = b""
                 if not data:
                     break
                 self._take(splitter, data)
-            if not self._stopping.is_set():
+                self.senders.heard(sender, splitter.held, b"\n" in data)
+            if not self._stopping.is_set() and not sender.dismissed:
                 self._keep(splitter.rest())
         finally:
-            with self._lock:
-                self._senders.discard(sender)
-            sender.close()
+            self.senders.leave(sender)
+            sender.socket.close()
+
+    def _may_receive(self, sender: Sender) -> bool:
+        if self._byte - self._committed <= self._backlog.limit:
+            return self._has_room()
+        with self.senders.waiting(sender):
+            return self._has_room()
 
     def _note_commit(self) -> None:
         self._committed = read_json(self._directory / "committed").get("byte", 0)
@@ -286,14 +317,11 @@ class Spooler:
         """
         while self._byte - self._committed > self._backlog.limit:
             self._backlog.hold()
-            self._note_commit()
+            with contextlib.suppress(OSError):  # out of file handles
+                self._note_commit()
             if self._byte - self._committed > self._backlog.limit and self._stopping.wait(_PATIENCE):
                 return False
         return not self._stopping.is_set() or time.monotonic() < self._deadline
-
-
-def _now() -> int:
-    return time.time_ns() // 1000
 
 
 def _claim(directory: Path, name: str):

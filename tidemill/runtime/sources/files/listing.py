@@ -93,7 +93,7 @@ def _measure(path: str, kind: str, spec: SourceSpec, facts: os.stat_result) -> t
 
 def _is_fresh(facts: os.stat_result, spec: SourceSpec) -> bool:
     settle = float(spec.options.get("settle_seconds", 2))
-    return time.time() - facts.st_mtime < settle
+    return abs(time.time() - facts.st_mtime) < settle  # a clock that was set back makes nothing young for long
 
 
 def check_unchanged(entry: Entry, spec: SourceSpec, base: str) -> None:
