@@ -21,7 +21,7 @@ from tidemill.plan.sources import Column, SourceSpec
 from tidemill.runtime.sources.clock import SteadyClock
 from tidemill.runtime.sources.connector import open_connector
 from tidemill.runtime.sources.framing import Splitter, frame, frame_one_by_one
-from tidemill.runtime.sources.segments import segments
+from tidemill.runtime.sources.segments import read_json, segments
 from tidemill.runtime.sources.spool import Spooler
 
 COLUMNS = (Column("a", "BIGINT"), Column("b", "VARCHAR"))
@@ -275,7 +275,7 @@ def test_trim_deletes_whole_segments_and_keeps_the_rest_readable(tmp_path):
     port.trim(middle)
     port.trim(port.initial())
     assert len(segments(tmp_path)) < count
-    assert json.loads((tmp_path / "committed").read_text()) == middle
+    assert read_json(tmp_path / "committed") == middle
     assert read(port, middle, end)[0].equals(whole.slice(11).combine_chunks())
     with pytest.raises(SourceProblem, match="TM406"):
         read(port, port.initial(), end)

@@ -11,6 +11,7 @@ import numpy as np
 
 from tidemill.errors import SourceProblem
 from tidemill.plan.sources import SourceSpec
+from tidemill.runtime.damage import damaged
 from tidemill.runtime.sources.columns import arrow_schema
 from tidemill.runtime.sources.connector import Chunk, Position, Progress, Range
 from tidemill.runtime.sources.records import gather, max_record_bytes, numbered, position_text, refuse
@@ -24,6 +25,7 @@ from tidemill.runtime.sources.segments import (
     walk,
     write_json,
 )
+from tidemill.runtime.sources.sums import sums_path
 from tidemill.runtime.sources.text import Lines, declared_layout, decode
 from tidemill.runtime.thresholds import sizes
 
@@ -48,6 +50,8 @@ class Port:
         if not self._has_spooler():
             visible, clock = self._whole_spool(visible, clock)
         first = int(start["byte"])
+        if visible < first:
+            raise damaged(str(self._directory), f"the spool ends at byte {visible}, and byte {first} has been read")
         end, following = self._admit(first, max(visible, first), max_rows)
         clock = clock if following is None else following
         return Progress({"byte": end}, following is None, None if self.spec.timestamp else clock)
@@ -137,6 +141,7 @@ class Port:
         for segment, following in pairwise(segments(self._directory)):
             if following.start <= byte:
                 segment.path.unlink(missing_ok=True)
+                sums_path(segment.path).unlink(missing_ok=True)
 
 
 def _evenly(borders: list[int], first: int, last: int, parts: int) -> list[int]:

@@ -18,6 +18,8 @@ from typing import NamedTuple
 import numpy as np
 
 from tidemill.errors import SourceProblem
+from tidemill.runtime.damage import parsed, stamped
+from tidemill.runtime.sources.sums import read_verified
 
 HEADER = struct.Struct("<qI")
 FULL_LENGTH = struct.Struct("<q")
@@ -93,9 +95,7 @@ def walk(directory: Path, start: int, end: int, limit: int | None = None) -> Ite
             raise SourceProblem("TM406", "a part of the spool is missing",
                                 detail=f"{directory}: bytes {start} to {segment.start}",
                                 hint="positions before the last commit cannot be read again")
-        with open(segment.path, "rb") as file:
-            file.seek(start - segment.start)
-            data = file.read(min(end, segment.end) - start)
+        data = read_verified(segment.path, segment.start, start, min(end, segment.end))
         found = records(data, start, limit)
         if not len(found.end):
             return
@@ -107,7 +107,7 @@ def walk(directory: Path, start: int, end: int, limit: int | None = None) -> Ite
 def read_json(path: Path) -> dict[str, int]:
     """A small state file; {} while it does not exist."""
     try:
-        return json.loads(path.read_text())
+        return parsed(str(path), path.read_bytes())
     except FileNotFoundError:
         return {}
 
@@ -115,8 +115,8 @@ def read_json(path: Path) -> dict[str, int]:
 def write_json(path: Path, state: dict[str, int], durable: bool = False) -> None:
     """Replace a state file at once: readers see the old or the new one."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
-    with open(draft, "w") as file:
-        file.write(json.dumps(state))
+    with open(draft, "wb") as file:
+        file.write(stamped(json.dumps(state).encode()))
         file.flush()
         if durable:
             os.fsync(file.fileno())

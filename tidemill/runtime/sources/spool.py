@@ -36,6 +36,7 @@ from tidemill.runtime.sources.segments import (
     write_json,
 )
 from tidemill.runtime.sources.senders import Sender, Senders
+from tidemill.runtime.sources.sums import SumWriter, recover_sums
 
 BACKLOG_BYTES = 64 << 20
 _RECEIVE = 256 << 10
@@ -106,6 +107,7 @@ class Spooler:
         self._sync()
         self._publish()
         self._segment.close()
+        self._sums.close()
         self._guard.close()
 
     def _spawn(self, body, *arguments) -> None:
@@ -133,6 +135,7 @@ class Spooler:
                 raise SourceProblem("TM406", f'the spool of source "{self.spec.name}" is damaged',
                                     detail=f"{last.path} ends before byte {self._byte}")
             os.truncate(last.path, end)
+            recover_sums(last.path, last.start, data[:end])
             self._byte = last.start + end
         self._open_segment(existing[-1].start if existing else self._byte)
         self._time = self._clock(self._last)
@@ -147,6 +150,7 @@ class Spooler:
         path = segment_path(self._directory, start)
         segment = open(path, "ab", buffering=0)  # noqa: SIM115 - lives on
         try:
+            sums = SumWriter(path)
             handle = os.open(self._directory, os.O_RDONLY)
             os.fsync(handle)
             os.close(handle)
@@ -155,7 +159,7 @@ class Spooler:
             if not path.stat().st_size:
                 path.unlink()
             raise
-        self._segment, self._segment_start = segment, start
+        self._segment, self._segment_start, self._sums = segment, start, sums
 
     def _append(self, lines: list[tuple[bytes, int]]) -> None:
         """Write (bytes, length mark) records with one arrival time that is never before another's."""
@@ -174,6 +178,7 @@ class Spooler:
         if not len(data):
             return
         self._write(data)
+        self._sums.add(self._byte, data)
         self._waiting_since = self._last if self._waiting_since is None else self._waiting_since
         self._behind_sync = self._last if self._behind_sync is None else self._behind_sync
         self._byte += len(data)
@@ -199,11 +204,12 @@ class Spooler:
         # Synced before its successor exists, so that only the last segment can be torn.
         os.fsync(self._segment.fileno())
         self._synced, self._waiting_since = self._byte, None
-        full = self._segment
+        full, sums = self._segment, self._sums
         # Out of file handles: this one grows on, and the next record tries again.
         with contextlib.suppress(OSError):
             self._open_segment(self._byte)
             full.close()
+            sums.close()
 
     def _tick(self) -> None:
         """Make visible what arrives as soon as it is there, with pauses that leave the disk alone most of the time."""

@@ -1,0 +1,82 @@
+"""Checksums of a spool segment, block by block, in a file beside it.
+
+An entry is [first byte, 8 bytes][byte behind the last, 8 bytes][checksum, 4 bytes], little endian, written after its
+block. Bytes that no entry covers are from a crash between the two, or from before there were any: they are read as they
+are.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import zlib
+from pathlib import Path
+
+import numpy as np
+
+from tidemill.runtime.damage import damaged
+
+ENTRY = struct.Struct("<qqI")
+_LOOK = np.dtype([("begin", "<i8"), ("end", "<i8"), ("sum", "<u4")])
+
+
+def sums_path(segment: Path) -> Path:
+    return segment.with_suffix(".sums")
+
+
+class SumWriter:
+    """Appends the checksums of one segment."""
+
+    def __init__(self, segment: Path) -> None:
+        self._file = open(sums_path(segment), "ab", buffering=0)  # noqa: SIM115 - lives as long as the segment is open
+
+    def add(self, begin: int, data: bytes | memoryview) -> None:
+        """Note a block that was written. Where the disk is full the rest of the segment goes without."""
+        if self._file.closed:
+            return
+        size = os.fstat(self._file.fileno()).st_size
+        try:
+            written = self._file.write(ENTRY.pack(begin, begin + len(data), zlib.crc32(data)))
+        except OSError:
+            written = 0
+        if written != ENTRY.size:
+            os.ftruncate(self._file.fileno(), size)
+            self._file.close()
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def recover_sums(segment: Path, start: int, data: bytes) -> None:
+    """Make the entries those of the data that are left in a segment, the tail without an entry included."""
+    kept = _entries(segment)
+    kept = kept[kept["end"] <= start + len(data)]
+    covered = int(kept["end"][-1]) if len(kept) else start
+    rest = data[covered - start:]
+    tail = ENTRY.pack(covered, start + len(data), zlib.crc32(rest)) if rest else b""
+    sums_path(segment).write_bytes(kept.tobytes() + tail)
+
+
+def read_verified(segment: Path, first: int, start: int, end: int) -> bytes:
+    """The bytes start..end of a segment that begins at byte `first`; refused if they are not what was written."""
+    entries = _entries(segment)
+    entries = entries[(entries["begin"] < end) & (entries["end"] > start)]
+    low = min(start, int(entries["begin"][0])) if len(entries) else start
+    high = max(end, int(entries["end"][-1])) if len(entries) else end
+    with open(segment, "rb") as file:
+        file.seek(max(0, low - first))
+        data = memoryview(file.read(max(0, high - low)))
+    for begin, behind, wanted in entries.tolist():
+        # Bytes that are not there at all are missed by whoever looks for their records.
+        block = data[max(0, begin - low):max(0, behind - low)]
+        if len(block) == behind - begin and zlib.crc32(block) != wanted:
+            raise damaged(str(segment), f"the checksum of bytes {begin} to {behind} is not that of their content")
+    return bytes(data[start - low:end - low]) if len(entries) else bytes(data)
+
+
+def _entries(segment: Path) -> np.ndarray:
+    try:
+        data = sums_path(segment).read_bytes()
+    except FileNotFoundError:
+        data = b""
+    return np.frombuffer(data[:len(data) // ENTRY.size * ENTRY.size], _LOOK)
