@@ -11,10 +11,7 @@ from hypothesis import strategies as st
 from experiments.weaving_workload import table_two
 from tests.share.weaving_drawn import windows
 from tidemill.optimize.share.weaving import Acq, GroupCounts, group_tree, gtweave, sliding, triweave
-from tidemill.optimize.share.weaving.grouptree import Attributes, GroupNode, GroupTree, forest_cost
-from tidemill.optimize.share.weaving.gtweave import Operator, integrate
-from tidemill.optimize.share.weaving.plans import weaved_group
-from tidemill.optimize.share.weaving.signatures import Signatures
+from tidemill.optimize.share.weaving.grouptree import Attributes, GroupNode, forest_cost, forest_memory
 
 TABLE_1 = {
     acq.name: acq
@@ -27,14 +24,6 @@ TABLE_1 = {
 }
 KNOWN = {"ABCD": 9000, "ABC": 2000, "AC": 1500, "A": 50, "BC": 1600, "CD": 5000}
 COUNTS = GroupCounts({frozenset(k): v for k, v in KNOWN.items()})
-
-
-def node(text: str, *children: GroupNode) -> GroupNode:
-    return GroupNode(frozenset(text), children)
-
-
-def operators(found: tuple[Operator, ...]) -> list[Operator]:
-    return [o for top in found for o in (top, *operators(top.children))]
 
 
 def test_tree_of_example_4() -> None:
@@ -58,18 +47,6 @@ def test_the_root_is_split_when_it_does_not_compress() -> None:
     assert str(group_tree(map(frozenset, ["A", "B", "C"]), apart, rows=1000)) == "AB(A B) C"
 
 
-def test_figure_8_from_the_weaved_groups_of_figure_7() -> None:
-    tree = group_tree((a.group_by for a in TABLE_1.values()), COUNTS, rows=1e6)
-    groups = [weaved_group([TABLE_1[q] for q in names]) for names in ("ab", "c", "d")]
-    bits = Signatures()
-    for acq in TABLE_1.values():
-        bits.add(acq.predicate or "")
-    (root,) = integrate(tree, groups, TABLE_1, bits)
-    assert str(root) == "sub ABCD[0,1,2](intercede ABC[0,1](final A[a] final AC[c] final BC[b]) final CD[d])"
-    assert (root.mask, root.all_rows) == (0b1111, False)
-    assert root.children[0].mask == 0b0111
-
-
 def test_example_4_is_one_group_cheaper_by_equation_4_than_in_its_figure() -> None:
     """The figure weaves {a, b} and {c}. With the example's windows (4) makes {a, b, c} cheaper, and (4) decides."""
     first = [TABLE_1[q] for q in "abc"]
@@ -80,30 +57,10 @@ def test_example_4_is_one_group_cheaper_by_equation_4_than_in_its_figure() -> No
     assert chosen.triops < figure
 
 
-@pytest.mark.parametrize(
-    ("groups", "expected"),
-    [
-        (("abc",), "sub ABC[0](intercede ABC[0](intercede AC[0](final A[a] final AC[c]) final BC[b]))"),
-        (("ab", "c"), "sub ABC[0,1](intercede ABC[0,1](final A[a] final AC[c] final BC[b]))"),
-        (("ac", "b"), "sub ABC[0,1](intercede ABC[0,1](intercede AC[0](final A[a] final AC[c]) final BC[b]))"),
-    ],
-)
-def test_a_deeper_node_stays_only_for_queries_woven_together(groups: tuple[str, ...], expected: str) -> None:
-    tree = GroupTree((node("ABC", node("ABC", node("AC", node("A"), node("AC")), node("BC"))),), 0)
-    acqs = {q: TABLE_1[q] for q in "abc"}
-    bits = Signatures()
-    for acq in acqs.values():
-        bits.add(acq.predicate or "")
-    (root,) = integrate(tree, [weaved_group([acqs[q] for q in names]) for names in groups], acqs, bits)
-    assert str(root) == expected
-
-
 def test_gtweave_on_the_running_example() -> None:
     plan = gtweave(TABLE_1.values(), rate=1e6, counts=COUNTS)
     assert plan.edge_rate == 1
     assert plan.group_of("d") != plan.group_of("b")  # identical windows, but not shared by the tree
-    assert {o.queries[0] for o in operators(plan.operators) if o.kind == "final"} == set("abcd")
-    assert plan.signatures.bits == {"ca": 0, "cb": 1, "cc": 2, "cd": 3}
     assert set(plan.costs) == {"GTWeave", "unshared", "Shared", "Weave Share", "TriWeave"}
     assert plan.costs["TriWeave"].triops <= min(cost.triops for name, cost in plan.costs.items() if name != "GTWeave")
 
@@ -111,7 +68,7 @@ def test_gtweave_on_the_running_example() -> None:
 def test_one_group_by_needs_no_tree() -> None:
     acqs = [Acq(q, TABLE_1[q].window, frozenset("A")) for q in "abc"]
     plan = gtweave(acqs, rate=10, counts=COUNTS)
-    assert [str(o) for o in plan.operators] == ["sub A[0](intercede A[0](final A[a] final A[b] final A[c]))"]
+    assert [g.queries for g in plan.groups] == [("a", "b", "c")]
     assert plan.costs["GTWeave"] == plan.costs["TriWeave"]
 
 
@@ -152,6 +109,34 @@ def test_a_tree_serves_every_group_by_and_costs_no_more_than_the_simple_ones(
         todo += parent.children
 
 
+@given(st.lists(group_bys, min_size=1, max_size=6), counts(), st.floats(1, 1e6), st.floats(0, 1e5))
+def test_a_tree_keeps_within_its_memory_and_uses_it(
+    drawn: list[Attributes], known: GroupCounts, rows: float, memory: float
+) -> None:
+    """Without internal nodes nothing is kept, so there is always a tree that fits; it is never cheaper than a free one
+    that fits as well.
+    """
+    def units(attributes: Attributes) -> float:
+        return 2.0 + len(attributes)
+
+    tree = group_tree(drawn, known, rows, memory, units)
+    assert tree.memory == pytest.approx(forest_memory(tree.fed, known, rows, units))
+    assert tree.memory <= memory
+    assert sorted(map(sorted, (leaf for n in tree.fed for leaf in n.leaves))) == sorted(map(sorted, set(drawn)))
+    assert tree.cost <= forest_cost([GroupNode(a) for a in set(drawn)], known, rows)
+    free = group_tree(drawn, known, rows)
+    if forest_memory(free.fed, known, rows, units) <= memory:
+        assert tree.cost <= 2 * free.cost
+
+
+def test_less_memory_gives_up_the_node_that_keeps_most() -> None:
+    group_bys = [a.group_by for a in TABLE_1.values()]
+    assert str(group_tree(group_bys, COUNTS, 1e6, memory=20_000)) == "ABCD(ABC(A AC BC) CD)"
+    assert str(group_tree(group_bys, COUNTS, 1e6, memory=10_000)) == "ABCD(A AC BC CD)"
+    assert str(group_tree(group_bys, COUNTS, 1e6, memory=3_000)) == "ABC(A AC BC) CD"
+    assert str(group_tree(group_bys, COUNTS, 1e6, memory=100)) == "A AC BC CD"
+
+
 @given(grouped(), counts(), st.sampled_from([0.5, 10.0, 1e4]))
 def test_queries_share_only_what_tree_and_weaving_share(acqs: list[Acq], known: GroupCounts, rate: float) -> None:
     plan = gtweave(acqs, rate, known)
@@ -159,13 +144,6 @@ def test_queries_share_only_what_tree_and_weaving_share(acqs: list[Acq], known: 
     level = {leaf: i for i, n in enumerate(plan.tree.first_level) for leaf in n.leaves}
     for group in plan.groups:
         assert len({level[plan.acqs[q].group_by] for q in group.queries}) == 1
-    found = operators(plan.operators)
-    assert sorted(o.queries[0] for o in found if o.kind == "final") == sorted(a.name for a in acqs)
-    for operator in found:
-        assert all(plan.acqs[q].group_by <= operator.attributes for q in operator.queries)
-        predicates = {plan.acqs[q].predicate for q in operator.queries}
-        assert operator.all_rows == (None in predicates)
-        assert operator.mask == plan.signatures.signature(p for p in predicates if p is not None)
 
 
 def test_a_change_weaves_again_only_what_changed() -> None:
@@ -180,12 +158,3 @@ def test_a_change_weaves_again_only_what_changed() -> None:
     assert [p.changes for p in new.plans] != [0, 0]
     assert [p.changes for p in fresh.plans] == [0, 0]
     assert new.costs["GTWeave"].triops <= 1.05 * fresh.costs["GTWeave"].triops
-    assert new.signatures.bits == old.signatures.bits
-
-
-def test_a_predicate_that_nobody_has_any_more_retires_its_bit() -> None:
-    old = gtweave(TABLE_1.values(), 10, COUNTS)
-    new = gtweave([a for q, a in TABLE_1.items() if q != "b"], 10, COUNTS, previous=old)
-    assert new.signatures.bits == {"ca": 0, "cc": 2, "cd": 3}
-    assert new.signatures.retired == {1}
-    assert old.signatures.retired == set()

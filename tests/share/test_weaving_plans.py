@@ -53,16 +53,6 @@ def test_queries_with_the_same_edges_are_in_one_group() -> None:
     assert any({"b", "d"} <= set(group) for group in names(triweave(RUNNING, rate=1000)))
 
 
-def test_the_intercede_operator_of_example_2() -> None:
-    plan = unshared(RUNNING[:2], rate=10)
-    table = plan.mapping
-    assert (table.group_of("a"), table.group_of("b")) == (0, 1)
-    assert [t for t in range(1, 14) if table.due(t)] == [1, 3, 4, 5, 8, 9, 10, 12, 13]
-    assert table.coalesced(0, 3) == [1, 3]
-    assert table.coalesced(1, 4) == [3, 4]
-    assert table.coalesced(1, 5) == [5]
-
-
 def test_shared_costs_more_by_triops_because_its_only_group_is_interceded() -> None:
     plan = shared(RUNNING, rate=50)
     assert plan.triops == pytest.approx(plan.twoops + plan.edge_rate)

@@ -237,7 +237,8 @@ def _groups(queries: Sequence[Asked], known: Known, settings: Settings,
         return tuple(g.queries for g in plain.groups), None
     plan = gtweave(
         acqs, known.rate, lambda attributes: known.statistics.of(Relation(frozenset(attributes))), unit=SECOND,
-        factor=amortised_factor, previous=previous, compare=False,
+        factor=amortised_factor, previous=previous, compare=False, memory=settings.memory,
+        units=lambda attributes: bucket_units(len(attributes), max(len(q.parts) for q in queries)),
     )
     return tuple(g.queries for g in plan.groups), plan
 

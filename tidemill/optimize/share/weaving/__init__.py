@@ -5,7 +5,6 @@ cost        equations 1 to 4
 plans       unshared, Shared, Weave Share, TriWeave (`greedy` finds the order of merges)
 changes     a query comes or goes
 grouptree   group-bys that derive from one another
-signatures  a bit for each predicate (`inverted` is the index of section IV as a model)
 gtweave     all of it in one plan
 """
 
@@ -24,14 +23,12 @@ from tidemill.optimize.share.weaving.plans import (
     unshared,
     weave_share,
 )
-from tidemill.optimize.share.weaving.signatures import Signatures
 
 __all__ = [
     "Acq",
     "EdgeRate",
     "GroupCounts",
     "GroupTree",
-    "Signatures",
     "WeavePlan",
     "WeavedGroup",
     "Weaving",

@@ -6,18 +6,26 @@ fragment, as if all windows were identical: each node takes in what its parent p
 
     in(node under the stream) = rows        in(child of X) = out(X) = min(in(X), groups of X)
 
+The optimizer of intermediate aggregates minimizes it subject to a memory constraint. An internal node keeps the groups
+that it puts out of a fragment, each of so many units by its attributes; leaves are answers, which are kept whatever the
+tree is.
+
 Search: begin with one node over all leaves. While it lowers the cost, do the best of: add an internal node over
-children of a node; split an internal node in two; remove an internal node.
+children of a node; split an internal node in two; remove an internal node. A tree that exceeds the memory by less is
+always better.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 
 Attributes = frozenset[str]
 Counts = Callable[[Attributes], float]
+Units = Callable[[Attributes], float]  # of memory for one group
+Rank = tuple[float, float]  # by how much the memory is exceeded, cost
 
 WIDE = 24  # a node with more children than this tries only the pairs with the smallest unions
 PAIRS = WIDE * (WIDE - 1) // 2
@@ -42,10 +50,11 @@ class GroupNode:
 
 @dataclass(frozen=True)
 class GroupTree:
-    """The nodes that the input stream feeds, and the cost in operations for each fragment."""
+    """The nodes that the input stream feeds, the cost in operations for each fragment, and the memory it takes."""
 
     fed: tuple[GroupNode, ...]
     cost: float
+    memory: float = 0.0
 
     @property
     def root(self) -> GroupNode | None:
@@ -97,8 +106,14 @@ def label(attributes: Attributes) -> str:
     return ("" if all(len(n) == 1 for n in names) else "·").join(names) or "()"
 
 
-def group_tree(group_bys: Iterable[Attributes], counts: Counts, rows: float) -> GroupTree:
-    """The tree for these group-bys when a fragment has so many rows.
+def entries(attributes: Attributes) -> float:
+    """A unit for each group: memory is then the number of groups that are kept."""
+    return 1.0
+
+
+def group_tree(group_bys: Iterable[Attributes], counts: Counts, rows: float, memory: float = math.inf,
+               units: Units = entries) -> GroupTree:
+    """The tree for these group-bys when a fragment has so many rows, whose internal nodes take at most this memory.
 
     Example 4 of paper 003, with ABC of far fewer groups than ABCD:
 
@@ -106,17 +121,24 @@ def group_tree(group_bys: Iterable[Attributes], counts: Counts, rows: float) -> 
     >>> counts = GroupCounts({frozenset(k): v for k, v in known.items()})
     >>> str(group_tree(map(frozenset, ["A", "BC", "AC", "CD"]), counts, rows=1e6))
     'ABCD(ABC(A AC BC) CD)'
+
+    ABCD keeps 9,000 groups. Where there is room for 3,000, ABC stays and CD is fed by the stream:
+
+    >>> str(group_tree(map(frozenset, ["A", "BC", "AC", "CD"]), counts, rows=1e6, memory=3000))
+    'ABC(A AC BC) CD'
     """
+    def rank(fed: tuple[GroupNode, ...]) -> Rank:
+        taken = forest_memory(fed, counts, rows, units) if memory < math.inf else 0.0
+        return max(0.0, taken - memory), forest_cost(fed, counts, rows)
+
     leaves = tuple(GroupNode(a) for a in sorted(set(group_bys), key=sorted))
     fed = leaves if len(leaves) < 2 else (GroupNode(_union(leaves), leaves),)
-    cost = forest_cost(fed, counts, rows)
+    now = rank(fed)
     while True:
-        best = min(
-            ((forest_cost(other, counts, rows), other) for other in _changes(fed, counts)), key=_cost, default=None
-        )
-        if best is None or best[0] >= cost:
-            return GroupTree(_ordered(fed), cost)
-        cost, fed = best
+        best = min(((rank(other), other) for other in _changes(fed, counts)), key=_rank, default=None)
+        if best is None or best[0] >= now:
+            return GroupTree(_ordered(fed), now[1], forest_memory(fed, counts, rows, units))
+        now, fed = best
 
 
 def forest_cost(fed: Iterable[GroupNode], counts: Counts, rows: float) -> float:
@@ -132,7 +154,22 @@ def forest_cost(fed: Iterable[GroupNode], counts: Counts, rows: float) -> float:
     )
 
 
-def _cost(found: tuple[float, tuple[GroupNode, ...]]) -> float:
+def forest_memory(fed: Iterable[GroupNode], counts: Counts, rows: float, units: Units = entries) -> float:
+    """Units that the internal nodes keep of a fragment of so many rows.
+
+    >>> a, b = GroupNode(frozenset("A")), GroupNode(frozenset("B"))
+    >>> forest_memory([GroupNode(frozenset("AB"), (a, b)), b], lambda attributes: 7, 100, lambda attributes: 3)
+    21.0
+    """
+    total = 0.0
+    for node in fed:
+        if node.children:
+            out = min(rows, counts(node.attributes))
+            total += out * units(node.attributes) + forest_memory(node.children, counts, out, units)
+    return total
+
+
+def _rank(found: tuple[Rank, tuple[GroupNode, ...]]) -> Rank:
     return found[0]
 
 

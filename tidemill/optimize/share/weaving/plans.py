@@ -19,7 +19,6 @@ from tidemill.optimize.share.weaving.acq import Acq
 from tidemill.optimize.share.weaving.cost import overlap_factor, triops_cost, twoops_cost
 from tidemill.optimize.share.weaving.edges import Edges, edge_rate, edges_of, union
 from tidemill.optimize.share.weaving.greedy import Merge, MergeOrder
-from tidemill.optimize.share.weaving.mapping import GroupMapping
 
 Factor = Callable[[Acq], float]
 
@@ -65,11 +64,6 @@ class WeavePlan:
     def triops(self) -> float:
         """Operations for each unit of time by equation 4."""
         return triops_cost(self.input_rate, self.edge_rate, self.groups)
-
-    @cached_property
-    def mapping(self) -> GroupMapping:
-        """The group-mapping table of the intercede operator."""
-        return GroupMapping(tuple(g.queries for g in self.groups), tuple(g.edges for g in self.groups), self.edges)
 
 
 class Weaving:
