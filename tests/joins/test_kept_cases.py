@@ -10,6 +10,7 @@ from tests.joins.test_join_language import plans
 from tests.properties.queries import Query, View
 from tests.properties.streams import UNIT, Stream
 from tests.properties.trial import database, log_of
+from tidemill.runtime.thresholds import changed
 
 
 def appended(name, *given, **options):
@@ -62,3 +63,13 @@ def test_an_argument_beside_rows_without_columns(plan):
     assert logged([a, b], text, plan) == [
         (2, "+", (1, 5.0, 1, 0.5, 0)), (4, "u", (4, 5.5, 2, 4.0, 2)), (6, "-", (4, 5.5, 2, 4.0, 2)),
     ]
+
+
+def test_no_pairs_are_no_sample_of_hot_keys():
+    """However few pairs are worth a look, an encounter without any has nothing to sample."""
+    a = appended("A", {"k": 1, "v": 5, "tm": 0}, {"k": 2, "v": 6, "tm": 1}, {"k": 3, "v": 7, "tm": 50})
+    b = appended("B", {"k": 1, "tm": 20}, {"k": 2, "tm": 21}, {"k": 4, "tm": 50})
+    text = ("SELECT a.k, COUNT(*) AS n, SUM(a.v) AS v FROM A [WINDOW 2] AS a JOIN B [WINDOW 2] AS b ON a.k = b.k"
+            " GROUP BY a.k")
+    with changed(hot_pairs=1):
+        assert logged([a, b], text, shards=2) == []

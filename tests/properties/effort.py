@@ -28,11 +28,14 @@ def factor() -> int:
     return int(given) if given.isdigit() and int(given) > 1 else USUAL_FACTOR
 
 
-def effort(cases: int) -> settings:
-    """Settings of a property that tries `cases` cases in CI."""
+def effort(cases: int, thorough_cases: int | None = None) -> settings:
+    """Settings of a property that tries `cases` cases in CI; a thorough run tries `factor` times as many, or as many as
+    said for the usual factor.
+    """
     eager = thorough()
+    many = cases * factor() if thorough_cases is None else thorough_cases * factor() // USUAL_FACTOR
     return settings(
-        max_examples=cases * factor() if eager else cases, deadline=None, derandomize=not eager, print_blob=True,
+        max_examples=max(many, 1) if eager else cases, deadline=None, derandomize=not eager, print_blob=True,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much,
                                HealthCheck.large_base_example],
     )

@@ -105,7 +105,7 @@ class Stream:
 def _write_parquet(path: Path, columns: tuple[Column, ...], rows: tuple[Record, ...]) -> None:
     schema = arrow_schema(columns)
     table = pa.table({f.name: pa.array([r[f.name] for r in rows], f.type) for f in schema}, schema=schema)
-    pq.write_table(table, path, row_group_size=3)
+    pq.write_table(table, path, row_group_size=3 if len(rows) < 100 else 400)
 
 
 def _text(value: Any) -> str:

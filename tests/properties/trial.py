@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 import tempfile
+import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -19,19 +21,38 @@ from tests.reference.oracle import Oracle
 from tidemill.errors import PlanProblem
 from tidemill.plan import relations as r
 from tidemill.plan.relations import Relation
+from tidemill.runtime.thresholds import Thresholds, changed, given, sizes
 from tidemill.runtime.views import order
 
 REFUSED = {"TM209"}  # [ROWS …] over something that takes rows back
 
 
 @contextmanager
+def drawn_thresholds(streams: list[Stream], options: dict[str, Any]) -> Iterator[None]:
+    """Usual, all at their smallest, or each of them one or the other, by what the example is: the same in every run.
+
+    What a test has set stays. No answer may depend on any of it, so two runs of one test may well have different ones.
+    Long streams are cut into some forty pieces, not into single rows.
+    """
+    chance = random.Random(zlib.crc32(repr((streams, sorted(options.items()))).encode()))
+    share, piece = chance.choice((0.0, 0.0, 0.5, 1.0)), sum(len(s.rows) for s in streams) // 40
+    usual, drawn = vars(Thresholds()), {}
+    for name, least in given("smallest").items():
+        if chance.random() < share and getattr(sizes, name) == usual[name]:
+            drawn[name] = min(max(least, piece), usual[name]) if least < usual[name] else least
+    with changed(**drawn):
+        yield
+
+
+@contextmanager
 def database(streams: Iterable[Stream], *, write: bool = True, kind: type[LocalDatabase] = LocalDatabase,
              **options: Any) -> Iterator[LocalDatabase]:
-    """A database over the streams, in a folder of its own."""
-    with tempfile.TemporaryDirectory() as name:
+    """A database over the streams, in a folder of its own, with thresholds by chance."""
+    listed = list(streams)
+    with drawn_thresholds(listed, options), tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         with kind(str(folder / "db"), **options) as db:
-            for stream in streams:
+            for stream in listed:
                 if write:
                     stream.write(folder)
                 db.execute(stream.statements(folder))
@@ -120,7 +141,8 @@ def used_sources(db: LocalDatabase, streams: Iterable[Stream]) -> list[Stream]:
 
 @contextmanager
 def oracle(db: LocalDatabase, streams: Iterable[Stream], *, firsts: dict[int, dict[str, int]] | None = None,
-           births: dict[int, int] | None = None, begin: int | None = None) -> Iterator[Oracle]:
+           births: dict[int, int] | None = None, begin: int | None = None,
+           ends: dict[int, int] | None = None) -> Iterator[Oracle]:
     """The oracle of everything that stands in the database."""
     used = used_sources(db, streams)
     by_source = {(s.name if s.static else s.source): s for s in used}
@@ -131,7 +153,8 @@ def oracle(db: LocalDatabase, streams: Iterable[Stream], *, firsts: dict[int, di
         first = (firsts or {}).get(birth, {}).get(source, 0)
         return by_source[source].table(first)
 
-    found = Oracle(rows, moments, begin=first if begin is None else begin, views=views, births=births)
+    found = Oracle(rows, moments, begin=first if begin is None else begin, views=views, births=births,
+                   ends=ends)
     try:
         yield found
     finally:

@@ -39,16 +39,19 @@ class Oracle:
 
     `rows(source, birth)` gives the rows of a source that a reader born in plan version `birth` sees, with `__ts` in
     microseconds and `__seq`; `views` maps a view's name to its plan before optimization; `births` maps a plan version
-    to the moment from which its views see the contents of older views.
+    to the moment from which its views see the contents of older views, `ends` to that at which the first run that it
+    saw has ended, where that is not the last moment of all.
     """
 
     def __init__(self, rows: Callable[[str, int], pa.Table], universe: Iterable[int], *, begin: int | None = None,
-                 views: Mapping[str, Relation] | None = None, births: Mapping[int, int] | None = None) -> None:
+                 views: Mapping[str, Relation] | None = None, births: Mapping[int, int] | None = None,
+                 ends: Mapping[int, int] | None = None) -> None:
         self.rows = rows
         self.universe: Moments = tuple(sorted(set(universe)))
         self.begin = begin
         self.views = dict(views or {})
         self.births = dict(births or {})
+        self.ends = dict(ends or {})
         self.duck = duckdb.connect(":memory:")
         self.duck.execute("SET threads = 1")
         self.duck.execute("SET TimeZone = 'UTC'")
@@ -191,7 +194,8 @@ class Oracle:
         if begin is None:
             begin, rhythm = r.STATIC_TIME, None  # no source ever had a row
         if rhythm == "first row":
-            begin = self.universe[-1]
+            born_in = max(n.birth for n in walk(node) if isinstance(n, (r.Scan, r.Seed)))
+            begin = self.ends.get(born_in, self.universe[-1])
         elif rhythm is not None and begin is not None:
             begin += (rhythm[1] - begin) % rhythm[0]
         born = min((b for b in (born, begin) if b is not None), default=None)

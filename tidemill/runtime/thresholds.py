@@ -13,10 +13,11 @@ import or as a default argument: tests change them.
 `TIDEMILL_THRESHOLDS` sets them for a process and those that it starts, such as Spark's workers: `smallest`, or
 `smallest,slice_rows=3`, or `slice_rows=3,inline_bytes=0`.
 
-Not here, because compiled kernels have them as constants, which is what lets the compiler unroll their loops:
-`STEP` and `STRETCH` of the kernels are rows that are taken at a time, at most 4096, and tests of the kernels pass them.
-Nor those of the optimizers: what they choose is a plan, and tests install plans of every kind. Nor limits on what is
-accepted (`MAX_RECORD_BYTES`, the backlog of a port), which change what a user sees.
+Not here, because compiled kernels have them as constants, which is what lets the compiler unroll their loops: `STEP`
+and `STRETCH`, rows that are taken at a time, and `_NEAR`, signatures that are looked through one by one; tests of the
+kernels pass them. Nor those of the optimizers: what they choose is a plan, and tests install plans of every kind. Nor
+ratios, such as how many rows must be equal for combining to pay: few rows pass them as well as many. Nor limits on what
+is accepted (`MAX_RECORD_BYTES`, the backlog of a port), which change what a user sees.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class Thresholds:
 
     # State.
     inline_bytes: int = _size(16_384, 0)  # of a segment: it is a file of its own, not in the blob
-    piece_bytes: int = _size(8 << 20, 1)  # of a message between processes: it is cut
+    piece_bytes: int = _size(8 << 20, 64)  # of a message between processes: it is cut
     tagged_rows: int = _size(1 << 20, 2)  # rows of a keyed stream that are taken together
 
     # Messages.
