@@ -39,6 +39,7 @@ from tidemill.sql.catalog import Catalog, Entry
 
 Progress = Callable[[dict[str, Any]], None]
 _PATIENCE = 1200.0
+_TOO_LATE, _STARTS = "Python worker failed to connect back", 3
 
 
 class Runner:
@@ -407,10 +408,15 @@ class Runner:
 
     def _await(self, reached: Callable[[], bool]) -> None:
         """Wait for the job to reach something; its failure is raised here."""
-        quiet_since, last = time.monotonic(), -1
+        quiet_since, last, starts = time.monotonic(), -1, 1
         while not reached():
             if not self._up:
-                raise self._problem(self._query)
+                problem = self._problem(self._query)
+                # Spark gives its planner ten seconds to come up, which on a busy machine may be too few.
+                if _TOO_LATE not in (problem.detail or "") or starts == _STARTS:
+                    raise problem
+                starts += 1
+                self._begin()
             with self._heard:
                 if not reached():
                     self._heard.wait(0.05)
