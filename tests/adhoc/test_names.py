@@ -202,3 +202,24 @@ def test_a_view_has_no_any_value(db):
     with pytest.raises(TidemillError, match='TM207 "any_value"') as refused:
         db.execute("CREATE VIEW A AS SELECT room, any_value(temp) AS t FROM T GROUP BY room")
     assert "min or max" in str(refused.value.hint)
+
+
+VALUE = st.sampled_from(["5", "-1", "70.5", "'5'", "99999999999999999999", "temp", "(3, 4)", "1e400"])
+CONDITION = st.builds("{}{} {} {}".format, st.sampled_from(["", "Log.", "ROOM.", "x."]),
+                      st.sampled_from(["room", "Room", "temp", "word", "n"]),
+                      st.sampled_from(["=", "<", ">=", "<>", "IN"]), VALUE)
+
+
+@effort(60)
+@given(conditions=st.lists(CONDITION, min_size=1, max_size=3), glue=st.sampled_from([" AND ", " OR "]),
+       columns=st.sampled_from(["*", "count(*) AS n", "room + 1 AS room", "temp AS word, room AS temp"]))
+def test_rows_that_are_left_out_early_are_those_that_the_query_leaves_out(conditions, glue, columns, db):
+    """The same with a subquery, which nothing reaches into."""
+    def ask(text):
+        try:
+            return sorted(map(str, db.query(text).to_pylist()))
+        except TidemillError as error:
+            return error.code
+
+    where = f"WHERE {glue.join(conditions)}"
+    assert ask(f"SELECT {columns} FROM Log {where}") == ask(f"SELECT {columns} FROM (SELECT * FROM Log) AS Log {where}")

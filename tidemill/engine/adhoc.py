@@ -26,7 +26,7 @@ from tidemill.sql.bind.functions import aggregate_name, allowed, spoken
 from tidemill.sql.bind.scalar import stamp_sql
 from tidemill.sql.bind.scope import problem
 from tidemill.sql.dialect_nodes import Difference, Now
-from tidemill.sql.scopes import outside_tables, read_columns
+from tidemill.sql.scopes import outside_tables, plain_conditions, read_columns
 
 _STRUCTURE = (
     exp.Select, exp.SetOperation, exp.Subquery, exp.From, exp.Join, exp.Where, exp.Group, exp.Having, exp.Order,
@@ -110,7 +110,7 @@ class _Leaves:
         for node in outside_tables(query):
             if not isinstance(node.this, exp.Identifier) or node.args.get("db"):
                 raise problem("only views and tables can be read", node, code="TM202", hint="SHOW VIEWS lists them")
-            relation = self._relation(node)
+            relation = self._wanted(query, node, self._relation(node))
             columns = tuple(read_columns(query, node, relation.columns))
             key = (node.name.lower(), columns)
             if key not in self.made:
@@ -119,6 +119,16 @@ class _Leaves:
             alias = node.args.get("alias") or exp.TableAlias(this=exp.to_identifier(node.name, quoted=True))
             node.set("this", exp.to_identifier(self.made[key], quoted=True))
             node.set("alias", alias)
+
+    def _wanted(self, query: exp.Expression, node: exp.Table,
+                relation: duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRelation:
+        """The rows that the query can use; it looks at them again."""
+        types = {c: str(t) for c, t in zip(relation.columns, relation.types, strict=True)}
+        for condition in plain_conditions(query, node, types):
+            column, literal = condition.args["this"].name, condition.args["expression"]
+            bare = type(condition)(this=exp.column(exp.to_identifier(column, quoted=True)), expression=literal.copy())
+            relation = relation.filter(bare.sql(dialect="duckdb"))
+        return relation
 
     def _add(self, name: str, relation: duckdb.DuckDBPyRelation, columns: tuple[str, ...]) -> None:
         types = {c: str(t) for c, t in zip(relation.columns, relation.types, strict=True)}

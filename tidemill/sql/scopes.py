@@ -57,3 +57,34 @@ def read_columns(query: exp.Expression, table: exp.Table, columns: list[str]) ->
     if given is not None and given.args.get("columns"):
         return columns
     return [c for c in columns if c.lower() in names]
+
+
+def plain_conditions(query: exp.Expression, table: exp.Table, types: dict[str, str]) -> list[exp.Expr]:
+    """Conditions of WHERE that say everything about which rows of the table a query can use.
+
+    Only where the query reads this one table, once: comparisons of its columns with a number or a text, whose type is
+    that of the column, so that they can be evaluated anywhere and never fail. `types` has the columns' DuckDB types.
+    """
+    where, alias = query.args.get("where"), table.args.get("alias")
+    if not isinstance(query, exp.Select) or where is None or len(list(query.find_all(exp.Table))) > 1 \
+            or table.find_ancestor(exp.Query) is not query or (alias is not None and alias.args.get("columns")):
+        return []
+    known = {name.lower(): kind for name, kind in types.items()}
+    parts = where.this.flatten() if isinstance(where.this, exp.And) else [where.this]
+    return [part for part in parts if _is_plain(part, known, (table.alias or table.name).lower())]
+
+
+def _is_plain(part: exp.Expr, types: dict[str, str], alias: str) -> bool:
+    if type(part) not in (exp.EQ, exp.LT, exp.LTE, exp.GT, exp.GTE):
+        return False
+    column, literal = part.args["this"], part.args["expression"]
+    if not isinstance(column, exp.Column) or not isinstance(literal, exp.Literal) or column.args.get("db"):
+        return False
+    if column.table and column.table.lower() != alias:
+        return False
+    kind = types.get(column.name.lower(), "")
+    return kind == "VARCHAR" if literal.is_string else kind in _NUMBERS
+
+
+_NUMBERS = {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT",
+            "FLOAT", "DOUBLE"}
