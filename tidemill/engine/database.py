@@ -18,7 +18,7 @@ from tidemill.engine.aggregates import entry_of
 from tidemill.engine.directory import Directory
 from tidemill.engine.joining import JOINING
 from tidemill.engine.options import check_open, checked, microseconds, placing
-from tidemill.engine.querying import QUERYING, Querying, rows, trigger_length
+from tidemill.engine.querying import OPERATORS, QUERYING, Querying, rows, trigger_length
 from tidemill.engine.repair import again, check_skippable, restarted, stopped_problem
 from tidemill.engine.results import Created, Subscription
 from tidemill.engine.runner import Runner
@@ -406,6 +406,9 @@ class Database(Runner):
         elif name == "sealed_rows":
             self.catalog.settings[name] = rows(name, value)
             self._changed()
+        elif name in OPERATORS:
+            self.catalog.settings[name] = OPERATORS[name](name, value)
+            self._changed()
         elif name in SHARING or name in JOINING:
             (self.workload.sharing if name in SHARING else self.workload.joining).set(name, value)
             self.workload.history.caused_by(f"SET {name} = {value}")
@@ -414,7 +417,7 @@ class Database(Runner):
             self.querying.set(name, value)
             self._save()
         else:
-            names = ", ".join([*SHARING, *JOINING, *QUERYING])
+            names = ", ".join([*SHARING, *JOINING, *QUERYING, *OPERATORS])
             raise PlanProblem("TM217", f'there is no setting "{statement.name}" to change',
                               hint=f"optimizer_off, trigger, sealed_rows, {names} can be set;"
                               " shards and clock are given to tidemill.open")

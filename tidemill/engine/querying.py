@@ -94,7 +94,7 @@ def size(name: str, value: str) -> int:
     (2000000000, 100000000)
     """
     found = re.fullmatch(r"(\d{1,15}(?:\.\d{1,6})?)\s*([A-Za-z]*)", value)
-    least = LEAST_MEMORY if name == "query_memory" else 1
+    least = LEAST_MEMORY if name.endswith("_memory") else 1
     count = int(float(found[1]) * _BYTES[found[2].lower()]) if found and found[2].lower() in _BYTES else 0
     if not least <= count <= MOST:
         raise PlanProblem("TM217", f'{name} cannot be "{value}"',
@@ -104,3 +104,4 @@ def size(name: str, value: str) -> int:
 
 
 QUERYING: dict[str, Callable[[str, str], Any]] = {"query_time": seconds, "query_memory": size, "query_bytes": size}
+OPERATORS: dict[str, Callable[[str, str], Any]] = {"operator_time": seconds, "operator_memory": size}

@@ -25,7 +25,7 @@ from tidemill.optimize.share.weave import Bits
 from tidemill.plan import relations as r
 from tidemill.plan.aggregation_joins import spread_over
 from tidemill.plan.node import walk
-from tidemill.plan.physical import Physical
+from tidemill.plan.physical import OPERATOR_SECONDS, Physical
 from tidemill.plan.relations import Item, Relation, quoted
 from tidemill.plan.scalars import conjunction
 from tidemill.plan.validate import check_bounded
@@ -310,7 +310,10 @@ class Workload:
         with seldom_collected():
             plan = lower(roots, specs, version=version, unit_us=self.unit_us, shards=shards, bits=self._bits(keep),
                          sharing=settings, joining=joining)
-        return replace(plan, sealed_rows=self.catalog.settings.get("sealed_rows", sizes.sealed_rows))
+        given = self.catalog.settings
+        return replace(plan, sealed_rows=given.get("sealed_rows", sizes.sealed_rows),
+                       operator_memory=given.get("operator_memory", 0),
+                       operator_seconds=given.get("operator_time", OPERATOR_SECONDS))
 
     def joins_of(self, roots: dict[str, Relation]) -> tuple[dict[str, Any], ...]:
         """Every plan of the aggregation joins of these queries."""

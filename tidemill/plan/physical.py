@@ -19,6 +19,7 @@ from tidemill.plan.sources import Column, Schema, SourceSpec
 FOREVER = 1 << 62  # a frontier that will never be passed: nothing more can come
 SEALED_ROWS = 16_384  # fewer rows of one look cost less in a table than a file of their own does
 BEGINNING = -(1 << 62)
+OPERATOR_SECONDS = 900.0
 
 Route = Literal["hash", "all", "one", "any"]
 
@@ -84,6 +85,8 @@ class Physical:
     loops: tuple[Exchange, ...] = ()
     outputs: tuple[Output, ...] = ()
     seeds: tuple[tuple[str, str], ...] = ()  # (reader operator, view): the view's contents enter there once
+    operator_memory: int = 0  # bytes that a reader or a shard may take in a batch; 0: the usual amount
+    operator_seconds: float = OPERATOR_SECONDS  # that one operator may take; 0: for ever
     sealed_rows: int = SEALED_ROWS  # from so many of one look on, a shard writes rows that grow to a file; 0: never
 
     def to_json(self) -> str:
@@ -109,6 +112,8 @@ class Physical:
             loops=tuple(_exchange(e) for e in data["loops"]),
             outputs=tuple(Output(**o) for o in data["outputs"]),
             seeds=tuple((p, v) for p, v in data["seeds"]), sealed_rows=data.get("sealed_rows", SEALED_ROWS),
+            operator_memory=data.get("operator_memory", 0),
+            operator_seconds=data.get("operator_seconds", OPERATOR_SECONDS),
         )
 
 

@@ -19,6 +19,9 @@ from tidemill.plan.sources import Column
 # Arrow has no 128-bit integer: DuckDB hands HUGEINT over as DECIMAL(38,0), so it is cast back on the way in.
 _RETYPED = {"HUGEINT", "UHUGEINT"}
 _open: dict[int, duckdb.DuckDBPyConnection] = {}
+_busy: set[int] = set()  # threads that wait for a statement
+_WHOLE = (duckdb.BinderException, duckdb.ParserException, duckdb.InterruptException)  # no row is to blame
+_MEMORY_TRIES = 32  # rows for which there is no memory are looked for so often, then the statement has failed
 
 
 def connection() -> duckdb.DuckDBPyConnection:
@@ -46,14 +49,24 @@ def close_all() -> None:
 
 def run(sql: str, **tables: pa.Table) -> pa.Table:
     """Evaluate one SELECT over the named Arrow tables."""
-    duck = connection()
+    duck, thread = connection(), threading.get_ident()
     for name, table in tables.items():
         duck.register(name, table)
+    _busy.add(thread)
     try:
         return duck.sql(sql).to_arrow_table()
     finally:
+        _busy.discard(thread)
         for name in tables:
             duck.unregister(name)
+
+
+def interrupt(thread: int) -> bool:
+    """End the statement that a thread is waiting for; False when there is none."""
+    if thread not in _busy:
+        return False
+    _open[thread].interrupt()
+    return True
 
 
 def run_put_aside(sql: str, feed: pa.Table, complain: Callable[[pa.Table, str], None] | None) -> pa.Table:
@@ -63,21 +76,30 @@ def run_put_aside(sql: str, feed: pa.Table, complain: Callable[[pa.Table, str], 
     try:
         return run(sql, feed=feed)
     except duckdb.Error as problem:
-        if complain is None or isinstance(problem, (duckdb.BinderException, duckdb.ParserException)):
+        if complain is None or isinstance(problem, _WHOLE):
             raise
-    good, todo = [], [feed]
+    good, todo, short = [], [feed], 0
     while todo:
         piece = todo.pop()
         try:
             run(sql, feed=piece)
             good.append(piece)
         except duckdb.Error as problem:
+            short += isinstance(problem, duckdb.OutOfMemoryException)
+            if isinstance(problem, _WHOLE) or short > _MEMORY_TRIES:
+                raise
             if piece.num_rows == 1:
                 complain(piece, str(problem).splitlines()[0])
             else:
                 half = piece.num_rows // 2
                 todo += [piece.slice(half), piece.slice(0, half)]
-    return run(sql, feed=pa.concat_tables(good) if good else feed.slice(0, 0))
+    try:
+        return run(sql, feed=pa.concat_tables(good) if good else feed.slice(0, 0))
+    except duckdb.Error as problem:
+        if isinstance(problem, _WHOLE):
+            raise
+        # Each piece can be done, all together they are too large.
+        return pa.concat_tables([run(sql, feed=piece) for piece in good])
 
 
 def typed(columns: Iterable[Column]) -> str:

@@ -15,6 +15,7 @@ from tidemill.plan.physical import FOREVER, Exchange, HotKeys, Op
 from tidemill.plan.sources import Column
 from tidemill.runtime import duck
 from tidemill.runtime.failures import OperatorFailed, is_of_operator, reason_of
+from tidemill.runtime.limits import OutOfTime, time_limited
 from tidemill.runtime.operators.base import Batch, Operator, key_hashes
 from tidemill.runtime.operators.combine import SetCombine
 from tidemill.runtime.operators.group import GroupBy
@@ -52,6 +53,7 @@ class Evaluation:
     done: dict[str, Batch] = field(default_factory=dict)
     notes: dict[str, Any] = field(default_factory=dict)  # what operators counted, by their id
     failed: dict[str, str] | None = None  # operators that failed, and why; None: a failure is raised as it is
+    seconds: float = 0  # that one operator may take
     lost: set[str] = field(default_factory=set)  # ports that bring nothing, because what feeds them has failed
 
     def __post_init__(self) -> None:
@@ -86,8 +88,9 @@ class Evaluation:
         if op.id in self.failed or not self.lost.isdisjoint(op.inputs):
             raise OperatorFailed(op.id)
         try:
-            return self._evaluate(op)
-        except Exception as error:
+            with time_limited(self.seconds):
+                return self._evaluate(op)
+        except (Exception, OutOfTime) as error:
             if isinstance(error, OperatorFailed) or not is_of_operator(error):
                 raise
             self.failed[op.id] = reason_of(error)

@@ -16,6 +16,7 @@ import duckdb
 
 from tidemill.errors import TidemillError
 from tidemill.plan.physical import Physical
+from tidemill.runtime.limits import OutOfTime, time_limited, too_large, too_long
 
 _REASON_CHARACTERS = 500
 # Disks and files: what another attempt may do better, and no view is to blame for.
@@ -35,7 +36,7 @@ def is_of_operator(error: BaseException) -> bool:
     >>> is_of_operator(ZeroDivisionError()), is_of_operator(MemoryError()), is_of_operator(OSError(28, "disk full"))
     (True, True, False)
     """
-    return isinstance(error, Exception) and not isinstance(error, _ENVIRONMENT)
+    return isinstance(error, (Exception, OutOfTime)) and not isinstance(error, _ENVIRONMENT)
 
 
 def reason_of(error: BaseException) -> str:
@@ -45,23 +46,26 @@ def reason_of(error: BaseException) -> str:
     'ValueError: no'
     """
     if isinstance(error, (MemoryError, duckdb.OutOfMemoryException)):
-        return "an operator needs more memory than there is"
+        return f"{too_large().code} {too_large().message}"
+    if isinstance(error, (OutOfTime, duckdb.InterruptException)):
+        return f"{too_long().code} {too_long().message}"
     lines = str(error).strip().splitlines()
     text = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
     return text[:_REASON_CHARACTERS]
 
 
-def guarded(op: str, found: Iterator[T], failed: dict[str, str]) -> Iterator[T]:
-    """What an operator yields until it fails; the failure is noted in `failed`."""
+def guarded(op: str, found: Iterator[T], failed: dict[str, str], seconds: float = 0) -> Iterator[T]:
+    """What an operator yields until it fails; the failure is noted in `failed`. It has so many seconds for each."""
     while True:
         try:
-            one = next(found)
+            with time_limited(seconds):
+                one = next(found)
         except StopIteration:
             return
         except OperatorFailed:
             failed.setdefault(op, "it reads an operator that failed")
             return
-        except Exception as error:
+        except (Exception, OutOfTime) as error:
             if not is_of_operator(error):
                 raise
             failed[op] = reason_of(error)

@@ -25,6 +25,7 @@ from tidemill.runtime.failures import guarded, reason_of
 from tidemill.runtime.kernels.edges import ascending
 from tidemill.runtime.layout import Paths, load_plan, read_part
 from tidemill.runtime.lfta import Lfta
+from tidemill.runtime.limits import memory_limited
 from tidemill.runtime.operators.base import Batch
 from tidemill.runtime.planner import Assignment, Work, spec_of
 from tidemill.runtime.sources.connector import Chunk, event_time_us, open_connector
@@ -70,6 +71,10 @@ class Reader:
 
     def messages(self) -> Iterator[Message]:
         """Rows first, then dead letters, then one tick for every shard."""
+        with memory_limited(self.plan.operator_memory):
+            yield from self._messages()
+
+    def _messages(self) -> Iterator[Message]:
         notes: dict[str, Any] = {"loops": {}, "seeds": {}}
         for batch in self.assignment.feedback:
             yield from self._feedback(batch, notes)
@@ -163,7 +168,7 @@ class Reader:
     def _evicted(self, shared: Lfta, rows: Iterator[tuple[str, pa.Table]]) -> Iterator[Message]:
         if shared.op.id in self.failed:
             return
-        for leaf, table in guarded(shared.op.id, rows, self.failed):
+        for leaf, table in guarded(shared.op.id, rows, self.failed, self.plan.operator_seconds):
             for edge in self.plan.exchanges:
                 if edge.source_op == leaf:
                     yield from guarded(leaf, self._split(edge, table), self.failed)
@@ -250,7 +255,8 @@ class Reader:
     def _exchanged(self, feed: str, rows: pa.Table) -> Iterator[Message]:
         """Every exchange that this feed reaches, evaluated and split."""
         self.feeding = feed.partition(".")[2]
-        evaluation = Evaluation(self.ops, {feed: Batch(rows, FOREVER)}, complain=self._complain, failed=self.failed)
+        evaluation = Evaluation(self.ops, {feed: Batch(rows, FOREVER)}, complain=self._complain, failed=self.failed,
+                                seconds=self.plan.operator_seconds)
         for edge in self.plan.exchanges:
             evaluation.readers[edge.source_op] += 1
         reached = _above(feed, self.plan.reader)

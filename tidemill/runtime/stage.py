@@ -15,6 +15,7 @@ from tidemill.runtime.evaluate import Evaluation, route
 from tidemill.runtime.failures import above, guarded, is_of_operator
 from tidemill.runtime.frontiers import advance, clock_begin, clock_of, has_ended
 from tidemill.runtime.layout import Paths, load_plan
+from tidemill.runtime.limits import memory_limited
 from tidemill.runtime.operators.base import Batch
 from tidemill.runtime.reader import DEAD, TICK, Message, dead_letters, row_texts
 from tidemill.runtime.sketches import merged
@@ -50,10 +51,11 @@ class Stage:
         evaluation = Evaluation(
             {op.id: op for op in plan.stage}, self._feeds(plan, ticks, arrived, sources), self.shelf,
             (plan.shards.index(self.shard), len(plan.shards)), self._complain,
-            failed=failed, lost=above(plan, failed) if failed else set(),
+            failed=failed, lost=above(plan, failed) if failed else set(), seconds=plan.operator_seconds,
         )
         evaluation.readers.update([e.source_op for e in plan.loops] + [o.op for o in plan.outputs])
-        evaluation.run()
+        with memory_limited(plan.operator_memory):
+            evaluation.run()
         self._send_loops(plan, evaluation)
         self._send_views(plan, evaluation)
         blob = self.shelf.dump()
