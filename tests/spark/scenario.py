@@ -26,8 +26,8 @@ CREATE TAGGED STREAM Measured OVER Readings;
 """
 
 # A filter; a group-by of a keyed stream, whose rows change shards; a group-by of that group-by, which goes round twice;
-# an outer join; two windows; a synchronized answer; the whole answer again and again; an aggregation join; a log, a set
-# and the answers of windows that only grow.
+# an outer join; two windows; a synchronized answer; a band join; time points of a view and an answer at them; the whole
+# answer again and again; an aggregation join; a log, a set and the answers of windows that only grow.
 VIEWS = {
     "Hot": "CREATE STREAMED VIEW Hot AS SELECT R.room, R.temp FROM R(Rooms) R WHERE R.temp > 80",
     "Levels": """CREATE STREAMED VIEW Levels AS
@@ -47,6 +47,11 @@ VIEWS = {
     "Crowd": """CREATE STREAMED VIEW Crowd AS SELECT R.level, count(*) AS pairs, sum(B.amount) AS amount,
                 max(R.temp) AS hottest FROM R(Rooms) R, Bills [WINDOW 15 SECONDS] AS B
                 WHERE R.room % 5 = B.amount % 5 GROUP BY R.level""",
+    "Band": """CREATE STREAMED VIEW Band AS SELECT M.room, M.temp, B.amount FROM Measured M
+               JOIN Bills B ON M.room = B.amount AND B.TS BETWEEN M.TS AND M.TS + 3""",
+    "Pulse": "CREATE STREAMED VIEW Pulse AS SELECT M.TS FROM Measured M WHERE M.room % 50 = 0",
+    "OnPulse": """CREATE STREAMED VIEW OnPulse AS SELECT R.level, count(*) AS n, max(R.temp) AS hottest
+                  FROM R(Rooms, Pulse) R GROUP BY R.level""",
     "Noted": "CREATE STREAMED VIEW Noted AS SELECT M.room, M.temp FROM Measured M WHERE M.temp > 60",
     "NotedNow": "CREATE COMPLETE VIEW NotedNow AS SELECT M.room, M.temp FROM Measured M WHERE M.temp > 70",
     "Rush": """CREATE RSTREAM VIEW Rush AS SELECT M.room % 7 AS door, count(*) AS n, max(M.temp) AS hottest

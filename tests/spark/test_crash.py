@@ -19,10 +19,12 @@ from tests.spark.processes import Child, kill, module, until
 from tidemill.runtime.shards import shard_labels
 
 THOROUGH = bool(os.environ.get("TIDEMILL_THOROUGH"))
-ROUNDS = 24 if THOROUGH else 3
+ROUNDS = 50 if THOROUGH else 3
 KINDS = ("worker", "group", "driver")
 ROWS, ROOMS = 1000, 4000  # enough that large segments are files
-VIEWS = ("Levels", "Sizes", "SizesNow", "Occupied", "OccupiedNow", "Noted", "NotedNow", "Rush")
+# Loops, keyed streams, outer, band and aggregation joins, SYNC ON, shared windows, a sink, answers in files.
+VIEWS = ("Levels", "Sizes", "SizesNow", "Occupied", "OccupiedNow", "Report", "Crowd", "Band", "Pulse",
+         "OnPulse", "Noted", "NotedNow", "Rush")
 START = 600.0 if THOROUGH else 120.0  # a thorough run may share its machine: a start then takes minutes
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(3600 if THOROUGH else 600)]
