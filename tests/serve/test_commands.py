@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 import tidemill
 from tests.harness import LocalDatabase
 from tidemill.errors import EngineProblem
+from tidemill.runtime.kernels import warm as warm_module
 from tidemill.serve import demo as demo_module
 from tidemill.serve import doctor as doctor_module
 from tidemill.serve import opening
@@ -186,6 +187,14 @@ def test_doctor_looks_at_every_part_of_a_database(monkeypatch, tmp_path):
     monkeypatch.setattr(doctor_module, "java", lambda: doctor_module.Check("ok", "Java", "21"))
     output = " ".join(invoke("doctor", "--db", str(tmp_path / "db"), code=1).split())
     assert "fail views.duckdb" in output and "TM607" in output and "put the whole directory back" in output
+
+
+@pytest.mark.parametrize("mode, state", [(0o700, "ok"), (0o777, "warn")])
+def test_doctor_warns_of_compiled_code_that_others_can_change(monkeypatch, tmp_path, mode, state):
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept").chmod(mode)
+    monkeypatch.setattr(warm_module, "warm", lambda: warm_module.Warmth(9, 0, str(tmp_path / "kept")))
+    assert doctor_module.kernels().state == state
 
 
 def test_doctor_knows_ranges():

@@ -153,13 +153,17 @@ def kernels() -> Check:
     """The compiled kernels are there, or can be made and kept."""
     try:
         from tidemill.runtime.kernels.warm import warm
+        from tidemill.runtime.private import is_private
 
         found = warm()
     except RuntimeError as error:
         return Check("fail", "kernels", str(error),
                      "numba can write neither beside the package nor in the user's cache: set NUMBA_CACHE_DIR")
     fresh = f", {found.compiled} of them compiled now" if found.compiled else ""
-    return Check("ok", "kernels", f"{found.kernels} compiled functions{fresh}, kept in {found.folder}")
+    closed = all(is_private(folder) for folder in found.folder.split(", "))
+    return Check("ok" if closed else "warn", "kernels",
+                 f"{found.kernels} compiled functions{fresh}, kept in {found.folder}",
+                 "other users can change the code in that folder: set NUMBA_CACHE_DIR to one of your own")
 
 
 def temporary() -> Check:
