@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from tests.harness import LocalDatabase
+from tidemill.engine.whole import problems
 from tidemill.errors import TidemillError
+from tidemill.runtime.checkpoint import Checkpoint
 from tidemill.runtime.stage import Stage
 
 SOURCES = """
@@ -134,3 +136,15 @@ def test_a_batch_that_is_committed_is_replayed_as_it_was(tmp_path, monkeypatch):
         db.run()
         assert versions[0] == end["plan"] < versions[-1]
         assert (count(db, "OfGood"), count(db, "OfBad")) == (10, 5)
+
+
+def test_a_logged_batch_that_takes_in_no_feedback_misses_none(tmp_path):
+    """A crash in one of the first batches: the database said that feedback/-00000000001.json is missing."""
+    prepared(tmp_path / "in", "json")
+    (tmp_path / "in" / "bad" / "b.json").unlink()
+    with LocalDatabase(str(tmp_path / "db"), cores=1) as db:
+        db.execute(SOURCES.format(data=tmp_path / "in", form="json", options=""))
+        db.run()
+        offset = {"plan": db.catalog.version, "feedback": -1, "final": 0, "sources": {}}
+        logged = Checkpoint(db.outlet.committed + 1, db.outlet.committed, offset, db.paths.database)
+        assert list(problems(db.paths, db.catalog, db.store, logged)) == []

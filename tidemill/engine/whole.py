@@ -149,7 +149,7 @@ def _logs(paths: Paths, found: Checkpoint, batch: int, version: int) -> Iterator
         except EngineProblem as problem:
             yield problem
         taken = int(found.offset["feedback"]) if found.offset else -1
-        if taken > found.logged - KEPT_FEEDBACK and not os.path.exists(paths.feedback_notes(taken)):
+        if taken >= max(0, found.logged - KEPT_FEEDBACK + 1) and not os.path.exists(paths.feedback_notes(taken)):
             yield missing(paths.feedback_notes(taken), f"batch {found.logged} is logged and takes it in")
 
 
