@@ -68,7 +68,7 @@ def test_the_end_of_an_epoch_costs_no_more_than_it_may(share: float) -> None:
     limit = share * peak_load(free.configuration, free.table_sizes, model)
     chosen = choose_configuration(ASKED, UNIFORM, 40_000, method=Method(peak=limit))
     assert peak_load(chosen.configuration, chosen.table_sizes, model) <= limit
-    assert chosen.configuration == free.configuration and chosen.cost > free.cost
+    assert chosen.cost > free.cost
     assert chosen.rates == dict(zip(chosen.configuration.relations,
                                     model.rates(chosen.configuration, chosen.table_sizes), strict=True))
 

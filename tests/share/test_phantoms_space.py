@@ -18,7 +18,7 @@ from tidemill.optimize.share.phantoms.cost import Constants
 from tidemill.optimize.share.phantoms.exhaustive import exhaustive
 from tidemill.optimize.share.phantoms.model import Model
 from tidemill.optimize.share.phantoms.peak import peak_load, shift, shrink, within_peak
-from tidemill.optimize.share.phantoms.refinement import refined, slopes
+from tidemill.optimize.share.phantoms.refinement import refined
 from tidemill.optimize.share.phantoms.space import (
     one_phantom,
     pl,
@@ -205,7 +205,7 @@ def test_a_slope_is_what_one_more_bucket_saves(
         model = replace(model, evictions=lambda below: 3.0 * len(below), only_occupied=only_occupied)
     n = len(c.relations)
     buckets = data.draw(st.lists(st.integers(20, 3000).map(float), min_size=n, max_size=n))
-    for i, slope in enumerate(slopes(c, buckets, model)):
+    for i, slope in enumerate(model.slopes(c, buckets)):
         more = [b * (1.001 if i == j else 1.0) for j, b in enumerate(buckets)]
         saved = (model.cost(c, buckets) - model.cost(c, more)) / (0.001 * buckets[i])
         assert math.isclose(slope, saved, rel_tol=1e-3, abs_tol=1e-9)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 APART = 0.25  # share of the prediction by which a batch must differ
 BATCHES = 2  # so many in a row
+_SELDOM = 64  # batches between two looks in vain, at most
 
 
 class Drift:
@@ -35,3 +38,58 @@ class Drift:
         apart = abs(cost - expected) > APART * expected
         self._apart[name] = self._apart[name] + 1 if apart else 0
         return self._apart[name] >= BATCHES
+
+
+@dataclass
+class _Course:
+    """Of one plan: batches that differ in a row, batches to wait, and how many after the next look in vain."""
+
+    apart: int = 0
+    wait: int = 0
+    patience: int = 1
+
+
+class Patience:
+    """When plans whose search takes long are looked at for drift: in the second batch in a row that differs. A look in
+    vain makes the next one wait twice as long: what goes up and down is looked at ever less often.
+
+    >>> patience = Patience()
+    >>> [patience.seen("a", True) for _ in range(3)], patience.seen("b", True)
+    ([False, True, True], False)
+    >>> patience.looked("a", changed=False)
+    >>> [patience.seen("a", True) for _ in range(3)]
+    [False, True, True]
+    >>> patience.looked("a", changed=False)
+    >>> [patience.seen("a", True) for _ in range(5)]
+    [False, False, False, True, True]
+    """
+
+    def __init__(self) -> None:
+        self._courses: dict[str, _Course] = {}
+
+    def seen(self, name: str, apart: bool) -> bool:
+        """Called for every batch; True when the plan must be looked at."""
+        course = self._courses.setdefault(name, _Course())
+        course.wait = max(0, course.wait - 1)
+        course.apart = course.apart + 1 if apart else 0
+        return course.apart >= BATCHES and course.wait == 0
+
+    def looked(self, name: str, changed: bool) -> None:
+        """The plan was looked at; a new one begins its own course."""
+        course = self._courses.setdefault(name, _Course())
+        patience = 1 if changed else min(_SELDOM, 2 * course.patience)
+        self._courses[name] = _Course(0, 0 if changed else patience, patience)
+
+    def forget(self, name: str) -> None:
+        """The plan stands no longer."""
+        self._courses.pop(name, None)
+
+
+def differs(predicted: float, met: float) -> bool:
+    """Whether one is more than a quarter above the other.
+
+    >>> differs(1.0, 1.2), differs(1.0, 1.3), differs(1.3, 1.0), differs(1.0, 0.9)
+    (False, True, True, False)
+    """
+    low, high = sorted((predicted, met))
+    return high > (1 + APART) * low

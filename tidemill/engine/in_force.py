@@ -14,11 +14,12 @@ from tidemill.plan.relations import JoinAggregate
 
 def plans_in_force(workload: Workload, plan: Physical) -> dict[Subject, InForce]:
     """What `plan` has chosen, after the workload has made it to be kept."""
-    shapes, found = workload.sharing.settings.shapes, dict[Subject, InForce]()
+    sharing, found = workload.sharing, dict[Subject, InForce]()
     fed = [op.id.partition(".")[2] for op in (*plan.reader, *plan.stage) if op.kind == "lfta"]
     for source in fed:
-        if source in shapes:
-            found[Subject("windows", source)] = InForce(source, windows_text(shapes[source]), shapes[source].cost)
+        shape = sharing.settings.shapes.get(source)
+        if shape is not None:
+            found[Subject("windows", source)] = InForce(source, windows_text(shape), sharing.expected(source))
     settings = workload.joining.settings
     for node, views in _joins(workload).values():
         if node.fingerprint in settings.plans:

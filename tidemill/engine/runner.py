@@ -19,11 +19,10 @@ from tidemill.engine.repair import Pinned, again, pinned_batch, repaired, unlog
 from tidemill.engine.results import RunSummary
 from tidemill.engine.sharing import Pace
 from tidemill.engine.tidying import tidy
-from tidemill.engine.trials import learnt, noted, tried_sources
+from tidemill.engine.trials import learn_from, noted, tried_sources
 from tidemill.engine.whole import check_parts
 from tidemill.engine.workload import Workload
 from tidemill.errors import EngineProblem
-from tidemill.optimize.share.observed import measured_cost
 from tidemill.plan.node import walk
 from tidemill.plan.physical import Op, Physical
 from tidemill.plan.relations import JoinAggregate
@@ -203,7 +202,7 @@ class Runner:
         plan = self.workload.physical(version, shards, keep=True)
         # Where processes have to start, everything takes long: then the first batch tells.
         looks = tried_sources(self.paths, plan) if control.get("mode") == "finite" and self._up else {}
-        if learnt(self.workload.sharing, plan, looks):
+        if learn_from(self.workload.sharing, plan, looks):
             plan = self.workload.physical(version, shards, keep=True)
         write_plan(self.paths, plan)
         self.workload.history.publish(version, self.outlet.committed, plans_in_force(self.workload, plan))
@@ -374,20 +373,23 @@ class Runner:
         plan = load_plan(self.paths.plan(summary["plan"]))
         known = {op.id: op for op in plan.reader}
         notes = {s: n for s, n in summary["lfta"].items() if f"lfta.{s}" in known and n["rows"]}
-        look = self._pace.due()
+        look = looked = self._pace.due()
         worth = False
         sharing, history = self.workload.sharing, self.workload.history
         self._learned |= bool(notes or summary["joins"])
         for source, note in notes.items():
             # After the last batch of a run nobody waits for the search: it would change nothing.
-            op, subject = known[f"lfta.{source}"], Subject("windows", source)
-            history.measured(subject, measured_cost(op.params["relations"], note, sharing.settings.constants))
-            if sharing.learn(op, note, look and not summary["final"]):
-                history.because(subject, "statistics", sharing.expected(source))
+            subject, rested = Subject("windows", source), self._pace.rested and not summary["final"]
+            learnt = sharing.learn(known[f"lfta.{source}"], note, look and not summary["final"], rested)
+            looked |= learnt.looked
+            if learnt.met is not None:
+                history.measured(subject, learnt.met)
+            if learnt.reason is not None:
+                history.because(subject, learnt.reason, sharing.expected(source))
                 worth = True
         for node, op, joined in self._joined(plan, summary):
             worth |= self.workload.joining.learn(node, op, joined, look=look, pinned=sharing.settings.pinned)
-        if look:
+        if looked:
             self._pace.looked()
         if worth and not summary["final"] and summary["plan"] == self.catalog.version:
             self._dirty = True

@@ -13,16 +13,19 @@ import time
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from tidemill.engine.drift import Patience, differs
 from tidemill.errors import PlanProblem, TidemillError
 from tidemill.optimize.joins.cost import Constants as JoinConstants
-from tidemill.optimize.share.measure import statistics, worth_changing
+from tidemill.optimize.share.costs import costs, met_cost
+from tidemill.optimize.share.measure import reason_to_change, statistics
 from tidemill.optimize.share.phantoms.cost import Constants
 from tidemill.optimize.share.phantoms.method import Method
-from tidemill.optimize.share.shape import Settings, cost_now, kept
+from tidemill.optimize.share.shape import Settings, Shape, kept
 from tidemill.plan.physical import Op
 from tidemill.runtime.layout import read_json, write_json
+from tidemill.runtime.thresholds import sizes
 from tidemill.sql.catalog import Catalog
 
 WEAVING = ("gtweave", "weave_share", "shared", "unshared")
@@ -31,10 +34,22 @@ ALLOCATIONS = ("refined", "sl", "sr", "pl", "pr", "es")
 _SMALLEST, _LARGEST = 1 << 16, 4 << 20
 
 
+class Learnt(NamedTuple):
+    """What the tables cost for each row in a batch (None if its plan is not the one in force); whether one has looked
+    for another plan; why it is worth the change.
+    """
+
+    met: float | None = None
+    looked: bool = False
+    reason: str | None = None
+
+
 class Sharing:
     """Settings and statistics of all sources."""
 
     def __init__(self, catalog: Catalog) -> None:
+        self.patience = Patience()
+        self.expected_costs: dict[str, tuple[Shape, float]] = {}  # by source: the plan, what its tables should cost
         self.kept: dict[str, Any] = catalog.settings.setdefault("sharing", {})
         measured = self.kept.setdefault("statistics", {})
         constants = self.kept.get("constants")
@@ -74,14 +89,51 @@ class Sharing:
                 "phantom_choice": s.method.chooser, "space_allocation": s.method.allocation,
                 "peak_load": "none" if s.method.peak is None else s.method.peak}
 
-    def learn(self, op: Op, note: dict[str, Any], look: bool = True) -> bool:
-        """Take in what a batch counted; True when one has looked and another plan would be worth the change."""
+    def learn(self, op: Op, note: dict[str, Any], look: bool = True, rested: bool = True) -> Learnt:
+        """Take in what a batch counted. One looks for another plan when that is due (`look`); also, if there is time
+        for it (`rested`), when costs have drifted or the peak load is not kept.
+        """
         source = op.id.partition(".")[2]
-        names = [a["name"] for a in op.params["attributes"]]
-        before = self.settings.statistics.get(source, {})
-        self.settings.statistics[source] = statistics(op.params["relations"], names, note, before)
+        shape, before = self.settings.shapes.get(source), self.settings.statistics.get(source, {})
+        self.settings.statistics[source] = now = statistics(op.params, note, before)
+        if shape is None:
+            return Learnt()
+        met = met_cost(shape, now, self.settings.constants)
+        self._expect(source, shape, before)
+        off = met is not None and differs(self.expected_costs[source][1], met)
+        drifted = self.patience.seen(source, off or self._overloaded(shape, now))
+        if not (look or (drifted and rested)):
+            return Learnt(met)
+        why = reason_to_change(source, shape, self.settings)
+        self.patience.looked(source, why is not None)
+        if why is None:
+            self.expected_costs[source] = shape, costs(shape, now, self.settings).tables
+        elif why == "statistics" and off and met is not None:
+            why = f"statistics: cost {met:.3g}, predicted {self.expected_costs[source][1]:.3g}"
+        return Learnt(met, looked=True, reason=why)
+
+    def learn_trial(self, op: Op, note: dict[str, Any]) -> bool:
+        """Take in what a look at some rows counted; True when another plan is worth it. The rows are as many a second
+        as in the batches to come, but these have shares of a full batch.
+        """
+        source = op.id.partition(".")[2]
+        self.settings.statistics[source] = found = statistics(op.params, note, {})
+        rows, seconds = found["share"]
+        factor = max(1.0, sizes.running_rows / rows)
+        found["share"] = [factor * rows, factor * seconds]
         shape = self.settings.shapes.get(source)
-        return look and shape is not None and worth_changing(source, shape, self.settings)
+        return shape is not None and reason_to_change(source, shape, self.settings) is not None
+
+    def _expect(self, source: str, shape: Shape, before: dict[str, Any]) -> None:
+        """A new plan is measured by what the statistics said of it when it was chosen."""
+        known = self.expected_costs.get(source)
+        if known is None or known[0] is not shape:
+            self.patience.forget(source)
+            self.expected_costs[source] = shape, costs(shape, before, self.settings).tables
+
+    def _overloaded(self, shape: Shape, measured: dict[str, Any]) -> bool:
+        limit = self.settings.method.peak
+        return limit is not None and costs(shape, measured, self.settings).peak > limit
 
     def forget(self, live: Collection[str]) -> None:
         """Drop what is known of sources that are not registered any more."""
@@ -91,9 +143,9 @@ class Sharing:
                 del known[gone]
 
     def expected(self, source: str) -> float | None:
-        """What the plan in force costs for each row, by the statistics of today."""
+        """What the tables of the plan in force cost for each row, by the statistics of today."""
         shape = self.settings.shapes.get(source)
-        return cost_now(shape, self.settings.statistics.get(source, {}), self.settings) if shape else None
+        return costs(shape, self.settings.statistics.get(source, {}), self.settings).tables if shape else None
 
 
 class Pace:
@@ -108,7 +160,12 @@ class Pace:
         """Called for every batch."""
         self.batches += 1
         self.began = time.monotonic()
-        return self.batches >= self.next and self.began >= self.rest
+        return self.batches >= self.next and self.rested
+
+    @property
+    def rested(self) -> bool:
+        """Whether enough time has passed since the last search, for the time that it took."""
+        return self.began >= self.rest
 
     def looked(self) -> None:
         """The search is over: the longer it took, the longer until the next one."""

@@ -19,10 +19,11 @@ def tried_sources(paths: Paths, plan: Physical) -> dict[str, Tried]:
     return {name: look for name, look in looks.items() if look is not None}
 
 
-def learnt(sharing: Sharing, plan: Physical, looks: dict[str, Tried]) -> bool:
+def learn_from(sharing: Sharing, plan: Physical, looks: dict[str, Tried]) -> bool:
     """Take in the statistics; True when another plan is better by them."""
     ops = {op.id: op for op in plan.reader}
-    return any([sharing.learn(ops[f"lfta.{name}"], look.counted) for name, look in looks.items() if look.counted])
+    counted = {name: look.counted for name, look in looks.items() if look.counted}
+    return any([sharing.learn_trial(ops[f"lfta.{name}"], note) for name, note in counted.items()])
 
 
 def noted(looks: dict[str, Tried], version: int) -> dict[str, Any]:

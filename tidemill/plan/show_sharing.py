@@ -22,13 +22,13 @@ def sharing_text(shared: Mapping[str, Any]) -> str:
         f"  memory         {shared['memory_units']:,} units of 4 bytes",
     ]
     lines += ["  " + line for line in table(
-        ["relation", "buckets", "bytes", "edges/s", "queries", "collisions", "measured", "probes", "measured",
+        ["relation", "buckets", "bytes", "edges/s", "queries", "evicted", "measured", "probes", "measured",
          "evictions", "measured"],
         [[
             "  " * (x["depth"] - 1) + x["relation"],
             *(f"{x[size]:,}" if x["buckets"] else "–" for size in ("buckets", "bytes")),
-            f"{x['edges_per_second']:g}", str(x["queries"]), f"{x['predicted_collisions']:.4f}",
-            _or(x, "measured_collisions", ".4f"), _or(x, "predicted_probes", ","), _or(x, "probes", ","),
+            f"{x['edges_per_second']:g}", str(x["queries"]), f"{x['predicted_evicted']:.4f}",
+            _or(x, "measured_evicted", ".4f"), _or(x, "predicted_probes", ","), _or(x, "probes", ","),
             _or(x, "predicted_evictions", ","), _or(x, "evictions", ","),
         ] for x in shared["relations"]],
     )]
@@ -38,12 +38,27 @@ def sharing_text(shared: Mapping[str, Any]) -> str:
         members = ", ".join(group["queries"][:_FEW]) + (" …" if len(group["queries"]) > _FEW else "")
         lines.append(f"  weaved group {i + 1}: {group['edges_per_second']:g} edges/s,"
                      f" {len(group['queries'])} queries: {members}")
+    lines += _costs(shared)
     lines.append("  predicted cost for each row (probes of a table)")
     plans = [[a["plan"], "yes" if a["phantoms"] else "no", str(a["weaved_groups"]), f"{a['cost']:.4g}"]
              for a in shared["alternatives"]]
     plans.append(["chosen", "", str(len(shared["weaved_groups"])), f"{shared['cost']:.4g}"])
     lines += ["    " + line for line in table(["plan", "phantoms", "weaved groups", "cost"], plans)]
     return "\n".join(lines)
+
+
+def _costs(shared: Mapping[str, Any]) -> list[str]:
+    """Tables, predicted and met, final aggregation, and the end of a share."""
+    met = "" if shared["measured_cost"] is None else f", measured {shared['measured_cost']:.4g}"
+    tables, final = shared["tables_cost"], shared["final_cost"]
+    lines = [f"  cost for each row: tables {tables:.4g}{met}; final aggregation {final:.4g}"]
+    limit = shared["peak_limit"]
+    ends = f"  end of a reader's share: {shared['peak_load']:,.0f}"
+    if limit is None:
+        return [*lines, ends]
+    if shared["peak_load"] <= limit:
+        return [*lines, f"{ends} of at most {limit:,.0f}"]
+    return [*lines, f"{ends}, above the peak load of {limit:,.0f}: no plan is below it"]
 
 
 def sharing_chart(shared: Mapping[str, Any], prefix: str) -> list[str]:

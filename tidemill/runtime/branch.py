@@ -31,6 +31,7 @@ _PATIENCE = 2  # in the middle of a share, so many cells in the place of one ent
 
 Complain = Callable[[Op, pa.Table, str], None]
 Columns = list[np.ndarray | None]
+Watch = Callable[[list[np.ndarray], np.ndarray, dict[int, int], int], None]
 Leaving = Iterator[tuple[str, pa.Table]]
 
 
@@ -108,6 +109,7 @@ class Branch:
         self.mapped = (-1, -1)  # fragments and patterns that the tables know
         self.totals = np.zeros((len(self.relations), 4), np.int64)
         self.given_up = False  # running totals did not pay
+        self.watch: Watch | None = None  # looks at the first rows that probe: attributes, codes of patterns, patterns
         self.running: Running | None = None  # in the place of the tables, as long as that pays
         if running and share.layout is not None and not own.floats and parts.counts is not None:
             names = [p.name for p in own.ints]
@@ -209,6 +211,9 @@ class Branch:
             fragments = all_fragments[block]
             truths, failures = [t[block] for t in all_truths], {e: f[block] for e, f in all_failures.items()}
             codes = now.patterns.codes(truths, failures, len(fragments))
+            if self.watch is not None:
+                self.watch([a[block] for a in chunk.attributes], codes, now.patterns.known, now.patterns.predicates)
+                self.watch = None
             if self.accumulators is not None:
                 codes = self._accumulate(chunk, block, fragments, codes, truths, failures)
             self._map()

@@ -42,7 +42,7 @@ class Lfta:
         self.branches: list[Branch] = []  # none before the first rows
         self.given_up = False  # running totals did not pay in this share
         self.totals = np.zeros((len(self.params["relations"]), 4), np.int64)
-        self.rows = 0
+        self.rows = self.flushes = 0
         self.span: tuple[int, int] | None = None
         self.sketches = Sketches(self.params["candidates"])
         self.unfailing = not self.params.get("objects") and _unfailing(self.params)
@@ -83,6 +83,7 @@ class Lfta:
         for branch in self.branches:
             yield from branch.finish()
             self._count(branch)
+        self.flushes += bool(self.branches)
         self.branches = []
 
     def _values(self, arguments: dict[str, pa.ChunkedArray]) -> Lifted:
@@ -106,6 +107,8 @@ class Lfta:
         shares = divide(self.params, frozenset(p.name for p in floats))
         self.branches = [
             Branch(self.op, share, parts, self.coders, not self.given_up, self.complain) for share in shares]
+        if len(shares) == 1 and not self.flushes:  # patterns of some of the predicates tell nothing of the others
+            self.branches[0].watch = self.sketches.add_patterns
 
     # ---- statistics ----------------------------------------------------------------------------
 
@@ -130,7 +133,7 @@ class Lfta:
         """
         first, last = self.span or (0, 0)
         return {"rows": self.rows, "first": first, "last": last, "relations": self.totals.tolist(),
-                "tuples": self.sketches.rows, "sketches": self.sketches.texts()}
+                "flushes": self.flushes, **self.sketches.note()}
 
 
 def _unfailing(params: dict[str, Any]) -> bool:

@@ -145,7 +145,7 @@ class Stage:
             "gates": [_frontier(evaluation.outcome(o.op)) for o in plan.outputs], "failed": evaluation.failed,
             "state_rows": rows, "state_bytes": size, "state_files": len(self.shelf.files()),
             "seconds": time.perf_counter() - self.began,
-            "clock": clock_of(plan, sources), "lfta": _counted(plan, ticks),
+            "clock": clock_of(plan, sources), "lfta": _counted(ticks),
             "joins": evaluation.notes, "inbox": sorted(self.inbox.files),
         }
         self.out.append((self.shard, TICK, json.dumps(note).encode()))
@@ -170,14 +170,13 @@ def _frontier(found: Batch | None) -> int:
     return BEGINNING if found is None else found.frontier
 
 
-def _counted(plan: Physical, ticks: list[dict[str, Any]]) -> dict[str, Any]:
+def _counted(ticks: list[dict[str, Any]]) -> dict[str, Any]:
     """What the hash tables of each source did in this batch, all readers together."""
     notes: dict[str, list[dict[str, Any]]] = {}
     for tick in ticks:
         for source, found in tick.get("lfta", {}).items():
             notes.setdefault(source, []).extend(found)
-    ops = {op.id: op for op in plan.reader}
-    return {source: merged(found, ops[f"lfta.{source}"].params["candidates"]) for source, found in notes.items()}
+    return {source: merged(found) for source, found in notes.items()}
 
 
 def _same(tables: list[pa.Table]) -> list[pa.Table]:

@@ -90,6 +90,8 @@ class Thresholds:
     waiting_accumulators: int = _size(1 << 16, 1)  # of users' aggregates: they leave
     numbered_rows: int = _size(1 << 17, 2)  # rows whose fragments are numbered together
     sketched_rows: int = _size(1 << 17, 4)  # rows that are looked at for the number of groups
+    sketched_patterns: int = _size(256, 1)  # sets of predicates that hold together, of which rows are counted
+    tried_table_rows: int = _size(1 << 14, 1)  # rows that are put through trial tables
     span: int = _size(1 << 16, 0)  # between the first and the last cut of predicates: no table of their classes
 
     # Running totals in the readers.

@@ -84,8 +84,7 @@ def _piece(entry: Entry, start: int, end: int) -> Range:
 def _look(root: str, plan: Physical, source: str, piece: Range) -> Tried:
     reader = _Trial(root, plan, Work(source, piece, BEGINNING, BEGINNING))
     tally, notes = reader.taken(), reader.lfta.get(source)
-    lfta = reader.ops.get(f"lfta.{source}")
-    counted = merged(notes, lfta.params["candidates"]) if notes and lfta is not None else None
+    counted = merged(notes) if notes else None
     return Tried(tally.rows, tally.sent, counted)
 
 

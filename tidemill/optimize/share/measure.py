@@ -1,42 +1,46 @@
 """From what the readers counted to the statistics of the next plan (paper 002, sections 4.1 and 5.3).
 
-Group counts come from sketches over a block of rows of the batch before, the flow length of each depth from the
-collisions that really happened: l_m = (rate by equation 13) / (measured rate), averaged over the relations of the
-depth.
-
-How many groups share a bucket is a matter of chance: where n = g (g - 1) / 2b pairs do so on average, n - √n or fewer
-often do, and the table collides less than equation 13 says without any flow. As much is taken off the length: a table
-of few groups that was lucky would else promise that every table of its depth, even one of a single bucket, holds rows
-back.
+All of it is of an average share, a reader's part of a micro-batch: group counts come from sketches over a block of its
+rows, keys from the patterns of its rows, the flow length of each depth from the entries that its tables made.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tidemill.optimize.share.phantoms.collisions import collision_rate, flow_length
-from tidemill.optimize.share.shape import SECOND, Settings, Shape, cost_now, shape_of
+import numpy as np
 
-MARGIN = 0.2  # a new plan must be cheaper by this share to be worth a change
+from tidemill.optimize.share.costs import costs
+from tidemill.optimize.share.flows import certain_flow, flow_met
+from tidemill.optimize.share.known import SECOND, Known, Wants, known_statistics
+from tidemill.optimize.share.phantoms.share_model import REFUSED
+from tidemill.optimize.share.shape import Settings, Shape, cost_now, shape_of
+
+MARGIN = 0.05  # a new plan must be cheaper by this share to be worth a change
 _HELD_BACK = 0.25  # a table that evicts fewer entries than this for each row does all that a table can do
-_DEVIATIONS = 2.0
-_SEEN, _MET = 1_000, 30  # probes and collisions below which a rate says little
+_REMEMBERED, _DEPTHS = 64, 8  # tables, and depths, of which flow lengths are kept
+_SEEN = 1_000  # probes below which counts say little
+
+Params = Mapping[str, Any]  # of an "lfta" operator
 
 
-def statistics(relations: Sequence[Mapping[str, Any]], attributes: Sequence[str], note: Mapping[str, Any],
-               before: Mapping[str, Any]) -> dict[str, Any]:
-    """Statistics of a source after a batch. `relations` are those of the plan the batch ran under, `note` what its
+def statistics(params: Params, note: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
+    """Statistics of a source after a batch. `params` are those of the plan the batch ran under, `note` what its
     readers counted.
     """
     if not note["rows"]:
         return dict(before)
-    groups = {"\x1f".join(sorted(attributes[i] for i in numbers)): count for numbers, count in note["groups"]}
+    relations, predicates = params["relations"], [p["sql"] for p in params["predicates"]]
     span = max(1, note["last"] - note["first"])
-    return {
-        "groups": groups, "tuples": float(note["tuples"]), "rate": note["rows"] * SECOND / span,
-        "seconds": span / SECOND, "flows": _flows(relations, attributes, note["relations"], groups),
+    rows, micros = note["share"]
+    found = {
+        "groups": _named(params, note["block"][1]), "tuples": max(1.0, float(note["block"][0])),
+        "rows": note["rows"], "rate": note["rows"] * SECOND / span, "seconds": span / SECOND,
+        "share": [float(rows), micros / SECOND], "shares": note["flushes"],
+        "first": [float(note["early"][0]), _named(params, note["early"][1])],
+        "tried": [float(note["tables"][0]), note["sizes"], _named(params, note["tables"][1])],
+        **_patterns(params, note, predicates, before), "idle": dict(before.get("idle", {})),
         "relations": {
             r["label"]: {
                 "probes": p, "collisions": c, "turnovers": t, "flushed": f, "buckets": r["buckets"],
@@ -44,36 +48,84 @@ def statistics(relations: Sequence[Mapping[str, Any]], attributes: Sequence[str]
             } for r, (p, c, t, f) in zip(relations, note["relations"], strict=True)
         },
     }
+    found["flows"], found["lengths"] = _flows(params, note, known_statistics(found), before)
+    _note_idle(params, note, found["idle"])
+    return found
 
 
-def _flows(relations: Sequence[Mapping[str, Any]], attributes: Sequence[str], counted: Sequence[Sequence[int]],
-           groups: Mapping[str, float]) -> list[float]:
-    depths: list[int] = []
-    found: dict[int, list[float]] = {}
-    for relation, (probes, collisions, _, _) in zip(relations, counted, strict=True):
-        depth = 1 if relation["parent"] < 0 else depths[relation["parent"]] + 1
-        depths.append(depth)
-        g = groups.get("\x1f".join(sorted(attributes[i] for i in relation["attributes"])))
-        if g is None or probes < _SEEN or collisions < _MET or collision_rate(g, relation["buckets"]) < 1e-6:
-            continue  # a relation without a table has no probes
-        found.setdefault(depth, []).append(certain_flow(g, relation["buckets"], collisions / probes))
-    flows = [1.0] * max(depths, default=1)
-    for depth, lengths in found.items():
-        flows[depth - 1] = max(1.0, sum(lengths) / len(lengths))
-    return flows
+def _named(params: Params, counts: Sequence[Any]) -> dict[str, Any]:
+    """Counts by attribute set."""
+    names = [a["name"] for a in params["attributes"]]
+    return {"\x1f".join(sorted(names[i] for i in numbers)): np.round(count, 1).tolist()
+            for numbers, count in zip(params["candidates"], counts, strict=False)}
 
 
-def certain_flow(groups: float, buckets: int, met: float) -> float:
-    """l_m as far as chance does not explain it: as if two deviations fewer pairs than usual shared a bucket.
+def _patterns(params: Params, note: Mapping[str, Any], predicates: list[str],
+              before: Mapping[str, Any]) -> dict[str, Any]:
+    """Rows by pattern. A share that needed none (running totals) leaves what was known of the same predicates."""
+    if note["patterns"]:
+        return {"predicates": predicates, "patterns": note["patterns"],
+                "pairs": [float(note["pairs"][0]), _named(params, note["pairs"][1])]}
+    if before.get("predicates") == predicates:
+        return {name: before[name] for name in ("predicates", "patterns", "pairs")}
+    return {}
 
-    >>> certain_flow(61, 249, met=0.0655)  # 7 pairs: a rate of 0.11 was expected, but this may be luck
-    1.0
-    >>> round(certain_flow(2000, 1000, met=0.05), 1)  # 2,000 pairs: eleven times fewer collisions are no luck
-    10.8
+
+def _flows(params: Params, note: Mapping[str, Any], known: Known,
+           before: Mapping[str, Any]) -> tuple[list[float], dict[str, dict[str, Any]]]:
+    """Flow lengths by depth, and those of single tables. A depth, or a table, that is not there keeps what was met: a
+    plan would else be taken up again and again because nothing is known against it.
     """
-    pairs = groups * (groups - 1) / (2 * buckets)
-    usual = 1 - _DEVIATIONS / math.sqrt(pairs) if pairs > 0 else 0.0
-    return max(1.0, usual * flow_length(groups, buckets, met)) if usual > 0 else 1.0
+    relations = params["relations"]
+    depths: list[int] = []
+    rates: list[float] = []
+    met: dict[int, list[tuple[float, float]]] = {}
+    lengths = dict(before.get("lengths", {}))
+    for relation, (probes, *evicted) in zip(relations, note["relations"], strict=True):
+        feeder = relations[relation["parent"]]["label"] if relation["parent"] >= 0 else None
+        depths.append(1 if feeder is None else depths[relation["parent"]] + 1)
+        rates.append(sum(evicted) / probes if probes else 1.0)
+        if probes < _SEEN or not relation["buckets"]:
+            continue  # a relation without a table has no probes
+        epochs, keys, skew = _comes(params, relation, known)
+        above = 1.0 if feeder is None else rates[relation["parent"]]
+        times = epochs * note["flushes"]
+        table = probes / times, keys, relation["buckets"], sum(evicted) / times, skew**above
+        lengths.pop(relation["label"], None)  # the newest last
+        lengths[relation["label"]] = own = {
+            "feeder": feeder, "buckets": relation["buckets"], "rows": known.rows,
+            "met": round(flow_met(*table), 4), "certain": round(certain_flow(*table), 4),
+        }
+        met.setdefault(depths[-1], []).append((own["certain"], probes))
+    flows = [1.0] * max(depths, default=1)
+    flows = [*before.get("flows", ())][:_DEPTHS] + flows[len(before.get("flows", ())):]
+    for depth, found in met.items():
+        flows[depth - 1] = sum(length * weight for length, weight in found) / sum(weight for _, weight in found)
+    return flows, dict(list(lengths.items())[-_REMEMBERED:])
+
+
+def _comes(params: Params, relation: Mapping[str, Any], known: Known) -> tuple[float, float, float]:
+    """Epochs of a share, keys of an epoch, and their skew, for one relation of the plan that ran."""
+    names, predicates = [a["name"] for a in params["attributes"]], [p["sql"] for p in params["predicates"]]
+    asked = [params["queries"][q]["predicate"] for q in relation["queries"]]
+    epochs = min(known.rows, known.epochs(tuple((slide, phase) for slide, phase in relation["edges"])))
+    attributes = frozenset(names[i] for i in relation["attributes"])
+    keys = known.keys(attributes,
+                      Wants.of(None if p < 0 else predicates[p] for p in asked), known.rows / epochs)
+    return epochs, keys, known.skew(attributes, relation["buckets"])
+
+
+def _note_idle(params: Params, note: Mapping[str, Any], idle: dict[str, float]) -> None:
+    """Phantoms that evicted nearly all they were fed with; in shares of more than twice as many rows they may try."""
+    names = [a["name"] for a in params["attributes"]]
+    rows = float(note["share"][0])
+    for relation, (probes, *evicted) in zip(params["relations"], note["relations"], strict=True):
+        if relation["emits"] < 0 and relation["buckets"] and probes >= _SEEN:
+            name = "\x1f".join(sorted(names[i] for i in relation["attributes"]))
+            if sum(evicted) >= REFUSED * probes:
+                idle[name] = max(rows, idle.get(name, 0.0))
+            else:
+                idle.pop(name, None)
 
 
 def settled(shape: Shape, measured: Mapping[str, Any]) -> bool:
@@ -88,10 +140,30 @@ def settled(shape: Shape, measured: Mapping[str, Any]) -> bool:
     return counted["probes"] >= _SEEN and evicted < _HELD_BACK * counted["probes"]
 
 
-def worth_changing(source: str, shape: Shape, settings: Settings) -> bool:
-    """True when another plan is cheaper by the margin, by the statistics as they are now."""
-    if settings.pinned or settled(shape, settings.statistics.get(source, {})):
-        return False
-    now = cost_now(shape, settings.statistics.get(source, {}), settings)
+def reason_to_change(source: str, shape: Shape, settings: Settings) -> str | None:
+    """Why another plan is worth it, by the statistics as they are now: it is cheaper by the margin; it keeps the peak
+    load, or comes nearer to it, where the present one does not; or a phantom evicts all that it is fed with.
+    """
+    measured = settings.statistics.get(source, {})
+    limit = settings.method.peak
+    peak = costs(shape, measured, settings).peak if limit is not None else 0.0
+    broken = limit is not None and peak > limit
+    idle = [] if broken else _idle(shape, measured)
+    if settings.pinned or (not broken and not idle and settled(shape, measured)):
+        return None
+    now = cost_now(shape, measured, settings)
     other = shape_of(source, shape.queries, shape.parts, settings.copy(held=False))
-    return other.cost < (1 - MARGIN) * now
+    if broken and limit is not None:
+        reached = costs(other, measured, settings).peak
+        if reached > limit and reached > (1 - MARGIN) * peak:
+            return None
+        return f"peak load {peak:,.0f}, at most {limit:,.0f}" + ("; no plan is below it" if reached > limit else "")
+    if idle and other.tree != shape.tree:
+        return f"statistics: phantom {idle[0]} evicts what it is fed with"
+    return "statistics" if other.cost < (1 - MARGIN) * now else None
+
+
+def _idle(shape: Shape, measured: Mapping[str, Any]) -> list[str]:
+    """Phantoms of a shape that evicted nearly all they were fed with."""
+    known = known_statistics(measured)
+    return [n.label for n in shape.tree if n.store is None and n.buckets and known.refused(frozenset(n.attributes))]

@@ -6,17 +6,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from tidemill.optimize.share.phantoms.collisions import occupied
-from tidemill.optimize.share.phantoms.model import Model
+from tidemill.optimize.share.costs import costs
+from tidemill.optimize.share.known import SECOND
 from tidemill.optimize.share.shape import (
-    SECOND,
     Settings,
     Shape,
     Weaving,
     bucket_units,
-    cost_now,
-    known_statistics,
+    model_for,
     shape_of,
+    shares_of,
 )
 from tidemill.optimize.share.weaving.edges import edge_rate, edges_of
 
@@ -31,7 +30,8 @@ def report(source: str, shape: Shape, settings: Settings, names: Mapping[str, st
     """Everything about one source. `names` says for each query the view it belongs to."""
     measured = settings.statistics.get(source, {})
     windows = {q.id: q.window for q in shape.queries}
-    rates, counts = predicted_rates(shape, measured), counted(shape, measured)
+    rates, counts = predicted_rates(shape, measured, settings), counted(shape, measured, settings)
+    now = costs(shape, measured, settings)
     depths: list[int] = []
     relations = []
     for i, (node, predicted) in enumerate(zip(shape.tree, rates, strict=True)):
@@ -41,7 +41,7 @@ def report(source: str, shape: Shape, settings: Settings, names: Mapping[str, st
             "queries": len(node.queries), "buckets": node.buckets,
             "bytes": 4 * node.buckets * bucket_units(len(node.attributes), shape.parts),
             "edges_per_second": edge_rate(node.edges).value * SECOND,
-            "predicted_collisions": predicted, **counts.get(node.label, {}),
+            "predicted_evicted": predicted, **counts.get(node.label, {}),
         })
     return {
         "source": source, "queries": len(shape.queries), "configuration": str(shape.chosen.configuration),
@@ -51,7 +51,9 @@ def report(source: str, shape: Shape, settings: Settings, names: Mapping[str, st
             "queries": sorted(names.get(q, q) for q in group),
             "edges_per_second": edge_rate(edges_of(windows[q] for q in group)).value * SECOND,
         } for group in shape.groups],
-        "cost": cost_now(shape, measured, settings), "alternatives": alternatives(source, shape, settings),
+        "cost": now.total, "tables_cost": now.tables, "measured_cost": now.met, "final_cost": now.final,
+        "peak_load": now.peak, "peak_limit": settings.method.peak,
+        "alternatives": alternatives(source, shape, settings),
         "statistics": "measured" if measured.get("relations") else "assumed", "known": _known(measured),
     }
 
@@ -70,38 +72,37 @@ def alternatives(source: str, shape: Shape, settings: Settings) -> list[dict[str
     return found
 
 
-def predicted_rates(shape: Shape, measured: Mapping[str, Any]) -> list[float]:
-    """x of each table by equation 15 and the statistics as they are now; without a table, of the one it would have."""
-    sizes = [node.buckets or size for node, size in zip(shape.tree, shape.chosen.table_sizes, strict=True)]
-    return Model(known_statistics(measured).statistics).rates(shape.chosen.configuration, sizes)
+def predicted_rates(shape: Shape, measured: Mapping[str, Any], settings: Settings) -> list[float]:
+    """Entries that each table evicts for each probe, by the statistics as they are now; a relation without a table
+    evicts one for each key.
+    """
+    model = model_for(shape, shares_of(shape, measured), settings)
+    return model.rates(shape.chosen.configuration, [node.buckets for node in shape.tree])
 
 
-def counted(shape: Shape, measured: Mapping[str, Any]) -> Counts:
+def counted(shape: Shape, measured: Mapping[str, Any], settings: Settings) -> Counts:
     """What the last batch counted in the tables of this very shape, and beside it what the model says of such a batch.
 
     Counts of another plan say nothing of this one, so a table that was fed by another relation or had another size
-    has none. The model takes the rows that came to raw relations as given. Every probe that does not meet its own group
-    in its own fragment makes an entry, which is evicted sooner or later: x of the probes, and of the others the first
-    of each group in a fragment. What is evicted probes the relations below.
+    has none. The model takes the rows that came to raw relations as given.
     """
     found: Counts = {}
     if not measured.get("relations"):
         return found
-    known, evicted = known_statistics(measured).statistics, [0.0] * len(shape.tree)
-    relations = zip(shape.tree, shape.chosen.configuration.relations, predicted_rates(shape, measured), strict=True)
-    for i, (node, relation, rate) in enumerate(relations):
+    model = model_for(shape, shares_of(shape, measured), settings)
+    rates, evicted = predicted_rates(shape, measured, settings), [0.0] * len(shape.tree)
+    shares = model.stream(shape.chosen.configuration).shares
+    for i, node in enumerate(shape.tree):
         feeder = shape.tree[node.parent].label if node.parent >= 0 else None
         met = measured["relations"].get(node.label, {})
         same = (met.get("buckets"), met.get("feeder")) == (node.buckets, feeder)
         if not same or not node.buckets or not met["probes"]:
             continue
-        probes = evicted[node.parent] if node.parent >= 0 else float(met["probes"])
-        fragments = 1 + edge_rate(node.edges).value * SECOND * measured["seconds"]
-        firsts = fragments * occupied(probes / fragments, known.of(relation))  # tuples into groups, as into buckets
-        evicted[i] = probes * rate + (1 - rate) * min(probes, firsts)
+        probes = shares[i] * evicted[node.parent] if node.parent >= 0 else float(met["probes"])
+        evicted[i] = probes * rates[i]
+        entries = met["collisions"] + met["turnovers"] + met["flushed"]
         found[node.label] = {
-            "measured_collisions": met["collisions"] / met["probes"], "probes": met["probes"],
-            "evictions": met["collisions"] + met["turnovers"] + met["flushed"],
+            "measured_evicted": entries / met["probes"], "probes": met["probes"], "evictions": entries,
             "predicted_probes": round(probes), "predicted_evictions": round(evicted[i]),
         }
     return found
@@ -114,8 +115,9 @@ def _expressions(shape: Shape) -> dict[str, str]:
 
 
 def _known(measured: Mapping[str, Any]) -> dict[str, Any]:
-    """Statistics of the last batch: rows a second, groups of attribute sets, flow length by depth."""
+    """Statistics of the last batch: rows a second and in a share, groups of attribute sets, flow length by depth."""
     if not measured:
         return {}
     groups = {"·".join(name.split("\x1f")): count for name, count in measured.get("groups", {}).items()}
-    return {"rows_per_second": measured.get("rate"), "groups": groups, "flow_lengths": measured.get("flows", [])}
+    return {"rows_per_second": measured.get("rate"), "rows_per_share": (measured.get("share") or [None])[0],
+            "groups": groups, "flow_lengths": measured.get("flows", [])}

@@ -13,21 +13,21 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from tidemill.optimize.share.asked import Asked
+from tidemill.optimize.share.known import SECOND, Known, known_statistics
 from tidemill.optimize.share.phantoms.choose import Chosen
 from tidemill.optimize.share.phantoms.configuration import Configuration, Relation
 from tidemill.optimize.share.phantoms.cost import Constants
 from tidemill.optimize.share.phantoms.method import Method, choose_configuration
-from tidemill.optimize.share.phantoms.model import Model
-from tidemill.optimize.share.phantoms.statistics import Statistics
+from tidemill.optimize.share.phantoms.share_model import ShareModel
+from tidemill.optimize.share.sharing_model import Leaves, acq_of
 from tidemill.optimize.share.weaving import plans as weaving
-from tidemill.optimize.share.weaving.acq import Acq
 from tidemill.optimize.share.weaving.cost import amortised_factor
 from tidemill.optimize.share.weaving.edges import Edges, edge_rate, edges_of, union
 from tidemill.optimize.share.weaving.gtweave import WovenPlan, gtweave
 
-SECOND = 1_000_000
 MANY = 8  # queries of a leaf, on average, from which on cells are made straight from what the raw relation evicts
-OPERATION = 2.0  # a step of the final aggregation in probes: about 20 ns against 10
+LEAVES = 64  # beyond, phantoms are chosen by the paper's costs, which take a tenth of the time
+RUNNING = 1 << 20  # rows of a share from which on many queries have running totals, and evictions do not matter
 Groups = tuple[tuple[str, ...], ...]  # the queries of each weaved group
 Weaving = Literal["gtweave", "weave_share", "shared", "unshared"]
 
@@ -160,60 +160,50 @@ def recalled(told: Mapping[str, Any], queries: Sequence[Asked], parts: int) -> S
 def _shaped(queries: Sequence[Asked], groups: Groups, woven: WovenPlan | None, parts: int, known: Known,
             settings: Settings) -> Shape:
     leaves = _leaves(queries, groups)
-    edges = _edges(leaves)
+    shares = Leaves.of(known, leaves)
+    many = settings.cells and len(queries) >= MANY * len(leaves)
     chosen = choose_configuration(
         list(leaves), known.statistics, settings.memory, settings.constants,
-        evictions=lambda below: _turnovers(below, edges, known),
+        evictions=lambda below: _turnovers(below, shares),
         sizes=lambda relation: bucket_units(len(relation.attributes), parts),
         forbid_phantoms=not settings.phantoms, method=settings.method,
+        shares=None if len(leaves) > LEAVES or (many and (known.assumed or known.rows >= RUNNING)) else shares,
     )
-    final = _final_cost(leaves, edges, known, settings)
     tree = _without_tables(_tree(chosen, leaves), parts) if settings.cells else _tree(chosen, leaves)
     levels = str(woven.tree) if woven else " ".join(sorted({"·".join(q.names) for q in queries}))
-    return Shape(tree, chosen, groups, tuple(queries), parts, woven, chosen.cost + final, levels)
+    shape = Shape(tree, chosen, groups, tuple(queries), parts, woven, group_tree=levels)
+    return replace(shape, cost=_cost(shape, shares, settings))
 
 
-def _final_cost(leaves: Mapping[Relation, list[Asked]], edges: Mapping[Relation, Edges], known: Known,
-                settings: Settings) -> float:
-    """Final aggregation for each tuple: every fragment of a leaf enters and leaves each of its queries once."""
-    total = 0.0
-    for leaf, members in leaves.items():
-        fragments = _turnovers(leaf.alone, edges, known) * known.statistics.of(leaf)
-        total += fragments * sum(amortised_factor(_acq(q)) for q in members)
-    return settings.constants.c1 * OPERATION * total / known.statistics.tuples
+def _cost(shape: Shape, shares: Leaves, settings: Settings) -> float:
+    """Tables and final aggregation."""
+    model = model_for(shape, shares, settings)
+    tables = model.cost(shape.chosen.configuration, [node.buckets for node in shape.tree])
+    return tables + shares.final_cost(settings.constants.c1)
+
+
+def model_for(shape: Shape, shares: Leaves, settings: Settings) -> ShareModel:
+    """Costs of a shape's tables."""
+    return ShareModel(
+        shares.known.statistics, settings.constants, None,
+        lambda relation: bucket_units(len(relation.attributes), shape.parts), only_occupied=True, known=shares)
+
+
+def shares_of(shape: Shape, measured: Mapping[str, Any]) -> Leaves:
+    """What is known of a share, for the leaves of a shape."""
+    return Leaves.of(known_statistics(measured), _leaves(shape.queries, shape.groups))
 
 
 def cost_now(shape: Shape, measured: Mapping[str, Any], settings: Settings) -> float:
     """What a shape costs for each tuple by newer statistics."""
-    known = known_statistics(measured)
-    leaves = _leaves(shape.queries, shape.groups)
-    edges = _edges(leaves)
-    model = Model(
-        known.statistics, settings.constants, lambda below: _turnovers(below, edges, known),
-        lambda relation: bucket_units(len(relation.attributes), shape.parts), only_occupied=True,
-    )
-    tables = model.cost(shape.chosen.configuration, shape.chosen.table_sizes)
-    return tables + _final_cost(leaves, edges, known, settings)
+    return _cost(shape, shares_of(shape, measured), settings)
 
 
-@dataclass(frozen=True)
-class Known:
-    """Measured or assumed: rows a second, groups and flow lengths."""
-
-    rate: float
-    statistics: Statistics
-
-
-def known_statistics(measured: Mapping[str, Any]) -> Known:
-    """Statistics as the readers report them. Where nothing was measured, a busy stream with few groups: a phantom too
-    many costs a probe, one too few an eviction for every query.
-    """
-    if not measured:
-        return Known(10_000.0, Statistics(lambda r: float(min(10 ** len(r.attributes), 100_000)), (1.0,), 100_000.0))
-    groups = {frozenset(name.split("\x1f")): float(count) for name, count in measured.get("groups", {}).items()}
-    flows = tuple(max(1.0, f) for f in measured.get("flows", ())) or (1.0,)
-    return Known(float(measured.get("rate", 10_000.0)),
-                 Statistics(groups, flows, float(measured.get("tuples", 100_000.0))))
+def _turnovers(below: frozenset[Relation], shares: Leaves) -> float:
+    """How many fragments of a relation end in the time in which the statistics' tuples come."""
+    known = shares.known
+    rate = edge_rate(union(*(shares.edges[leaf] for leaf in below)))
+    return rate.value * SECOND * known.statistics.tuples / known.rate
 
 
 def bucket_units(attributes: int, parts: int) -> int:
@@ -231,7 +221,7 @@ def _groups(queries: Sequence[Asked], known: Known, settings: Settings,
         return tuple((q.id,) for q in queries), None
     if settings.weaving == "shared" or len(queries) == 1:
         return (tuple(q.id for q in queries),), None
-    acqs = [_acq(q) for q in queries]
+    acqs = [acq_of(q) for q in queries]
     if settings.weaving == "weave_share":
         plain = weaving.Weaving(acqs, SECOND, amortised_factor).weave_share(known.rate)
         return tuple(g.queries for g in plain.groups), None
@@ -241,10 +231,6 @@ def _groups(queries: Sequence[Asked], known: Known, settings: Settings,
         units=lambda attributes: bucket_units(len(attributes), max(len(q.parts) for q in queries)),
     )
     return tuple(g.queries for g in plan.groups), plan
-
-
-def _acq(query: Asked) -> Acq:
-    return Acq(query.id, query.window, frozenset(query.names), query.predicate)
 
 
 def _leaves(queries: Sequence[Asked], groups: Groups) -> dict[Relation, list[Asked]]:
@@ -260,16 +246,6 @@ def _leaves(queries: Sequence[Asked], groups: Groups) -> dict[Relation, list[Ask
         several = sum(a == attributes for a, _ in found) > 1
         leaves[Relation(attributes, tag if several else None)] = members
     return leaves
-
-
-def _edges(leaves: Mapping[Relation, list[Asked]]) -> dict[Relation, Edges]:
-    return {leaf: edges_of(q.window for q in members) for leaf, members in leaves.items()}
-
-
-def _turnovers(below: frozenset[Relation], edges: Mapping[Relation, Edges], known: Known) -> float:
-    """How many fragments of a relation end in the time in which the statistics' tuples come."""
-    rate = edge_rate(union(*(edges[leaf] for leaf in below)))
-    return rate.value * SECOND * known.statistics.tuples / known.rate
 
 
 def _tree(chosen: Chosen, leaves: Mapping[Relation, list[Asked]]) -> Tree:

@@ -20,14 +20,32 @@ def sketch(attrs: Sequence[np.ndarray] | np.ndarray, positions: Sequence[int] | 
     if not 4 <= p <= 18:
         raise ValueError("a sketch has 2^4 to 2^18 registers")
     registers = np.zeros(1 << p, np.uint8)
+    _fill(_sums(attrs, positions), np.uint64(p), registers)
+    return registers
+
+
+def _sums(attrs: Sequence[np.ndarray] | np.ndarray, positions: Sequence[int] | np.ndarray) -> np.ndarray:
+    """A number for each row that tells groups apart."""
     # Without attributes all rows are one group.
     sums = np.ones(len(attrs[0]) if len(attrs) else 0, np.uint64)
     # The same in every process: sketches of different readers merge.
     factors = np.random.default_rng(2007).integers(0, 1 << _BITS, len(positions), np.uint64) | np.uint64(1)
     for position, factor in zip(positions, factors, strict=True):
         _add(np.ascontiguousarray(attrs[position]), factor, sums)
-    _fill(sums, np.uint64(p), registers)
-    return registers
+    return sums
+
+
+def tried_tables(attrs: Sequence[np.ndarray] | np.ndarray, positions: Sequence[int], sizes: Sequence[tuple[int, int]],
+                 ) -> list[float]:
+    """Entries that hash tables make of these rows' groups, which keep the most recent group of each bucket: for each
+    (buckets, tables) the mean of so many tables with different hashes. O(rows · tables).
+
+    >>> tried_tables([np.array([1, 1, 2, 1])], [0], [(1, 1)])
+    [3.0]
+    """
+    sums = _sums(attrs, positions)
+    return [sum(_entries(sums, buckets, np.uint64(seed)) for seed in range(tables)) / tables
+            for buckets, tables in sizes]
 
 
 def merge(one: np.ndarray, other: np.ndarray) -> np.ndarray:
@@ -84,6 +102,21 @@ def _add(column, factor, sums):
     """sums[i] += column[i] * factor, modulo 2^64. O(rows)."""
     for i in range(sums.shape[0]):
         sums[i] += np.uint64(column[i]) * factor
+
+
+@njit(cache=True, nogil=True)
+def _entries(sums, buckets, seed):
+    """How often a bucket gets another group than it has. O(rows)."""
+    slots, used, found = np.zeros(buckets, np.uint64), np.zeros(buckets, np.bool_), 0
+    for i in range(sums.shape[0]):
+        h = (sums[i] ^ (seed << np.uint64(20))) + seed
+        h = (h ^ (h >> np.uint64(33))) * np.uint64(0xFF51AFD7ED558CCD)
+        h = (h ^ (h >> np.uint64(33))) * np.uint64(0xC4CEB9FE1A85EC53)
+        place = np.int64(((h >> np.uint64(32)) * np.uint64(buckets)) >> np.uint64(32))
+        if not used[place] or slots[place] != sums[i]:
+            used[place], slots[place] = True, sums[i]
+            found += 1
+    return found
 
 
 @njit(cache=True, nogil=True)

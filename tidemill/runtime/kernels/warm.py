@@ -36,7 +36,7 @@ from tidemill.runtime.kernels.meeting import (
     walk,
 )
 from tidemill.runtime.kernels.pages import SLACK, read_pages
-from tidemill.runtime.kernels.sketch import sketch
+from tidemill.runtime.kernels.sketch import sketch, tried_tables
 from tidemill.runtime.kernels.sliding import CHANGES, WHOLE, slide
 from tidemill.runtime.kernels.spool import find_records, frame_lines
 from tidemill.runtime.kernels.tagging import tag_steps, walk_records
@@ -99,6 +99,7 @@ def _sketches() -> None:
     for kind in (np.int64, np.int32):
         for column in _both(np.array([7], kind)):
             sketch([column], [0])
+            tried_tables([column], [0], [(1, 1)])
 
 
 def _tagging() -> None:

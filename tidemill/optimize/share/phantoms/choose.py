@@ -70,7 +70,7 @@ def gc(queries: Iterable[Relation], model: Model, memory: int, allocate: Allocat
                 continue
             sizes = allocate(trial, model, memory)
             cost = model.cost(trial, sizes)
-            if cost < (best[0] if best else steps[-1].cost):
+            if cost < (best[0] if best else steps[-1].cost) and not model.refuses(trial, sizes):
                 best = cost, candidate, trial, sizes
         if best is None:
             break
@@ -149,6 +149,8 @@ def epes(queries: Iterable[Relation], model: Model, memory: int, steps: int = 10
         if model.evictions is not None:
             sizes = allocate(configuration, model, memory)
         tried = Chosen.of(configuration, sizes, model)
+        if model.refuses(configuration, sizes):
+            continue
         if best is None or tried.cost < best.cost:
             best = tried
     assert best is not None

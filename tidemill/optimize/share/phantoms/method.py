@@ -18,6 +18,7 @@ from tidemill.optimize.share.phantoms.exhaustive import exhaustive
 from tidemill.optimize.share.phantoms.model import Model, Sizes, bucket_size
 from tidemill.optimize.share.phantoms.peak import within_peak
 from tidemill.optimize.share.phantoms.refinement import refined
+from tidemill.optimize.share.phantoms.share_model import ShareModel, Shares
 from tidemill.optimize.share.phantoms.space import Allocate, pl, pr, sl, sr
 from tidemill.optimize.share.phantoms.statistics import Statistics
 
@@ -53,7 +54,8 @@ class Method:
         if not phantoms:
             return alone
         if self.chooser == "gp":
-            return {"GP": self._again(gp(queries, model, memory, PHI), model, memory)}
+            found = self._again(gp(queries, model, memory, PHI), model, memory)
+            return ({} if not model.refuses(found.configuration, found.table_sizes) else alone) | {"GP": found}
         if self.chooser == "epes" and len(queries) <= _ENUMERATED:
             with suppress(ValueError):  # too little memory to give every table of every configuration a step
                 return {"EPES": epes(queries, model, memory, _STEPS)}
@@ -61,6 +63,16 @@ class Method:
             return alone | {f"GC{self.allocation.upper()}": gc(queries, model, memory, self.divided)}
         greedy = gc(queries, model, memory)
         return alone | {"GCSL": greedy, "GCSL refined": self._again(greedy, model, memory)}
+
+    def best(self, options: Iterable[Chosen], model: Model) -> Chosen:
+        """The cheapest that keeps the peak load; the one nearest to it where none does."""
+        found = [self.flattened(c, model) for c in options]
+        fine = [c for c in found if not model.refuses(c.configuration, c.table_sizes)] or found
+        if self.peak is None:
+            return min(fine, key=lambda c: c.cost)
+        peaks = [(c, model.end_cost(c.configuration, c.table_sizes)) for c in fine]
+        kept = [c for c, peak in peaks if peak <= self.peak]
+        return min(kept, key=lambda c: c.cost) if kept else min(peaks, key=lambda p: p[1])[0]
 
     def _again(self, chosen: Chosen, model: Model, memory: int) -> Chosen:
         """The same configuration, its memory divided by this method."""
@@ -85,14 +97,24 @@ def choose_configuration(
     sizes: Sizes | None = None,
     forbid_phantoms: bool = False,
     method: Method = Method(),  # noqa: B008  frozen
+    shares: Shares | None = None,
 ) -> Chosen:
     """The configuration for an engine's reader: by default what GC with SL finds, or no phantom, with refined sizes.
 
     `memory` is in the units of `sizes` (default: one for each attribute and one counter). `evictions` gives the hash
     table evictions of a relation in the time of `statistics.tuples`, from the queries at or below it; a hash table
-    eviction evicts the buckets in use. `alternatives` has the costs of what was compared.
+    eviction evicts the buckets in use. With `shares` costs are those of one reader's share of a micro-batch instead
+    (`ShareModel`). `alternatives` has the costs of what was compared.
     """
-    model = Model(statistics, constants, evictions, sizes or bucket_size, only_occupied=True)
+    model = model_of(statistics, constants, evictions, sizes or bucket_size, shares)
     options = method.options(list(queries), model, memory, not forbid_phantoms)
-    best = method.flattened(min(options.values(), key=lambda chosen: chosen.cost), model)
+    best = method.best(options.values(), model)
     return replace(best, alternatives={name: chosen.cost for name, chosen in options.items()})
+
+
+def model_of(statistics: Statistics, constants: Constants, evictions: Evictions | None, sizes: Sizes,
+             shares: Shares | None) -> Model:
+    """The paper's costs, or those of a share where one is known."""
+    if shares is None:
+        return Model(statistics, constants, evictions, sizes, only_occupied=True)
+    return ShareModel(statistics, constants, None, sizes, only_occupied=True, known=shares)

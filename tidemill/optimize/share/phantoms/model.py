@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 
 from tidemill.optimize.share.phantoms.collisions import collision_rate, occupied
 from tidemill.optimize.share.phantoms.configuration import Configuration, Relation
-from tidemill.optimize.share.phantoms.cost import Constants, Evictions, evicted_costs, intra_cost
+from tidemill.optimize.share.phantoms.cost import Constants, Evictions, end_cost, evicted_costs, intra_cost
 from tidemill.optimize.share.phantoms.statistics import Statistics
 
 Sizes = Callable[[Relation], int]
+_NUDGE = 1e-3
 
 
 def bucket_size(relation: Relation) -> int:
@@ -105,3 +106,29 @@ class Model:
         entries = self.entries(configuration, buckets)
         ends = sum(n * e * v for n, e, v in zip(self.times(configuration), entries, below, strict=True))
         return within + ends / self.statistics.tuples
+
+    def end_cost(self, configuration: Configuration, buckets: Sequence[float]) -> float:
+        """E_e (8) with predicted collision rates."""
+        rates = self.rates(configuration, buckets)
+        return end_cost(configuration, self.entries(configuration, buckets), rates, self.constants)
+
+    def slopes(self, configuration: Configuration, buckets: Sequence[float]) -> list[float]:
+        """By how much one more bucket lowers the cost per tuple, for each relation."""
+        rates = self.rates(configuration, buckets)
+        below = evicted_costs(configuration, rates, self.constants)
+        entries = self.entries(configuration, buckets)
+        ends = [n / self.statistics.tuples for n in self.times(configuration)]
+        flows, groups = self.flows(configuration), self.groups(configuration)
+        fed: list[float] = []
+        found: list[float] = []
+        for i, parent in enumerate(configuration.parents):
+            fed.append(1.0 if parent < 0 else rates[parent] * fed[parent] + ends[parent] * entries[parent])
+            nudge = buckets[i] * _NUDGE
+            curve = (collision_rate(groups[i], buckets[i] + nudge) - rates[i] * flows[i]) / nudge
+            growth = -groups[i] * curve if self.only_occupied else 1.0
+            found.append(-(fed[i] * curve / flows[i] + ends[i] * growth) * below[i])
+        return found
+
+    def refuses(self, configuration: Configuration, buckets: Sequence[float]) -> bool:
+        """True where a phantom must not be taken in whatever the cost says; never by the paper."""
+        return False

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from tidemill.optimize.share.phantoms.configuration import Configuration
-from tidemill.optimize.share.phantoms.cost import end_cost
 from tidemill.optimize.share.phantoms.model import Model
 
 _STEPS = 400
@@ -13,8 +12,7 @@ _STEPS = 400
 
 def peak_load(configuration: Configuration, buckets: Sequence[int], model: Model) -> float:
     """E_e (8) with predicted collision rates."""
-    rates = model.rates(configuration, buckets)
-    return end_cost(configuration, model.entries(configuration, buckets), rates, model.constants)
+    return model.end_cost(configuration, buckets)
 
 
 def shrink(configuration: Configuration, buckets: Sequence[int], model: Model, limit: float) -> list[int] | None:

@@ -14,14 +14,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from tidemill.optimize.share.phantoms.collisions import collision_rate
 from tidemill.optimize.share.phantoms.configuration import Configuration
-from tidemill.optimize.share.phantoms.cost import evicted_costs
 from tidemill.optimize.share.phantoms.model import Model
 from tidemill.optimize.share.phantoms.space import Allocate, sl, whole_buckets
 
 _ROUNDS = 24
-_NUDGE = 1e-3
 # l_m falls as a table shrinks (section 5.3): below this share of its first size a flow length is no longer believed.
 _BELIEVED = 0.5
 
@@ -45,7 +42,7 @@ def refined(start: Allocate = sl) -> Allocate:
         ]
         for _ in range(_ROUNDS):
             buckets = [s / h for s, h in zip(shares, sizes, strict=True)]
-            worth = slopes(configuration, buckets, model)
+            worth = model.slopes(configuration, buckets)
             shares = _moved(shares, [w / h for w, h in zip(worth, sizes, strict=True)], least_shares, memory)
             trial = whole_buckets(shares, sizes, memory)
             cost = model.cost(configuration, trial)
@@ -54,24 +51,6 @@ def refined(start: Allocate = sl) -> Allocate:
         return best
 
     return allocate
-
-
-def slopes(configuration: Configuration, buckets: Sequence[float], model: Model) -> list[float]:
-    """By how much one more bucket lowers the cost per tuple, for each relation."""
-    rates = model.rates(configuration, buckets)
-    below = evicted_costs(configuration, rates, model.constants)
-    entries = model.entries(configuration, buckets)
-    ends = [n / model.statistics.tuples for n in model.times(configuration)]
-    flows, groups = model.flows(configuration), model.groups(configuration)
-    fed: list[float] = []
-    found: list[float] = []
-    for i, parent in enumerate(configuration.parents):
-        fed.append(1.0 if parent < 0 else rates[parent] * fed[parent] + ends[parent] * entries[parent])
-        nudge = buckets[i] * _NUDGE
-        curve = (collision_rate(groups[i], buckets[i] + nudge) - rates[i] * flows[i]) / nudge
-        growth = -groups[i] * curve if model.only_occupied else 1.0
-        found.append(-(fed[i] * curve / flows[i] + ends[i] * growth) * below[i])
-    return found
 
 
 def _moved(shares: list[float], worth: list[float], least: Sequence[float], memory: int) -> list[float]:
