@@ -15,7 +15,7 @@ from tidemill.engine.sharing import kept_join_constants
 from tidemill.errors import PlanProblem
 from tidemill.optimize.joins.decide import METHODS, HotKey, JoinSettings, better, cost_of
 from tidemill.optimize.joins.hot_keys import MOST_KEYS, suspects, worth_splitting
-from tidemill.optimize.joins.measure import mixed, statistics
+from tidemill.optimize.joins.measure import event_seconds, mixed, statistics
 from tidemill.plan.aggregation_joins import meeting
 from tidemill.plan.node import walk
 from tidemill.plan.physical import Op
@@ -70,6 +70,8 @@ class Joining:
         if not any(i["changes"] for note in notes for i in note["inputs"]):
             return step
         drifted = self._take_in(node, op, notes)
+        if node.fingerprint not in self.settings.statistics:
+            return step
         self.settings.pinned = pinned
         if not pinned and self.settings.hot_keys == "auto":
             step |= self._heated(node, op, notes)
@@ -93,9 +95,10 @@ class Joining:
         """
         name, known = node.fingerprint, self.settings.statistics
         early = [i["early"] for i in op.params["inputs"]]
-        fresh = statistics(node, meeting(node), notes, early, known.get(name))
-        if not fresh["seconds"]:
+        # Rows of a table alone, which are there before all time, tell no rates.
+        if not event_seconds(node, notes, known.get(name))[0]:
             return False
+        fresh = statistics(node, meeting(node), notes, early, known.get(name))
         cost = cost_of(node, self.settings, fresh) if name in self.settings.plans else 0.0
         self.history.measured(Subject("join", name), cost)
         drifted = self.drift.saw(name, ran(op), cost)
