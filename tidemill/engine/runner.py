@@ -17,6 +17,7 @@ from tidemill.engine.history import Subject
 from tidemill.engine.in_force import plans_in_force
 from tidemill.engine.repair import Pinned, again, pinned_batch, repaired, unlog
 from tidemill.engine.results import RunSummary
+from tidemill.engine.reviving import Revival
 from tidemill.engine.sharing import Pace
 from tidemill.engine.tidying import tidy
 from tidemill.engine.trials import learn_from, noted, tried_sources
@@ -38,7 +39,7 @@ from tidemill.sql.catalog import Catalog, Entry
 
 Progress = Callable[[dict[str, Any]], None]
 _PATIENCE = 1200.0
-_TOO_LATE, _STARTS = "Python worker failed to connect back", 3
+_LOOK_S = 0.5
 
 
 class Runner:
@@ -65,6 +66,7 @@ class Runner:
         self._spoolers: dict[str, Spooler] = {}
         self._written, self._listened = 0.0, 0.0
         self._stale = False  # whether the plan in force has views that were stopped
+        self._revival, self._reviving = Revival(), threading.Lock()
         self._pace = Pace()
         self._tidied = -1  # the plan in force when what nobody needs was last removed
         self._told: dict[str, Any] | None = None  # what the planner was told last
@@ -79,12 +81,12 @@ class Runner:
     @property
     def is_running(self) -> bool:
         """True between start() and stop(), as long as the job is up."""
-        return self._live and self._up
+        return self._live and (self._up or self._is_lost())
 
     @property
     def failure(self) -> EngineProblem | None:
         """Why the job that was started is not running any more; None while it runs or after a stop."""
-        if not self._live or self._up:
+        if not self._live or self._up or self._is_lost():
             return None
         return self._problem(self._query)
 
@@ -151,6 +153,7 @@ class Runner:
         self._publish(mode="live")
         self._bring_up()
         self._live = True
+        threading.Thread(target=self._watch, daemon=True, name="watch the job").start()
 
     def stop(self) -> None:
         """Stop running; everything taken in is kept, the next start goes on from here."""
@@ -170,9 +173,15 @@ class Runner:
     @property
     def spark(self) -> Any:
         """The user's session, or one of our own on this machine."""
-        if self._spark is None:
-            from tidemill.runtime.session import local_session
+        from tidemill.runtime.session import forget, is_alive, local_session
 
+        if self._spark is not None and not is_alive(self._spark):
+            if not self._rests:
+                raise EngineProblem("TM505", "the JVM of the given session is gone",
+                                    hint="open the database again with a new session")
+            forget(self._spark)
+            self._spark = None
+        if self._spark is None:
             self._spark = local_session(log=self.paths.log, shared=self.directory.shared)
         return self._spark
 
@@ -410,15 +419,10 @@ class Runner:
 
     def _await(self, reached: Callable[[], bool]) -> None:
         """Wait for the job to reach something; its failure is raised here."""
-        quiet_since, last, starts = time.monotonic(), -1, 1
+        quiet_since, last = time.monotonic(), -1
         while not reached():
-            if not self._up:
-                problem = self._problem(self._query)
-                # Spark gives its planner ten seconds to come up, which on a busy machine may be too few.
-                if _TOO_LATE not in (problem.detail or "") or starts == _STARTS:
-                    raise problem
-                starts += 1
-                self._begin()
+            if not self._up and not self._revive():
+                raise self._problem(self._query)
             with self._heard:
                 if not reached():
                     self._heard.wait(0.05)
@@ -427,6 +431,31 @@ class Runner:
                 quiet_since, last = time.monotonic(), batch
             if time.monotonic() - quiet_since > _PATIENCE:
                 raise EngineProblem("TM503", "the job makes no progress", hint=f"see {self.paths.log}")
+
+    def _is_lost(self) -> bool:
+        """Whether the job is down because a process of it was killed: then it is started again by itself."""
+        return self._query is not None and self._revival.is_due(self._problem(self._query), self.outlet.committed)
+
+    def _revive(self) -> bool:
+        """Start a job again whose process was killed; a batch that was under way is run again."""
+        with self._reviving:
+            if self._query is None or self._up:
+                return self._query is not None
+            if not self._is_lost():
+                return False
+            self._revival.begun(self.outlet.committed)
+            self._begin()
+            return True
+
+    def _watch(self) -> None:
+        """While live, bring the job up again when a process of it was killed."""
+        while self._live and self._query is not None:
+            time.sleep(_LOOK_S)
+            try:
+                if self._live and not self._up and not self._revive():
+                    return
+            except Exception:  # whoever asks for the failure is told
+                return
 
     def _problem(self, query: Any) -> EngineProblem:
         try:

@@ -16,6 +16,8 @@ from importlib.metadata import version
 from typing import Any
 
 import pyspark
+from py4j.protocol import Py4JError
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from tidemill.errors import EngineProblem
@@ -77,6 +79,26 @@ def java_version(java: str) -> int | None:
         return None
     found = re.search(r'version "(\d+)', text)
     return int(found[1]) if found else None
+
+
+def is_alive(session: SparkSession) -> bool:
+    """Whether the JVM of a session still answers, and the session was not stopped."""
+    context = session.sparkContext
+    try:
+        return not isinstance(context, SparkContext) or not context._jsc.sc().isStopped()
+    except (AttributeError, OSError, Py4JError):
+        return False
+
+
+def forget(session: SparkSession) -> None:
+    """Let pyspark forget a session whose JVM is gone: in one process it knows one JVM, for ever."""
+    with SparkContext._lock:
+        gateway = SparkContext._gateway
+        SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
+    SparkSession._instantiatedSession = None
+    if gateway is not None:
+        with suppress(Exception):
+            gateway.shutdown()
 
 
 def local_session(cores: int | None = None, log: str | None = None, shared: bool = False) -> SparkSession:
