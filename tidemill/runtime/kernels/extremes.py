@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numba import njit
 
+from tidemill.plan.aggregates import INTEGERS
 from tidemill.plan.physical import BEGINNING
 from tidemill.plan.relations import quoted
 from tidemill.plan.sources import Column
 from tidemill.runtime import duck
+
+_NUMBERED = INTEGERS | {"BOOLEAN", "DATE", "TIMESTAMP", "VARCHAR"}
+_RANKED = _NUMBERED - {"HUGEINT", "UBIGINT"}  # which Arrow orders as SQL does
 
 
 @njit(cache=True, nogil=True)
@@ -45,6 +50,34 @@ def slide_extremes(key, slot, change, first, last, count, least, most):
 
 def walk_values(keys: tuple[Column, ...], value: Column, stored: pa.Table, fresh: pa.Table) -> pa.Table:
     """Rows (keys, __time, __least, __most): one for each key and time, stored values at BEGINNING."""
+    if value.type in _RANKED and all(c.type in _NUMBERED for c in keys) and not fresh.column("__v").null_count:
+        return _results(moves_in_arrays(keys, stored, fresh))
+    return walk_values_in_sql(keys, value, stored, fresh)
+
+
+def moves_in_arrays(keys: tuple[Column, ...], stored: pa.Table, fresh: pa.Table) -> pa.Table:
+    """The moves with the number of their key and the rank of their value among those of the key, as SQL would give
+    them but for moves of one key, value and time, which are not added up: only the state after a time counts.
+    """
+    from tidemill.runtime.operators.join_values import number_rows
+
+    names = [*(c.name for c in keys), "__v"]
+    tables = [stored.select([*names, "__n"]).append_column("__time", pa.array(np.full(stored.num_rows, BEGINNING))),
+              fresh.select([*names, "__n", "__time"])]
+    moves = pa.concat_tables([t.cast(tables[1].schema) for t in tables])
+    key, _ = number_rows([moves.column(c.name) for c in keys], moves.num_rows)
+    values = pc.rank(moves.column("__v"), tiebreaker="dense").to_numpy().astype(np.int64)
+    by_value = np.lexsort((values, key))
+    new = np.append(True, (np.diff(key[by_value]) != 0) | (np.diff(values[by_value]) != 0))[: len(key)]
+    slot = np.empty(len(key), np.int64)
+    slot[by_value] = np.cumsum(new) - 1
+    order = np.lexsort((moves.column("__time").to_numpy(), key))
+    moves = moves.append_column("__key", pa.array(key)).append_column("__slot", pa.array(slot))
+    return moves.take(pa.array(order))
+
+
+def walk_values_in_sql(keys: tuple[Column, ...], value: Column, stored: pa.Table, fresh: pa.Table) -> pa.Table:
+    """The same for values and keys of any type."""
     names = "".join(f"{quoted(c.name)}, " for c in keys)
     columns = (*keys, value, Column("__n", "BIGINT"))
     by_key = f"ORDER BY {names.rstrip(', ')}" if keys else ""
@@ -59,12 +92,12 @@ def walk_values(keys: tuple[Column, ...], value: Column, stored: pa.Table, fresh
             FROM added ORDER BY __key, __time, __slot""",
         stored=stored, fresh=fresh,
     )
-    if moves.num_rows == 0:
-        return duck.run("SELECT *, __v AS __least, __v AS __most FROM moves", moves=moves)
     return _results(moves)
 
 
 def _results(moves: pa.Table) -> pa.Table:
+    if moves.num_rows == 0:
+        return duck.run("SELECT *, __v AS __least, __v AS __most FROM moves", moves=moves)
     key = moves.column("__key").to_numpy().astype(np.int64)
     slot = moves.column("__slot").to_numpy().astype(np.int64)
     time = moves.column("__time").to_numpy()
