@@ -20,7 +20,7 @@ from tidemill.errors import EngineProblem
 RESTORE = "put the whole directory back from a copy that was made while the database was closed"
 _SUM = b'\n"__sum": '
 # What DuckDB raises when the bytes of a file are not what was written, among other things; then it says a sign.
-_BROKEN = ("IOException", "SerializationException", "InternalException", "FatalException")
+_BROKEN = ("Error", "IOException", "SerializationException", "InternalException", "FatalException")
 _SIGNS = ("corrupt", "checksum", "not a valid duckdb", "could not read", "could not load", "failed to load", "serializ",
           "magic bytes", "assertion", "internal error", "fatal error", "has been invalidated", "cannot open file",
           "no files found", "parquet", "snappy", "thrift", "failed to read", "wal file")
