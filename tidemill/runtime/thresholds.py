@@ -142,6 +142,10 @@ def names() -> list[str]:
     return [f.name for f in fields(Thresholds)]
 
 
+def _smallest(one: Field[int]) -> int:
+    return int(one.metadata["smallest"])
+
+
 def given(text: str) -> dict[str, int]:
     """What the text of the variable sets.
 
@@ -189,10 +193,6 @@ def mixed(seed: int) -> Iterator[Thresholds]:
     draw = random.Random(seed)
     with changed(**{f.name: draw.choice((_smallest(f), _usual(f))) for f in fields(Thresholds)}) as found:
         yield found
-
-
-def _smallest(one: Field[int]) -> int:
-    return int(one.metadata["smallest"])
 
 
 def _usual(one: Field[int]) -> int:
