@@ -12,7 +12,7 @@ from importlib.metadata import version
 from typing import Any
 
 LIBRARIES = ("pyspark", "duckdb", "pyarrow", "numpy", "numba")
-ORDER = ("throughput", "peers", "joins", "tagger", "state_cost", "memory", "live", "start")
+ORDER = ("throughput", "peers", "joins", "tagger", "state_cost", "memory", "live", "start", "neighbours")
 
 
 @dataclass

@@ -17,6 +17,7 @@ from benchmarks.peers import duckdb_side, flink_side
 from benchmarks.peers.duckdb_side import DuckDBSide
 from benchmarks.peers.figures import Figures
 from benchmarks.peers.flink_side import FlinkSide
+from benchmarks.peers.mixture import mixed
 from benchmarks.peers.page import page
 from benchmarks.peers.spark_side import SparkSide
 from benchmarks.peers.tidemill_side import TidemillSide
@@ -29,7 +30,8 @@ from benchmarks.spark import STORES
 @dataclass(frozen=True)
 class Sizes:
     """Rows of the trace, of the long one, and of the one to warm up and to try settings; rounds of Tidemill and DuckDB.
-    W5: queries, unit and least number of units of their slides (seconds), queries whose answers are compared."""
+    W5: queries, unit and least number of units of their slides (seconds), queries whose answers are compared. Of the
+    mixture DuckDB answers `sample` queries."""
 
     rows: int
     long_rows: int
@@ -39,10 +41,11 @@ class Sizes:
     unit: int
     least: int
     compared: int
+    sample: int
 
 
-FULL = Sizes(20_000_000, 100_000_000, 2_000_000, 3, 1_000, 10, 40, 6)
-QUICK = Sizes(1_000_000, 2_000_000, 250_000, 1, 50, 1, 20, 3)
+FULL = Sizes(20_000_000, 100_000_000, 2_000_000, 3, 1_000, 10, 40, 6, 50)
+QUICK = Sizes(1_000_000, 2_000_000, 250_000, 1, 50, 1, 20, 3, 5)
 SHAPES = {"W1": (EACH, ONE), "W2": (EACH, PANES), "W3": (EACH, PANES)}
 FILES_A_BATCH = 4
 
@@ -64,6 +67,7 @@ def compare(quick: bool, steps: Any) -> Result:
             _turns(found, ours, duck, trace, small, kept, steps.done)
             _long(found, ours, duck, long, kept, steps.done)
             _many(found, ours, duck, long, kept, sizes, steps.done)
+            _mixture(found, ours, duck, trace, kept, sizes, steps.done)
     return page(found)
 
 
@@ -73,7 +77,7 @@ def _steps(rounds: int) -> int:
     flinks = sum(2 + len(_flink_settings(work)) for work in WORKS) if flink.python() else 0
     forms = [duckdb_side.shapes(work.queries) for work in WORKS.values()]
     turns = sum(1 + sum(map(len, ways.values())) + (3 + len(ways)) * rounds for ways in forms)
-    return spark + flinks + turns + 2 * rounds
+    return spark + flinks + turns + 4 * rounds
 
 
 def _spark_plans(work: str) -> list[Plan]:
@@ -226,3 +230,20 @@ def _many(found: Figures, ours: Side, duck: Side, long: str, kept: str, sizes: S
     assert all(r["out"] for r in found.many["one"]), "W5: the one query has no answer"
     share = found.many["all"][0]["out"] / found.long_rows
     assert 0 < share < 0.1, f"the answers of W5 have {share:.0%} as many rows as the input"
+
+
+def _mixture(found: Figures, ours: Side, duck: Side, trace: str, kept: str, sizes: Sizes, done: Done) -> None:
+    """Many unlike queries at once against DuckDB, which answers a sample of them one after another."""
+    queries, place = mixed(sizes.queries), os.path.join(kept, "mixture")
+    sample = queries[:: sizes.queries // sizes.sample]
+    found.mixture_sample = len(sample)
+    found.mixture = alternate(
+        {
+            "tidemill": lambda: ours.ask("measure", trace, queries, os.path.join(place, "tidemill"), sample),
+            "duckdb": lambda: duck.ask("answer", trace, sample, os.path.join(place, "duckdb")),
+        },
+        found.rounds,
+        lambda: done("mixture: Tidemill and DuckDB"),
+    )
+    until = answers.last_time(trace)
+    found.compared["the mixture"] = answers.check_equal(sample, f"{place}/tidemill", f"{place}/duckdb", until)

@@ -19,6 +19,8 @@ class Figures:
     many: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     many_queries: int = 0
     many_slides: str = ""
+    mixture: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    mixture_sample: int = 0  # queries that DuckDB answered
     compared: dict[str, int] = field(default_factory=dict)
     tried: list[list[Any]] = field(default_factory=list)
     ways: dict[str, dict[str, str]] = field(default_factory=dict)

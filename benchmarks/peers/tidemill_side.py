@@ -9,16 +9,19 @@ from typing import Any
 
 from benchmarks import answers, data
 from benchmarks.packets import COLUMNS
+from benchmarks.peers.mixture import Unlike
 from benchmarks.peers.workloads import Query
 from benchmarks.sides import quiet, sustained
 
 
-def statement(query: Query) -> str:
+def statement(query: Query | Unlike) -> str:
     """
     >>> statement(Query("q", ("sip",), 60, 1, "len > 40"))  # doctest: +NORMALIZE_WHITESPACE
     'CREATE RSTREAM VIEW q AS SELECT sip, count(*) AS n, sum(len) AS total FROM S [RANGE 60 SECONDS SLIDE 1 SECONDS]
      WHERE len > 40 GROUP BY sip'
     """
+    if isinstance(query, Unlike):
+        return query.statement()
     return (
         f"CREATE RSTREAM VIEW {query.name} AS SELECT {query.by}, count(*) AS n, sum(len) AS total"
         f" FROM S [RANGE {query.range} SECONDS SLIDE {query.slide} SECONDS]{query.where} GROUP BY {query.by}"
@@ -28,7 +31,13 @@ def statement(query: Query) -> str:
 class TidemillSide:
     """One database for each measurement, one Spark session for all."""
 
-    def measure(self, folder: str, queries: Sequence[Query], kept: str | None, shown: Sequence[Query] = ()) -> Any:
+    def measure(
+        self,
+        folder: str,
+        queries: Sequence[Query | Unlike],
+        kept: str | None,
+        shown: Sequence[Query | Unlike] = (),
+    ) -> Any:
         """Seconds from the first statement to the end of the run in an engine that is up, those of its parts, and the
         pace between the first and the last micro-batch. The answers of `shown`, or of all queries, are kept in a folder
         afterwards."""
@@ -47,7 +56,7 @@ class TidemillSide:
             seconds = time.perf_counter() - began
             for query in (shown or queries) if kept else ():
                 assert kept is not None
-                answers.store(kept, query, db.query(f'SELECT "TS", {query.by}, n, total FROM {query.name}'))
+                answers.store(kept, query, db.query(f'SELECT "TS", {", ".join(query.columns)} FROM {query.name}'))
             out = sum(view["rows"] for view in db.status()["views"])
         return {
             "seconds": seconds,

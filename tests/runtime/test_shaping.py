@@ -85,3 +85,14 @@ def test_wide_numbers_keep_their_sign():
     found = Shape.of((("select", 'CAST("a" AS HUGEINT) AS "a"'),)).table(rows)
     assert found.schema.field("a").type == WIDE
     assert [int(v) for v in found.column("a").to_pylist()] == rows.column("a").to_pylist()
+
+
+@pytest.mark.parametrize(("kind", "values"), [
+    ("TINYINT", [-128, 127]), ("SMALLINT", [-(1 << 15)]), ("INTEGER", [(1 << 31) - 1, -(1 << 31)]), ("INTEGER", []),
+])
+def test_least_and_greatest_values_get_their_own_width(kind, values):
+    layers = (("select", f'"c", CASE WHEN "c" > 0 THEN CAST("a" AS {kind}) END AS "a"'), ("select", '"a" AS "b"'))
+    rows = pa.table({"a": pa.array(values, pa.int64()), "c": pa.array([1] * len(values), pa.int64())})
+    assert Shape.of(layers).table(rows).equals(by_duck(layers, ("1 AS __x",), rows).select(["b"]))
+    beyond = pa.table({"a": pa.array([1 << 40], pa.int64()), "c": pa.array([1], pa.int64())})
+    assert Shape.of(layers).table(beyond) is None

@@ -52,8 +52,9 @@ def _divided(same: _Same, unlike: frozenset[str]) -> list[Share]:
     for raw in (relation for relation in params["relations"] if relation["parent"] < 0):
         tree, _ = restricted(params, raw["queries"])
         like = [q for q, fit in zip(raw["queries"], fitting(tree, unlike), strict=True) if fit]
-        leaves = sum(any(q in like for q in relation["own"]) for relation in params["relations"])
-        if like and (len(like) == len(params["queries"]) or len(like) >= sizes.running_queries * leaves):
+        wanted = set(like)
+        leaves = {tuple(relation["attributes"]) for relation in params["relations"] if wanted & set(relation["own"])}
+        if like and (len(like) == len(params["queries"]) or len(like) >= sizes.running_queries * len(leaves)):
             shares.append(_share(*restricted(params, like), True))
             rest -= set(like)
     return [*shares, _share(*restricted(params, sorted(rest)), False)] if rest or not shares else shares

@@ -200,9 +200,10 @@ class Reader:
             if stamp.null_count:
                 return None
             times = stamp.to_numpy()
-            if not len(times) or times[0] < max(top - spec.lateness_us, floor) or not ascending(times):
+            latest = None if not len(times) else _punctual_end(times, top, spec.lateness_us, floor)
+            if latest is None:
                 return None
-            top = max(top, int(times[-1]))
+            top = max(top, latest)
             pieces.append((rows, times))
         tally.rows, tally.top = tally.rows + table.num_rows, top
         tally.first = int(pieces[0][1][0]) if tally.first is None else tally.first
@@ -307,6 +308,19 @@ def row_texts(rows: pa.Table) -> list[bytes]:
     """Rows as JSON, without hidden columns and not longer than a dead letter may be."""
     visible = rows.select([n for n in rows.column_names if not n.startswith("__")])
     return [json_text(row).encode()[:RAW_BYTES] for row in python_rows(visible)]
+
+
+def _punctual_end(times: np.ndarray, top: int, lateness: int, floor: int) -> int | None:
+    """The greatest of these times, where none of them is late behind `top` and one another; else None.
+
+    >>> _punctual_end(np.array([5, 9, 7]), 6, 2, 0), _punctual_end(np.array([5, 9, 6]), 6, 2, 0)
+    (9, None)
+    """
+    if ascending(times):
+        return int(times[-1]) if times[0] >= max(top - lateness, floor) else None
+    running = np.maximum(np.maximum.accumulate(times), top)
+    late = lateness == 0 or int((running - times).max()) > lateness or int(times.min()) < floor
+    return None if late else int(running[-1])
 
 
 def _places(rows: pa.Table) -> list[str]:

@@ -29,7 +29,8 @@ class Groups:
         self._known = 0  # groups of which the attributes are known
         self._truths = np.zeros((len(layout.verdicts.tests), capacity), np.int8)
         self._judged = [0] * len(self._truths)  # groups of which the truth of each program is known
-        self._leaves = [Coarser(leaf.picks, capacity, slots) for leaf in layout.leaves]
+        made = {picks: Coarser(list(picks), capacity, slots) for picks in {tuple(leaf.picks) for leaf in layout.leaves}}
+        self._leaves = [made[tuple(leaf.picks)] for leaf in layout.leaves]
 
     def truths(self, k: int) -> np.ndarray:
         """Which groups satisfy group program k: 0 or -1."""

@@ -87,7 +87,7 @@ class Layout:
 
     def capacity(self, sums: int, extremes: int) -> int:
         """Groups of the raw relation that are kept, at most, where rows have so many parts that add up and others."""
-        own = len(self.verdicts.tests) // 8 + len(self.columns) + len(self.leaves) + 4
+        own = len(self.verdicts.tests) // 8 + len(self.columns) + len({tuple(leaf.picks) for leaf in self.leaves}) + 4
         rows = (self.classes + 1) * (sums + extremes)
         values = sums * (1 + len(self.verdicts.wanted) + self.queries) + extremes * (1 + len(self.verdicts.wanted))
         return max(sizes.running_groups, sizes.running_bytes // 8 // (own + rows + values))

@@ -276,7 +276,9 @@ def _without_tables(tree: Tree, parts: int) -> Tree:
     for top in sorted(set(root)):
         below = [i for i in range(len(tree)) if root[i] == top and i != top]
         leaves = [node for i, node in enumerate(tree) if root[i] == top and node.own]
-        if not below or sum(len(node.own) for node in leaves) < MANY * len(leaves):
+        # Leaves of the same attributes are told apart by their windows, which cells do not mind.
+        sets = len({node.attributes for node in leaves})
+        if not below or sum(len(node.own) for node in leaves) < MANY * (sets if sets > 1 else len(leaves)):
             continue
         units = sum(tree[i].buckets * bucket_units(len(tree[i].attributes), parts) for i in (top, *below))
         for i in below:

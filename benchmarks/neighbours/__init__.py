@@ -1,0 +1,65 @@
+"""Each workload of the page with one thing changed at a time: how much slower is it?
+
+A cliff beside a benchmark is a fault even where the benchmark is fast. The whole engine runs in one process with one
+reader and one shard; what counts is processor time for a row of input, which a busy machine hardly changes. Of every
+pair the plain workload and its neighbour take turns.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from benchmarks.neighbours.measure import Sizes, slowdowns
+from benchmarks.neighbours.works import CHANGES, REASONS, WORKS
+from benchmarks.report import Check, Result, Table
+
+LIMIT = 2.0
+FULL, QUICK = Sizes(rows=4_000_000, queries=1_000, rounds=3), Sizes(rows=200_000, queries=40, rounds=1)
+
+
+def run(quick: bool, steps: Any) -> Result:
+    """A row for each workload, a column for each change."""
+    sizes = QUICK if quick else FULL
+    steps.expect(len(WORKS) * (1 + len(CHANGES)))
+    rows: list[list[Any]] = []
+    reasons: list[list[Any]] = []
+    unexplained = []
+    for name, work in WORKS.items():
+        plain, found = slowdowns(work, sizes, steps.done)
+        rows.append([name, plain, *(found.get(c, "–") for c in CHANGES)])
+        for change in (c for c, ratio in found.items() if ratio > LIMIT):
+            reason = REASONS.get((name, change)) or REASONS.get(("", change))
+            reasons.append([f"{name}, {change}", found[change], reason or "none"])
+            unexplained += [] if reason else [f"{name}, {change}: {found[change]:.2f}"]
+    result = Result("Neighbours of the benchmarks", _setup(sizes))
+    result.tables.append(
+        Table("Times the processor time of the plain workload", ["work", "plain, ns a row", *CHANGES], rows)
+    )
+    result.tables.append(Table(f"Above {LIMIT:g}, and why", ["neighbour", "times", "reason"], reasons))
+    result.checks.append(
+        Check(
+            f"no neighbour above {LIMIT:g} times without a reason on the page",
+            "none",
+            "; ".join(unexplained) or "none",
+            not unexplained,
+        )
+    )
+    return result
+
+
+def draw(series: dict[str, Any], folder: str) -> list[dict[str, str]]:
+    """A table says it all."""
+    return []
+
+
+def _setup(sizes: Sizes) -> str:
+    works = "; ".join(f"*{name}*: {work.title}" for name, work in WORKS.items())
+    changes = "; ".join(f"*{name}*: {change.title}" for name, change in CHANGES.items())
+    return (
+        f"Each workload of this page over {sizes.rows:,} rows of input, plain and with one thing changed: {changes}."
+        " The engine runs in one process, with one reader and one shard; a figure is processor time of reading,"
+        f" operators and storing for a row of input, medians of {sizes.rounds} rounds in turns. {works}."
+    )
+
+
+__all__ = ["draw", "run"]
