@@ -124,6 +124,8 @@ def measured(**sides: float) -> Figures:
         found.long[work] = {"tidemill": [{"seconds": 3.0, "sustained": 5_000.0}], SHARED: [{"seconds": 4.0}]}
     run = {"seconds": 2.1, "running": 2.0, "sustained": 6_000.0, "out": 5, "creating": 0.1}
     found.many = {"one": [run], "all": [{**run, "seconds": 9.0, "running": 8.0, "sustained": 3_000.0}]}
+    found.many_queries, found.mixture_sample = 1_000, 50
+    found.mixture = {"tidemill": [{**run, "seconds": 10.0}], "duckdb": [{"seconds": 11.0}]}
     return found
 
 
@@ -137,6 +139,7 @@ def test_a_peer_counts_as_asked_and_the_fastest_way_by_hand_stands_beside():
     assert result.tables[1].rows[0][-2:] == [10_000 / 4.0 / 1e6, 2.0]
     assert not any("by hand" in c.what for c in result.checks)
     assert [(c.measured, c.met) for c in result.checks if "W5" in c.what] == [("0.25", False), ("0.50", True)]
+    assert [(c.measured, c.met) for c in result.checks if "mixture" in c.what] == [("22.00 ×", True)]
 
 
 def test_by_hand_is_the_fastest_way_of_all_and_absent_where_there_is_none():

@@ -274,7 +274,8 @@ def test_answers_do_not_depend_on_running_totals(enough, cells, least, how):
 
     with (database([STREAM], shards=2) as db, patch.object(Branch, "_end", watched),
           changed(running_rows=enough, running_cells_a_row=cells, running_rows_an_entry=0, running_looks_a_row=1 << 30),
-          changed(running_groups=least, running_bytes=0)):
+          changed(running_groups=least, running_bytes=0, running_alone=1, running_queries=1, running_classes=64,
+                  span=1 << 16)):
         names = create(db, 12)
         db.run()
         found = [contents_of(db, name) for name in names]
@@ -291,13 +292,13 @@ def test_every_row_counts_as_a_probe(enough):
     seen = []
     learn = Sharing.learn
 
-    def watched(self, op, note, look=True):
+    def watched(self, op, note, *rest, **more):
         seen.append((note["rows"], note["relations"][0][0]))
-        return learn(self, op, note, look)
+        return learn(self, op, note, *rest, **more)
 
     with (database([STREAM], shards=1) as db, patch.object(Sharing, "learn", watched),
           changed(running_rows=enough, running_cells_a_row=1 << 30, running_rows_an_entry=0,
-                  running_looks_a_row=1 << 30)):
+                  running_looks_a_row=1 << 30, running_alone=1)):
         create(db, 12)
         db.run()
     assert seen and all(rows == probes for rows, probes in seen if rows)

@@ -85,9 +85,9 @@ def without_tables_below_the_raw_relation():
         yield
 
 
-def check(stream, queries):
-    """Every view against SQL over the rows that are not late."""
-    with database([stream], shards=2) as db, duckdb.connect(":memory:") as duck:
+def check(stream, queries, **fixed):
+    """Every view against SQL over the rows that are not late, with these thresholds `fixed`."""
+    with database([stream], shards=2) as db, duckdb.connect(":memory:") as duck, changed(**fixed):
         for i, query in enumerate(queries):
             db.execute(query.statement(f"q{i}"))
         db.run()
@@ -112,7 +112,7 @@ def test_answers_of_a_mixture_are_those_of_sql(how, seed, disorder, missing):
     stream = Stream("A", PLAIN, drawn_rows(chance, 250, disorder, missing), lateness=4, format="parquet",
                     batch_rows=120)
     small = {"running_rows": 1, "running_rows_an_entry": 0, "running_cells_a_row": 1 << 30,
-             "running_looks_a_row": 1 << 30, "running_queries": 1}
+             "running_looks_a_row": 1 << 30, "running_queries": 1, "running_alone": 1}
     with changed(**small) if how == "running" else smallest() if how == "smallest" else mixed(seed):
         check(stream, drawn_queries(chance, 24, int(chance.integers(1, 8))))
 
@@ -135,11 +135,11 @@ def test_one_unlike_query_leaves_the_others_their_running_totals():
             ended.append((totals.log is None, totals.layout.queries))
             yield from end(self, totals)
 
-        with (patch.object(Branch, "_end", watched),
-              changed(running_rows=1, running_rows_an_entry=0, running_cells_a_row=1 << 30,
-                      running_looks_a_row=1 << 30, running_queries=1)):
-            check(stream, [*alike, query])
-        assert ended and all(running for running, _ in ended) and max(q for _, q in ended) >= 20, query
+        with patch.object(Branch, "_end", watched):
+            check(stream, [*alike, query], running_rows=1, running_rows_an_entry=0, running_cells_a_row=1 << 30,
+                  running_looks_a_row=1 << 30, running_queries=1, running_alone=1, running_classes=64, span=1 << 16,
+                  running_groups=1 << 10, running_bytes=1 << 29)
+        assert ended and all(running for running, _ in ended) and sum(q for _, q in ended) >= 20, query
 
 
 def test_queries_of_a_division_are_all_there_once():

@@ -50,8 +50,9 @@ class _Same:
 def _divided(same: _Same, unlike: frozenset[str]) -> list[Share]:
     params, rest, shares = same.params, set(range(len(same.params["queries"]))), []
     for raw in (relation for relation in params["relations"] if relation["parent"] < 0):
-        tree, _ = restricted(params, raw["queries"])
-        like = [q for q, fit in zip(raw["queries"], fitting(tree, unlike), strict=True) if fit]
+        fed = sorted(raw["queries"])
+        tree, _ = restricted(params, fed)
+        like = [q for q, fit in zip(fed, fitting(tree, unlike), strict=True) if fit]
         wanted = set(like)
         leaves = {tuple(relation["attributes"]) for relation in params["relations"] if wanted & set(relation["own"])}
         if like and (len(like) == len(params["queries"]) or len(like) >= sizes.running_queries * len(leaves)):
@@ -72,7 +73,7 @@ def restricted(params: dict[str, Any], queries: Sequence[int]) -> tuple[dict[str
     A raw relation that would feed a single one is left out: that one is raw then, with its memory.
     """
     number, relations = {q: i for i, q in enumerate(queries)}, params["relations"]
-    if len(number) == len(params["queries"]):
+    if list(queries) == list(range(len(params["queries"]))):
         return params, list(range(len(relations)))
     kept = [r for r, relation in enumerate(relations) if any(q in number for q in relation["queries"])]
     own = [r for r in kept if any(q in number for q in relations[r]["own"])]

@@ -94,12 +94,14 @@ class Layout:
 
 
 def fitting(params: dict[str, Any], unlike: Set[str] = frozenset()) -> list[bool]:
-    """Which queries can have running totals: none where below the raw relation there are tables, or several raw ones.
+    """Which queries can have running totals: none where below the raw relation there are tables, or several raw ones,
+    or where it answers all of a few queries itself.
 
     Users' aggregates, `unlike` parts and predicates that make too many classes are left to the tables.
     """
     raw, *below = params["relations"]
-    if not below or any(r["parent"] < 0 or r["buckets"] for r in below) or not raw["attributes"]:
+    alone = not below and len(raw["own"]) < sizes.running_alone
+    if alone or any(r["parent"] < 0 or r["buckets"] for r in below) or not raw["attributes"]:
         return [False] * len(params["queries"])
     verdicts = _verdicts(params, _columns(params))
     return [not q["objects"] and bool(q["edges"]) and not unlike & set(q.get("parts", unlike))

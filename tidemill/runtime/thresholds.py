@@ -104,6 +104,7 @@ class Thresholds:
     running_room: int = _size(1 << 20, 1)  # cells for which memory is taken at a time
     running_classes: int = _size(64, 2)  # classes of rows: queries that would make more of them have tables
     running_queries: int = _size(8, 1)  # of a leaf, on average: where others have tables, these have running totals
+    running_alone: int = _size(64, 1)  # queries of a raw relation that feeds no other: they have running totals
     running_stacks: int = _size(1 << 28, 0)  # bytes of least and greatest values: all leave, and they begin anew
     running_rows_in_order: int = _size(64, _ANY)  # for each that is not: late ones are put aside, not early ones
 

@@ -1,0 +1,34 @@
+"""Neighbours of the benchmarks: the engine takes every workload with every change; answers of the mixture."""
+
+from __future__ import annotations
+
+import duckdb
+import pytest
+
+from benchmarks import answers, packets
+from benchmarks.inprocess import InProcess
+from benchmarks.neighbours.measure import Sizes, cost
+from benchmarks.neighbours.works import CHANGES, WORKS
+from benchmarks.packets import COLUMNS
+from benchmarks.peers.mixture import mixed
+
+
+@pytest.mark.parametrize("name", ["W2", "J1 sparse", "refreshed", "tagger"])
+def test_every_change_of_a_workload_runs(name):
+    for what, change in CHANGES.items():
+        if what != "live" and (what != "MAX" or WORKS[name].maximum):
+            assert cost(WORKS[name], change, Sizes(20_000, 4, 1)) > 0
+
+
+def test_answers_of_the_mixture_are_those_of_duckdb(tmp_path):
+    folder, queries = packets.trace(600_000, 2), mixed(24)
+    with InProcess(str(tmp_path / "db")) as db, duckdb.connect() as duck:
+        db.execute(f"REGISTER SOURCE P ({COLUMNS}) FROM FILES '{folder}/*.parquet' WITH (timestamp = 'ts');"
+                   " CREATE TAGGED STREAM S OVER P;" + ";".join(q.statement() for q in queries))
+        db.run()
+        for query in queries:
+            rows = db.query(f'SELECT "TS", {", ".join(query.columns)} FROM {query.name}')
+            answers.store(str(tmp_path / "ours"), query, rows)
+            theirs = duck.sql(query.answer(f"read_parquet('{folder}/*.parquet')")).to_arrow_table()
+            answers.store(str(tmp_path / "theirs"), query, theirs)
+    assert answers.check_equal(queries, str(tmp_path / "ours"), str(tmp_path / "theirs"), answers.last_time(folder))
