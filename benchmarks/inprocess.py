@@ -30,6 +30,9 @@ class _Query:
     def stop(self) -> None:
         self.isActive = False
 
+    def exception(self) -> None:
+        return None
+
 
 class InProcess(Database):
     """A database driven by hand. `spent` adds up seconds of `timer` by part: reader, stage, outlet.

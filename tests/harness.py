@@ -24,6 +24,9 @@ class _Query:
     def stop(self) -> None:
         self.isActive = False
 
+    def exception(self) -> None:
+        return None
+
 
 class LocalDatabase(Database):
     """Like Database; `shards` defaults to 2 so that exchanges and loops are real."""
