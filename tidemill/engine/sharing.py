@@ -54,7 +54,8 @@ class Sharing:
         measured = self.kept.setdefault("statistics", {})
         constants = self.kept.get("constants")
         self.settings = Settings(
-            memory=int(self.kept.get("lfta_memory", 0)) or default_memory(), phantoms=self.kept.get("phantoms", True),
+            memory=int(self.kept.get("lfta_memory", 0)) or default_memory(),
+            budget=4 * int(self.kept.get("lfta_memory", 0)) or None, phantoms=self.kept.get("phantoms", True),
             weaving=self.kept.get("weaving", "gtweave"), pinned=self.kept.get("pin_plan", False),
             cells=self.kept.get("cells", True),
             constants=Constants(**constants) if constants else kept_constants(), statistics=measured,
@@ -76,6 +77,8 @@ class Sharing:
             return
         field = {"lfta_memory": "memory", "pin_plan": "pinned"}.get(name, name)
         setattr(self.settings, field, found)
+        if name == "lfta_memory":
+            self.settings.budget = 4 * found
         if name == "pin_plan":  # what is pinned stays so when the database is opened again
             self.settings.kept.clear()
             self.settings.kept.update({s: kept(shape) for s, shape in self.settings.shapes.items()} if found else {})

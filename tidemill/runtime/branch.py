@@ -24,8 +24,8 @@ from tidemill.runtime.intercede import classes
 from tidemill.runtime.kernels.lfta import Tables, TableSpec
 from tidemill.runtime.lifting import Lifted, nothing
 from tidemill.runtime.patterns import Patterns
+from tidemill.runtime.reader_memory import Limits
 from tidemill.runtime.running import Running
-from tidemill.runtime.thresholds import sizes
 
 _PATIENCE = 2  # in the middle of a share, so many cells in the place of one entry
 
@@ -92,7 +92,8 @@ class Branch:
     """The tables, patterns and fragments of one share of the queries."""
 
     def __init__(self, op: Op, share: Share, parts: Parts, coders: list[Coder], running: bool,
-                 complain: Complain | None) -> None:
+                 complain: Complain | None, budget: int | None = None) -> None:
+        """`budget`: bytes of all that is kept beside the tables, if there is a limit."""
         self.op, self.params, self.complain = op, share.params, complain
         self.relations, self.numbers = self.params["relations"], share.relations
         self.picked: list[int] = self.params.get("picked", list(range(len(self.params["predicates"]))))
@@ -102,6 +103,8 @@ class Branch:
         self.evictions = Evictions(self.params)
         own = parts.of(self.params)
         edges = [classes(r["edges"]) for r in self.relations]
+        words = 1 + len(self.attributes) + len(own.ints) + len(own.floats)
+        self.limits = Limits.of(budget, words, sum(r["emits"] >= 0 for r in self.relations))
         self.now = Generation(
             self._tables(own), Patterns(self.params), coders, FragmentNumbers(self.relations, edges, share.finest),
             own.ints, own.floats, own.same, own.order,
@@ -111,9 +114,10 @@ class Branch:
         self.given_up = False  # running totals did not pay
         self.watch: Watch | None = None  # looks at the first rows that probe: attributes, codes of patterns, patterns
         self.running: Running | None = None  # in the place of the tables, as long as that pays
-        if running and share.layout is not None and not own.floats and parts.counts is not None:
+        fits = running and share.layout is not None and not own.floats and parts.counts is not None
+        if fits and share.layout is not None and parts.counts is not None and self.limits.running is not None:
             names = [p.name for p in own.ints]
-            self.running = Running(share.layout, kinds(own.ints), names.index(parts.counts), names)
+            self.running = Running(share.layout, kinds(own.ints), names.index(parts.counts), names, self.limits)
 
     def _tables(self, parts: Parts) -> Tables:
         emitting = {self.evictions.paths[r][0] for r, relation in enumerate(self.relations) if relation["emits"] >= 0}
@@ -143,17 +147,28 @@ class Branch:
         if self.running is not None:
             taken, aside = self._run(self.running, chunk)
             if len(aside):
-                self._probe(chunk.at(aside))
+                yield from self._probe(chunk.at(aside))
             if taken < len(chunk):
                 yield from self._leave()
-            elif self.running.kept > sizes.kept_cells:
+            elif self.running.kept > self.limits.cells:
                 yield from self.evictions.made(self.now, self.running.take())
         if taken < len(chunk):
-            self._probe(chunk if not taken else chunk.at(np.arange(taken, len(chunk))))
-        if self.now.tables.pending > max(sizes.pending_entries, self.evictions.kept):
+            yield from self._probe(chunk if not taken else chunk.at(np.arange(taken, len(chunk))))
+        yield from self._spill()
+
+    def _spill(self) -> Leaving:
+        """Put entries together when there are many; if there still are, all leave."""
+        if self.now.tables.pending > max(self.limits.pending, self.evictions.kept):
             self.evictions.hold(self.now, _PATIENCE)
-            if self.evictions.entries > sizes.pending_entries or self.evictions.kept > sizes.kept_cells:
+            if self.evictions.entries > self.limits.pending or self.evictions.kept > self.limits.cells:
                 yield from self.evictions.leave(self.now)
+
+    @property
+    def kept_bytes(self) -> int:
+        """What is kept beside the tables: entries, cells, running totals."""
+        words = 1 + len(self.attributes) + len(self.now.ints) + len(self.now.floats)
+        entries = self.now.tables.pending + self.evictions.entries + self.evictions.kept
+        return 8 * words * entries + (0 if self.running is None else self.running.bytes)
 
     # ---- running totals ------------------------------------------------------------------------
 
@@ -201,13 +216,13 @@ class Branch:
 
     # ---- tables --------------------------------------------------------------------------------
 
-    def _probe(self, chunk: Chunk) -> None:
+    def _probe(self, chunk: Chunk) -> Leaving:
         """Push rows through the tables, a block at a time."""
         now, all_fragments = self.now, self.now.fragments.of(chunk.times)
         all_truths, all_failures = [chunk.truth(p) for p in self.picked], chunk.failures()
         attributes = [chunk.attributes[a] for a in self.attributes]
-        for low in range(0, len(all_fragments), sizes.block_rows):
-            block = slice(low, low + sizes.block_rows)
+        for low in range(0, len(all_fragments), self.limits.block):
+            block = slice(low, low + self.limits.block)
             fragments = all_fragments[block]
             truths, failures = [t[block] for t in all_truths], {e: f[block] for e, f in all_failures.items()}
             codes = now.patterns.codes(truths, failures, len(fragments))
@@ -219,6 +234,8 @@ class Branch:
             self._map()
             now.tables.push(_cut(attributes, block), codes, fragments, _cut(chunk.ints, block),
                             _cut(chunk.floats, block))
+            if self.limits.tight:
+                yield from self._spill()
 
     def _accumulate(self, chunk: Chunk, block: slice, fragments: np.ndarray, codes: np.ndarray,
                     truths: list[np.ndarray], failures: dict[int, np.ndarray]) -> np.ndarray:

@@ -104,9 +104,11 @@ class Lfta:
         floats = tuple(p for p in self.parts if p.name in needed and p.type == "DOUBLE")
         parts = Parts(ints, floats, self.same, tuple(p.name for p in self.parts), next(iter(ones), None))
         self.coders = [Coder() for _ in self.params["attributes"]]
+        limit = self.params.get("budget")
         shares = divide(self.params, frozenset(p.name for p in floats))
+        budget = None if limit is None else limit // len(shares)
         self.branches = [
-            Branch(self.op, share, parts, self.coders, not self.given_up, self.complain) for share in shares]
+            Branch(self.op, share, parts, self.coders, not self.given_up, self.complain, budget) for share in shares]
         if len(shares) == 1 and not self.flushes:  # patterns of some of the predicates tell nothing of the others
             self.branches[0].watch = self.sketches.add_patterns
 

@@ -21,6 +21,7 @@ from tidemill.runtime.kernels.edges import ascending, floor_edges
 from tidemill.runtime.kernels.intercede_rows import MOST, ONES, fold_rows
 from tidemill.runtime.kernels.intercede_running import floors, gather, reap, settle
 from tidemill.runtime.kernels.lfta_loops import GREATEST, SUM
+from tidemill.runtime.reader_memory import Limits
 from tidemill.runtime.running_extremes import Extremes, nothing
 from tidemill.runtime.running_groups import Groups
 from tidemill.runtime.running_layout import Layout, Leaf
@@ -60,8 +61,10 @@ class Piece(NamedTuple):
 class Running:
     """The running totals of one reader's share."""
 
-    def __init__(self, layout: Layout, kinds: Sequence[int], counter: int, names: Sequence[str] = ()) -> None:
+    def __init__(self, layout: Layout, kinds: Sequence[int], counter: int, names: Sequence[str] = (),
+                 limits: Limits | None = None) -> None:
         """Parts of these kinds (those that add up come first) and names for each row; number `counter` counts rows."""
+        self.limits = limits or Limits.of(None, 1, 1)
         self.layout, self.parts, self.counter = layout, len(kinds), counter
         self.sums_of = sum(kind == SUM for kind in kinds)
         self.flips = np.array([-1 if kind == GREATEST else 0 for kind in kinds[self.sums_of:]], np.int64)
@@ -82,7 +85,7 @@ class Running:
     def _clear(self, widths: Sequence[int]) -> None:
         """No groups, no sums. Memory is taken where it is written first."""
         layout = self.layout
-        capacity = layout.capacity(self.sums_of, len(self.flips))
+        capacity = layout.capacity(self.sums_of, len(self.flips), self.limits.running or 0)
         self.groups = Groups(layout, capacity, widths)
         self.sums = np.zeros((capacity, (layout.classes + 1) * self.parts), np.int64)
         self.values = np.zeros((len(layout.values[1]) - 1, capacity, self.sums_of), np.int64)
@@ -167,9 +170,23 @@ class Running:
                 if self.weary:
                     return done
         self.latest = int(times[-1])
-        if self.log is not None and self.rows >= sizes.running_rows:
+        if self.log is not None and (self.rows >= sizes.running_rows or self.logged > self.limits.cells):
             self._decide()
         return rows
+
+    @property
+    def logged(self) -> int:
+        """Entries of the first rows."""
+        return sum(len(entry.groups) for entry in self.log or ())
+
+    @property
+    def bytes(self) -> int:
+        """Memory of groups, sums, totals, cells and the log."""
+        if self.widths is None:
+            return 0
+        arrays: list[np.ndarray] = [self.sums, self.values, self.groups.slots, self.groups.keys]
+        arrays += [*self.before, *self.room]
+        return sum(a.nbytes for a in arrays) + 8 * self.logged * (2 + self.parts)
 
     def _turn(self, time: int) -> None:
         """The fragment of this time begins: the one before is logged, or panes that ended are reaped."""
@@ -283,7 +300,7 @@ class Running:
         """The cells of one query of a leaf; its totals are kept if it will have more."""
         groups, number = self.groups.leaf(i), leaf.first + query
         if len(self.room[0]) < self.used + groups.count:
-            self.room, self.used = _room(max(sizes.running_room, groups.count), self.parts), 0
+            self.room, self.used = _room(max(min(sizes.running_room, self.limits.cells), groups.count), self.parts), 0
         own, parts = (array[..., self.used:] for array in self.room)
         totals = self._totals(groups.count * self.sums_of, goes_on)
         for value, test in leaf.terms[query]:

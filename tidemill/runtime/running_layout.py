@@ -85,12 +85,14 @@ class Layout:
         return list(dict.fromkeys((term.value, e) for terms, parts in asked for e, name in enumerate(names)
                                   if parts is None or name in parts for term in terms))
 
-    def capacity(self, sums: int, extremes: int) -> int:
-        """Groups of the raw relation that are kept, at most, where rows have so many parts that add up and others."""
+    def capacity(self, sums: int, extremes: int, room: int) -> int:
+        """Groups of the raw relation that are kept, at most, in `room` bytes, where rows have so many parts that add
+        up and others.
+        """
         own = len(self.verdicts.tests) // 8 + len(self.columns) + len({tuple(leaf.picks) for leaf in self.leaves}) + 4
         rows = (self.classes + 1) * (sums + extremes)
         values = sums * (1 + len(self.verdicts.wanted) + self.queries) + extremes * (1 + len(self.verdicts.wanted))
-        return max(sizes.running_groups, sizes.running_bytes // 8 // (own + rows + values))
+        return max(sizes.running_groups, room // 8 // (own + rows + values))
 
 
 def fitting(params: dict[str, Any], unlike: Set[str] = frozenset()) -> list[bool]:

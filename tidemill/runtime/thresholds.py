@@ -90,8 +90,6 @@ class Thresholds:
     waiting_accumulators: int = _size(1 << 16, 1)  # of users' aggregates: they leave
     numbered_rows: int = _size(1 << 17, 2)  # rows whose fragments are numbered together
     sketched_rows: int = _size(1 << 17, 4)  # rows that are looked at for the number of groups
-    sketched_patterns: int = _size(256, 1)  # sets of predicates that hold together, of which rows are counted
-    tried_table_rows: int = _size(1 << 14, 1)  # rows that are put through trial tables
     span: int = _size(1 << 16, 0)  # between the first and the last cut of predicates: no table of their classes
 
     # Running totals in the readers.
@@ -136,6 +134,11 @@ class Thresholds:
     tried_rows: int = _size(1 << 17, 4)  # of each end of the files that a trial reads
     tried_group_rows: int = _size(2_000_000, _ANY)  # of a group of rows: no trial
     most_tried_rows: int = _size(32_000_000, 100)  # of a first batch where a trial is all that is known
+
+    # Statistics of shared windows, and the memory of their readers.
+    sketched_patterns: int = _size(256, 1)  # sets of predicates that hold together, of which rows are counted
+    tried_table_rows: int = _size(1 << 14, 1)  # rows that are put through trial tables
+    running_least_bytes: int = _size(1 << 25, 0)  # of running totals: with less, tables are used
 
 
 def names() -> list[str]:

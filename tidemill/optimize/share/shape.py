@@ -36,7 +36,8 @@ Weaving = Literal["gtweave", "weave_share", "shared", "unshared"]
 class Settings:
     """What the optimizers know, and what a user has switched off or fixed.
 
-    `memory` is M of paper 002, in units of 4 bytes, for all tables of one reader. `statistics` are by source, as
+    `memory` is M of paper 002, in units of 4 bytes, for all tables of one reader; `budget`, in bytes, is for what a
+    reader keeps beside them, where a user has set a limit. `statistics` are by source, as
     `measure` makes them. `shapes` are what was chosen last, by source; with `pinned` they stay as long as they answer
     all queries, and `kept` has them in a form that outlives the process. With `held` they stay as long as no setting
     has changed either: that is the plan in force, and not a better one. Without `cells` every relation has a table,
@@ -44,6 +45,7 @@ class Settings:
     """
 
     memory: int = 2 << 20
+    budget: int | None = None
     phantoms: bool = True
     weaving: Weaving = "gtweave"
     pinned: bool = False

@@ -73,6 +73,7 @@ class _Weaver:
         stores = list(self.stores)
         expressions = [*self.attributes, *self.arguments, *self.objects]
         return {
+            "budget": self.settings.budget,
             "attributes": [vars(i) for i in self.attributes.values()],
             "arguments": [vars(i) for i in self.arguments.values()],
             "parts": [_part(p) for p in self.parts.values()],

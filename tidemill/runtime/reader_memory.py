@@ -1,0 +1,41 @@
+"""How much a reader keeps beside its hash tables: evicted entries, cells of queries, running totals.
+
+The tables have `lfta_memory`. What waits beside them until it leaves has as much again, where a user has set a limit:
+a quarter for entries that tables have evicted and nobody has put together, a quarter for cells, half for running
+totals. Where that is too little for running totals the tables do their work; where entries or cells are more, they
+leave before the share ends. No answer depends on it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tidemill.runtime.thresholds import sizes
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Entries and cells that are kept, rows that probe before entries are counted, bytes of running totals (None: there
+    are none).
+    """
+
+    pending: int
+    cells: int
+    block: int
+    running: int | None
+    tight: bool = False  # a user has set a limit: entries are counted after every block
+
+    @classmethod
+    def of(cls, budget: int | None, words: int, emitting: int) -> Limits:
+        """For a budget in bytes (None: the usual sizes), entries of so many words, and so many tables that emit.
+
+        >>> limits = Limits.of(80_000, words=5, emitting=2)
+        >>> limits.pending, limits.cells, limits.block, limits.running
+        (500, 500, 250, None)
+        """
+        if budget is None:
+            return cls(sizes.pending_entries, sizes.kept_cells, sizes.block_rows, sizes.running_bytes)
+        entries = max(1, budget // 4 // (8 * words))
+        running = min(sizes.running_bytes, budget // 2) if budget // 2 >= sizes.running_least_bytes else None
+        return cls(min(sizes.pending_entries, entries), min(sizes.kept_cells, entries),
+                   max(1, min(sizes.block_rows, entries // max(1, emitting))), running, True)
