@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import socket
 import stat
 from pathlib import Path
 
@@ -102,6 +103,47 @@ def test_a_part_of_another_database_is_refused(place, name):
         assert refused(place).code in ("TM606", "TM608", "TM609")
 
 
+def unused_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
+
+
+def with_table(folder: Path, labels: list[str]) -> None:
+    """A database with a view over a static table, and a port; closed after a run."""
+    folder.mkdir()
+    write(folder / "t.json", ["k", "label"], [("a", label) for label in labels])
+    with opened(folder) as db:
+        feed = Feed(db, folder, "Raw", "k VARCHAR, v INTEGER")
+        db.execute(f"""REGISTER TABLE T (k VARCHAR, label VARCHAR) FROM FILES '{folder}/t.json';
+                       REGISTER SOURCE P (v INTEGER) FROM PORT {unused_port()}; CREATE TAGGED STREAM PS OVER P;
+                       CREATE TAGGED STREAM S OVER Raw; CREATE VIEW N AS SELECT v FROM PS;
+                       CREATE VIEW J AS SELECT T.label, S.v FROM S JOIN T ON S.k = T.k""")
+        feed.send(CHUNKS[0])
+        db.run()
+
+
+@pytest.mark.parametrize("name", ["sources/T@*/files.jsonl", "sources/Raw/files.jsonl", "sources/P/head"])
+def test_one_file_of_a_source_of_another_database_is_refused(tmp_path, name):
+    """files.jsonl of a table, taken from another database: a later view joined the other table."""
+    for one in ("mine", "other"):
+        with_table(tmp_path / one, [one])
+    [mine], [other] = ((tmp_path / one / "db").glob(name) for one in ("mine", "other"))
+    shutil.copy(other, mine)
+    write(tmp_path / "mine" / "Raw" / "000002.json", ["k", "v", "at"], raw(CHUNKS[1]))
+    problem = refused(tmp_path / "mine")
+    assert problem.code == "TM608" and str(mine) in problem.message
+    assert any(str(mine) in detail for detail in failures(tmp_path / "mine").values())
+
+
+def test_the_list_of_files_of_another_source_is_refused(tmp_path):
+    with_table(tmp_path / "mine", ["x"])
+    sources = tmp_path / "mine" / "db" / "sources"
+    [table] = sources.glob("T@*/files.jsonl")
+    shutil.copy(table, sources / "Raw" / "files.jsonl")
+    problem = refused(tmp_path / "mine")
+    assert problem.code == "TM607" and "Raw/files.jsonl" in problem.message
+
+
 @pytest.mark.parametrize("name", ["control.json", "progress.json", "plans", "status.json"])
 def test_what_is_known_elsewhere_is_written_anew(place, name):
     """control.json removed: run() hung."""
@@ -154,6 +196,8 @@ def as_format_1(root: Path) -> None:
         rewrite(path, lambda d: None)
     for path in root.glob("feedback/*.json"):
         rewrite(path, lambda d: {**{k: v for k, v in d.items() if k != "batch"}, "rows": bool(d["rows"])})
+    for path in root.glob("sources/*/files.jsonl"):
+        path.write_text("".join(line.split("\t")[0] + "\n" for line in path.read_text().splitlines()[1:]))
     for path in [*root.glob("sources/*/source.json"), root / "checkpoint" / "tidemill.json"]:
         path.unlink()
     import duckdb

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -15,6 +16,7 @@ from tidemill.errors import TidemillError
 from tidemill.runtime.checkpoint import read_checkpoint
 from tidemill.runtime.damage import arrow_file, missing, verify
 from tidemill.runtime.layout import Paths, load_plan, read_json, read_part
+from tidemill.runtime.sources import segments
 from tidemill.runtime.sources.files.log import FileLog
 from tidemill.runtime.views import ViewStore
 from tidemill.sql.catalog import Catalog
@@ -168,6 +170,8 @@ def _sources(paths: Paths) -> str:
         folder = os.path.join(paths.sources, name)
         read_part(paths, os.path.join(folder, "source.json"))
         FileLog(folder).entries()
+        for state in ("head", "committed"):
+            segments.read_json(Path(folder) / state)
     return f"{len(names)} folders"
 
 

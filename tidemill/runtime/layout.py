@@ -119,6 +119,11 @@ def read_part(paths: Paths, path: str) -> Any:
     return found
 
 
+def owner_of(folder: str) -> Paths:
+    """The database that the folder of a source is in."""
+    return Paths(os.path.dirname(os.path.dirname(os.path.abspath(folder))))
+
+
 def check_owner(paths: Paths, path: str, found: dict[str, Any]) -> None:
     """A part of this database carries its id."""
     mine = paths.database

@@ -19,6 +19,7 @@ import numpy as np
 
 from tidemill.errors import SourceProblem
 from tidemill.runtime.damage import parsed, stamped
+from tidemill.runtime.layout import check_owner, owner_of
 from tidemill.runtime.sources.sums import read_verified
 
 HEADER = struct.Struct("<qI")
@@ -105,18 +106,23 @@ def walk(directory: Path, start: int, end: int, limit: int | None = None) -> Ite
 
 
 def read_json(path: Path) -> dict[str, int]:
-    """A small state file; {} while it does not exist."""
+    """A small state file; {} while it does not exist. One of another database is refused."""
     try:
-        return parsed(str(path), path.read_bytes())
+        found = parsed(str(path), path.read_bytes())
     except FileNotFoundError:
         return {}
+    if "database" in found:  # else from before they had one
+        check_owner(owner_of(str(path.parent)), str(path), found)
+        del found["database"]
+    return found
 
 
 def write_json(path: Path, state: dict[str, int], durable: bool = False) -> None:
     """Replace a state file at once: readers see the old or the new one."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
+    database = owner_of(str(path.parent)).database
     with open(draft, "wb") as file:
-        file.write(stamped(json.dumps(state).encode()))
+        file.write(stamped(json.dumps({**state, **({"database": database} if database else {})}).encode()))
         file.flush()
         if durable:
             os.fsync(file.fileno())

@@ -2,7 +2,8 @@
 
 A file is in the log, on disk, before any position names it; so a position means the same rows after
 any crash. Lines are only ever appended, and the last one of a number counts; a torn last line was never named and
-is cut off. Each line ends with its checksum; a line without one is from before there were any.
+is cut off. Each line ends with its checksum; a line without one is from before there were any. The first line says
+to which database and folder the log belongs; a log without it is from before that, or of no database.
 """
 
 from __future__ import annotations
@@ -15,9 +16,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
+from tidemill.errors import EngineProblem
 from tidemill.runtime.damage import damaged, missing
+from tidemill.runtime.layout import check_owner, owner_of
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,7 @@ class FileLog:
 
     def __init__(self, directory: str) -> None:
         self._path = Path(directory) / "files.jsonl"
+        self._owner = owner_of(directory)
         self._entries: list[Entry] = []
         self._taken: set[str] = set()
         self._bytes = 0
@@ -77,7 +81,10 @@ class FileLog:
     def _append(self, file: BinaryIO, found: list[Entry]) -> None:
         file.truncate(self._bytes)
         file.seek(self._bytes)
-        file.write(b"".join(map(_line, found)))
+        lines = [_line(asdict(entry)) for entry in found]
+        if self._owner.database and not self._bytes:
+            lines.insert(0, _line({"database": self._owner.database, "folder": self._path.parent.name}))
+        file.write(b"".join(lines))
         file.flush()
         os.fsync(file.fileno())
         self._load()
@@ -89,9 +96,13 @@ class FileLog:
             file.seek(self._bytes)
             data = file.read()
         for line in data[:data.rfind(b"\n") + 1].splitlines(keepends=True):
-            entry = self._entry(line)
-            self._entries[entry.n:entry.n + 1] = [entry]  # a file that was repaired is listed once more
-            self._taken.add(entry.path)
+            found = self._parsed(line)
+            if self._bytes or "database" not in found:
+                entry = self._entry(found)
+                self._entries[entry.n:entry.n + 1] = [entry]  # a file that was repaired is listed once more
+                self._taken.add(entry.path)
+            else:
+                self._check_whose(found)
             self._bytes += len(line)
 
     def check(self, file: int, at: int) -> None:
@@ -101,17 +112,31 @@ class FileLog:
             why = f"{known} files are in it, file {file + (at > 0)} has been read"
             raise damaged(str(self._path), why) if self._path.exists() else missing(str(self._path), why)
 
-    def _entry(self, line: bytes) -> Entry:
+    def _parsed(self, line: bytes) -> dict[str, Any]:
         text, _, wanted = line.rstrip(b"\n").partition(b"\t")
         try:
             if wanted and int(wanted, 16) != zlib.crc32(text):
                 raise ValueError("its checksum is not that of its content")
-            entry = Entry(**json.loads(text))
+            return dict(json.loads(text))
+        except (ValueError, TypeError) as error:
+            raise self._damaged(error) from None
+
+    def _entry(self, found: dict[str, Any]) -> Entry:
+        try:
+            entry = Entry(**found)
             if not 0 <= entry.n <= len(self._entries):
                 raise ValueError(f"it has the number {entry.n}")
         except (ValueError, TypeError) as error:
-            raise damaged(str(self._path), f"line {len(self._entries) + 1}: {error}") from None
+            raise self._damaged(error) from None
         return entry
+
+    def _check_whose(self, found: dict[str, Any]) -> None:
+        check_owner(self._owner, str(self._path), found)
+        if self._owner.database and found.get("folder") != self._path.parent.name:
+            raise damaged(str(self._path), f"it is the log of {found.get('folder')}")
+
+    def _damaged(self, error: Exception) -> EngineProblem:
+        return damaged(str(self._path), f"behind file {len(self._entries)}: {error}")
 
     @contextmanager
     def _locked(self) -> Iterator[BinaryIO]:
@@ -124,8 +149,8 @@ class FileLog:
             yield file
 
 
-def _line(entry: Entry) -> bytes:
-    text = json.dumps(asdict(entry)).encode()
+def _line(content: dict[str, Any]) -> bytes:
+    text = json.dumps(content).encode()
     return text + b"\t%08x\n" % zlib.crc32(text)
 
 
