@@ -223,3 +223,12 @@ def test_rows_that_are_left_out_early_are_those_that_the_query_leaves_out(condit
 
     where = f"WHERE {glue.join(conditions)}"
     assert ask(f"SELECT {columns} FROM Log {where}") == ask(f"SELECT {columns} FROM (SELECT * FROM Log) AS Log {where}")
+
+
+def test_two_tables_have_their_own_rows(db, place):
+    """Both were read with one list of files: the second had the rows of the first as well, or could not be read."""
+    for name in ("t", "u"):
+        (place / f"{name}.csv").write_text(f"k,v\n{name},1\n")
+        db.execute(f"REGISTER TABLE Tab_{name} (k VARCHAR, v INTEGER) FROM FILES '{place}/{name}.csv'")
+    found = db.query("SELECT a.k AS a, b.k AS b FROM Tab_t AS a, Tab_u AS b, Tab_t AS c").to_pylist()
+    assert found == [{"a": "t", "b": "u"}]

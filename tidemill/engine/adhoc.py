@@ -6,6 +6,7 @@ looked up by scope and becomes the name of an input; and the process that answer
 
 from __future__ import annotations
 
+import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -143,7 +144,9 @@ class _Leaves:
         entry = self.workload.catalog.find(node.name, line=place.line, column=place.column)
         if entry.kind == "table":
             assert entry.spec is not None
-            rows = read_table(entry.spec, self.inputs.folder, self.inputs.deadline)
+            # A folder for each: a table in the list of files of another would have its rows.
+            with tempfile.TemporaryDirectory(dir=self.inputs.folder) as folder:
+                rows = read_table(entry.spec, folder, self.inputs.deadline)
             return self.duck.from_arrow(rows).project(
                 ", ".join(f"CAST({quoted(c.name)} AS {c.type}) AS {quoted(c.name)}" for c in entry.spec.columns))
         view = self.workload.views.get(entry.name.lower())

@@ -25,6 +25,7 @@ MAX_NESTING = 40
 
 _LINE_BREAK = re.compile(r"\r\n|\r|\n")
 _COMMENT = re.compile(r"--[^\r\n]*|/\*")
+_HALF = re.compile("[\ud800-\udfff]")
 _OPENING = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE}
 _CLOSING = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType.END}
 _PREFIX = {TokenType.NOT, TokenType.DASH, TokenType.PLUS, TokenType.TILDE}
@@ -59,6 +60,13 @@ def split(text: str) -> list[list[Token]]:
         raise SyntaxProblem(
             "TM103", f"the text has more than {MAX_TEXT:,} characters", line=1, column=1,
             hint="execute it in parts",
+        )
+    half = _HALF.search(text)
+    if half:
+        before = text[:half.start()]
+        raise SyntaxProblem(
+            "TM101", "half of a surrogate pair is no character", line=before.count("\n") + 1,
+            column=half.start() - before.rfind("\n"), hint="write the text in UTF-8",
         )
     statements: list[list[Token]] = [[]]
     for token in _tokenize(text):
