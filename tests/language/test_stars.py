@@ -65,6 +65,8 @@ def test_a_pattern_means_what_duckdb_means(db, duck, text):
     ("SELECT * REPLACE (1 AS other) FROM t", "TM202"), ("SELECT * RENAME (other AS o) FROM t", "TM202"),
     ("SELECT COLUMNS('col.*') FROM t", "TM207"), ("SELECT COLUMNS(*) FROM t", "TM207"),
     ("SELECT *COLUMNS('col.*') FROM t", "TM207"), ("SELECT min(COLUMNS(*)) FROM t", "TM207"),
+    ("SELECT * SIMILAR TO '(' FROM t", "TM202"), ("SELECT * LIKE 'col!' ESCAPE '!' FROM t", "TM202"),
+    ("SELECT * LIKE 'col%' ESCAPE 'ab' FROM t", "TM202"), ("SELECT t.* SIMILAR TO '[a' FROM t", "TM202"),
     ("SELECT x.* LIKE 'c%' FROM t", "TM201"), ("SELECT col2 FROM t WHERE * LIKE 'c%'", "TM201"),
 ])
 def test_what_a_star_cannot_do_is_refused(db, text, code):

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import duckdb
 from sqlglot import exp
 
 from tidemill.plan.relations import Item, quoted
@@ -71,7 +72,12 @@ def _matching(items: list[Item], expression: exp.Expression, star: exp.Expressio
                       hint="for example  SELECT * LIKE 'a%'")
     names = ", ".join(f"({i}, {exp.Literal.string(item.name).sql(dialect='duckdb')})" for i, item in enumerate(items))
     sql = f"SELECT i FROM (VALUES {names}) AS columns(i, name) WHERE {test.sql(dialect='duckdb')} ORDER BY i"
-    kept = [items[i] for (i,) in typer().execute(sql).fetchall()]
+    try:
+        kept = [items[i] for (i,) in typer().execute(sql).fetchall()]
+    except duckdb.Error as error:
+        message = str(error).split("\n")[0]
+        raise problem(f"the pattern is not valid: {message.partition(': ')[2] or message}", expression, code="TM202",
+                      hint="for example  SELECT * LIKE 'a%'  or  SELECT * SIMILAR TO 'a.*'") from None
     if not kept:
         raise problem("no column has a name that matches the pattern", expression,
                       hint=f"columns here: {', '.join(i.name for i in items[:12])}")
