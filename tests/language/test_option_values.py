@@ -66,6 +66,7 @@ SET hot_keys = 5
 {S}PORT 5599 WITH (on_error = 'x')
 {S}PORT 5599 WITH (host = '')
 {S}PORT 5599 WITH (timestamp = 'nosuch')
+{S}PORT 5599 WITH (timestamp = 'b')
 {S}PORT 5599 WITH (operation = 5)
 {S}FILES 'x/*.csv' WITH (header = 'maybe')
 {S}FILES 'x/*.csv' WITH (settle_seconds = -1)
@@ -93,7 +94,8 @@ def test_a_wrong_value_is_refused_when_it_is_said(attack, db):
     with pytest.raises(TidemillError) as refused:
         db.execute(f"\n  {text}")
     error = refused.value
-    assert error.code in ("TM217", "TM403", "TM407", "TM307", "TM213", "TM211", "TM222", "TM111") and error.hint
+    assert error.code in ("TM217", "TM403", "TM407", "TM307", "TM213", "TM211", "TM222", "TM111",
+                          "TM404") and error.hint
     assert error.line == 2
     value = text.rpartition("=")[2].strip() if "rate = 0.001" not in text else "9000000000000000"
     assert f"\n  {text}".splitlines()[1][error.column - 1:].startswith(value[:4].rstrip(")")[:4])

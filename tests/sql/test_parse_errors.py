@@ -100,6 +100,8 @@ REFUSALS = [
     ("REGISTER SOURCE s (a) FROM port1", "TM101", 1, 21, "expected a column and its type", "id INTEGER"),
     ("REGISTER SOURCE s FROM port1", "TM101", 1, 19, "expected (", "columns"),
     ("REGISTER SOURCE s (a INT) FROM port99999", "TM111", 1, 32, "a port must be", "5501"),
+    ("REGISTER SOURCE s (a INT) FROM FILES 'a\0b'", "TM101", 1, 38, "zero character", "FILES 'dir/*.csv'"),
+    ("CREATE SINK k FROM v TO FILES 'a\0b'", "TM101", 1, 31, "zero character", "FILES 'dir'"),
     ("SELECT a,\n 'x\ud83d' FROM s", "TM101", 2, 4, "surrogate", "UTF-8"),
     ("REGISTER SOURCE s (a INT) FROM PORT 0", "TM111", 1, 37, "a port must be", "100"),
     ("REGISTER SOURCE s (a INT) FROM FILE 'x'", "TM101", 1, 32, "FILE", "did you mean FILES?"),

@@ -7,10 +7,12 @@ import re
 import time
 from typing import Any
 
+import pyarrow as pa
+
 from tidemill.engine.options import microseconds
 from tidemill.errors import SourceProblem
 from tidemill.plan.sources import SourceSpec
-from tidemill.runtime.sources.connector import arrow_schema
+from tidemill.runtime.sources.connector import arrow_schema, event_time_us
 from tidemill.runtime.sources.generate import Generate
 from tidemill.sql.lexical_duration import duration_from_text
 from tidemill.sql.statements import RegisterSource, RegisterTable
@@ -55,9 +57,20 @@ def source_spec(statement: RegisterSource | RegisterTable, unit_us: int) -> Sour
         on_error=on_error, operation=column("operation"),  # type: ignore[arg-type]
         options={**options, "unit_us": unit_us}, static=isinstance(statement, RegisterTable),
     )
+    _check_time(made)
     if kind == "generate":
         Generate(made, "")  # refuses what no row can be made of
     return made
+
+
+def _check_time(spec: SourceSpec) -> None:
+    """Refuse a timestamp column that no time can be made of, before a batch stumbles over it."""
+    for column in spec.columns:
+        if column.name == spec.timestamp:
+            try:
+                event_time_us(pa.chunked_array([], arrow_schema((column,)).field(0).type), column.type, 1)
+            except SourceProblem as error:
+                raise SourceProblem(error.code, f"timestamp: {error.message}", hint=error.hint) from None
 
 
 def _origin(kind: str, origin: dict[str, Any]) -> dict[str, Any]:

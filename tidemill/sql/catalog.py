@@ -74,7 +74,7 @@ class Catalog:
         taken = self.entries.get(name.lower())
         if taken or name.lower() == CLOCK or name.lower() == "dead_letters":
             what = taken.kind if taken else "built-in relation"
-            raise CatalogProblem("TM302", f'the name "{name}" is taken by a {what}',
+            raise CatalogProblem("TM302", f'the name "{name}" is taken by a{"n" * (what == "aggregate")} {what}',
                                  hint="choose another name, or DROP it first")
 
     def dependents(self, name: str) -> list[Entry]:

@@ -93,6 +93,8 @@ class Cursor:
         token = self.token
         if token is None or token.token_type != TokenType.STRING or not token.text:
             self.fail_expecting(what, hint=hint)
+        if "\0" in token.text:
+            self.fail(f"{what} cannot have a zero character", hint=hint)
         self.index += 1
         return token.text
 
