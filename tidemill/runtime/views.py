@@ -96,7 +96,7 @@ class ViewStore:
         self.path = path
         with duckdb_file(path, opening=True):
             self.connection = duckdb.connect(path, read_only=read_only)
-            self.connection.execute("SET TimeZone = 'UTC'")
+            self.connection.execute("SET GLOBAL TimeZone = 'UTC'")  # of cursors too
             if read_only:
                 return
             # A checkpoint rewrites what the log holds; with the default of 16 MB that is half of the time of large

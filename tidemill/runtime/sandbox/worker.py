@@ -92,8 +92,9 @@ class Instance:
         return self._duck.cursor()
 
     def _harden(self, memory: int, spilled: int, threads: int) -> None:
+        # GLOBAL: a cursor begins with the settings of the instance, not with those of the connection it was made of.
         for setting in (
-            "TimeZone = 'UTC'", f"threads = {threads}", f"memory_limit = '{memory}B'",
+            "GLOBAL TimeZone = 'UTC'", f"threads = {threads}", f"memory_limit = '{memory}B'",
             f"temp_directory = '{self._spill}'", f"max_temp_directory_size = '{spilled}B'",
             "python_enable_replacements = false", "autoinstall_known_extensions = false",
             "autoload_known_extensions = false", "allow_community_extensions = false",
