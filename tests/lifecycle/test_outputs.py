@@ -10,6 +10,7 @@ import pytest
 
 from tests.lifecycle.pace import settle
 from tests.paper.notation import Feed, rows_of, tagged
+from tidemill.errors import TidemillError
 from tidemill.runtime import sinks
 
 
@@ -185,3 +186,16 @@ def test_retained_changes_are_the_youngest(db, feed):
     settle(db)
     assert rows_of(db, "SELECT * FROM Later ORDER BY ALL") == [("a", 3), ("b", 2), ("c", 5), ("d", 6)]
     assert db.query("SELECT * FROM LaterA").num_rows == 6, "the contents stay when the log is cut"
+
+
+@pytest.mark.parametrize("made", ["to_days(v)", "CAST(make_timestamp(v) AS TIMESTAMP_S)"])
+def test_a_sink_that_parquet_cannot_hold_is_refused(db, tmp_path, made):
+    """A parquet sink of an INTERVAL was taken, and its first batch stopped the view."""
+    Feed(db, tmp_path, "Raw", "v INTEGER").send("<1>1")
+    db.execute(f"CREATE TAGGED STREAM S OVER Raw; CREATE VIEW V AS SELECT v, {made} AS x FROM S")
+    with pytest.raises(TidemillError, match="TM211") as refused:
+        db.execute(f"CREATE SINK P FROM V TO FILES '{tmp_path}/p'")
+    assert '"x"' in refused.value.message
+    db.execute(f"CREATE SINK J FROM V TO FILES '{tmp_path}/j' WITH (format = 'json')")
+    db.run()
+    assert not db.status()["views"][0]["stopped"] and len(files_of(tmp_path / "j")) == 1

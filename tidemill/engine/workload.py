@@ -132,6 +132,13 @@ class Workload:
                       output=str(statement.output), options=self._options(statement.options))
         return self._install(entry, statement.query)
 
+    def _check_parquet(self, view: Entry) -> None:
+        """Refuse a sink that could not write: Parquet has no intervals, and no endless times in seconds."""
+        for column in self.views[view.name.lower()].node.schema:
+            if column.type in ("INTERVAL", "TIMESTAMP_S"):
+                raise PlanProblem("TM211", f'a parquet file cannot hold "{column.name}", which is {column.type}',
+                                  hint="WITH (format = 'json'), or cast it in the view")
+
     def create_sink(self, statement: CreateSink) -> Entry:
         """A sink fed by a view; it receives the changes from its creation on."""
         self.catalog.check_free(statement.name)
@@ -139,6 +146,8 @@ class Workload:
         form = statement.options.get("format", "parquet")
         if form not in ("parquet", "json"):
             raise PlanProblem("TM211", f'unknown sink format "{form}"', hint="parquet or json")
+        if statement.path and form == "parquet":
+            self._check_parquet(view)
         path = os.path.abspath(statement.path) if statement.path else None
         options = {"target": statement.target, "path": path, "options": dict(statement.options), "name": statement.name}
         entry = Entry("sink", statement.name, statement.text, (view.name,), options=options)

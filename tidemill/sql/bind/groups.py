@@ -14,7 +14,7 @@ from tidemill.plan.relations import Item, Relation, quoted, sync_ceiling
 from tidemill.plan.sources import Column
 from tidemill.plan.two_level import APPROXIMATE, by_register, decomposes
 from tidemill.sql.bind.functions import aggregate_name, custom
-from tidemill.sql.bind.scalar import Bound, Scalars, duration_us, types_of
+from tidemill.sql.bind.scalar import Bound, Scalars, duration_us, settled, types_of
 from tidemill.sql.bind.scope import Field, Rhythm, Scope, column_name, problem
 from tidemill.sql.bind.stars import star_of
 
@@ -60,8 +60,8 @@ class _Groups:
         """The column of the lower projection that holds an expression; plain columns keep their name."""
         if bound.sql not in self.items:
             plain = next((c.name for c in self.scope.node.schema if quoted(c.name) == bound.sql), None)
-            type_ = "BIGINT" if bound.type in ('"NULL"', "NULL") else bound.type
-            self.items[bound.sql] = Item(plain or f"__{prefix}{len(self.items)}", bound.sql, type_)
+            column = settled(bound)
+            self.items[bound.sql] = Item(plain or f"__{prefix}{len(self.items)}", column.sql, column.type)
         return self.items[bound.sql].name
 
     # ---- keys ----------------------------------------------------------------------------------
@@ -238,7 +238,7 @@ class _Groups:
             column = self.replaced[inner.name.lower()]
             type_ = next(i.type for i in self.items.values() if i.name == column)
             return Item(expression.alias_or_name, quoted(column), type_)
-        bound = self._above(above, inner)
+        bound = settled(self._above(above, inner))
         name = expression.alias if isinstance(expression, exp.Alias) else _call_name(inner, index, self.scope)
         return Item(name, bound.sql, bound.type)
 

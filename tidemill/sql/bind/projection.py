@@ -6,7 +6,7 @@ from sqlglot import exp
 
 from tidemill.plan import relations as r
 from tidemill.plan.relations import Item, Relation, quoted
-from tidemill.sql.bind.scalar import Scalars
+from tidemill.sql.bind.scalar import Scalars, settled
 from tidemill.sql.bind.scope import Scope, column_name, problem
 from tidemill.sql.bind.stars import star_items
 
@@ -23,9 +23,9 @@ def bind_projection(select: exp.Select, scope: Scope) -> tuple[Relation, tuple[s
 
 def _named(expression: exp.Expression, scalars: Scalars, index: int) -> Item:
     inner = expression.this if isinstance(expression, exp.Alias) else expression
-    bound = scalars.bind(inner)
+    bound = settled(scalars.bind(inner))
     name = expression.alias if isinstance(expression, exp.Alias) else _default_name(inner, index, scalars.scope)
-    return Item(name, bound.sql, "BIGINT" if bound.type in ('"NULL"', "NULL") else bound.type)
+    return Item(name, bound.sql, bound.type)
 
 
 def _default_name(node: exp.Expression, index: int, scope: Scope) -> str:

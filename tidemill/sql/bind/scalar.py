@@ -32,6 +32,13 @@ class Bound:
     type: str
 
 
+def settled(bound: Bound) -> Bound:
+    """As a column: one that is NULL in every row has a type as well, in the values and not only in name."""
+    if bound.type in ('"NULL"', "NULL"):
+        return Bound(f"CAST({bound.sql} AS BIGINT)", "BIGINT")
+    return bound
+
+
 def typer() -> duckdb.DuckDBPyConnection:
     """A private DuckDB that is only ever asked for types."""
     thread = threading.get_ident()
