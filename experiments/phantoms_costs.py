@@ -125,6 +125,7 @@ def _plan(version: int, rows: int, queries: int, memory: int) -> Physical:
     workload = Workload(Catalog(), 1_000_000)
     for name, value in (("lfta_memory", str(memory)), ("phantoms", "off")):
         workload.sharing.set(name, value)
+    workload.sharing.settings.budget = None  # entries wait and are put together as in a roomy reader
     columns = ", ".join(f"{a} INTEGER" for a in ATTRIBUTES)
     drawn = ", ".join(f"{a} = 'uniform(1,{GROUPS})'" for a in ATTRIBUTES)
     text = (f"REGISTER SOURCE S ({columns}, v INTEGER, at TIMESTAMP) FROM GENERATE (rate = 1000000, rows = {rows},"

@@ -1,6 +1,7 @@
 """How much a reader keeps beside its hash tables: evicted entries, cells of queries, running totals.
 
 The tables have `lfta_memory`. What waits beside them until it leaves has as much again, where a user has set a limit:
+at least 1 MiB, since every block of rows costs some calls whatever its size;
 a quarter for entries that tables have evicted and nobody has put together, a quarter for cells, half for running
 totals. Where that is too little for running totals the tables do their work; where entries or cells are more, they
 leave before the share ends. No answer depends on it.
@@ -29,12 +30,13 @@ class Limits:
     def of(cls, budget: int | None, words: int, emitting: int) -> Limits:
         """For a budget in bytes (None: the usual sizes), entries of so many words, and so many tables that emit.
 
-        >>> limits = Limits.of(80_000, words=5, emitting=2)
+        >>> limits = Limits.of(4_000_000, words=5, emitting=2)
         >>> limits.pending, limits.cells, limits.block, limits.running
-        (500, 500, 250, None)
+        (25000, 25000, 12500, None)
         """
         if budget is None:
             return cls(sizes.pending_entries, sizes.kept_cells, sizes.block_rows, sizes.running_bytes)
+        budget = max(budget, sizes.beside_bytes_least)
         entries = max(1, budget // 4 // (8 * words))
         running = min(sizes.running_bytes, budget // 2) if budget // 2 >= sizes.running_least_bytes else None
         return cls(min(sizes.pending_entries, entries), min(sizes.kept_cells, entries),

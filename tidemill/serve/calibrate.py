@@ -114,6 +114,7 @@ def plan_with(version: int, rows: int, memory: int, groups: int = 2_000) -> Phys
     """
     workload = Workload(Catalog(), 1_000_000)
     workload.sharing.set("lfta_memory", str(memory))
+    workload.sharing.settings.budget = None  # entries wait and are put together as in a roomy reader
     source, stream, view = parse(_WORKLOAD.format(rows=rows, groups=groups))
     workload.register(source)  # type: ignore[arg-type]
     workload.create_stream(stream)  # type: ignore[arg-type]
