@@ -141,7 +141,8 @@ class Runner:
         if self._rests:
             self._write_status()
             # What this process needs for a look at its sources before the next run: the first one does not wait for it.
-            threading.Thread(target=load, daemon=True, name="load connectors").start()
+            # Not a daemon: a process that ends while a thread is inside DuckDB is aborted.
+            threading.Thread(target=load, name="load connectors").start()
         else:
             self._end()
         return _summary(seen, began)
