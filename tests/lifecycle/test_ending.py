@@ -10,8 +10,8 @@ SCRIPT = """
 import sys
 from tests.harness import LocalDatabase
 with LocalDatabase(sys.argv[1]) as db:
-    db.execute("REGISTER SOURCE S (v INTEGER, at TIMESTAMP) FROM GENERATE (rate = 10, rows = 20) WITH (timestamp = 'at');"
-               "CREATE TAGGED STREAM T OVER S; CREATE VIEW N AS SELECT count(*) AS n FROM T")
+    db.execute("REGISTER SOURCE S (v INTEGER, at TIMESTAMP) FROM GENERATE (rate = 10, rows = 20)"
+               " WITH (timestamp = 'at'); CREATE TAGGED STREAM T OVER S; CREATE VIEW N AS SELECT count(*) AS n FROM T")
     db.run()
 """
 
