@@ -14,7 +14,7 @@ import pytest
 from tests.harness import LocalDatabase
 from tidemill.errors import TidemillError
 from tidemill.runtime import evaluate
-from tidemill.runtime.lfta import Lfta
+from tidemill.runtime.branch import Branch
 from tidemill.runtime.operators.group import GroupBy
 from tidemill.runtime.pools import Pools
 
@@ -108,7 +108,7 @@ def test_an_operator_of_a_reader_that_fails_stops_its_views_only(db, wanted, mon
 
 
 def test_hash_tables_that_fail_stop_the_windows_only(db, wanted, monkeypatch):
-    fail_after(monkeypatch, Lfta, "_push", 2)
+    fail_after(monkeypatch, Branch, "push", 2)
     db.run()
     assert set(stopped(db)) == {"Windows"}
     rest = ("Plain", "Sums", "Counts", "Pairs")
