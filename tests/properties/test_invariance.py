@@ -110,7 +110,7 @@ class Crashing(LocalDatabase):
             blobs, out = self.compute(end)
             self.outlet.apply(self.batch, out)
         self.blobs.update(blobs)
-        self.offset, self.batch = end, self.batch + 1
+        self.offset, self.logged, self.batch = end, None, self.batch + 1
         if fault == "kept":  # the sources were not told
             self.reopen_outlet()
             return None
