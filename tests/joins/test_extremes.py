@@ -7,10 +7,8 @@ from hypothesis import given
 
 from tests.harness import LocalDatabase
 from tests.joins.drawn import Taste, workloads
-from tests.joins.switching import all_views, install, switch
-from tests.joins.test_join_answers import bits, places, plan_of
+from tests.joins.test_join_answers import bits, check_answers, places, plan_of
 from tests.properties.effort import effort
-from tests.properties.trial import check_directly, check_view, database, oracle, plain_sql
 from tidemill.plan.aggregation_joins import meeting
 from tidemill.plan.node import walk
 from tidemill.plan.relations import JoinAggregate
@@ -79,13 +77,4 @@ def test_a_value_that_something_else_reads_stays(tmp_path):
 @effort(5)
 @given(workload=workloads(Taste(extreme=True, inputs=3)), place=places, number=bits)
 def test_extremes_of_every_moment_are_those_of_sql(workload, place, number):
-    with database(workload.streams, **place) as db:
-        switch(db, plan_of(number, workload))
-        install(db, all_views(workload))
-        db.run()
-        with oracle(db, workload.streams) as truth:
-            for view in all_views(workload):
-                check_view(db, view, truth)
-        with plain_sql(workload.streams) as duck:
-            for view in all_views(workload):
-                check_directly(db, view, duck, [*truth.universe[::4], truth.universe[-1]])
+    check_answers(workload, place, plan_of(number, workload))

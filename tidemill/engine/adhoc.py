@@ -19,6 +19,7 @@ from sqlglot import exp, parse_one
 from tidemill.engine.workload import Workload
 from tidemill.plan.relations import quoted
 from tidemill.plan.sources import SourceSpec
+from tidemill.runtime.interrupts import plain_interrupts
 from tidemill.runtime.sandbox import pool
 from tidemill.runtime.sandbox.pool import Deadline, Inputs, Limits
 from tidemill.runtime.sources.connector import arrow_schema, open_connector
@@ -53,7 +54,7 @@ def answer(query: exp.Expression, workload: Workload, store: ViewStore, clock: i
     deadline = Deadline(limits.seconds)
     inputs = Inputs(folder, limits.bytes, deadline)
     try:
-        with pool.plain_interrupts():
+        with plain_interrupts():
             with store.reading() as duck, _interrupted(duck, deadline):
                 _Leaves(workload, store, duck, inputs).replace(query)
             for node in list(query.find_all(Now)):

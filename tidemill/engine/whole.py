@@ -103,9 +103,10 @@ def mark_source(paths: Paths, instance: str) -> None:
 def _noted(paths: Paths, path: str) -> dict[str, Any] | None:
     """A file that can be written anew: None where it is missing, damaged or of another database."""
     try:
-        return read_part(paths, path)  # type: ignore[no-any-return]
+        found: dict[str, Any] | None = read_part(paths, path)
     except EngineProblem:
         return None
+    return found
 
 
 def _older_views(paths: Paths, batch: int) -> Iterator[EngineProblem]:

@@ -110,9 +110,10 @@ class Planner:
                 end["final"] = control["run"]
         known = {*control["sources"], *(spec.name for spec in plan.sources)}
         end["sources"] = {name: entry for name, entry in sorted(end["sources"].items()) if name in known}
-        for kept in (self.connectors, self.progressed, self.portions):
-            for name in kept.keys() - known:
-                del kept[name]  # type: ignore[attr-defined]
+        kept: tuple[dict[str, Any], ...] = (self.connectors, self.progressed, self.portions)
+        for of_source in kept:
+            for name in of_source.keys() - known:
+                del of_source[name]
         if end == {name: value for name, value in start.items() if name != "sum"}:
             return start
         _refresh(end, notes)

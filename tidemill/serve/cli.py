@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tidemill import __version__
+from tidemill.runtime.interrupts import plain_interrupts
 from tidemill.serve import opening
 from tidemill.serve.problems import reported
-from tidemill.serve.terminal import console, plain_interrupts
+from tidemill.serve.terminal import console
 
 if TYPE_CHECKING:
     from tidemill.serve.shell import Shell

@@ -15,10 +15,10 @@ from rich.spinner import Spinner
 from rich.text import Text
 
 from tidemill.errors import EngineProblem
+from tidemill.runtime.interrupts import plain_interrupts
 from tidemill.serve.demo_screen import STREAM, Picture, print_plain, screen
 from tidemill.serve.follow import check_alive
 from tidemill.serve.opening import connect
-from tidemill.serve.terminal import plain_interrupts
 
 if TYPE_CHECKING:
     from tidemill.engine import Database

@@ -12,8 +12,8 @@ import pyarrow as pa
 from rich.console import Console
 
 from tidemill.errors import EngineProblem
+from tidemill.runtime.interrupts import plain_interrupts
 from tidemill.serve.render import change_lines
-from tidemill.serve.terminal import plain_interrupts
 
 if TYPE_CHECKING:
     from tidemill.engine import Database

@@ -14,12 +14,12 @@ from rich.live import Live
 from rich.spinner import Spinner
 from rich.text import Text
 
+from tidemill.runtime.interrupts import plain_interrupts
 from tidemill.serve.follow import Changes, check_alive, drain, follow
 from tidemill.serve.render import clean, count, grid, size
 from tidemill.serve.results import print_result, print_table
 from tidemill.serve.script import Placed, placed, setup_and_questions
 from tidemill.serve.status import clock_text, views_table
-from tidemill.serve.terminal import plain_interrupts
 from tidemill.sql.statements import (
     CreateSink,
     CreateTaggedStream,

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from tidemill.errors import TidemillError
+from tidemill.runtime.interrupts import plain_interrupts
 from tidemill.serve.follow import check_alive, drain, follow
 from tidemill.serve.problems import describe
 from tidemill.serve.render import clean
@@ -19,7 +20,6 @@ from tidemill.serve.results import print_result
 from tidemill.serve.run import print_summary, run_to_end
 from tidemill.serve.script import Placed, joined, placed, take_complete, together
 from tidemill.serve.status import status_view
-from tidemill.serve.terminal import plain_interrupts
 from tidemill.sql.statements import CreateSink, CreateView, Select, Subscribe
 
 if TYPE_CHECKING:

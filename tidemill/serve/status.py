@@ -12,8 +12,8 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
+from tidemill.runtime.interrupts import plain_interrupts
 from tidemill.serve.render import clean, count, grid, length, moment, plain, size
-from tidemill.serve.terminal import plain_interrupts
 
 REFRESH = 1.0
 

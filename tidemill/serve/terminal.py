@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from rich.console import Console
 
@@ -25,19 +21,3 @@ def console(stderr: bool = False) -> Console:
         return Console(file=stream, width=PIPED_WIDTH, highlight=False, markup=False, soft_wrap=True)
     copy = os.fdopen(os.dup(stream.fileno()), "w", encoding="utf-8", buffering=1)
     return Console(file=copy, highlight=False, markup=False)
-
-
-@contextmanager
-def plain_interrupts() -> Iterator[None]:
-    """Ctrl-C is a KeyboardInterrupt and nothing more.
-
-    Spark installs a handler of its own that cancels every job, and the micro-batch of the moment with it.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)

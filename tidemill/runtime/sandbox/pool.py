@@ -7,13 +7,11 @@ nobody wants any more, is ended by ending its process, whatever it is doing.
 from __future__ import annotations
 
 import atexit
-import contextlib
 import json
 import mmap
 import os
 import select
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -29,6 +27,7 @@ from typing import IO, Any
 import pyarrow as pa
 
 from tidemill.errors import EngineProblem, PlanProblem
+from tidemill.runtime.interrupts import plain_interrupts
 from tidemill.runtime.sandbox.worker import LENGTH
 
 MOST_IDLE = 2  # processes that wait for the next query
@@ -211,17 +210,3 @@ def _opened(file: IO[bytes], length: int) -> pa.Table:
         file.seek(0)
         return pa.ipc.open_stream(file.read()).read_all()
     return pa.ipc.open_stream(pa.py_buffer(mmap.mmap(file.fileno(), length, prot=mmap.PROT_READ))).read_all()
-
-
-@contextmanager
-def plain_interrupts() -> Iterator[None]:
-    """Ctrl-C ends the query and nothing else: Spark's own handler would cancel the running job."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        with contextlib.suppress(TypeError):  # a handler that Python did not install
-            signal.signal(signal.SIGINT, before)

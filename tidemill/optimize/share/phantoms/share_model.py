@@ -72,7 +72,7 @@ class _Stream(NamedTuple):
 class ShareModel(Model):
     """Costs per row of a share."""
 
-    known: Shares = None  # type: ignore[assignment]
+    known: Shares = field(kw_only=True)
     _comes: dict[tuple[Relation, frozenset[Relation]], Comes] = field(
         default_factory=dict, init=False, compare=False, repr=False)
     _passing: dict[tuple[Relation, frozenset[Relation], frozenset[Relation]], float] = field(
