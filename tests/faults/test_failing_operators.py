@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,13 @@ import pytest
 
 from tests.harness import LocalDatabase
 from tidemill.errors import TidemillError
-from tidemill.runtime import evaluate
+from tidemill.runtime import evaluate, stage
 from tidemill.runtime.branch import Branch
+from tidemill.runtime.layout import load_plan
 from tidemill.runtime.operators.group import GroupBy
 from tidemill.runtime.pools import Pools
+from tidemill.runtime.stage import Stage
+from tidemill.runtime.thresholds import changed
 
 SOURCE = """
     REGISTER SOURCE S (k INTEGER, v INTEGER, at BIGINT) FROM FILES '{data}/*.json'
@@ -122,6 +126,53 @@ def test_a_view_that_cannot_be_stored_stops_alone(db, wanted, monkeypatch):
     assert set(stopped(db)) == {"Sums"}
     rest = ("Plain", "Counts", "Windows", "Pairs")
     assert answers(db, rest) == {n: wanted[n] for n in rest}
+
+
+@pytest.mark.parametrize("alone", [0, 1 << 30], ids=["each view alone", "views together"])
+@pytest.mark.parametrize("which", [0, 1])
+def test_rows_of_one_shard_that_do_not_fit_stop_their_views_only(db, wanted, monkeypatch, alone, which):
+    """One shard sent a column of another type: an Arrow error in the outlet ended the job."""
+    before = Stage._parcels
+    more = "CREATE VIEW Others AS SELECT k, sum(v) AS s FROM T WHERE v > 3 GROUP BY k"  # a view of the same kind
+    db.execute(more)
+    gate = next(o.op for o in plan_of(db).outputs if o.view == db.workload.views["sums"].entry.id)
+
+    def damaged(self, rows, failed):
+        if self.shard == self.plan.shards[which]:
+            rows = [(g, t.set_column(t.schema.get_field_index("s"), "s", pa.array(["?"] * t.num_rows)))
+                    if g == gate else (g, t) for g, t in rows]
+        return before(self, rows, failed)
+
+    monkeypatch.setattr(Stage, "_parcels", damaged)
+    with changed(alone_rows=alone):
+        db.run()
+    # Arrow says so where numbers come first, the view store where texts do.
+    assert set(stopped(db)) == {"Sums"} and re.search("Arrow|Conversion", stopped(db)["Sums"])
+    rest = ("Plain", "Counts", "Windows", "Pairs")
+    assert answers(db, rest) == {n: wanted[n] for n in rest}
+    assert db.query("SELECT sum(s) AS s FROM Others").to_pylist() == [{"s": sum(range(4, 200))}]
+
+
+def test_rows_of_one_reader_that_do_not_fit_stop_their_views_only(db, wanted, monkeypatch):
+    """The same on the way into a shard."""
+    before = stage._same
+
+    def failing(tables):
+        if "k" in tables[0].column_names and any("s" in c or "__n" in c for c in tables[0].column_names):
+            raise pa.ArrowInvalid("Integer value out of bounds")
+        return before(tables)
+
+    monkeypatch.setattr(stage, "_same", failing)
+    db.run()
+    found = stopped(db)
+    assert found and all("ArrowInvalid" in reason for reason in found.values())
+    rest = tuple(n for n in NAMES if n not in found)
+    assert "Plain" in rest and answers(db, rest) == {n: wanted[n] for n in rest}
+
+
+def plan_of(db: Any) -> Any:
+    db._publish()
+    return load_plan(db.paths.plan(db.catalog.version))
 
 
 def test_a_replay_agrees_about_what_stopped(db, wanted, monkeypatch):

@@ -7,14 +7,19 @@ import os
 import shutil
 import socket
 import stat
+import struct
+import zlib
 from pathlib import Path
 
+import duckdb
 import pytest
 
 from tests.lifecycle.checkpointed import CheckpointedDatabase
+from tests.lifecycle.sample import begin
 from tests.paper.notation import Feed, raw, rows_of, write
 from tidemill.engine.examine import examine
 from tidemill.errors import TidemillError
+from tidemill.runtime.offsets import offset_sum
 
 SETUP = """
     CREATE TAGGED STREAM S OVER Raw;
@@ -181,6 +186,28 @@ def test_a_database_of_the_first_format_is_brought_up(place):
     assert json.loads((place / "db" / "format.json").read_text())["format"] == 2
 
 
+def test_a_database_whose_batches_have_no_number_goes_on(place):
+    without_batches(place / "db")
+    for chunk, wanted in ((CHUNKS[2], [(1, 2), (2, 2)]), ("<a,1>9", [(1, 2), (2, 1), (3, 1)])):
+        with opened(place) as db:
+            write(place / "Raw" / f"{chunk[1]}.json", ["k", "v", "at"], raw(chunk))
+            db.run()
+            assert rows_of(db, ANSWER) == wanted
+    last = max((place / "db" / "checkpoint" / "offsets").iterdir(), key=lambda p: int(p.name))
+    assert json.loads(last.read_text().splitlines()[-1])["batch"] == int(last.name)
+
+
+@pytest.mark.parametrize("log", ["offsets", "state/2"])
+def test_an_older_file_of_the_checkpoint_is_refused(place, log):
+    """offsets/3 replaced by a copy of offsets/0 gave wrong answers, and so did the state of an older batch."""
+    log = next(iter(sorted((place / "db" / "checkpoint").glob(log.replace("2", "*")))))
+    first, last = (log / str(f({int(p.name) for p in log.iterdir()})) for f in (min, max))
+    shutil.copy(first, last)
+    write(place / "Raw" / "000003.json", ["k", "v", "at"], raw(CHUNKS[2]))
+    problem = refused(place)
+    assert problem.code == "TM609" and ("offsets/" + last.name if log.name == "offsets" else "state") in problem.message
+
+
 def as_format_1(root: Path) -> None:
     """Take out what the first format did not have."""
     def rewrite(path: Path, change) -> None:
@@ -196,13 +223,32 @@ def as_format_1(root: Path) -> None:
         rewrite(path, lambda d: None)
     for path in root.glob("feedback/*.json"):
         rewrite(path, lambda d: {**{k: v for k, v in d.items() if k != "batch"}, "rows": bool(d["rows"])})
+    without_batches(root, checksums=False)
     for path in root.glob("sources/*/files.jsonl"):
         path.write_text("".join(line.split("\t")[0] + "\n" for line in path.read_text().splitlines()[1:]))
     for path in [*root.glob("sources/*/source.json"), root / "checkpoint" / "tidemill.json"]:
         path.unlink()
-    import duckdb
     with duckdb.connect(str(root / "views.duckdb")) as duck:
         duck.execute("DELETE FROM __meta WHERE name IN ('database', 'plan', 'final', 'state_files', 'progress')")
+
+
+def without_batches(root: Path, checksums: bool = True) -> None:
+    """Offsets and the state of shards did not say of which batch they are."""
+    for path in root.glob("checkpoint/offsets/*"):
+        *head, line = path.read_text().splitlines()
+        offset = {k: v for k, v in json.loads(line).items() if k not in ("batch", "database", "sum")}
+        signed = {**offset, "sum": offset_sum(offset)} if checksums else offset
+        path.write_text("\n".join([*head, json.dumps(signed)]))
+    for path in root.glob("checkpoint/state/*/*"):
+        blob = path.read_bytes()[12:]
+        size, = struct.unpack_from("<I", blob)
+        manifest = json.loads(blob[4:4 + size])
+        del manifest["origin"]
+        short = json.dumps(manifest).encode()
+        blob = struct.pack("<I", len(short)) + short + blob[4 + size:]
+        path.write_bytes((b"tidemill" + struct.pack("<I", zlib.crc32(blob)) if checksums else b"") + blob)
+    with duckdb.connect(str(root / "views.duckdb")) as duck:
+        duck.execute("DELETE FROM __meta WHERE name IN ('offset', 'catalog')")
 
 
 # ---- who may look ------------------------------------------------------------------------------
@@ -292,3 +338,9 @@ def test_the_doctor_finds_every_part_that_was_cut(place, name):
 def test_the_doctor_leaves_an_open_database_alone(place):
     with opened(place):
         assert [one.state for one in examine(str(place / "db"))] == ["warn"]
+
+
+def test_the_doctor_counts_the_segments(tmp_path):
+    begin(tmp_path / "place")
+    min((tmp_path / "place" / "db" / "state").glob("*/*.arrow")).unlink()
+    assert "segments" in failures(tmp_path / "place")["state"]

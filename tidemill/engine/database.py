@@ -88,6 +88,7 @@ class Database(Runner):
             self.directory.release()
             raise
         self.outlet = Outlet(self.paths.root, self.store)
+        self.outlet.catalog = self.catalog.saved
         self.outlet.listeners += [self._listen, self._tell]
         self._told = restore_notes(self.paths, self.store)
         self.workload.stopped = dict(self.outlet.stopped)
@@ -202,6 +203,7 @@ class Database(Runner):
         if self._learned:  # statistics are kept with the catalog
             self._save()
         self._write_status()
+        self.outlet.note_catalog()
         self.outlet.close()
         self.store.close()
         self.directory.release()

@@ -10,11 +10,19 @@ from typing import IO, Any
 
 from tidemill import __version__
 from tidemill.errors import EngineProblem
-from tidemill.runtime.damage import missing
+from tidemill.runtime.damage import damaged, missing
 from tidemill.runtime.layout import Paths, read_json, write_json
 
 FORMAT = 2
 _PARTS = ("control", "plans", "state", "checkpoint", "sealed", "progress", "sources")  # made when there is a format
+
+
+def read_format(paths: Paths) -> dict[str, Any] | None:
+    """What `format.json` says, None where there is none."""
+    found: dict[str, Any] | None = read_json(paths.format)
+    if found is not None and not {"format", "tidemill"} <= found.keys():
+        raise damaged(paths.format, "it does not say a format")
+    return found
 
 
 class Directory:
@@ -57,7 +65,7 @@ class Directory:
         self.fresh, self.format = False, FORMAT
 
     def _open(self, shared: bool | None) -> None:
-        found: dict[str, Any] | None = read_json(self.paths.format)
+        found = read_format(self.paths)
         self.fresh = found is None
         if found is None:
             self._check_fresh()

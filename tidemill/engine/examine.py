@@ -10,12 +10,12 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from tidemill.engine.directory import FORMAT, held
+from tidemill.engine.directory import FORMAT, held, read_format
 from tidemill.engine.whole import problems
 from tidemill.errors import TidemillError
 from tidemill.runtime.checkpoint import read_checkpoint
 from tidemill.runtime.damage import arrow_file, missing, verify
-from tidemill.runtime.layout import Paths, load_plan, read_json, read_part
+from tidemill.runtime.layout import Paths, load_plan, read_feedback, read_json, read_part
 from tidemill.runtime.sources import segments
 from tidemill.runtime.sources.files.log import FileLog
 from tidemill.runtime.views import ViewStore
@@ -101,7 +101,7 @@ class _open:
 
 
 def _format(paths: Paths) -> str:
-    found = read_json(paths.format)
+    found = read_format(paths)
     if found is None:
         raise missing(paths.format, f"but {paths.catalog} is there")
     return f"format {found['format']}, written by Tidemill {found['tidemill']}"
@@ -128,7 +128,7 @@ def _plans(paths: Paths) -> str:
 def _feedback(paths: Paths) -> str:
     found = _files(paths.feedback, ".json")
     for path in found:
-        notes = read_part(paths, path)
+        notes = read_feedback(paths, int(os.path.basename(path).split(".")[0]))
         if isinstance(notes["rows"], dict):
             verify(path.removesuffix(".json") + ".arrow", notes["rows"]["size"], notes["rows"]["sum"])
     return f"{len(found)} batches"
@@ -145,6 +145,11 @@ def _state(paths: Paths) -> str:
     for path in found:
         with arrow_file(path), pa.memory_map(path) as source:
             pa.ipc.open_file(source)
+    if os.path.exists(paths.views):
+        with _open(paths) as views:
+            left = int(views.store.meta("state_files") or 0)
+        if len(found) < left:
+            raise missing(paths.state, f"it has {len(found)} segments, the last batch left {left}")
     return f"{len(found)} segments"
 
 

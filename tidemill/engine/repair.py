@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidemill.errors import CatalogProblem, EngineProblem
 from tidemill.runtime.layout import Paths
-from tidemill.runtime.planner import Offset
+from tidemill.runtime.offsets import Offset
 from tidemill.runtime.sources.files.repairs import relist
 
 if TYPE_CHECKING:

@@ -259,8 +259,10 @@ class Runner:
     def _save(self) -> None:
         """Write the catalog; only then do the tables of dropped views go, so that it never names what is not there."""
         self.workload.history.save()
+        self.catalog.saved += 1
         write_json(self.paths.catalog, {"database": self.directory.database, **self.catalog.to_dict()})
         with self.outlet.lock:
+            self.outlet.catalog = self.catalog.saved
             left = bool(self._leaving)
             while self._leaving:
                 view = self._leaving.pop()

@@ -4,11 +4,13 @@ Every part carries the id of the database, and the batch or plan version that it
 the views, P that of `progress.json`, L and C the last batch that Spark logged and committed. A crash leaves nothing but
 
     C ≤ V ≤ C + 1,  C ≤ L ≤ C + 1,  V ≤ L,  V ≤ P ≤ V + 1,
-    plan in force at V ≤ version of the catalog,  version in control.json ≤ version of the catalog
+    plan in force at V ≤ version of the catalog,  version in control.json ≤ version of the catalog,
+    times that the catalog was saved when V was committed, or when the database was closed ≤ times that it was saved
 
-and everything that one part names is there. Anything else is a part that was lost, put back from an older copy or taken
-from another database: going on would give wrong answers, so it is refused. `control.json` and `progress.json` hold
-nothing that is not known elsewhere, and are written anew.
+and everything that one part names is there; what is found by the number of a batch or a plan says its number itself.
+Anything else is a part that was lost, put back from an older copy or taken from another database: going on would give
+wrong answers, so it is refused. `control.json` and `progress.json` hold nothing that is not known elsewhere, and are
+written anew.
 """
 
 from __future__ import annotations
@@ -21,9 +23,9 @@ from typing import Any
 from tidemill.engine.directory import Directory
 from tidemill.engine.upgrade import upgrade
 from tidemill.errors import EngineProblem
-from tidemill.runtime.checkpoint import Checkpoint
+from tidemill.runtime.checkpoint import Checkpoint, offset_path
 from tidemill.runtime.damage import damaged, foreign, misfit, missing
-from tidemill.runtime.layout import Paths, load_plan, read_part, write_json
+from tidemill.runtime.layout import Paths, load_plan, read_feedback, read_part, write_json
 from tidemill.runtime.outlet import KEPT_FEEDBACK
 from tidemill.runtime.views import ViewStore
 from tidemill.sql.catalog import Catalog
@@ -73,6 +75,8 @@ def problems(paths: Paths, catalog: Catalog, store: ViewStore,
         return
     batch, plan = int(metas.get("batch", -1)), int(metas.get("plan", 0))
     yield from _older_views(paths, batch)
+    if catalog.saved < int(metas.get("catalog", 0)):
+        yield misfit(paths.catalog, f"it was saved {catalog.saved} times, the views know of {metas['catalog']} times")
     if catalog.version < plan:
         yield misfit(paths.catalog, f"it knows plan {catalog.version}, batch {batch} of the views ran with plan {plan}")
     control = _noted(paths, paths.control) or {}
@@ -80,6 +84,7 @@ def problems(paths: Paths, catalog: Catalog, store: ViewStore,
         yield misfit(paths.catalog, f"it knows plan {catalog.version}, control.json plan {control['plan']}")
     if checkpoint is not None:
         yield from _logs(paths, checkpoint, batch, catalog.version)
+        yield from _other_offset(paths, checkpoint, batch, metas.get("offset"))
     yield from _lost_tables(paths, catalog, store)
     yield from _lost_files(paths, store, batch, int(metas.get("state_files", 0)))
     yield from _lost_sources(paths, catalog)
@@ -116,7 +121,7 @@ def _older_views(paths: Paths, batch: int) -> Iterator[EngineProblem]:
     if batch >= 0:
         path = paths.feedback_notes(batch)
         try:
-            notes = read_part(paths, path)
+            notes = read_feedback(paths, batch)
         except EngineProblem as problem:
             yield problem
             return
@@ -145,13 +150,20 @@ def _logs(paths: Paths, found: Checkpoint, batch: int, version: int) -> Iterator
     if wanted > version:
         yield misfit(paths.catalog, f"it knows plan {version}, Spark has logged a batch of plan {wanted}")
     elif found.logged > found.committed:
+        taken = int(found.offset["feedback"]) if found.offset else -1
         try:
             load_plan(paths.plan(wanted))
+            if taken >= max(0, found.logged - KEPT_FEEDBACK + 1) and read_feedback(paths, taken) is None:
+                yield missing(paths.feedback_notes(taken), f"batch {found.logged} is logged and takes it in")
         except EngineProblem as problem:
             yield problem
-        taken = int(found.offset["feedback"]) if found.offset else -1
-        if taken >= max(0, found.logged - KEPT_FEEDBACK + 1) and not os.path.exists(paths.feedback_notes(taken)):
-            yield missing(paths.feedback_notes(taken), f"batch {found.logged} is logged and takes it in")
+
+
+def _other_offset(paths: Paths, found: Checkpoint, batch: int, wanted: str | None) -> Iterator[EngineProblem]:
+    """The views know the offset of their last batch; a batch that was planned twice has two of them."""
+    offset = found.offset_of(batch)
+    if wanted is not None and offset is not None and offset.get("sum") != json.loads(wanted):
+        yield misfit(offset_path(paths, batch), f"it is not the offset with which batch {batch} of the views was run")
 
 
 def _lost_tables(paths: Paths, catalog: Catalog, store: ViewStore) -> Iterator[EngineProblem]:
@@ -166,11 +178,9 @@ def _lost_files(paths: Paths, store: ViewStore, batch: int, segments: int) -> It
         path = os.path.join(paths.sealed, name)
         if not _has_size(path, size):
             yield _lost(path, f"answers of batch {batch} or before are in it")
-    found = 0
-    for shard in os.listdir(paths.state) if os.path.isdir(paths.state) else []:
-        found += sum(name.endswith(".arrow") for name in os.listdir(os.path.join(paths.state, shard)))
-    if found < segments:
-        yield missing(paths.state, f"it has {found} segments, batch {batch} left {segments}")
+    # A shard that misses one of its segments names it when it is first asked.
+    if segments and not os.path.isdir(paths.state):
+        yield missing(paths.state, f"batch {batch} left {segments} segments in it")
 
 
 def _lost_sources(paths: Paths, catalog: Catalog) -> Iterator[EngineProblem]:
@@ -178,8 +188,11 @@ def _lost_sources(paths: Paths, catalog: Catalog) -> Iterator[EngineProblem]:
         assert entry.spec is not None
         path = paths.source_mark(entry.spec.name)
         try:
-            if read_part(paths, path) is None:
+            found = read_part(paths, path)
+            if found is None:
                 yield missing(path, f'what {entry.kind} "{entry.name}" has taken in is noted beside it')
+            elif found.get("source") != entry.spec.name:
+                yield misfit(path, f"it is the mark of source {found.get('source')}")
         except EngineProblem as problem:
             yield problem
 

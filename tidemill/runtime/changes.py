@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from tidemill.plan.physical import Output
 from tidemill.plan.relations import quoted
 from tidemill.runtime.ends import expand
+from tidemill.runtime.lending import lent
 from tidemill.runtime.operators.base import name_list, same_row
 from tidemill.runtime.outbox import runs
 from tidemill.runtime.thresholds import sizes
@@ -70,7 +71,9 @@ class Changes:
         number = {view.id: i for i, view in enumerate(self.views)}
         owners = self.rows.column("__view").unify_dictionaries().combine_chunks()
         owners = owners if pa.types.is_dictionary(owners.type) else owners.dictionary_encode()
-        codes = np.array([number[v] for v in owners.dictionary.to_pylist()], np.int64)[owners.indices.to_numpy()]
+        # The dictionary may still name views that `only` has left out; no row does.
+        named = np.array([number.get(v, -1) for v in owners.dictionary.to_pylist()], np.int64)
+        codes = named[owners.indices.to_numpy()]
         more = np.zeros(len(self.views), np.int64)
         np.add.at(more, codes, diffs)
         count = np.bincount(codes, minlength=len(self.views))
@@ -240,8 +243,5 @@ def _concat(tables: list[pa.Table]) -> pa.Table:
 
 
 def _select(duck: duckdb.DuckDBPyConnection, sql: str, net: pa.Table) -> pa.Table:
-    duck.register("net", net)
-    try:
+    with lent(duck, "net", net):
         return duck.sql(sql).to_arrow_table()
-    finally:
-        duck.unregister("net")

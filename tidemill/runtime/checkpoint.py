@@ -1,7 +1,7 @@
 """What Spark's checkpoint says: which batch was logged, which was committed, and the offset of the last one.
 
 Spark writes `offsets/<batch>` before a batch runs and `commits/<batch>` when it is done. A mark of ours beside them
-says to which database they belong.
+says to which database they belong, and every offset says it too, and of which batch it is.
 """
 
 from __future__ import annotations
@@ -9,11 +9,10 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import dataclass
-from typing import Any
 
 from tidemill.runtime.damage import damaged
 from tidemill.runtime.layout import Paths, read_json, write_json
-from tidemill.runtime.planner import check_offset
+from tidemill.runtime.offsets import Offset, check_offset
 
 
 @dataclass(frozen=True)
@@ -22,23 +21,28 @@ class Checkpoint:
 
     logged: int = -1
     committed: int = -1
-    offset: dict[str, Any] | None = None
+    offset: Offset | None = None  # of the last batch that was logged
     database: str | None = None
+    before: Offset | None = None  # of the batch before it
 
     @property
     def begun(self) -> bool:
         """Whether there is anything to go on from."""
         return self.logged >= 0 or self.committed >= 0
 
+    def offset_of(self, batch: int) -> Offset | None:
+        """The offset of one of the last two batches."""
+        return {self.logged: self.offset, self.logged - 1: self.before}.get(batch)
+
 
 def read_checkpoint(paths: Paths) -> Checkpoint:
-    """The last batches of the log; a file that cannot be read is damaged."""
+    """The last batches of the log; a file that cannot be read, or is of another batch, is refused."""
     logged, committed = (_last(os.path.join(paths.checkpoint, log)) for log in ("offsets", "commits"))
-    offset = _offset(os.path.join(paths.checkpoint, "offsets", str(logged))) if logged >= 0 else None
+    offset, before = _offset(paths, logged), _offset(paths, logged - 1)
     if committed >= 0:
         _check_commit(os.path.join(paths.checkpoint, "commits", str(committed)))
     mark = read_json(paths.checkpoint_mark)
-    return Checkpoint(logged, committed, offset, None if mark is None else str(mark.get("database", "")))
+    return Checkpoint(logged, committed, offset, None if mark is None else str(mark.get("database", "")), before)
 
 
 def mark_checkpoint(paths: Paths) -> None:
@@ -53,18 +57,26 @@ def _last(folder: str) -> int:
     return max((int(name) for name in os.listdir(folder) if name.isdigit()), default=-1)
 
 
-def _offset(path: str) -> dict[str, Any]:
-    """The last line of an offset file is ours."""
+def offset_path(paths: Paths, batch: int) -> str:
+    """Where Spark logs the offset of a batch."""
+    return os.path.join(paths.checkpoint, "offsets", str(batch))
+
+
+def _offset(paths: Paths, batch: int) -> Offset | None:
+    """The last line of an offset file is ours; None where there is no such file."""
+    path = offset_path(paths, batch)
+    if not os.path.exists(path):
+        return None
     try:
         with open(path, encoding="utf-8") as file:
             version, _, *ours = file.read().splitlines()
         found = json.loads(ours[-1])
         if version != "v1" or not {"plan", "final", "feedback", "sources"} <= set(found):
             raise ValueError("it has another form")
-        check_offset(path, found)
+        check_offset(paths, path, found, batch)
     except (ValueError, IndexError, TypeError, AttributeError) as error:
         raise damaged(path, f"it is not an offset: {error}") from None
-    return dict(found)
+    return Offset(found)
 
 
 def _check_commit(path: str) -> None:

@@ -85,14 +85,19 @@ def checksum(path: str) -> int:
 
 def verify(path: str, size: int, wanted: int) -> None:
     """A file has the bytes that were written."""
+    check_size(path, size)
+    if checksum(path) != wanted:
+        raise damaged(path, "its checksum is not that of its content")
+
+
+def check_size(path: str, size: int | None) -> None:
+    """A file is there and as long as it was; None: nobody has noted how long that is."""
     try:
         found = os.path.getsize(path)
-        if found != size:
-            raise damaged(path, f"it has {found:,} bytes and should have {size:,}")
-        if checksum(path) != wanted:
-            raise damaged(path, "its checksum is not that of its content")
     except FileNotFoundError:
         raise missing(path, "it is named by what was committed") from None
+    if size is not None and found != size:
+        raise damaged(path, f"it has {found:,} bytes and should have {size:,}")
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from tidemill.plan.physical import Physical
-from tidemill.runtime.damage import damaged, foreign, missing, parsed, stamped
+from tidemill.runtime.damage import damaged, foreign, misfit, missing, parsed, stamped
 from tidemill.runtime.garbage import seldom_collected
 
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_#@-]{0,99}")
@@ -119,6 +119,15 @@ def read_part(paths: Paths, path: str) -> Any:
     return found
 
 
+def read_feedback(paths: Paths, batch: int) -> Any:
+    """The notes of what a batch sent round, None when there are none; those of another batch are refused."""
+    path = paths.feedback_notes(batch)
+    found = read_part(paths, path)
+    if found is not None and found.get("batch", batch) != batch:
+        raise misfit(path, f"it has the notes of batch {found['batch']}, not of batch {batch}")
+    return found
+
+
 def owner_of(folder: str) -> Paths:
     """The database that the folder of a source is in."""
     return Paths(os.path.dirname(os.path.dirname(os.path.abspath(folder))))
@@ -153,9 +162,12 @@ def _parsed(path: str, written: int) -> Physical:
         found = parsed(path, source.read())
         check_owner(Paths(os.path.dirname(os.path.dirname(path))), path, found)
         try:
-            return Physical.from_dict(found)
-        except (ValueError, KeyError, TypeError) as error:
+            plan = Physical.from_dict(found)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise damaged(path, f"it is not a plan: {error!r}") from error
+        if f"{plan.version:08d}.json" != os.path.basename(path):
+            raise misfit(path, f"it has plan {plan.version}")
+        return plan
 
 
 @lru_cache(maxsize=64)

@@ -20,19 +20,20 @@ import pyarrow as pa
 from tidemill.plan.physical import BEGINNING, FOREVER, Physical
 from tidemill.plan.relations import STATIC_TIME
 from tidemill.runtime import inbox, outbox, sealing
-from tidemill.runtime.changes import Changes, gather, log_of, tagged
+from tidemill.runtime.changes import Changes, log_of, tagged
 from tidemill.runtime.damage import checksum, duckdb_file
 from tidemill.runtime.failures import is_of_operator, reason_of, stopped_views
 from tidemill.runtime.garbage import seldom_collected
 from tidemill.runtime.hearing import HEARING_BYTES, Hearing
 from tidemill.runtime.layout import Paths, load_plan, write_json
+from tidemill.runtime.lending import lent
 from tidemill.runtime.pools import Pools
 from tidemill.runtime.reader import DEAD, TICK, Message
 from tidemill.runtime.sealed import Kept
 from tidemill.runtime.sinks import Sinks
 from tidemill.runtime.stage import LOOP, outputs_of
 from tidemill.runtime.state import from_ipc, ipc_bytes
-from tidemill.runtime.stopped import ViewsFailed, attributed, guilty
+from tidemill.runtime.stopped import ViewsFailed, attributed, gathered, guilty
 from tidemill.runtime.stopped import note as stopped_note
 from tidemill.runtime.thresholds import sizes
 from tidemill.runtime.views import StoredView, ViewStore
@@ -51,6 +52,7 @@ class Outlet:
         self.lock = store.lock
         self.subscribers: dict[str, list[Hearing]] = {}
         self.listeners: list[Listener] = []
+        self.catalog = 0  # how many times it was saved
         self.views: dict[str, StoredView] = {}
         self.duck = store.cursor()
         self.pools = Pools(self.duck)
@@ -75,6 +77,12 @@ class Outlet:
     def final(self) -> int:
         """The last finite run that has ended; 0 before the first."""
         return int(self.known.get("final", 0))
+
+    def note_catalog(self) -> None:
+        """An older catalog will be missed: no batch may come that says so."""
+        if str(self.catalog) != self.known.get("catalog"):
+            self.known["catalog"] = str(self.catalog)
+            self.store.remember({"catalog": str(self.catalog)})
 
     def sweep(self) -> None:
         """No batch is running: what failed attempts have put in the inbox and the outbox is for nobody."""
@@ -115,7 +123,7 @@ class Outlet:
         standing = [output for output in plan.outputs if output.view in live]
         kept = Kept.sorted(sealing.received(_letters(messages)), standing, self._takes_files)
         parcels = outbox.parcels(kept.opened(self.paths.sealed))
-        found = gather(plan.outputs, live, [*outbox.receive(self.paths.outbox, _letters(messages)), *parcels])
+        found = gathered(plan.outputs, live, [*outbox.receive(self.paths.outbox, _letters(messages)), *parcels])
         logs = [attributed(changes, self._log) for changes in found]
         heard = self._heard(found, logs)
         self.sinks.deliver(self.views.values())
@@ -125,7 +133,8 @@ class Outlet:
         closed = {f"view {o.view}": frontier for o, frontier in zip(plan.outputs, summary["gates"], strict=True)}
         closed |= {name: frontiers[name] for v in all_stopped if (name := f"view {v}") in frontiers}
         self._commit(batch, messages, list(zip(found, logs, strict=True)), kept, {
-            "batch": str(batch), "plan": str(plan.version), "final": str(max(summary["final"], self.final)),
+            "batch": str(batch), "offset": json.dumps(summary["offset"]), "catalog": str(self.catalog),
+            "plan": str(plan.version), "final": str(max(summary["final"], self.final)),
             "state_files": str(summary["state_files"]), "progress": json.dumps(self.progress),
             "gates": json.dumps({"clock": summary["clock"], **closed}),
             "seeds": json.dumps(delivered), "loops": json.dumps(summary["loops"]), "totals": self._totals(summary),
@@ -288,14 +297,11 @@ class Outlet:
         names = {f"view:{v.id}": v.name for v in self.views.values()}
         owners = [names.get(s, s) for s in table.column("source").to_pylist()]
         table = table.set_column(0, "source", pa.array(owners, pa.string()))
-        self.duck.register("dead", table)
-        try:
+        with lent(self.duck, "dead", table):
             self.duck.execute(
                 "INSERT INTO dead_letters SELECT regexp_replace(source, '[@#].*$', ''), reason, raw, position, ?,"
                 " CAST(now() AS TIMESTAMP) FROM dead", [batch],
             )
-        finally:
-            self.duck.unregister("dead")
 
     def _totals(self, summary: dict[str, Any]) -> str:
         totals = self._known("totals", {})
@@ -343,7 +349,8 @@ def summarize(batch: int, notes: list[dict[str, Any]]) -> dict[str, Any]:
     """One summary of the ticks of all shards: frontiers are the least, counts of readers are equal in all."""
     first = notes[0]
     return {
-        "batch": batch, "plan": first["plan"], "final": first["final"], "sources": first["sources"],
+        "batch": batch, "offset": first.get("offset"), "plan": first["plan"], "final": first["final"],
+        "sources": first["sources"],
         "tallies": first["tallies"], "clock": first["clock"],
         "loops": {port: min(n["loops"].get(port, BEGINNING) for n in notes) for port in first["loops"]},
         "gates": [min(frontiers) for frontiers in zip(*(n["gates"] for n in notes), strict=True)],

@@ -2,22 +2,21 @@
 
 An offset is everything a replay needs to do the same again. It holds the position, frontier and greatest time of each
 source as known when the batch was planned, whether a source is idle, the plan version, and the last
-feedback taken in. Nothing here depends on Spark.
+feedback taken in; and whose it is (`offsets`). Nothing here depends on Spark.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import time
-import zlib
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tidemill.plan.physical import BEGINNING, Physical
 from tidemill.plan.sources import SourceSpec
-from tidemill.runtime.damage import damaged, missing
+from tidemill.runtime.damage import missing
 from tidemill.runtime.layout import Paths, load_plan, read_part
+from tidemill.runtime.offsets import Offset, check_offset, same_place, signed
 from tidemill.runtime.sources.clock import SteadyClock
 from tidemill.runtime.sources.connector import Connector, Range, open_connector
 from tidemill.runtime.thresholds import sizes
@@ -28,7 +27,6 @@ SENT_BYTES, FOLDED_BYTES = 128 << 20, 384 << 20
 GROWTH = 16
 REST_PART = 4  # what is left of files is taken with the batch before it if it is so small a part of that
 CLOCK_STEP_US = 500_000
-Offset = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -85,11 +83,11 @@ class Planner:
 
     def initial(self) -> Offset:
         """Before anything was read."""
-        return {"feedback": -1, "final": 0, "plan": 0, "sources": {}}
+        return {"batch": -1, "feedback": -1, "final": 0, "plan": 0, "sources": {}}
 
     def latest(self, start: Offset) -> Offset:
         """What is there now; the same offset when nothing is new."""
-        check_offset(self.paths.checkpoint, start)
+        check_offset(self.paths, self.paths.checkpoint, start)
         control = self._control()
         plan = load_plan(self.paths.plan(control["plan"]))
         live = control["mode"] == "live"
@@ -114,15 +112,15 @@ class Planner:
         for of_source in kept:
             for name in of_source.keys() - known:
                 del of_source[name]
-        if end == {name: value for name, value in start.items() if name != "sum"}:
+        if same_place(end, start):
             return start
         _refresh(end, notes)
-        return {**end, "sum": offset_sum(end)}
+        return signed(end, start, progress.get("batch"), self.paths.database)
 
     def assignments(self, start: Offset, end: Offset) -> list[Assignment]:
         """The reader partitions of the batch (start, end]: at most one for each core, at least one."""
-        check_offset(self.paths.checkpoint, start)
-        check_offset(self.paths.checkpoint, end)
+        check_offset(self.paths, self.paths.checkpoint, start)
+        check_offset(self.paths, self.paths.checkpoint, end, start["batch"] + 1 if "batch" in start else None)
         version, skipped = self._again(end)
         plan = load_plan(self.paths.plan(version))
         lanes: list[list[Work]] = [[] for _ in range(self.cores)]
@@ -135,9 +133,12 @@ class Planner:
                  if b == end["feedback"] or os.path.exists(self.paths.feedback_notes(b))]
         # The first batch after a start looks for what attempts that never committed left behind.
         sweep, self.fresh = self.fresh, False
-        notes = {"sweep": sweep, "final": end["final"] if end["final"] != start["final"] else 0, "sources": {
-            name: {k: entry[k] for k in ("done", "idle", "clock")} for name, entry in end["sources"].items()
-        }}
+        notes = {
+            "batch": end.get("batch"), "offset": end.get("sum"), "sweep": sweep,
+            "final": end["final"] if end["final"] != start["final"] else 0, "sources": {
+                name: {k: entry[k] for k in ("done", "idle", "clock")} for name, entry in end["sources"].items()
+            },
+        }
         busy = [lane for lane in lanes if lane] or [[]]
         return [
             Assignment(i, version, tuple(lane), tuple(taken) if i == 0 else (), notes)
@@ -243,18 +244,6 @@ def _refresh(end: Offset, notes: dict[str, Any]) -> None:
         known = notes.get(name)
         if known:
             end["sources"][name] = {**entry, "floor": known["floor"], "top": known["top"]}
-
-
-def offset_sum(offset: Offset) -> int:
-    """The checksum of an offset, which is kept in files of others."""
-    text = json.dumps({name: value for name, value in offset.items() if name != "sum"}, sort_keys=True)
-    return zlib.crc32(text.encode())
-
-
-def check_offset(path: str, offset: Offset) -> None:
-    """Refuse an offset that was not logged so; one without a checksum is from before there were any, or the first."""
-    if "sum" in offset and offset["sum"] != offset_sum(offset):
-        raise damaged(path, "the checksum of an offset is not that of its content")
 
 
 def spec_of(plan: Physical, name: str) -> SourceSpec:

@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemill.runtime.changes import Changes, log_of, signed_sql
+from tidemill.runtime.lending import lent
 from tidemill.runtime.narrow import narrowed
 from tidemill.runtime.operators.base import hash_sql, name_list
 from tidemill.runtime.thresholds import sizes
@@ -170,11 +171,8 @@ class Pools:
             )
 
     def _execute(self, sql: str, net: pa.Table) -> None:
-        self.duck.register("net", narrowed(net))
-        try:
+        with lent(self.duck, "net", narrowed(net)):
             self.duck.execute(sql)
-        finally:
-            self.duck.unregister("net")
 
 
 def _enough(view: StoredView) -> int:

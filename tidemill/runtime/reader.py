@@ -23,7 +23,7 @@ from tidemill.runtime.damage import arrow_file, missing, verify
 from tidemill.runtime.evaluate import Evaluation, route
 from tidemill.runtime.failures import guarded, reason_of
 from tidemill.runtime.kernels.edges import ascending
-from tidemill.runtime.layout import Paths, load_plan, read_part
+from tidemill.runtime.layout import Paths, load_plan, read_feedback
 from tidemill.runtime.lfta import Lfta
 from tidemill.runtime.limits import memory_limited
 from tidemill.runtime.operators.base import Batch
@@ -99,7 +99,7 @@ class Reader:
     def _feedback(self, batch: int, notes: dict[str, Any]) -> Iterator[Message]:
         """What the stages sent back at the end of an earlier batch, and contents of views for later readers."""
         path = self.paths.feedback_notes(batch)
-        found = read_part(self.paths, path)
+        found = read_feedback(self.paths, batch)
         if found is None:
             raise missing(path, "this batch takes in what it names")
         notes["loops"].update(found["loops"])

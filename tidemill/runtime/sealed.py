@@ -23,6 +23,7 @@ import pyarrow as pa
 from tidemill.plan.physical import Output
 from tidemill.runtime import sealing
 from tidemill.runtime.damage import arrow_file, missing, verify
+from tidemill.runtime.lending import lent
 from tidemill.runtime.outbox import remove
 from tidemill.runtime.sealing import WHOSE, Gate, Note
 from tidemill.runtime.thresholds import sizes
@@ -210,11 +211,9 @@ def _insert(table: str, rows: list[tuple[Any, ...]], duck: duckdb.DuckDBPyConnec
     if not rows:
         return
     names = [f"c{i}" for i in range(len(rows[0]))]
-    duck.register("noted", pa.table(dict(zip(names, map(pa.array, zip(*rows, strict=True)), strict=True))))
-    try:
+    noted = pa.table(dict(zip(names, map(pa.array, zip(*rows, strict=True)), strict=True)))
+    with lent(duck, "noted", noted):
         duck.execute(f"INSERT INTO {table} SELECT * FROM noted")
-    finally:
-        duck.unregister("noted")
 
 
 def _text(value: str) -> str:

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from tidemill.plan.physical import BEGINNING, FOREVER, Exchange, Op, Physical
 from tidemill.runtime import inbox, outbox, sealing
+from tidemill.runtime.damage import foreign, misfit, missing
 from tidemill.runtime.evaluate import Evaluation, route
 from tidemill.runtime.failures import above, guarded, is_of_operator
 from tidemill.runtime.frontiers import advance, clock_begin, clock_of, has_ended
@@ -19,7 +20,7 @@ from tidemill.runtime.limits import memory_limited
 from tidemill.runtime.operators.base import Batch
 from tidemill.runtime.reader import DEAD, TICK, Message, dead_letters, row_texts
 from tidemill.runtime.sketches import merged
-from tidemill.runtime.state import Shelf, from_ipc, ipc_bytes, ipc_pieces
+from tidemill.runtime.state import Shelf, from_ipc, ipc_bytes, ipc_pieces, state_store
 
 LOOP = "loop:"
 
@@ -31,6 +32,7 @@ class Stage:
         self.paths = Paths(root)
         self.shard = shard
         self.shelf = Shelf.load(blob, self.paths.shard(shard))
+        self.is_new = blob is None
         self.inbox = inbox.Inbox(self.paths.inbox)
         self.out: list[Message] = []
         self.began = time.perf_counter()
@@ -38,8 +40,10 @@ class Stage:
     def step(self, messages: Iterable[tuple[str, bytes]]) -> tuple[bytes, list[Message]]:
         """The shard's new state and what it sends to the outlet."""
         ticks, arrived = self._sorted(messages)
+        self._follow(ticks[0].get("batch"))
         self.plan = plan = load_plan(self.paths.plan(max(t["plan"] for t in ticks)))
         if ticks[0]["sweep"]:
+            self.shelf.check_files()
             self.shelf.sweep()
         self.shelf.keep(op.id for op in plan.stage)
         sources = advance(self.shelf.value("@sources"), plan, ticks)
@@ -49,7 +53,7 @@ class Stage:
         clock |= {"ended": has_ended(clock, ticks), "closed": clock_of(plan, sources)}
         failed = {op: reason for tick in ticks for op, reason in tick.get("failed", {}).items()}
         evaluation = Evaluation(
-            {op.id: op for op in plan.stage}, self._feeds(plan, ticks, arrived, sources), self.shelf,
+            {op.id: op for op in plan.stage}, self._feeds(plan, ticks, arrived, sources, failed), self.shelf,
             (plan.shards.index(self.shard), len(plan.shards)), self._complain,
             failed=failed, lost=above(plan, failed) if failed else set(), seconds=plan.operator_seconds,
         )
@@ -61,6 +65,20 @@ class Stage:
         blob = self.shelf.dump()
         self._send_tick(plan, evaluation, ticks, sources)
         return blob, self.out
+
+    def _follow(self, batch: int | None) -> None:
+        """The state must be what the batch before this one left of this shard; it is known by what is in it."""
+        before, mine = self.shelf.origin, self.paths.database
+        where = state_store(self.shelf.directory)
+        if batch is not None:
+            if self.is_new and batch > 0:
+                raise missing(where, f"shard {self.shard} has no state, and batch {batch} follows others")
+            if before and before["database"] != mine:
+                raise foreign(where, before["database"], mine)
+            if before and (before["shard"], before["batch"]) != (self.shard, batch - 1):
+                raise misfit(where, f"shard {self.shard} has the state of shard {before['shard']} after batch"
+                             f" {before['batch']}, and batch {batch} shall follow")
+            self.shelf.origin = {"database": mine, "shard": self.shard, "batch": batch}
 
     def _sorted(self, messages: Iterable[tuple[str, bytes]]) -> tuple[list[dict[str, Any]], dict[str, list[pa.Table]]]:
         ticks, arrived = [], {}  # type: ignore[var-annotated]
@@ -76,7 +94,9 @@ class Stage:
 
     def _feeds(
         self, plan: Physical, ticks: list[dict[str, Any]], arrived: dict[str, list[pa.Table]], sources: dict[str, Any],
+        failed: dict[str, str],
     ) -> dict[str, Batch]:
+        """What comes in at each port; one whose rows cannot be put together is noted in `failed`."""
         ports = self.shelf.value("@ports")
         for tick in ticks:
             ports.update(tick["loops"])
@@ -88,8 +108,8 @@ class Stage:
                 frontier = sources[name]["floor"] if name in sources else BEGINNING
             else:
                 frontier = ports.get(edge.origin if kind == "seed" else edge.port, BEGINNING)
-            tables = arrived.get(edge.port)
-            feeds[edge.port] = Batch(pa.concat_tables(_same(tables)) if tables else None, frontier)
+            rows = list(guarded(edge.port, _whole(arrived.get(edge.port, [])), failed))
+            feeds[edge.port] = Batch(rows[0] if rows else None, frontier)
         known = {e.port for e in plan.loops} | {e.origin for e in plan.exchanges}
         for stale in [p for p in ports if p not in known]:
             del ports[stale]
@@ -140,7 +160,8 @@ class Stage:
                     total[key] += tally[key]
         rows, size = self.shelf.size()
         note = {
-            "plan": plan.version, "final": ticks[0]["final"], "sources": sources, "tallies": tallies,
+            "offset": ticks[0].get("offset"), "plan": plan.version, "final": ticks[0]["final"],
+            "sources": sources, "tallies": tallies,
             "loops": {e.port: _frontier(evaluation.outcome(e.source_op)) for e in plan.loops},
             "gates": [_frontier(evaluation.outcome(o.op)) for o in plan.outputs], "failed": evaluation.failed,
             "state_rows": rows, "state_bytes": size, "state_files": len(self.shelf.files()),
@@ -177,6 +198,12 @@ def _counted(ticks: list[dict[str, Any]]) -> dict[str, Any]:
         for source, found in tick.get("lfta", {}).items():
             notes.setdefault(source, []).extend(found)
     return {source: merged(found) for source, found in notes.items()}
+
+
+def _whole(tables: list[pa.Table]) -> Iterator[pa.Table]:
+    """All rows that came in at a port, if there are some."""
+    if tables:
+        yield pa.concat_tables(_same(tables))
 
 
 def _same(tables: list[pa.Table]) -> list[pa.Table]:

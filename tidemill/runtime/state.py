@@ -7,7 +7,8 @@ state store, which is the truth; large segments are Arrow files that the manifes
 - segments of one arrangement merge geometrically, so a batch writes O(its changes), amortised;
 - a file that a merge replaced is deleted two versions later, when no batch can be replayed from it;
 - a file that no manifest names is garbage, removed when the shelf is first opened in a run;
-- the manifest has a checksum of itself and of every file it names; a process verifies a file when it first opens it.
+- the manifest says of which database, shard and batch it is, and has a checksum of itself and of every file it names;
+  a process verifies a file when it first opens it.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ import pyarrow as pa
 from tidemill.plan.relations import quoted
 from tidemill.plan.sources import Column
 from tidemill.runtime import duck
-from tidemill.runtime.damage import arrow_file, checksum, damaged, verify
+from tidemill.runtime.damage import arrow_file, check_size, checksum, damaged, verify
 from tidemill.runtime.ends import EndSearch, expand
 from tidemill.runtime.thresholds import sizes
 
@@ -236,6 +237,7 @@ class Shelf:
     values: dict[str, dict[str, Any]] = field(default_factory=dict)
     stored: dict[str, dict[str, list[Segment]]] = field(default_factory=dict)
     garbage: list[tuple[int, str]] = field(default_factory=list)
+    origin: dict[str, Any] = field(default_factory=dict)  # database, shard and batch that it is of; {}: not known
 
     @staticmethod
     def load(blob: bytes | None, directory: str) -> Shelf:
@@ -245,7 +247,7 @@ class Shelf:
         try:
             return Shelf._loaded(blob, directory)
         except (ValueError, KeyError, TypeError, struct.error, pa.ArrowException) as error:
-            raise damaged(_store(directory), f"shard {os.path.basename(directory)}: {error}") from error
+            raise damaged(state_store(directory), f"shard {os.path.basename(directory)}: {error}") from error
 
     @staticmethod
     def _loaded(blob: bytes, directory: str) -> Shelf:
@@ -253,7 +255,7 @@ class Shelf:
         base = begin + size
         manifest = json.loads(blob[begin:base])
         shelf = Shelf(directory, manifest["version"], manifest["values"],
-                      garbage=[tuple(g) for g in manifest["garbage"]])
+                      garbage=[tuple(g) for g in manifest["garbage"]], origin=manifest.get("origin", {}))
         for node, parts in manifest["stored"].items():
             shelf.stored[node] = {name: [_load(s, blob, base) for s in entries] for name, entries in parts.items()}
         return shelf
@@ -276,7 +278,8 @@ class Shelf:
                 if entries:
                     stored[node][name] = entries
         self._collect()
-        manifest = {"version": self.version, "values": self.values, "stored": stored, "garbage": self.garbage}
+        manifest = {"version": self.version, "origin": self.origin, "values": self.values, "stored": stored,
+                    "garbage": self.garbage}
         head = json.dumps(manifest, separators=(",", ":")).encode()
         content = b"".join([struct.pack("<I", len(head)), head, *blobs])
         return _MAGIC + struct.pack("<I", zlib.crc32(content)) + content
@@ -323,6 +326,12 @@ class Shelf:
         for name in os.listdir(self.directory):
             if name not in named:
                 _remove(os.path.join(self.directory, name))
+
+    def check_files(self) -> None:
+        """Refuse a directory in which a file of this manifest is missing or has another size."""
+        for segment in self._segments():
+            if segment.file is not None and segment.table is None:
+                check_size(os.path.join(self.directory, segment.file), segment.size)
 
     def files(self) -> set[str]:
         """Files that this manifest names, those included that a replay may still need."""
@@ -398,7 +407,7 @@ def _one_chunk(table: pa.Table) -> pa.Table:
     return table.combine_chunks()
 
 
-def _store(directory: str) -> str:
+def state_store(directory: str) -> str:
     """Where Spark keeps the blobs of the shards."""
     return os.path.join(os.path.dirname(os.path.dirname(directory)), "checkpoint", "state")
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-from tidemill.runtime.changes import Changes
+import pyarrow as pa
+
+from tidemill.plan.physical import Output
+from tidemill.runtime.changes import Changes, gather
 from tidemill.runtime.failures import is_of_operator, reason_of
+from tidemill.runtime.views import StoredView
 
 T = TypeVar("T")
 
@@ -18,6 +22,30 @@ class ViewsFailed(Exception):
     def __init__(self, reasons: dict[str, str]) -> None:
         super().__init__(str(reasons))
         self.reasons = reasons
+
+
+def gathered(outputs: Iterable[Output], views: dict[str, StoredView], parcels: list[pa.Table]) -> list[Changes]:
+    """The changes of all views. Where what the shards sent cannot be put together, it is done view by view, and those
+    are named that fail alone.
+    """
+    outputs = list(outputs)
+    try:
+        return gather(outputs, views, parcels)
+    except Exception as error:
+        if not is_of_operator(error):
+            raise
+    found: list[Changes] = []
+    reasons: dict[str, str] = {}
+    for view in views.values():
+        try:
+            found += gather(outputs, {view.id: view}, parcels)
+        except Exception as error:
+            if not is_of_operator(error):
+                raise
+            reasons[view.id] = reason_of(error)
+    if reasons:
+        raise ViewsFailed(reasons)
+    return found
 
 
 def attributed(changes: Changes, work: Callable[[Changes], T]) -> T:

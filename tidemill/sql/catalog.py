@@ -47,6 +47,7 @@ class Catalog:
     settings: dict[str, Any] = field(default_factory=dict)
     counter: int = 0
     version: int = 0  # of the plan
+    saved: int = 0  # how many times it was written
 
     def find(self, name: str, *kinds: Kind, line: int | None = None, column: int | None = None) -> Entry:
         """The entry of that name, of one of the kinds; a clear error otherwise."""
@@ -101,13 +102,14 @@ class Catalog:
     def to_dict(self) -> dict[str, Any]:
         return {
             "entries": [e.to_dict() for e in self.entries.values()], "settings": self.settings,
-            "counter": self.counter, "version": self.version,
+            "counter": self.counter, "version": self.version, "saved": self.saved,
         }
 
     @staticmethod
     def from_dict(data: dict[str, Any]) -> Catalog:
         entries = [Entry.from_dict(e) for e in data["entries"]]
-        return Catalog({e.name.lower(): e for e in entries}, data["settings"], data["counter"], data["version"])
+        return Catalog({e.name.lower(): e for e in entries}, data["settings"], data["counter"], data["version"],
+                       data.get("saved", 0))
 
     def _suggestion(self, name: str, kinds: tuple[Kind, ...]) -> str:
         known = [e.name for e in self.entries.values() if not kinds or e.kind in kinds]

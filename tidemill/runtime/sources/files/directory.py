@@ -52,9 +52,10 @@ class Files:
 
     def latest(self, start: Position, max_rows: int | None, live: bool, now_us: int) -> Progress:
         self._promised = max(self._promised, now_us)
+        self._log.entries(int(start["file"]))
+        self._log.check(*_pair(start))  # before more is listed: an older log would get the wrong files
         self._log.extend(lambda taken, n, last: self._discover(taken, n, max(last, self._promised), live))
         entries = self._log.entries()
-        self._log.check(*_pair(start))
         end = self._admit(entries, *_place(start, entries), max_rows)
         exhausted = end == (len(entries), 0)
         clock = self._promised if exhausted else entries[end[0]].arrival_us
