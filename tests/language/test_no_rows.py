@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.harness import LocalDatabase
+from tests.properties.streams import UNIT
 from tests.properties.trial import contents_of, log_of
 
 ROUTES = {
@@ -125,3 +126,18 @@ def test_rstream_of_every_change_has_the_row(tmp_path):
         db.execute("CREATE RSTREAM VIEW r AS SELECT COUNT(*) AS n FROM S")
         db.run()
         assert [row["n"] for row in db.query("SELECT n FROM r").to_pylist()] == [0]
+
+
+@pytest.mark.parametrize(("text", "first"), [
+    ("SELECT COUNT(*) AS n FROM Slow SYNC EVERY 2", 4),
+    ("SELECT COUNT(*) AS n FROM Slow", 3),
+    ("SELECT COUNT(*) AS n FROM S SYNC EVERY 7 AS a JOIN S SYNC EVERY 5 AS b ON a.k = b.k WHERE a.v > 1000", 5),
+    ("SELECT COUNT(*) AS n FROM S JOIN D ON S.k = D.k WHERE v > 1000", 1)])
+def test_the_row_comes_with_the_first_point_of_several_rhythms(tmp_path, text, first):
+    """A view every 3 seen every 2 shows 3 at 4; of two inputs the earlier point counts, and tables have none."""
+    with opened(tmp_path, S=FILLED) as db:
+        db.execute("CREATE VIEW Slow AS SELECT k, v FROM S SYNC EVERY 3 WHERE v > 1000;"
+                   f"CREATE STREAMED VIEW c WITH (unbounded_state = true) AS {text}")
+        db.run()
+        log = log_of(db, "c")
+        assert [(c.tag, c.time // UNIT) for c in log] == [("+", first)]

@@ -192,12 +192,12 @@ class Oracle:
         born = self.duck.sql(f"SELECT min(__at) FROM {self._table(node.input, self.universe)}").fetchall()[0][0]
         begin, rhythm = r.STATIC_TIME if _still(node.input) else self.begin, r.beginning(node.input)
         if begin is None:
-            begin, rhythm = r.STATIC_TIME, None  # no source ever had a row
+            begin, rhythm = r.STATIC_TIME, ((),)  # no source ever had a row
         if rhythm == "first row":
             born_in = max(n.birth for n in walk(node) if isinstance(n, (r.Scan, r.Seed)))
             begin = self.ends.get(born_in, self.universe[-1])
-        elif rhythm is not None and begin is not None:
-            begin += (rhythm[1] - begin) % rhythm[0]
+        else:
+            begin = r.begun(rhythm, begin)
         born = min((b for b in (born, begin) if b is not None), default=None)
         if born is None:
             return grouped

@@ -14,6 +14,7 @@ from tidemill.plan.relations.base import SEQ, STATIC_TIME, TS, Item, Relation, q
 from tidemill.plan.relations.inputs import Clock, Scan, Seed, Tag, View
 from tidemill.plan.relations.properties import (
     beginning,
+    begun,
     insert_only,
     leaves_whole,
     never_changes,
@@ -60,6 +61,7 @@ __all__ = [
     "View",
     "WindowAggregate",
     "beginning",
+    "begun",
     "insert_only",
     "leaves_whole",
     "never_changes",

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Literal
 
-from tidemill.plan.node import walk
 from tidemill.plan.relations.aggregations import JoinAggregate, WindowAggregate
 from tidemill.plan.relations.base import Relation
 from tidemill.plan.relations.inputs import Clock, Scan, Seed, View
@@ -62,24 +61,53 @@ def never_changes(node: Relation) -> bool:
     return bool(children) and all(never_changes(c) for c in children)
 
 
-def beginning(node: Relation) -> tuple[int, int] | Literal["first row"] | None:
-    """When an answer that has a row even for no input begins: with the clock (None), or at the first point of the
-    one period by which all below it refreshes. Where points come from data, or the
-    clock ran before, it begins with the first input row.
+Rounds = tuple[tuple[int, int], ...]
+
+
+def beginning(node: Relation) -> tuple[Rounds, ...] | Literal["first row"]:
+    """When an answer that has a row even for no input begins: the earliest of some ways from the clock's first time
+    through periods (`begun`). Where points come from data, or the clock ran before, it begins with the first input row.
+
+    A synchronizer shows the first time of its input at the next of its own points; where inputs meet, the first of
+    them shows the answer. Tables were there before the clock and do not show when it starts.
     """
-    periods: set[tuple[int, int]] = set()
-    for below in walk(node):
-        if isinstance(below, (SynchronizeOn, RowPoints, Rstream, Seed)):
-            return "first row"
-        if isinstance(below, Synchronize):
-            periods.add((below.every_us, below.offset_us))
-        if isinstance(below, Temporal) and below.period:
-            periods.add(below.period)
-        if isinstance(below, WindowAggregate) and not below.counts_rows:
-            periods.add((below.window.slide, below.window.offset))
-    if len(periods) > 1:
+    if isinstance(node, (SynchronizeOn, RowPoints, Rstream, Seed)):
         return "first row"
-    return periods.pop() if periods else None
+    found: set[Rounds] = set()
+    for child in node.children:
+        if isinstance(child, Relation) and not never_changes(child):
+            ways = beginning(child)
+            if ways == "first row":
+                return "first row"
+            found.update(ways)
+    period = _refresh(node)
+    return tuple(sorted(way if period is None else (*way, period) for way in found or {()}))
+
+
+def begun(ways: tuple[Rounds, ...], begin: int) -> int:
+    """The first time of an answer where the clock starts at `begin`: each period rounds up what is before it.
+
+    >>> begun((((3, 0), (2, 0)), ((5, 0),)), 1)
+    4
+    """
+    return min(_rounded(way, begin) for way in ways)
+
+
+def _rounded(way: Rounds, begin: int) -> int:
+    for every, offset in way:
+        begin += (offset - begin) % every
+    return begin
+
+
+def _refresh(node: Relation) -> tuple[int, int] | None:
+    """The period at which a node shows what is below it."""
+    if isinstance(node, Synchronize):
+        return node.every_us, node.offset_us
+    if isinstance(node, Temporal):
+        return node.period
+    if isinstance(node, WindowAggregate) and not node.counts_rows:
+        return node.window.slide, node.window.offset
+    return None
 
 
 def with_children(node: Relation, *children: Relation) -> Relation:

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from tidemill.plan.physical import BEGINNING, FOREVER
-from tidemill.plan.relations import STATIC_TIME, quoted
+from tidemill.plan.relations import STATIC_TIME, begun, quoted
 from tidemill.plan.sources import Column
 from tidemill.runtime import duck
 from tidemill.runtime.operators.base import Batch, Operator, hash_sql, hashes_of, name_list, same_row, take_closed
@@ -105,10 +105,8 @@ class GroupBy(Operator):
         if begin is None or rhythm in ("static", "first row"):
             end = clock.get("closed", BEGINNING) - 1
             return end if ended and rhythm != "static" and before <= end < frontier else None
-        if rhythm is not None:
-            every, offset = rhythm
-            begin += (offset - begin) % every
-        return begin if begin < frontier else None
+        born = begun(rhythm, begin)
+        return born if born < frontier else None
 
     def _delta(self, closed: pa.Table, turns: list[pa.Table], birth: int | None) -> pa.Table:
         """Closed parts with hash, one row for each key and time.
