@@ -15,6 +15,7 @@ from sqlglot.dialects.duckdb import DuckDB
 from tidemill.plan.relations import quoted
 from tidemill.plan.sources import Column, Schema
 from tidemill.sql.bind.functions import aggregate_name, allowed, spoken
+from tidemill.sql.bind.lengths import bounded, check_nesting
 from tidemill.sql.bind.scope import Field, Scope, problem
 from tidemill.sql.dialect_nodes import Now, copied
 from tidemill.sql.lexical_duration import Duration, duration_from_text
@@ -109,6 +110,7 @@ class Scalars:
         plain = self._plain(node)
         if plain is not None:
             return quoted(self.replaced[plain]) if plain in self.replaced else plain
+        check_nesting(node)
         return _text(self._translate(copied(node)))
 
     def key(self, node: exp.Expression) -> str:
@@ -158,7 +160,10 @@ class Scalars:
                 node.set(key, self._translate(value, shallow))
             elif isinstance(value, list):
                 node.set(key, [self._translate(v, shallow) if isinstance(v, exp.Expression) else v for v in value])
-        return node
+        return node if shallow else bounded(node, self._type)
+
+    def _type(self, sql: str) -> str:
+        return types_of([sql], self.schema)[0]
 
     def _replacement(self, node: exp.Expression) -> exp.Expression | None:
         try:
