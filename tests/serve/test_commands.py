@@ -252,3 +252,15 @@ def test_a_demo_without_results_ends_with_an_error(monkeypatch):
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.sql")), ids=lambda path: path.name)
 def test_the_examples_are_statements(path):
     assert parse(path.read_text())
+
+
+def test_skip_speaks_of_the_source_and_makes_no_directory(tmp_path, monkeypatch):
+    """tidemill skip Orders --db misspelled: made a database, and said that it has no source."""
+    missing = tmp_path / "misspelled"
+    assert "TM622" in invoke("skip", "Orders", "--db", str(missing), code=1)
+    assert not missing.exists()
+    monkeypatch.setattr(opening, "connect", LocalDatabase)
+    with LocalDatabase(str(tmp_path / "db")) as db:
+        db.execute('REGISTER SOURCE "Or""ders" (k INTEGER) FROM GENERATE (rows = 1)')
+    assert "TM301" in invoke("skip", "Orders", "--db", str(tmp_path / "db"), code=1)
+    assert "TM512" in invoke("skip", 'Or"ders', "--db", str(tmp_path / "db"), code=1)

@@ -161,7 +161,7 @@ def skip(
         tidemill skip Orders --db /data/lot
     """
     out = console()
-    with reported(console(stderr=True)), opening.database(db, out) as opened:
+    with reported(console(stderr=True)), opening.existing(db, out) as opened:
         name = source.replace('"', '""')
         out.print(str(opened.execute(f'SKIP BATCH OF "{name}"')))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -10,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.text import Text
+
+from tidemill.errors import EngineProblem
 
 if TYPE_CHECKING:
     from tidemill.engine import Database
@@ -53,3 +56,12 @@ def database(path: str | None, console: Console, **settings: Any) -> Iterator[Da
             yield db
         finally:
             db.close()
+
+
+@contextmanager
+def existing(path: str, console: Console) -> Iterator[Database]:
+    """An open database that was there before: a misspelled directory is not made."""
+    if not os.path.isdir(path) or not os.listdir(path):
+        raise EngineProblem("TM622", f'there is no database in "{path}"', hint="--db names the directory of a database")
+    with database(path, console) as opened:
+        yield opened
