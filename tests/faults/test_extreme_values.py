@@ -17,6 +17,7 @@ from tests.harness import LocalDatabase
 from tests.properties.effort import thorough
 from tidemill.plan.python_values import python_rows, python_values
 from tidemill.runtime import sinks
+from tidemill.runtime.sources.columns import event_time_us
 from tidemill.serve.render import change_lines, table_of
 
 FORMATS = ("parquet", "arrow", "csv", "json")
@@ -159,3 +160,10 @@ def test_values_keep_their_order_and_nulls_among_strange_ones():
     assert [str(v) for v in python_values(days)] == ["None", "1970-01-01", "infinity", "1970-01-06"]
     assert [str(v["d"]) for v in python_values(nested)] == ["None", "1970-01-01", "infinity", "1970-01-06"]
     assert [len(v) for v in python_values(listed)] == [2, 1, 1]
+
+
+def test_more_digits_than_a_type_has_are_no_event_time():
+    """A file with decimal128(38, 0) and 39 digits: Arrow refused to compute, the batch failed for ever."""
+    raw = pa.py_buffer((2**127 - 1).to_bytes(16, "little") + (7).to_bytes(16, "little"))
+    column = pa.chunked_array([pa.Array.from_buffers(pa.decimal128(38, 0), 2, [None, raw])])
+    assert event_time_us(column, "DECIMAL(38,0)", 1_000_000).to_pylist() == [None, 7_000_000]

@@ -11,7 +11,8 @@ from fake_db import CHANGES
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemill.serve.render import change_lines, clean, fitted, plain, rows_line, size, table_of
+from tidemill.plan.value_text import clean, plain
+from tidemill.serve.render import change_lines, fitted, rows_line, size, table_of
 from tidemill.serve.results import SCREEN_ROWS, print_result
 
 

@@ -25,13 +25,15 @@ class Beyond(str):
 
 
 def python_values(column: pa.ChunkedArray | pa.Array) -> list[Any]:
-    """Like `to_pylist`; a value that Python cannot represent is a `Beyond`.
+    """Like `to_pylist`; a value that Python cannot represent is a `Beyond`, and so is an interval: months have no
+    length.
 
     >>> python_values(pa.array([0, 2**31 - 1, -719529, 3_000_000], pa.int32()).cast(pa.date32()))
     [datetime.date(1970, 1, 1), 'infinity', '0002-12-31 (BC)', '10183-09-21']
     """
     try:
-        return column.to_pylist()
+        found = column.to_pylist()
+        return [_spelled(value) for value in found] if _has_intervals(column.type) else found
     except (OverflowError, ValueError, pa.ArrowInvalid):
         chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
         return [value for chunk in chunks for value in _each(chunk)]
@@ -91,7 +93,7 @@ def _each(array: pa.Array) -> Iterator[Any]:
 
 def _one(scalar: pa.Scalar, kind: pa.DataType) -> Any:
     try:
-        return scalar.as_py()
+        return _spelled(scalar.as_py())
     except (OverflowError, ValueError, pa.ArrowInvalid):
         if pa.types.is_date32(kind):
             return Beyond(_date_text(scalar.value))
@@ -100,6 +102,38 @@ def _one(scalar: pa.Scalar, kind: pa.DataType) -> Any:
         if pa.types.is_string(kind) or pa.types.is_large_string(kind):
             return Beyond(scalar.as_buffer().to_pybytes().decode("utf-8", "replace"))
         return Beyond(str(getattr(scalar, "value", "?")))
+
+
+def _has_intervals(kind: pa.DataType) -> bool:
+    if pa.types.is_nested(kind):
+        return any(_has_intervals(kind.field(i).type) for i in range(kind.num_fields))
+    return pa.types.is_interval(kind)
+
+
+def _spelled(value: Any) -> Any:
+    """A value with its intervals as text."""
+    if isinstance(value, pa.MonthDayNano):
+        return Beyond(interval_text(value.months, value.days, value.nanoseconds // 1000))
+    if isinstance(value, dict):
+        return {key: _spelled(each) for key, each in value.items()}
+    return [_spelled(each) for each in value] if isinstance(value, list) else value
+
+
+def interval_text(months: int, days: int, us: int) -> str:
+    """An interval in DuckDB's spelling.
+
+    >>> interval_text(14, 3, 4_500_000), interval_text(0, 0, 0), interval_text(-1, 1, -1)
+    ('1 year 2 months 3 days 00:00:04.5', '00:00:00', '-1 month 1 day -00:00:00.000001')
+    """
+    years = abs(months) // 12 * (1 if months > 0 else -1)
+    parts = [f"{n} {unit}{'s' * (abs(n) != 1)}"
+             for n, unit in ((years, "year"), (months - 12 * years, "month"), (days, "day")) if n]
+    if us or not parts:
+        seconds, fraction = divmod(abs(us), 1_000_000)
+        digits = f".{fraction:06d}".rstrip("0") if fraction else ""
+        clock = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}{digits}"
+        parts.append(f"{'-' * (us < 0)}{clock}")
+    return " ".join(parts)
 
 
 def _moment_text(ticks: int, unit: str) -> str:

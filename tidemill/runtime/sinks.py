@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tidemill.plan.python_values import json_text, python_rows
+from tidemill.plan.value_text import clean
 from tidemill.runtime import duck
 from tidemill.runtime.views import StoredView, present
 
@@ -92,7 +93,8 @@ class Sinks:
                 tag, stamp = row.pop("TAG"), row.pop("TS", "")
                 old = row.pop("OLD")
                 was = f"  was {', '.join(str(v) for v in old.values())}" if old else ""
-                printer(f"{sink['name']} {tag} <{', '.join(str(v) for v in row.values())}> {stamp}{was}")
+                # What a stream holds must not control the terminal.
+                printer(clean(f"{sink['name']} {tag} <{', '.join(str(v) for v in row.values())}> {stamp}{was}"))
             self.problems.pop(sink["name"], None)
         except (OSError, ValueError) as error:  # a console that was closed
             self.problems[sink["name"]] = str(error)

@@ -14,7 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from tidemill.plan.python_values import python_rows
-from tidemill.serve.render import change_lines, clean, count, grid, size
+from tidemill.plan.value_text import clean
+from tidemill.serve.render import change_lines, count, grid, size
 from tidemill.serve.status import clock_text
 
 if TYPE_CHECKING:

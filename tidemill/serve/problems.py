@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from tidemill.errors import TidemillError
-from tidemill.serve.render import clean
+from tidemill.plan.value_text import clean
 
 WIDEST_EXCERPT = 100
 _BEFORE_CARET = 70

@@ -8,7 +8,8 @@ import pyarrow as pa
 from rich.console import Console
 from rich.text import Text
 
-from tidemill.serve.render import clean, rows_line, table_of
+from tidemill.plan.value_text import clean
+from tidemill.serve.render import rows_line, table_of
 
 SCREEN_ROWS = 60
 

@@ -12,10 +12,10 @@ from rich.console import Console
 from rich.text import Text
 
 from tidemill.errors import TidemillError
+from tidemill.plan.value_text import clean
 from tidemill.runtime.interrupts import plain_interrupts
 from tidemill.serve.follow import check_alive, drain, follow
 from tidemill.serve.problems import describe
-from tidemill.serve.render import clean
 from tidemill.serve.results import print_result
 from tidemill.serve.run import print_summary, run_to_end
 from tidemill.serve.script import Placed, joined, placed, take_complete, together

@@ -113,8 +113,14 @@ def convert(raw: Sequence[pa.ChunkedArray], columns: Sequence[Column]) -> tuple[
 
 def _try_cast(raw: list[pa.ChunkedArray], columns: list[Column]) -> list[pa.ChunkedArray]:
     table = pa.table({f"c{i}": array for i, array in enumerate(raw)})
-    items = ", ".join(f"TRY_CAST(c{i} AS {type_name(column.type)}) AS c{i}" for i, column in enumerate(columns))
+    items = ", ".join(f"{_tried(f'c{i}', type_name(column.type))} AS c{i}" for i, column in enumerate(columns))
     return query(f"SELECT {items} FROM uncast", "uncast", table).columns
+
+
+def _tried(column: str, name: str) -> str:
+    """A cast that gives NULL for what cannot be read, and for what Arrow cannot carry: it has no 39th digit."""
+    cast = f"TRY_CAST({column} AS {name})"
+    return f"TRY_CAST({cast} AS DECIMAL(38,0))" if name == "HUGEINT" else cast
 
 
 def _explain(raw: pa.ChunkedArray, cast: pa.ChunkedArray, column: Column, reasons: dict[int, str]) -> None:
@@ -178,6 +184,9 @@ def _from_float(units: pa.ChunkedArray, unit_us: int) -> pa.ChunkedArray:
 def _from_decimal(units: pa.ChunkedArray, unit_us: int) -> pa.ChunkedArray:
     if not pa.types.is_decimal(units.type):
         units = units.cast(pa.decimal128(20, 0))
+    # A file of others may hold more digits than its type says; Arrow refuses to compute with them.
+    readable = pc.less(pc.abs(units.cast(pa.float64())), 1e37)
+    units = pc.if_else(readable, units, pa.scalar(None, units.type))
     wide = units.cast(pa.decimal256(38, units.type.scale))
     micros = pc.round(pc.multiply(wide, pa.scalar(unit_us, pa.int64()).cast(pa.decimal256(19, 0))),
                       round_mode="half_to_even").cast(pa.decimal256(70, 0))

@@ -22,6 +22,7 @@ from tidemill.sql.lexical_duration import Duration, duration_from_text
 
 _open: dict[int, duckdb.DuckDBPyConnection] = {}
 _DUCKDB = DuckDB()
+_MOST_HOURS = ((1 << 63) - 1) // 3_600_000_000_000 - 1
 COMPARISONS = (exp.LT, exp.LTE, exp.GT, exp.GTE, exp.EQ, exp.NEQ)
 
 
@@ -38,6 +39,17 @@ def settled(bound: Bound) -> Bound:
     if bound.type in ('"NULL"', "NULL"):
         return Bound(f"CAST({bound.sql} AS BIGINT)", "BIGINT")
     return bound
+
+
+def _carried(bound: Bound, is_column: bool) -> Bound:
+    """An interval that survives Arrow, which counts nanoseconds where DuckDB counts microseconds: a longer one would
+    come out as another, so the row is put aside.
+    """
+    if bound.type != "INTERVAL" or is_column:
+        return bound
+    problem = f"an interval of more than {_MOST_HOURS} hours cannot be kept; write days"
+    return Bound(f"CASE WHEN abs(date_part('hour', {bound.sql})) > {_MOST_HOURS} THEN error('{problem}')"
+                 f" ELSE {bound.sql} END", bound.type)
 
 
 def typer() -> duckdb.DuckDBPyConnection:
@@ -87,7 +99,7 @@ class Scalars:
         """SQL and type of one expression."""
         sql = self.sql(node)
         try:
-            return Bound(sql, types_of([sql], self.schema)[0])
+            return _carried(Bound(sql, types_of([sql], self.schema)[0]), isinstance(node, exp.Column))
         except Exception as error:
             if getattr(error, "code", None) == "TM203" and getattr(error, "line", None) is None:
                 raise problem(error.message, node, code="TM203", hint=error.hint) from None  # type: ignore[attr-defined]
