@@ -5,38 +5,65 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.properties.effort import effort
 from tidemill.errors import SyntaxProblem, TidemillError
 from tidemill.serve.problems import WIDEST_EXCERPT, describe, excerpt
-from tidemill.serve.script import placed, semicolons, setup_and_questions, take_complete
-from tidemill.sql.lexical import split
+from tidemill.serve.script import placed, setup_and_questions, take_complete
+from tidemill.sql.lexical import semicolons, split
 
 PIECES = ["SHOW ALL", "SELECT ';'", ";", "\n", " -- a ; b\n", "/* ; /* ; */ */", '"a;b"', "'it''s;'", "$$;$$",
-          "$x$;$x$", " ", "x", "1", "(", ")", "--"]
+          "$x$;$x$", " ", "x", "1", "(", ")", "--", "$$", "$", "$x$", "é", "_", "e'", "E'\\';'", "x'", ".", "1e",
+          "@", "0x", "::", "N'", "\\", "''", "'", '"', "#", "{#", "b'", "\u00a0", "\x00", "r'",
+          "{{", "%}", "-", "/", "\r",
+          "<", ">", "|", "!", "&", "~", "^", "+", "=", "?", ":", "1.", "1e+", "1_", "xe", "$1", "{", "}", "[", "`"]
 
 
 @pytest.mark.parametrize("text, complete, rest", [
     ("", "", ""), ("SHOW ALL", "", "SHOW ALL"), ("SHOW ALL;", "SHOW ALL;", ""), ("a; b", "a;", " b"),
     ("SELECT 'a;", "", "SELECT 'a;"), ("SELECT 'a;';", "SELECT 'a;';", ""), ("-- a;\n", "", "-- a;\n"),
+    ("SELECT ALL$$;$$", "SELECT ALL$$;", "$$"),
     ("/* ; */ a;", "/* ; */ a;", ""), ("/* ;", "", "/* ;"), ("$t$ ; $t$;", "$t$ ; $t$;", ""), ('"x;', "", '"x;'),
 ])
 def test_complete_statements(text, complete, rest):
     assert take_complete(text) == (complete, rest)
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@effort(1500)
 @given(st.lists(st.sampled_from(PIECES), max_size=8).map("".join))
 def test_statements_end_where_the_parser_says(text):
+    """SELECT ALL$$;$$ was one statement for the shell and two for the parser."""
+    ends = semicolons(text)
+    assert all(text[end] == ";" for end in ends)
     try:
         expected = split(text)
     except TidemillError:
         return
-    ends = [-1, *semicolons(text), len(text)]
-    parts = [text[a + 1 : b] for a, b in pairwise(ends)]
-    assert sum(len(split(part)) for part in parts) == len(expected)
-    assert all(len(split(part)) <= 1 for part in parts)
+    assert len([part for part in parts(text, ends) if has_statement(part)]) == len(expected)
+
+
+def parts(text, ends):
+    return [text[a + 1 : b] for a, b in pairwise([-1, *ends, len(text)])]
+
+
+def has_statement(part):
+    """Whether the parser finds exactly one statement, or something that it cannot read."""
+    try:
+        assert len(split(part)) <= 1
+        return bool(split(part))
+    except TidemillError:
+        return True
+
+
+@effort(500)
+@given(st.lists(st.sampled_from(PIECES), max_size=8).map("".join), st.integers(0, 40))
+def test_what_is_complete_stays_so_when_more_is_typed(text, cut):
+    """Statements that a shell has taken from a beginning are those of the whole."""
+    complete, _ = take_complete(text[:cut])
+    ends = semicolons(text)
+    assert all(end in ends for end in semicolons(complete[:-1])) or not complete
 
 
 def test_questions_at_the_end_wait_for_the_data():

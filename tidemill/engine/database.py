@@ -107,6 +107,21 @@ class Database(Runner):
         views are one new plan.
         """
         results: list[Any] = []
+        todo = parse(text)
+        while todo:
+            if _is_ad_hoc(todo[0]):
+                # Others need not wait until it is answered.
+                results.append(self._execute(todo.pop(0)))
+                if tell is not None:
+                    tell(results[-1])
+            else:
+                count = next((i for i, statement in enumerate(todo) if _is_ad_hoc(statement)), len(todo))
+                results += self._execute_all(todo[:count], tell)
+                del todo[:count]
+        return results[-1] if results else None
+
+    def _execute_all(self, statements: list[Statement], tell: Callable[[Any], None] | None) -> list[Any]:
+        results: list[Any] = []
         untold: list[Any] = []
 
         def settle() -> None:
@@ -119,7 +134,7 @@ class Database(Runner):
         with self._lock, seldom_collected():
             self._together = True
             try:
-                for statement in parse(text):
+                for statement in statements:
                     if not isinstance(statement, _DEFINITIONS):
                         settle()
                     results.append(self._execute(statement))
@@ -127,7 +142,7 @@ class Database(Runner):
             finally:
                 self._together = False
                 settle()
-        return results[-1] if results else None
+        return results
 
     def query(self, text: str, timeout: float | None = None) -> pa.Table:
         """An ad hoc SELECT over COMPLETE and RSTREAM views and tables; `timeout` in seconds where query_time is not
@@ -217,12 +232,18 @@ class Database(Runner):
     # ---- statements, one by one ----------------------------------------------------------------
 
     def _execute(self, statement: Statement) -> Any:
-        with self._lock, placing(statement):
+        with placing(statement):
             statement = checked(statement)
+            if isinstance(statement, Select) and not statement.output:
+                return self._ad_hoc(statement.query)
+            return self._change(statement)
+
+    def _change(self, statement: Statement) -> Any:
+        with self._lock:
             if isinstance(statement, _CREATE):
                 return self._create(statement)
             if isinstance(statement, Select):
-                return self._stand(statement) if statement.output else self._ad_hoc(statement.query)
+                return self._stand(statement)
             if isinstance(statement, Drop):
                 return self._drop(statement)
             if isinstance(statement, Show):
@@ -460,3 +481,7 @@ class Database(Runner):
         if shards is not None and settings.setdefault("shards", shards) != shards:
             raise EngineProblem("TM605", "the number of shards of a database cannot change",
                                 detail=f"it is {settings['shards']}", hint="open it without shards=")
+
+
+def _is_ad_hoc(statement: Statement) -> bool:
+    return isinstance(statement, Select) and not statement.output

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TextIO
 
+from tidemill.sql.lexical import semicolons
 from tidemill.sql.parse import parse
 from tidemill.sql.statements import (
     CreateSink,
@@ -27,14 +28,7 @@ from tidemill.sql.statements import (
 
 DEFINITIONS = (RegisterSource, RegisterTable, CreateTaggedStream, CreateView, CreateSink, Drop)
 
-# What a semicolon can hide in. A piece without an end swallows the rest of the text.
-_PIECES = re.compile(
-    r"""'[^']*(?:'|\Z) | "[^"]*(?:"|\Z) | --[^\r\n]* | (?P<comment>/\*)
-      | (?P<dollar>\$(?:[A-Za-z_]\w*)?\$) | (?P<end>;)""",
-    re.VERBOSE,
-)
 _BLOCK = 1 << 20
-_COMMENT_ENDS = re.compile(r"/\*|\*/")
 
 
 @dataclass(frozen=True)
@@ -45,31 +39,13 @@ class Placed:
     text: str
 
 
-def semicolons(text: str) -> Iterator[int]:
-    """Where statements end: the semicolons outside of strings and comments.
-
-    >>> list(semicolons("a; ';' -- ;"))
-    [1]
-    """
-    at = 0
-    while found := _PIECES.search(text, at):
-        at = found.end()
-        if found["end"]:
-            yield found.start()
-        elif found["comment"]:
-            at = _comment_end(text, found.start())
-        elif found["dollar"]:
-            close = text.find(found["dollar"], at)
-            at = len(text) if close < 0 else close + len(found["dollar"])
-
-
 def take_complete(text: str) -> tuple[str, str]:
     """The statements that are complete, and the beginning of the next one.
 
     >>> take_complete("SHOW ALL; SELECT 'a;")
     ('SHOW ALL;', " SELECT 'a;")
     """
-    ends = list(semicolons(text))
+    ends = semicolons(text)
     cut = ends[-1] + 1 if ends else 0
     return text[:cut], text[cut:]
 
@@ -145,12 +121,3 @@ def is_question(statement: Statement) -> bool:
     if isinstance(statement, Select):
         return statement.output is None
     return isinstance(statement, (Show, Describe, Explain, Subscribe))
-
-
-def _comment_end(text: str, start: int) -> int:
-    depth = 0
-    for found in _COMMENT_ENDS.finditer(text, start):
-        depth += 1 if found[0] == "/*" else -1
-        if depth == 0:
-            return found.end()
-    return len(text)

@@ -80,6 +80,21 @@ def split(text: str) -> list[list[Token]]:
     return statements
 
 
+def semicolons(text: str) -> list[int]:
+    """Where statements end: the semicolons outside of strings and comments. A string without an end swallows the rest.
+
+    >>> semicolons("a; ';' -- ;"), semicolons("a; 'b;"), semicolons("x$$;$$")
+    ([1], [1], [3])
+    """
+    text = _HALF.sub("?", text)
+    while True:
+        tokenizer = Tokenizer(dialect=DuckDB())
+        try:
+            return [t.start for t in tokenizer.tokenize(text) if t.token_type == TokenType.SEMICOLON]
+        except TokenError:
+            text = text[:min(getattr(tokenizer._core, "_start", 0), len(text) - 1)]
+
+
 def where(text: str, offset: int) -> tuple[int, int]:
     """Line and column, both from 1, of the character at `offset`.
 
