@@ -13,6 +13,7 @@ from tests.harness import LocalDatabase
 from tests.lifecycle.pace import settle
 from tests.paper.notation import Feed, rows_of, tagged
 from tests.properties.effort import effort
+from tidemill.errors import TidemillError
 from tidemill.runtime import outbox
 from tidemill.runtime.stage import outputs_of
 from tidemill.runtime.thresholds import sizes
@@ -46,6 +47,21 @@ def test_every_gate_gets_its_rows_back(tables, limit, alone, tmp_path_factory):
     del found
     outbox.discard(folder, messages)
     assert os.listdir(folder) == []
+
+
+def test_any_bit_of_a_file_is_missed(by_file, tmp_path):
+    messages = list(outbox.send(str(tmp_path), outbox.parcels([("g", pa.table({"n": [1, 2, 3]}))])))
+    [path] = tmp_path.iterdir()
+    data = path.read_bytes()
+    for at in range(0, len(data), 5):
+        path.write_bytes(data[:at] + bytes([data[at] ^ 16]) + data[at + 1:])
+        with pytest.raises(TidemillError) as caught:
+            list(outbox.receive(str(tmp_path), messages))
+        assert caught.value.code == "TM607" and path.name in caught.value.message
+    path.write_bytes(data[:-1])
+    with pytest.raises(TidemillError) as caught:
+        list(outbox.receive(str(tmp_path), messages))
+    assert caught.value.code == "TM607" and path.name in caught.value.message
 
 
 def test_gates_that_look_alike_share_a_parcel_and_a_parcel_is_a_message():

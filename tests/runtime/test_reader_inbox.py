@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.harness import LocalDatabase
+from tidemill.errors import TidemillError
 from tidemill.runtime import inbox
 from tidemill.runtime.thresholds import sizes
 
@@ -33,6 +34,19 @@ def test_messages_arrive_as_they_were_sent(tmp_path_factory, messages, limit):
     assert len(os.listdir(folder)) == len(opening.files) == large
     inbox.discard(folder, opening.files)
     assert os.listdir(folder) == []
+
+
+def test_any_bit_of_a_file_is_missed(tmp_path, monkeypatch):
+    monkeypatch.setattr(sizes, "inbox_bytes", 0)
+    sent = list(inbox.posted(str(tmp_path), [(0, "a", b"some rows"), (0, "b", b"and some more")]))
+    [path] = tmp_path.iterdir()
+    data = path.read_bytes()
+    for broken in (*(data[:at] + bytes([data[at] ^ 1]) + data[at + 1:] for at in range(len(data))), data[:-1]):
+        path.write_bytes(broken)
+        opening = inbox.Inbox(str(tmp_path))
+        with pytest.raises(TidemillError) as caught:
+            [opening.opened(port, payload) for _, port, payload in sent]
+        assert caught.value.code == "TM607" and path.name in caught.value.message
 
 
 @pytest.fixture

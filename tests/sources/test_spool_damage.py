@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import socket
 import time
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 from tidemill.errors import TidemillError
 from tidemill.plan.sources import Column, SourceSpec
+from tidemill.runtime.layout import write_json
 from tidemill.runtime.sources.port import Port
 from tidemill.runtime.sources.spool import Spooler
 
@@ -40,7 +42,54 @@ def read(folder: Path, start: int = 0) -> list[int]:
     return [n for piece in pieces for chunk in port.read(piece) for n in chunk.rows.column("n").to_pylist()]
 
 
+def spool_of(root: Path, database: str, numbers: range, source: str = "Wire") -> Path:
+    """The folder of a source in a database, with two full segments."""
+    folder = root / "sources" / source
+    folder.mkdir(parents=True)
+    write_json(str(root / "format.json"), {"database": database})
+    receive(folder, numbers[:40])
+    receive(folder, numbers[40:])
+    return folder
+
+
 pytestmark = pytest.mark.timeout(60)
+
+
+@pytest.mark.parametrize("what", ["*.sums", "spool-*"])
+def test_segments_of_another_database_are_refused(tmp_path, what):
+    """Segment and checksums of another database together: its records were read."""
+    mine, other = spool_of(tmp_path / "a", "a", range(100, 180)), spool_of(tmp_path / "b", "b", range(200, 280))
+    for path in other.glob(what):
+        shutil.copy(path, mine / path.name)
+    for use in (lambda: read(mine), lambda: receive(mine, range(3))):
+        with pytest.raises(TidemillError) as caught:
+            use()
+        assert caught.value.code == "TM608" and "spool-" in caught.value.message and ".sums" in caught.value.message
+
+
+@pytest.mark.parametrize("back", [False, True])
+def test_segments_of_another_place_are_refused(tmp_path, back):
+    """A segment and its checksums in the place of another one of the same source."""
+    mine = spool_of(tmp_path / "a", "a", range(100, 180))
+    first, second = sorted(path.stem for path in mine.glob("spool-*.log"))[:2]
+    origin, place = (first, second) if back else (second, first)
+    for kind in ("log", "sums"):
+        shutil.copy(mine / f"{origin}.{kind}", mine / f"{place}.{kind}")
+    with pytest.raises(TidemillError) as caught:
+        read(mine)
+    assert caught.value.code == "TM609" and place in caught.value.message
+
+
+@pytest.mark.parametrize("at", range(0, 60, 7))
+def test_a_damaged_mark_is_named(tmp_path, at):
+    mine = spool_of(tmp_path / "a", "a", range(100, 180))
+    path = min(mine.glob("*.sums"))
+    data = path.read_bytes()
+    path.write_bytes(data[:at] + bytes([data[at] ^ 2]) + data[at + 1:])
+    try:
+        assert read(mine) == list(range(100, 180))
+    except TidemillError as error:
+        assert error.code in ("TM607", "TM608", "TM609") and path.stem in error.message
 
 
 @pytest.fixture

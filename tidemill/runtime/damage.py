@@ -2,7 +2,8 @@
 
 A JSON file ends with a checksum of all that comes before it, as one more key, so it can still be read by anybody. Other
 files have theirs in what names them: a segment in the manifest of its shard, a sealed file in the view store, rows of
-the feedback in its notes. A file without a checksum is from before there were any.
+the feedback in its notes, rows on their way to a shard or to the outlet in their letter. A file without a checksum is
+from before there were any.
 """
 
 from __future__ import annotations
@@ -13,9 +14,12 @@ import os
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tidemill.errors import EngineProblem
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 RESTORE = "put the whole directory back from a copy that was made while the database was closed"
 _SUM = b'\n"__sum": '
@@ -88,6 +92,16 @@ def verify(path: str, size: int, wanted: int) -> None:
     check_size(path, size)
     if checksum(path) != wanted:
         raise damaged(path, "its checksum is not that of its content")
+
+
+def part(path: str, whole: pa.Buffer, start: int, end: int, wanted: int) -> pa.Buffer:
+    """Some bytes of a file that is mapped, if they are what was written."""
+    if end > whole.size:
+        raise damaged(path, f"it has {whole.size:,} bytes, and {end:,} were written")
+    found = whole.slice(start, end - start)
+    if zlib.crc32(found) != wanted:
+        raise damaged(path, f"the checksum of bytes {start} to {end} is not that of their content")
+    return found
 
 
 def check_size(path: str, size: int | None) -> None:

@@ -1,9 +1,9 @@
 """What readers send to the shards: messages, the large ones in files.
 
 A large payload is written to the reader's file in `inbox/`, and only a letter travels that says where it is: the rows
-get from the reader to the shard without passing the JVM, and are mapped there, not read. The rules are those of
-`outbox`: a name is never used again; what a letter names is written before the letter is sent; the files go when their
-batch is committed, those of attempts that failed at the next start.
+get from the reader to the shard without passing the JVM, and are mapped there. The letter has their checksum. The rules
+are those of `outbox`: a name is never used again; what a letter names is written before the letter is sent; the files
+go when their batch is committed, those of attempts that failed at the next start.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ from __future__ import annotations
 import json
 import os
 import uuid
+import zlib
 from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
-from tidemill.runtime.damage import arrow_file
+from tidemill.runtime.damage import arrow_file, part
 from tidemill.runtime.outbox import remove
 from tidemill.runtime.thresholds import sizes
 
@@ -36,7 +37,8 @@ def posted(folder: str, messages: Iterable[Message]) -> Iterator[Message]:
                 file = open(os.path.join(folder, name), "wb", buffering=0)  # noqa: SIM115 - closed below
             start = file.tell()
             file.write(payload)
-            yield shard, LETTER + port, json.dumps({"file": name, "start": start, "size": len(payload)}).encode()
+            letter = {"file": name, "start": start, "size": len(payload), "sum": zlib.crc32(payload)}
+            yield shard, LETTER + port, json.dumps(letter).encode()
     finally:
         if file is not None:
             file.close()
@@ -54,11 +56,12 @@ class Inbox:
         if not port.startswith(LETTER):
             return port, payload
         letter = json.loads(payload)
+        path = os.path.join(self.folder, letter["file"])
         if letter["file"] not in self.files:
-            path = os.path.join(self.folder, letter["file"])
             with arrow_file(path), pa.memory_map(path) as source:
                 self.files[letter["file"]] = source.read_buffer()
-        return port[len(LETTER):], self.files[letter["file"]].slice(letter["start"], letter["size"])
+        start = letter["start"]
+        return port[len(LETTER):], part(path, self.files[letter["file"]], start, start + letter["size"], letter["sum"])
 
 
 def discard(folder: str, names: Iterable[str]) -> None:

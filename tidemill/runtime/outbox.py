@@ -4,9 +4,9 @@ A parcel is one table with the changes of all gates whose rows look alike. Its m
 which gate, one after the other. When the parcels of one shard and batch are large together, they go to one file in
 `outbox/` and only a letter travels, which names it: the rows get from the worker to the outlet without passing the JVM.
 
-Rules: a name is never used again; a file is complete before a letter names it; it is deleted when its batch is
-committed; what attempts that failed left behind is removed at the next start, because a batch that is run again writes
-new files.
+Rules: a name is never used again; a file is complete before a letter names it, with its checksums; it is deleted when
+its batch is committed; what attempts that failed left behind is removed at the next start, because a batch that is run
+again writes new files.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ from __future__ import annotations
 import json
 import os
 import uuid
+import zlib
 from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
-from tidemill.runtime.damage import arrow_file
+from tidemill.runtime.damage import arrow_file, part
 from tidemill.runtime.state import ipc_bytes
 from tidemill.runtime.thresholds import sizes
 
@@ -74,7 +75,7 @@ def receive(folder: str, messages: Iterable[tuple[str, bytes]]) -> Iterator[pa.T
             with arrow_file(path):
                 with pa.memory_map(path) as source:
                     whole = source.read_buffer()
-                parts = [_table(whole.slice(start, end - start)) for start, end in letter["parts"]]
+                parts = [_table(part(path, whole, *place)) for place in letter["parts"]]
             yield from parts
 
 
@@ -100,16 +101,20 @@ def _labelled(members: list[tuple[str, pa.Table]]) -> pa.Table:
 
 
 def _write(folder: str, sent: list[pa.Table]) -> dict[str, object]:
-    """One file of Arrow IPC streams, one after the other; the name and where each begins and ends."""
+    """One file of Arrow IPC streams, one after the other: the name, where each begins and ends, and its checksum."""
     os.makedirs(folder, exist_ok=True)
     name, parts = f"{uuid.uuid4().hex}.arrows", []
-    with pa.OSFile(os.path.join(folder, name), "wb") as sink:
+    path = os.path.join(folder, name)
+    with pa.OSFile(path, "wb") as sink:
         for parcel in sent:
             start = sink.tell()
             with pa.ipc.new_stream(sink, parcel.schema) as writer:
                 writer.write_table(parcel)
             parts.append((start, sink.tell()))
-    return {"file": name, "parts": parts}
+    with pa.memory_map(path) as source:
+        whole = source.read_buffer()
+    sums = [zlib.crc32(whole.slice(start, end - start)) for start, end in parts]
+    return {"file": name, "parts": [(*place, found) for place, found in zip(parts, sums, strict=True)]}
 
 
 def _table(buffer: pa.Buffer) -> pa.Table:

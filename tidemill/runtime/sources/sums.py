@@ -2,11 +2,13 @@
 
 An entry is [first byte, 8 bytes][byte behind the last, 8 bytes][checksum, 4 bytes], little endian, written after its
 block. Bytes that no entry covers are from a crash between the two, or from before there were any: they are read as they
-are.
+are. The file begins with an entry for a mark that follows it: [−1][length of the mark][checksum of the mark][mark]. The
+mark is JSON and says to which database, folder and segment the checksums, and so the bytes, belong.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import struct
 import zlib
@@ -14,9 +16,11 @@ from pathlib import Path
 
 import numpy as np
 
-from tidemill.runtime.damage import damaged
+from tidemill.runtime.damage import damaged, misfit
+from tidemill.runtime.layout import check_owner, owner_of
 
 ENTRY = struct.Struct("<qqI")
+_MARK = -1
 _LOOK = np.dtype([("begin", "<i8"), ("end", "<i8"), ("sum", "<u4")])
 
 
@@ -29,22 +33,26 @@ class SumWriter:
 
     def __init__(self, segment: Path) -> None:
         self._file = open(sums_path(segment), "ab", buffering=0)  # noqa: SIM115 - lives as long as the segment is open
+        if not os.fstat(self._file.fileno()).st_size:
+            self._write(_mark(segment))
 
     def add(self, begin: int, data: bytes | memoryview) -> None:
         """Note a block that was written. Where the disk is full the rest of the segment goes without."""
-        if self._file.closed:
-            return
-        size = os.fstat(self._file.fileno()).st_size
-        try:
-            written = self._file.write(ENTRY.pack(begin, begin + len(data), zlib.crc32(data)))
-        except OSError:
-            written = 0
-        if written != ENTRY.size:
-            os.ftruncate(self._file.fileno(), size)
-            self._file.close()
+        if not self._file.closed:
+            self._write(ENTRY.pack(begin, begin + len(data), zlib.crc32(data)))
 
     def close(self) -> None:
         self._file.close()
+
+    def _write(self, entry: bytes) -> None:
+        size = os.fstat(self._file.fileno()).st_size
+        try:
+            written = self._file.write(entry)
+        except OSError:
+            written = 0
+        if written != len(entry):
+            os.ftruncate(self._file.fileno(), size)
+            self._file.close()
 
 
 def recover_sums(segment: Path, start: int, data: bytes) -> None:
@@ -54,7 +62,7 @@ def recover_sums(segment: Path, start: int, data: bytes) -> None:
     covered = int(kept["end"][-1]) if len(kept) else start
     rest = data[covered - start:]
     tail = ENTRY.pack(covered, start + len(data), zlib.crc32(rest)) if rest else b""
-    sums_path(segment).write_bytes(kept.tobytes() + tail)
+    sums_path(segment).write_bytes(_mark(segment) + kept.tobytes() + tail)
 
 
 def read_verified(segment: Path, first: int, start: int, end: int) -> bytes:
@@ -74,9 +82,41 @@ def read_verified(segment: Path, first: int, start: int, end: int) -> bytes:
     return bytes(data[start - low:end - low]) if len(entries) else bytes(data)
 
 
+def _mark(segment: Path) -> bytes:
+    text = json.dumps(_place(segment)).encode()
+    return ENTRY.pack(_MARK, len(text), zlib.crc32(text)) + text
+
+
+def _place(segment: Path) -> dict[str, str]:
+    folder = segment.parent
+    return {"database": owner_of(str(folder)).database, "folder": folder.name, "segment": segment.name}
+
+
 def _entries(segment: Path) -> np.ndarray:
+    """The entries of a segment; those of another one are refused."""
+    path = sums_path(segment)
     try:
-        data = sums_path(segment).read_bytes()
+        data = path.read_bytes()
     except FileNotFoundError:
         data = b""
-    return np.frombuffer(data[:len(data) // ENTRY.size * ENTRY.size], _LOOK)
+    if len(data) >= ENTRY.size and ENTRY.unpack_from(data)[0] == _MARK:
+        data = _checked(segment, path, data)
+    found = np.frombuffer(data[:len(data) // ENTRY.size * ENTRY.size], _LOOK)
+    if ((found["begin"] < int(segment.stem.removeprefix("spool-"))) | (found["end"] <= found["begin"])).any():
+        raise damaged(str(path), "it is not a list of checksums")
+    return found
+
+
+def _checked(segment: Path, path: Path, data: bytes) -> bytes:
+    """The entries behind a mark, which must be that of the segment. One that a crash has cut has no entries yet."""
+    _, length, wanted = ENTRY.unpack_from(data)
+    text = data[ENTRY.size:ENTRY.size + length]
+    if len(text) < length:
+        return b""
+    if zlib.crc32(text) != wanted:
+        raise damaged(str(path), "the checksum of its mark is not that of its content")
+    mark, mine = json.loads(text), _place(segment)
+    check_owner(owner_of(str(segment.parent)), str(path), mark)
+    if mine["database"] and mark != mine:
+        raise misfit(str(path), f"it belongs to {mark.get('segment')} of {mark.get('folder')}")
+    return data[ENTRY.size + length:]
