@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 import tidemill
+from tests.properties.effort import thorough
 
-ROUNDS = 60
+ROUNDS = 60 if thorough() else 5
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(3600),
-              pytest.mark.skipif(not os.environ.get("TIDEMILL_THOROUGH"), reason="takes minutes: TIDEMILL_THOROUGH=1")]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(3600)]
 
 
 def grown(root: Path) -> dict[str, int]:
@@ -57,9 +57,11 @@ def test_nothing_grows_with_the_number_of_changes(tmp_path):
                 tables = len(db.store.cursor().sql("SELECT * FROM duckdb_tables()").fetchall())
                 notes = sum(map(len, db.store.metas().values()))
                 found.append({**grown(tmp_path / "db"), "tables": tables, "notes": notes // 1000})
-    early, late = found[min(5, ROUNDS // 3)], found[-1]
+    early, late = found[min(5, ROUNDS // 2)], found[-1]
     more = {name: (early[name], late[name]) for name in late if late[name] > early[name] + 2}
     assert not more, more
+    if not thorough():
+        return  # what is loaded and compiled on the way tells nothing of time and memory in a few rounds
     third = ROUNDS // 3
     assert statistics.median(taken[-third:]) < 2 * statistics.median(taken[:third]) + 1
     assert memory[-1] < 1.3 * memory[third] + 50, memory
