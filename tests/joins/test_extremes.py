@@ -44,13 +44,15 @@ def node_of(db: LocalDatabase) -> JoinAggregate:
 
 @pytest.mark.parametrize("window", WINDOWS)
 @pytest.mark.parametrize("select", ["max(B.v) AS m", "min(A.v) AS l, max(A.v) AS h, min(B.v) AS m", "max(B.t) AS m",
-                                    "sum(B.v) AS s, max(B.v) AS m", "max(B.v % 7) AS m, min(-B.v) AS n"])
+                                    "sum(B.v) AS s, max(B.v) AS m", "max(B.v % 7) AS m, min(-B.v) AS n",
+                                    "count(DISTINCT B.v) AS m", "count(DISTINCT A.t) AS m, max(A.t) AS n"])
 def test_extremes_join_as_few_pairs_as_sums(tmp_path, select, window):
     """Every value of a window was a row of its own: thousands of pairs for each key. Fragments have one each."""
     sums = run(tmp_path, "count(*) AS n, sum(A.v) AS s, sum(B.v) AS t", window, name="sums")
     extremes = run(tmp_path, f"count(*) AS n, sum(A.v) AS sa, {select}", window)
     assert pairs(extremes) <= FRAGMENTS**2 * pairs(sums)
-    assert extremes._last["state_rows"] <= FRAGMENTS**2 * sums._last["state_rows"]
+    if "DISTINCT" not in select:  # which keeps each value once for each group
+        assert extremes._last["state_rows"] <= FRAGMENTS**2 * sums._last["state_rows"]
 
 
 def test_what_does_not_leave_as_a_whole_keeps_each_value(tmp_path):
@@ -64,13 +66,13 @@ def test_what_does_not_leave_as_a_whole_keeps_each_value(tmp_path):
 
 
 def test_a_value_that_something_else_reads_stays(tmp_path):
-    """The predicate wants to see each value, COUNT(DISTINCT) as well."""
+    """The predicate wants to see each value; COUNT(DISTINCT) has a list of its own."""
     with LocalDatabase(str(tmp_path / "db")) as db:
         db.execute(SOURCES + "CREATE VIEW V AS SELECT A.k, max(B.v) AS m, min(A.v) AS n, count(DISTINCT A.v) AS d"
                    " FROM A [RANGE 2 SECONDS], B [RANGE 2 SECONDS] WHERE A.k = B.k AND A.t < B.t AND B.v > A.k"
                    " GROUP BY A.k")
         left, right = meeting(node_of(db)).sides
-        assert list(left.extremes.values()) == ["min"]  # beside the values that are counted
+        assert sorted(left.extremes.values()) == ["min", "set"]
         assert right.extremes == {}
 
 

@@ -133,5 +133,6 @@ def test_sums_at_the_end_of_128_bits_are_left_to_sql() -> None:
     walk = GroupBy(op).walk
     assert walk is not None
     with pytest.raises(OverflowError):
-        walk.walk(table, Shelf("nowhere").arrangement("g", "parts", GroupBy(op).layout))
+        shelf = Shelf("nowhere")
+        walk.walk(table, [], shelf.arrangement("g", "parts", GroupBy(op).layout), shelf)
     assert sum(found[0].values()) == 1

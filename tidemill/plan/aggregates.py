@@ -20,10 +20,13 @@ FIX = "1099511627776.0"  # 2^40
 BIG = "4611686018427387904.0"  # 2^62: x * 2^40 leaves room for millions of such values in a HUGEINT
 COARSE = "512.0"  # 2^9 divides every double of 2^62 and more
 HUGE = "2596148429267413814265248164610048.0"  # 2^111: x / 2^9 leaves the same room
+EXACT_SQUARES = 1 << 62  # times any count is below 2^125, and so is the square of the sum
 DOWN, UP = "pow(2.0, -540)", "pow(2.0, 540)"  # the rest is added up where it cannot overflow
 
 Combine = Literal["sum", "min", "max"]
 INTEGERS = {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "HUGEINT"}
+# Types whose squares fit a machine word: sums and squares of them are exact.
+SQUARABLE = {"TINYINT", "SMALLINT", "INTEGER", "UTINYINT", "USMALLINT"}
 # Types whose values fit a machine word, so that kernels can add and compare them.
 _MACHINE = INTEGERS - {"UBIGINT", "HUGEINT"} | {"BOOLEAN", "DOUBLE", "FLOAT", "DATE", "TIMESTAMP"}
 
@@ -63,6 +66,11 @@ class Aggregate:
         """The user's functions behind it (`plan.custom`), pickled; None for the aggregates of the language."""
         return None
 
+    @property
+    def sets(self) -> bool:
+        """True when the argument is a list of values, each of which counts once."""
+        return False
+
     def keeps_values(self, insert_only: bool) -> bool:
         """True when the values themselves must be kept: the least one may go, or each counts only once."""
         return self.distinct or self.is_extreme(insert_only) or self.fold is not None
@@ -70,6 +78,20 @@ class Aggregate:
     def is_extreme(self, insert_only: bool) -> bool:
         """True for MIN and MAX where rows may be taken back: parts cannot tell the next one."""
         return self.function in ("min", "max") and not insert_only
+
+
+@dataclass(frozen=True)
+class CountOfSets(Aggregate):
+    """COUNT(DISTINCT x) over lists of values of x: how many different values there are in all of them, but for NULL."""
+
+    @property
+    def sets(self) -> bool:
+        return True
+
+
+def one_value(sql: str) -> str:
+    """SQL of the list that holds one value."""
+    return f"list_value({sql})"
 
 
 def weavable(aggregate: Aggregate) -> str | None:
@@ -128,6 +150,8 @@ def parts(aggregate: Aggregate, insert_only: bool) -> tuple[Part, ...]:
         return (Part(f"{slug}__{kind}", f"{kind}({column})", aggregate.type, "min" if kind == "min" else "max"),)
     if kind in ("sum", "avg"):
         return (count, *_sum_parts(column, slug, str(aggregate.argument_type)))
+    if aggregate.argument_type in SQUARABLE:
+        return (count, *_sum_parts(column, slug, str(aggregate.argument_type)), _square_part(column, slug))
     double = f"CAST({column} AS DOUBLE)"
     return (
         count,
@@ -147,6 +171,12 @@ def _sum_parts(column: str, slug: str, type_name: str) -> tuple[Part, ...]:
     plain = column if type_name in INTEGERS else exact
     return (Part(f"{slug}__s", f"CAST(coalesce(sum({exact} * __diff), 0) AS HUGEINT)", "HUGEINT",
                  once=f"CAST(coalesce(sum({plain}), 0) AS HUGEINT)"),)
+
+
+def _square_part(column: str, slug: str) -> Part:
+    wide = f"CAST({column} AS BIGINT)"
+    return Part(f"{slug}__u", f"CAST(coalesce(sum(CAST({wide} * {wide} AS HUGEINT) * __diff), 0) AS HUGEINT)",
+                "HUGEINT", once=f"CAST(coalesce(sum({wide} * {wide}), 0) AS HUGEINT)")
 
 
 def _unscaled(column: str, precision: int, scale: int) -> str:
@@ -225,13 +255,28 @@ def _finish_double(slug: str) -> str:
 
 
 def _finish_variance(aggregate: Aggregate, count: str) -> str:
-    total, squares = _finish_double(f"{aggregate.slug}__d"), _finish_double(f"{aggregate.slug}__q")
     population = aggregate.function.endswith("_pop")
     divisor = count if population else f"({count} - 1)"
     least = 1 if population else 2
-    spread = f"greatest(({squares}) - ({total}) * ({total}) / {count}, 0.0) / {divisor}"
+    whole = aggregate.argument_type in SQUARABLE
+    spread = _whole_spread(aggregate.slug, count) if whole else _double_spread(aggregate.slug, count)
+    spread = f"{spread} / {divisor}"
     answer = f"sqrt({spread})" if aggregate.function.startswith("stddev") else spread
     return f"CASE WHEN {count} >= {least} THEN {answer} END"
+
+
+def _double_spread(slug: str, count: str) -> str:
+    """SQL for the sum of squared distances from the mean."""
+    total, squares = _finish_double(f"{slug}__d"), _finish_double(f"{slug}__q")
+    return f"greatest(({squares}) - ({total}) * ({total}) / {count}, 0.0)"
+
+
+def _whole_spread(slug: str, count: str) -> str:
+    """The same from sums of whole numbers; exact where the product of count and squares fits 128 bits."""
+    total, squares = _quote(f"{slug}__s"), _quote(f"{slug}__u")
+    rounded = f"CAST({squares} AS DOUBLE) - CAST({total} AS DOUBLE) * CAST({total} AS DOUBLE) / {count}"
+    exact = f"CAST({count} * {squares} - {total} * {total} AS DOUBLE) / {count}"
+    return f"CASE WHEN {squares} < {EXACT_SQUARES} THEN greatest({exact}, 0.0) ELSE greatest({rounded}, 0.0) END"
 
 
 FUNCTIONS = {

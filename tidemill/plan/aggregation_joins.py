@@ -24,7 +24,8 @@ class Side:
     """What one input keeps: `keys` in both forms; late also the `folded` arguments, early their parts instead.
 
     `extremes` are keys that only MIN or only MAX reads (column → function), of an input whose rows leave as a whole: an
-    early input may keep the extreme of rows that come and go together in place of each value.
+    early input may keep the extreme of rows that come and go together in place of each value. Lists of values that
+    are counted once each are among them (`"set"`): of rows that come and go together there is one list.
     """
 
     keys: Schema
@@ -110,13 +111,14 @@ def meeting(node: JoinAggregate) -> Meeting:
 
 
 def _extremes(node: JoinAggregate, insert_only: bool, free: set[str]) -> dict[str, str]:
-    """Of the `free` columns, which nothing else needs value by value, those that only MIN or only MAX reads."""
+    """Of the `free` columns, which nothing else needs value by value, those that only MIN or only MAX reads, and lists.
+    """
     read: dict[str, set[str]] = {}
     for a in node.aggregates:
         if a.argument in free:
             extreme = a.is_extreme(insert_only) and not a.distinct
-            read.setdefault(str(a.argument), set()).add(a.function if extreme else "")
-    return {column: min(how) for column, how in read.items() if how in ({"min"}, {"max"})}
+            read.setdefault(str(a.argument), set()).add("set" if a.sets else a.function if extreme else "")
+    return {column: min(how) for column, how in read.items() if how in ({"min"}, {"max"}, {"set"})}
 
 
 def classes(on: tuple[tuple[str, str], ...]) -> tuple[frozenset[str], ...]:

@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from tidemill.plan.aggregates import INTEGERS, Aggregate, Combine, decimal_shape
+from tidemill.plan.aggregates import INTEGERS, SQUARABLE, Aggregate, Combine, decimal_shape
 
 SMALL = {"TINYINT", "SMALLINT", "INTEGER", "UTINYINT", "USMALLINT", "UINTEGER", "BOOLEAN"}
 LEAST, MOST = -(1 << 63), (1 << 63) - 1
@@ -102,6 +102,8 @@ def assembled(aggregate: Aggregate) -> tuple[tuple[str, str], ...]:
             low = f"(CAST({_quote(f'{slug}__high')} AS HUGEINT) * {LIMB} + {low})"
         return (count, (f"{slug}__s", low))
     columns = _assembled_double(f"{slug}__d")
+    if kind not in ("sum", "avg") and type_name in SQUARABLE:
+        return (count, *_assembled_squares(slug))
     return (count, *columns) if kind in ("sum", "avg") else (count, *columns, *_assembled_double(f"{slug}__q"))
 
 
@@ -114,6 +116,16 @@ def _assembled_double(slug: str) -> tuple[tuple[str, str], ...]:
     return (
         (f"{slug}f", limbs("f")), (f"{slug}g", limbs("g")),
         *((f"{slug}{new}", _quote(f"{slug}{old}")) for new, old in plain.items()),
+    )
+
+
+def _assembled_squares(slug: str) -> tuple[tuple[str, str], ...]:
+    """Sum and squares of whole numbers: fixed-point parts without a fraction, and squares that are multiples of 2^9."""
+    sums, squares = (dict(_assembled_double(f"{slug}__{letter}")) for letter in "dq")
+    point = f"CAST({1 << 40} AS HUGEINT)"
+    return (
+        (f"{slug}__s", f"{sums[f'{slug}__df']} // {point}"),
+        (f"{slug}__u", f"{squares[f'{slug}__qf']} // {point} + {squares[f'{slug}__qg']} * 512"),
     )
 
 

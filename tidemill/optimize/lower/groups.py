@@ -91,7 +91,7 @@ class Groups(Edges):
                     "folds": []})
                 value["folds"] += [asdict(p) for p in object_parts([a]) if asdict(p) not in value["folds"]]
                 if a.distinct:
-                    value["once"] = parts(a, insert_only)[0].name
+                    value["once"], value["sets"] = parts(a, insert_only)[0].name, a.sets
                 value["low"] |= a.function == "min"
                 value["high"] |= a.function == "max"
         return list(found.values())

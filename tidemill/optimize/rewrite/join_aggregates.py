@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from tidemill.plan import relations as r
-from tidemill.plan.aggregates import Aggregate
+from tidemill.plan.aggregates import Aggregate, CountOfSets, one_value
 from tidemill.plan.relations import Item, JoinAggregate, Relation, quoted
 from tidemill.plan.scalars import columns_of, conjunction, substitute
 from tidemill.plan.sources import Column
@@ -23,7 +23,8 @@ def join_aggregates(node: Relation) -> Relation | None:
 
     Joins may be nested in any way, with Filter and Project between them. An expression over one input is computed
     before the join, others on joined rows. The argument of MIN or MAX gets a column of its own where the rows of its
-    input leave as a whole (`leaves_whole`): then an early aggregation need not keep each value. Sound when
+    input leave as a whole (`leaves_whole`): then an early aggregation need not keep each value. That of COUNT(DISTINCT)
+    becomes a list of one value there, so that an early aggregation may keep one list for many rows. Sound when
     1. every join is an inner one and keeps rows as long as they live (a band join forgets them by time);
     2. no aggregate is the user's own (it cannot be put together from counts and sums).
     Proof: selection and projection of joined rows commute with the join as long as the columns are there; `late` writes
@@ -106,8 +107,8 @@ class _Reading:
     def _extremes(self, aggregates: tuple[Aggregate, ...], arguments: tuple[Item, ...], read: set[str],
                   owners: dict[str, int], computed: list[dict[str, Item]],
                   ) -> tuple[tuple[Aggregate, ...], tuple[Item, ...]]:
-        """MIN and MAX over columns of their own, which no other aggregate reads; `read` are columns that must stay as
-        they are.
+        """MIN, MAX and COUNT(DISTINCT) over columns of their own, which no other aggregate reads; columns in `read`
+        must stay as they are.
         """
         whole = [r.leaves_whole(leaf) for leaf in self.leaves]
         if all(r.insert_only(leaf) for leaf in self.leaves):
@@ -118,13 +119,9 @@ class _Reading:
         for a in aggregates:
             item = items.get(str(a.argument))
             column = _name(item.sql) if item else ""
-            if item and a.function in ("min", "max") and not a.distinct and item.sql == quoted(column) \
+            if item and (a.distinct or a.function in ("min", "max")) and item.sql == quoted(column) \
                     and column not in read and whole[places[column]]:
-                owner = places[column]
-                name = f"__{a.function}.{column}"
-                sql = computed[owner][column].sql if column in computed[owner] else quoted(column)
-                computed[owner][name] = Item(name, sql, item.type)
-                item, a = Item(name, quoted(name), item.type), replace(a, argument=name)
+                a, item = _over_own_column(a, column, item.type, computed[places[column]])
             made.append(a)
             if item:
                 kept[item.name] = item
@@ -153,6 +150,20 @@ class _Reading:
         name = f"__{item.name}.{owner}"
         computed[owner][name] = Item(name, item.sql, item.type)
         return Item(item.name, quoted(name), item.type)
+
+
+def _over_own_column(aggregate: Aggregate, column: str, kind: str,
+                     computed: dict[str, Item]) -> tuple[Aggregate, Item]:
+    """The aggregate and its argument; the column is one more of those `computed` of its input."""
+    sql = computed[column].sql if column in computed else quoted(column)
+    if not aggregate.distinct:
+        name = f"__{aggregate.function}.{column}"
+        computed[name] = Item(name, sql, kind)
+        return replace(aggregate, argument=name), Item(name, quoted(name), kind)
+    name, kind = f"__set.{column}", f"{kind}[]"
+    computed[name] = Item(name, one_value(sql), kind)
+    return CountOfSets(aggregate.function, name, kind, aggregate.name, aggregate.type, True), \
+        Item(name, quoted(name), kind)
 
 
 def _over_join(node: Relation) -> bool:

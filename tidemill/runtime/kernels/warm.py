@@ -21,6 +21,7 @@ from numba.core.dispatcher import Dispatcher
 from tidemill.plan.windows import Window
 from tidemill.runtime import kernels as package
 from tidemill.runtime.kernels import lines, meeting_rows, sliding_rows
+from tidemill.runtime.kernels.distinct import turn_values
 from tidemill.runtime.kernels.edges import ascending, floor_edges, fragment_runs
 from tidemill.runtime.kernels.extremes import slide_extremes
 from tidemill.runtime.kernels.lfta import GREATEST, LEAST, RAW, SUM, Tables, TableSpec
@@ -113,6 +114,7 @@ def _tagging() -> None:
 def _extremes() -> None:
     one = np.zeros(1, np.int64)
     slide_extremes(one, one, np.ones(1, np.int64), one, one, one.copy(), one.copy(), one.copy())
+    turn_values(one, np.array([0, 1]), one, one, np.ones(1, np.int64), one.copy(), one.copy())
 
 
 def _sliding() -> None:

@@ -195,14 +195,14 @@ def _ranked(columns: list[pa.ChunkedArray], how: str) -> tuple[np.ndarray, pa.Ar
     column = pa.chunked_array([chunk for c in columns for chunk in c.cast(kind).chunks], kind)
     known = column.is_valid().to_numpy()
     ranks = np.full(len(column), NOTHING, np.int64)
-    ranks[known], values = _ranks_of(one_array(column.drop_null()))
+    ranks[known], values = ranks_of(one_array(column.drop_null()))
     if how == "max":
         ranks[known] = len(values) - 1 - ranks[known]
         values = values[::-1]
     return ranks, values
 
 
-def _ranks_of(values: pa.Array) -> tuple[np.ndarray, pa.Array]:
+def ranks_of(values: pa.Array) -> tuple[np.ndarray, pa.Array]:
     """(rank of each value, the different values in order)."""
     codes = own_codes(values)
     if codes is not None:

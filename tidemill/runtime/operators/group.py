@@ -42,8 +42,8 @@ class GroupBy(Operator):
         self.values = [Values(self.id, i, self.keys, v) for i, v in enumerate(self.params["values"])]
         self.folds = [Folding(self.id, i, self.keys, v) for i, v in enumerate(self.params["values"]) if v.get("folds")]
         self.answers = [(n, t) for n, t in self.params["answers"]]  # (name, SQL)
-        walks = not self.values and GroupWalk.serves(self.keys, self.combines[1:], self.schema)
-        self.walk = GroupWalk(self.keys, self.parts[1:], self.answers) if walks else None
+        walks = not self.folds and GroupWalk.serves(self.keys, self.combines[1:], self.values, self.schema)
+        self.walk = GroupWalk(self.keys, self.parts[1:], self.values, self.answers) if walks else None
 
     def step(self, inputs: list[Batch], shelf: Shelf) -> Batch:
         frontier = min(b.frontier for b in inputs)
@@ -52,20 +52,18 @@ class GroupBy(Operator):
         birth = self._birth(frontier, shelf)
         if closed.num_rows == 0 and birth is None and not any(rows.num_rows for rows in values):
             return Batch(None, frontier)
-        walked = self._walked(closed, shelf)
+        walked = self._walked(closed, values, shelf)
         return Batch(self._stated(closed, values, birth, shelf) if walked is None else walked, frontier)
 
-    def _walked(self, closed: pa.Table, shelf: Shelf) -> pa.Table | None:
+    def _walked(self, closed: pa.Table, values: list[pa.Table], shelf: Shelf) -> pa.Table | None:
         """The changes by arrays; None where only SQL can tell them."""
         if self.walk is None or any(closed.column(c.name).null_count for c in self.parts):
             return None
-        state = self.arrangement(shelf, "parts", self.layout)
         try:
-            out, delta = self.walk.walk(closed, state)
+            out = self.walk.walk(closed, values, self.arrangement(shelf, "parts", self.layout), shelf)
         except OverflowError:
             return None
-        state.append(delta)
-        state.compact()
+        self.walk.store()
         return out.select([c.name for c in self.schema] + ["__time", "__diff"])
 
     def _stated(self, closed: pa.Table, values: list[pa.Table], birth: int | None, shelf: Shelf) -> pa.Table:

@@ -1,7 +1,9 @@
-"""GROUP BY over sums of whole numbers, walked in arrays: what `GroupBy` says in SQL, without sorting rows in windows.
+"""GROUP BY over sums of whole numbers, numbers of different values, least and greatest values, walked in arrays: what
+`GroupBy` says in SQL, without sorting rows in windows.
 
-Rows are numbered by key, ordered by key and time, and run up to versions: P(k, t) of `group.py`. Only the answers are
-SQL, one plain expression for each version. O(changes), and one statement over the keys that changed.
+Rows are numbered by key, ordered by key and time, and run up to versions: P(k, t) of `group.py`. A change of a value is
+a change of no sums, or of the number of values. Only the answers are SQL, one plain expression for each version.
+O(changes), and one statement over the keys that changed.
 """
 
 from __future__ import annotations
@@ -18,8 +20,10 @@ from tidemill.plan.sources import Column
 from tidemill.runtime import duck
 from tidemill.runtime.operators.annotations import Annotations, PartSpec, Piece
 from tidemill.runtime.operators.base import hash_sql
-from tidemill.runtime.operators.join_values import number, number_rows, numbered
-from tidemill.runtime.state import Arrangement
+from tidemill.runtime.operators.join_values import number_rows, numbered, ranked
+from tidemill.runtime.operators.value_ends import RANKED, Ends, stored_ends, value_moves, walk_ends
+from tidemill.runtime.operators.values import Values, add_to
+from tidemill.runtime.state import Arrangement, Shelf
 from tidemill.runtime.thresholds import sizes
 
 # Types whose values can be numbered.
@@ -46,31 +50,68 @@ class Versions:
         return pa.table(columns | {p.name: self.parts.column(x) for x, p in enumerate(self.parts.parts)})
 
 
-class GroupWalk:
-    """The walk for keys, sums (name, type) and answers (name, SQL) of a grouping."""
+@dataclass(frozen=True)
+class Moves:
+    """The rows of several tables: the groups they belong to, and for each table the group and time of its rows. Ranks
+    of times begin with 1.
+    """
 
-    def __init__(self, keys: tuple[Column, ...], parts: tuple[Column, ...], answers: list[tuple[str, str]]) -> None:
-        self.keys, self.answers = keys, answers
+    groups: pa.Table
+    hashes: np.ndarray
+    times: np.ndarray
+    group: list[np.ndarray]
+    rank: list[np.ndarray]
+
+
+class GroupWalk:
+    """The walk for keys, sums (name, type), values and answers (name, SQL) of a grouping."""
+
+    def __init__(self, keys: tuple[Column, ...], parts: tuple[Column, ...], values: Sequence[Values],
+                 answers: list[tuple[str, str]]) -> None:
+        self.keys, self.values, self.answers = keys, values, answers
         self.names = [c.name for c in keys]
         self.parts = tuple(PartSpec(c.name, c.type, "sum", "") for c in parts)
-        self.columns = (Column("__n", "BIGINT"), *parts)
+        ends = [Column(f"{name}{v.index}", v.columns[-1].type) for v in values if v.low or v.high
+                for name in ("__least", "__most")]
+        self.columns = (Column("__n", "BIGINT"), *parts, *ends)
+        self.later: list[tuple[Arrangement, pa.Table | None]] = []  # what is to be added to which state
 
     @staticmethod
-    def serves(keys: tuple[Column, ...], combined: Sequence[tuple[Column, str]], schema: tuple[Column, ...]) -> bool:
-        """Whether keys, parts and answers are of types that can be walked here."""
+    def serves(keys: tuple[Column, ...], combined: Sequence[tuple[Column, str]], values: Sequence[Values],
+               schema: tuple[Column, ...]) -> bool:
+        """Whether keys, parts, values and answers are of types that can be walked here."""
         summed = all(how == "sum" and c.type in ("BIGINT", "HUGEINT") for c, how in combined)
-        answered = all(c.type in NUMBERED | {"DOUBLE"} for c in schema[len(keys):])
-        return bool(keys) and summed and answered and all(c.type in NUMBERED for c in keys)
+        ordered = all(v.columns[-1].type in RANKED for v in values if v.low or v.high)
+        answered = all(c.type in NUMBERED | {"DOUBLE", "FLOAT"} for c in schema[len(keys):])
+        return bool(keys) and summed and ordered and answered and all(c.type in NUMBERED for c in keys)
 
-    def walk(self, closed: pa.Table, state: Arrangement) -> tuple[pa.Table, pa.Table]:
-        """(changes of the answer, what is to be added to the state); OverflowError where words may not hold a sum."""
-        ids, first = number_rows([closed.column(k) for k in self.names], closed.num_rows)
-        groups = closed.select(self.names).take(pa.array(first))
+    def walk(self, closed: pa.Table, values: list[pa.Table], state: Arrangement, shelf: Shelf) -> pa.Table:
+        """The changes of the answer; OverflowError where words may not hold a sum. `store` adds to the state."""
+        self.later = []
+        moves = self._moves([closed, *values])
+        base, held = self._held(moves.groups, state.probe(np.unique(moves.hashes)))
+        sums = self._sums(base, closed)
+        turned = [self._turned(x, rows, moves, shelf) for x, rows in enumerate(values)]
+        versions = self._versions(base, closed, held, sums, turned, moves)
+        ends = {v.index: self._ends(x, values[x], moves, shelf) for x, v in enumerate(self.values) if v.low or v.high}
+        self.later.append((state, self._delta(versions, moves.groups, moves.hashes)))
+        return self._changes(versions, ends, moves.groups)
+
+    def store(self) -> None:
+        """Add what was walked to the state."""
+        for state, delta in self.later:
+            add_to(state, delta)
+
+    def _moves(self, tables: list[pa.Table]) -> Moves:
+        kind = tables[0].select(self.names).schema
+        rows = pa.concat_tables([t.select(self.names).cast(kind) for t in tables])
+        ids, first = number_rows([rows.column(k) for k in self.names], rows.num_rows)
+        groups = rows.take(pa.array(first))
         inner = duck.source("groups", self.keys)
         hashes = duck.run(f"SELECT {hash_sql(self.names)} AS __h FROM {inner}", groups=groups).column("__h").to_numpy()
-        base, held = self._held(groups, state.probe(np.unique(hashes)))
-        versions = self._versions(base, closed, np.concatenate([held, ids]), len(first))
-        return self._changes(versions, groups), self._delta(versions, groups, hashes)
+        times, rank = ranked(np.concatenate([t.column("__time").to_numpy() for t in tables]))
+        cuts = np.cumsum([t.num_rows for t in tables])[:-1]
+        return Moves(groups, hashes, times, np.split(ids, cuts), np.split(rank + 1, cuts))
 
     def _held(self, groups: pa.Table, base: pa.Table) -> tuple[pa.Table, np.ndarray]:
         """The stored rows of these groups, and which of them each belongs to; others only have the same hash."""
@@ -82,25 +123,62 @@ class GroupWalk:
         known = held < groups.num_rows
         return (base, held) if known.all() else (base.filter(pa.array(known)), held[known])
 
-    def _versions(self, base: pa.Table, closed: pa.Table, key: np.ndarray, keys: int) -> Versions:
-        from tidemill.runtime.kernels.meeting_rows import order_rows, run_versions
-
-        times, rank = ranked(closed.column("__time").to_numpy())
-        rank = np.concatenate([np.zeros(base.num_rows, np.int64), rank + 1])
-        n = np.concatenate([t.column("__n").to_numpy() for t in (base, closed)]).astype(np.int64)
-        parts = Annotations.of(self.parts, [Piece(base), Piece(closed)], len(n))
+    def _sums(self, base: pa.Table, closed: pa.Table) -> Annotations:
+        parts = Annotations.of(self.parts, [Piece(base), Piece(closed)], base.num_rows + closed.num_rows)
         if parts.words.size and int(np.abs(parts.words[:, 1::2]).max()) >= sizes.walked_high:
             raise OverflowError("sums near the end of 128 bits")
-        order = order_rows(key, rank, keys, len(times) + 1, np.empty(keys + 1, np.int64))
+        return parts
+
+    def _turned(self, x: int, rows: pa.Table, moves: Moves, shelf: Shelf) -> np.ndarray:
+        """The changes of one column's values as words of parts: none but the number of different values."""
+        value, words = self.values[x], np.zeros((rows.num_rows, 2 * len(self.parts)), np.int64)
+        if value.once is not None:
+            state = value.once_state(shelf)
+            turn, delta = value.distinct.turns(rows, moves.group[1 + x], moves.rank[1 + x], state)
+            at = 2 * [p.name for p in self.parts].index(value.once)
+            words[:, at], words[:, at + 1] = turn, turn >> 63
+            self.later.append((state, delta))
+        return words
+
+    def _ends(self, x: int, rows: pa.Table, moves: Moves, shelf: Shelf) -> Ends:
+        """Least and greatest values of one column from each group and time on."""
+        value, group = self.values[x], moves.group[1 + x]
+        state = value.value_state(shelf)
+        n = rows.column("__n").to_numpy().astype(np.int64)
+        stored, held = self._held(moves.groups, stored_ends(state, moves.hashes, group, n, value.low, value.high))
+        found = value_moves(stored, held, rows, group, moves.rank[1 + x])
+        into, number, change = found.net(slice(len(held), None))
+        if len(into):
+            columns = {"__h": pa.array(moves.hashes[into]), "__v": found.values.take(pa.array(number)),
+                       "__n": pa.array(change)}
+            columns |= {k: moves.groups.column(k).take(pa.array(into)) for k in self.names}
+            self.later.append((state, pa.table(columns)))
+        return walk_ends(found, moves.groups.num_rows)
+
+    def _versions(self, base: pa.Table, closed: pa.Table, held: np.ndarray, sums: Annotations,
+                  turned: list[np.ndarray], moves: Moves) -> Versions:
+        from tidemill.runtime.kernels.meeting_rows import order_rows, run_versions
+
+        key = np.concatenate([held, *moves.group])
+        rank = np.concatenate([np.zeros(base.num_rows, np.int64), *moves.rank])
+        n = np.concatenate([t.column("__n").to_numpy() for t in (base, closed)]).astype(np.int64)
+        n = np.concatenate([n, np.zeros(len(key) - len(n), np.int64)])
+        none = np.empty((len(n), 0), np.int64)
+        parts = Annotations(self.parts, np.concatenate([sums.words, *turned]), np.empty((len(n), 0)), none)
+        keys = moves.groups.num_rows
+        order = order_rows(key, rank, keys, len(moves.times) + 1, np.empty(keys + 1, np.int64))
         kept = np.empty(len(n), np.bool_)
         run_versions(order, key, rank, n, parts.words, parts.floats, parts.lows, kept, np.empty_like(n))
         order = order[kept[order]]
-        return Versions(key[order], rank[order], n[order], parts.take(order), times)
+        return Versions(key[order], rank[order], n[order], parts.take(order), moves.times)
 
-    def _changes(self, versions: Versions, groups: pa.Table) -> pa.Table:
+    def _changes(self, versions: Versions, ends: dict[int, Ends], groups: pa.Table) -> pa.Table:
         """−old +new wherever the answer changes."""
         items = ", ".join(f"{sql} AS {quoted(name)}" for name, sql in self.answers)
         feed = versions.table()
+        for index, found in ends.items():
+            for name, column in zip(("__least", "__most"), found.at(versions.key, versions.rank), strict=True):
+                feed = feed.append_column(f"{name}{index}", column)
         answers = duck.run(f"SELECT {items} FROM {duck.source('feed', self.columns)}", feed=feed) if items else feed
         follows, live = versions.follows(), versions.n > 0
         was = follows & np.concatenate([[False], live[:-1]])
@@ -133,16 +211,3 @@ class GroupWalk:
         delta = Versions(versions.key[last], versions.rank[last], n, parts, versions.times).table()
         columns = {"__h": pa.array(hashes)} | {k: groups.column(k) for k in self.names}
         return pa.table(columns | {c: delta.column(c) for c in delta.column_names})
-
-
-def ranked(times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(the different times in order, the rank of each row's time from 0).
-
-    >>> [x.tolist() for x in ranked(np.array([30, 10, 30]))]
-    [[10, 30], [1, 0, 1]]
-    """
-    ids, first = number(times.astype(np.int64))
-    order = np.argsort(times[first], kind="stable")
-    ranks = np.empty(len(first), np.int64)
-    ranks[order] = np.arange(len(first))
-    return times[first][order].astype(np.int64), ranks[ids]

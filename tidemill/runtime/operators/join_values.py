@@ -89,6 +89,19 @@ def number(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return ids, first
 
 
+def ranked(times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(the different times in order, the rank of each row's time from 0).
+
+    >>> [x.tolist() for x in ranked(np.array([30, 10, 30]))]
+    [[10, 30], [1, 0, 1]]
+    """
+    ids, first = number(times.astype(np.int64))
+    order = np.argsort(times[first], kind="stable")
+    ranks = np.empty(len(first), np.int64)
+    ranks[order] = np.arange(len(first))
+    return times[first][order].astype(np.int64), ranks[ids]
+
+
 def match(held: np.ndarray, sought: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(ids of `held`, ids of `sought` or -1, first row of each id)."""
     # Imported on first use, as in every operator: loading numba costs a second.
@@ -144,6 +157,8 @@ def own_codes(column: pa.ChunkedArray | pa.Array) -> np.ndarray | None:
 def numbered(column: pa.ChunkedArray | pa.Array) -> tuple[np.ndarray, int]:
     """Dense ids of a column's values and how many there are; NULL is one more value."""
     column = _readable(column)
+    if pa.types.is_list(column.type):
+        column = _packed(one_array(column))
     own = own_codes(column)
     if own is not None:
         ids, first = number(own)
@@ -157,6 +172,20 @@ def numbered(column: pa.ChunkedArray | pa.Array) -> tuple[np.ndarray, int]:
         ids[one_array(column).is_null().to_numpy(zero_copy_only=False)] = count
         count += 1
     return ids, count
+
+
+def _packed(lists: pa.Array) -> pa.Array:
+    """Lists as texts that are equal where the lists are: of whole numbers the bytes, else the numbers of the values."""
+    values = lists.flatten()
+    if pa.types.is_integer(values.type) and not values.null_count:
+        width = values.type.bit_width // 8
+        data = values.buffers()[1].slice(width * values.offset) if len(values) else pa.py_buffer(b"")
+    else:
+        width, data = 8, pa.py_buffer(numbered(values)[0])
+    lengths = pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False).astype(np.int64)
+    offsets = np.append(0, np.cumsum(width * lengths))
+    packed = pa.Array.from_buffers(pa.large_binary(), len(lists), [None, pa.py_buffer(offsets), data])
+    return pc.if_else(pc.is_valid(lists), packed, None) if lists.null_count else packed
 
 
 def _numbered_words(words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

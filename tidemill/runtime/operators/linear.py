@@ -53,10 +53,16 @@ def _partial(op: Op, source: str) -> str:
 
 
 def _grouped(params: dict[str, Any]) -> tuple[list[str], list[str]]:
-    """(columns to group by, all key columns): of an extreme the rows that are added up keep one value."""
+    """(columns to group by, all key columns): of an extreme the rows that are added up keep one value, of lists of one
+    value they keep one list.
+    """
     extremes: dict[str, str] = params.get("extremes", {})
-    shown = [f"{extremes[k]}({quoted(k)}) AS {quoted(k)}" if k in extremes else quoted(k) for k in params["keys"]]
+    shown = [f"{_kept(extremes[k], quoted(k))} AS {quoted(k)}" if k in extremes else quoted(k) for k in params["keys"]]
     return [quoted(k) for k in params["keys"] if k not in extremes], shown
+
+
+def _kept(how: str, column: str) -> str:
+    return f"list(DISTINCT {column}[1])" if how == "set" else f"{how}({column})"
 
 
 def _windowed(op: Op, source: str) -> str:

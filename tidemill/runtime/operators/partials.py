@@ -78,9 +78,13 @@ class Partials:
         return _together(self.rows, [n for n, _, _ in self.keys], tuple(p for p, _ in self.parts), self.again)
 
     def picked(self) -> dict[str, pa.Table]:
-        """All value counts, by pick."""
+        """All value counts, by pick. Those of lists are not added up: moving lists costs more than the grouping above,
+        which adds up anyway.
+        """
         keys = [*(n for n, _, _ in self.keys), "__v"]
-        found = {pick: _together(tables, keys, (), self.again) for pick, tables in self.picks.items()}
+        lists = {pick for pick, _, type_name in self.values if type_name.endswith("[]")}
+        found = {pick: _together(tables, keys, (), self.again and pick not in lists)
+                 for pick, tables in self.picks.items()}
         return {pick: rows for pick, rows in found.items() if rows is not None}
 
     # Added up as they are found
