@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tidemill.errors import SourceProblem
 from tidemill.plan.sources import Column, SourceSpec
 from tidemill.runtime.sources.connector import open_connector
+from tidemill.runtime.sources.distributions import distribution
 
 COLUMNS = {
     "uni": ("INTEGER", "uniform(1,200)"), "nor": ("DOUBLE", "normal(85,5)"), "zip": ("BIGINT", "zipf(1.2, 1000)"),
@@ -122,3 +123,16 @@ def test_a_distribution_for_an_unknown_column_is_refused():
     with pytest.raises(SourceProblem, match="TM403"):
         open_connector(SourceSpec("g", "generate", (Column("a", "INTEGER"),),
                                   origin={"columns": {"b": "sequence"}}), "")
+
+
+@pytest.mark.parametrize("kind, low, high", [
+    ("TINYINT", -128, 127), ("UTINYINT", 0, 255), ("INTEGER", -(2**31), 2**31 - 1), ("DECIMAL(4,1)", -999, 999),
+    ("USMALLINT", 0, 65535),
+])
+def test_bounds_are_those_of_the_type(kind, low, high):
+    """uniform(1,99999999999) for an INTEGER: most rows were 2147483647."""
+    distribution(f"uniform({low},{high})", Column("a", kind), 1)
+    for bounds in ((low - 1, high), (low, high + 1)):
+        with pytest.raises(SourceProblem, match="TM403") as refused:
+            distribution(f"uniform({bounds[0]},{bounds[1]})", Column("a", kind), 1)
+        assert "holds numbers" in str(refused.value.detail)

@@ -76,6 +76,28 @@ def _is_whole(kind: pa.DataType) -> bool:
     return pa.types.is_integer(kind) or (pa.types.is_decimal(kind) and kind.scale == 0)
 
 
+def _check_fits(column: Column, *values: float) -> None:
+    """Refuse numbers that a column cannot hold: they would come out as its least or greatest one, again and again."""
+    low, high = _limits(arrow_type(column.type))
+    if not all(low <= v <= high for v in values):
+        raise ValueError(f"{column.type} holds numbers from {low} to {high}")
+
+
+def _limits(kind: pa.DataType) -> tuple[float, float]:
+    """The least and greatest number of a type; without limits where it is not one of whole numbers or decimals.
+
+    >>> _limits(pa.int16()), _limits(pa.uint8()), _limits(pa.decimal128(4, 2)), _limits(pa.float64())
+    ((-32768, 32767), (0, 255), (-99.99, 99.99), (-inf, inf))
+    """
+    if pa.types.is_decimal(kind):
+        most = (10 ** min(kind.precision, 18) - 1) / 10**kind.scale
+        return -most, most
+    if not pa.types.is_integer(kind):
+        return -math.inf, math.inf
+    half = 2 ** (kind.bit_width - 1)
+    return (-half, half - 1) if pa.types.is_signed_integer(kind) else (0, 2 * half - 1)
+
+
 def _shaped(values: np.ndarray, column: Column) -> pa.Array:
     """Numbers in the column's type: rounded for whole types, kept inside small ones."""
     kind = arrow_type(column.type)
@@ -87,8 +109,7 @@ def _shaped(values: np.ndarray, column: Column) -> pa.Array:
         return _unscaled(scaled, kind)
     whole = values if np.issubdtype(values.dtype, np.integer) else np.rint(values)
     if pa.types.is_integer(kind):
-        low, high = (-(2 ** (kind.bit_width - 1)), 2 ** (kind.bit_width - 1) - 1) \
-            if pa.types.is_signed_integer(kind) else (0, 2**kind.bit_width - 1)
+        low, high = _limits(kind)
         if kind.bit_width < 64:
             whole = np.clip(whole, low, high)
         elif low == 0:
@@ -124,6 +145,7 @@ def _uniform(arguments: list[str], column: Column, seed: int) -> Maker:
     low, high = _numbers(arguments, 2)
     if high < low:
         raise ValueError("the lower bound is above the upper one")
+    _check_fits(column, low, high)
     key, kind = salt(seed, column.name, 1), arrow_type(column.type)
     if _is_whole(kind) or pa.types.is_string(kind):
         first, count = math.ceil(low), math.floor(high) - math.ceil(low) + 1
@@ -137,6 +159,7 @@ def _normal(arguments: list[str], column: Column, seed: int) -> Maker:
     mean, deviation = _numbers(arguments, 2)
     if deviation < 0:
         raise ValueError("a deviation is not negative")
+    _check_fits(column, mean)
     first, second = salt(seed, column.name, 1), salt(seed, column.name, 2)
 
     def make(rows: np.ndarray) -> pa.Array:
@@ -159,6 +182,7 @@ def _zipf(arguments: list[str], column: Column, seed: int) -> Maker:
         raise ValueError(f"the count is a whole number from 1 to {_ZIPF_LIMIT}")
     if abs(exponent) > 30:
         raise ValueError("the exponent lies between -30 and 30")
+    _check_fits(column, 1, count)
     steps, key = _zipf_steps(exponent, int(count)), salt(seed, column.name, 1)
     return lambda rows: _shaped(_pick(steps, uniform(key, rows)) + 1, column)
 
@@ -198,6 +222,7 @@ def _cycle(arguments: list[str], column: Column, seed: int) -> Maker:
     (length,) = _numbers(arguments, 1)
     if length < 1 or length != int(length):
         raise ValueError("a cycle has a whole length of at least 1")
+    _check_fits(column, length - 1)
     return lambda rows: _shaped(rows % int(length), column)
 
 
@@ -205,6 +230,7 @@ def _walk(arguments: list[str], column: Column, seed: int) -> Maker:
     """A smooth, bounded stand-in for a random walk: noise at four scales, so that two rows d apart
     differ by about step * sqrt(d) up to d = 4096, and no row needs the ones before it."""
     middle, step = _numbers(arguments, 2)
+    _check_fits(column, middle)
     scales = [(period, salt(seed, column.name, period)) for period in (8, 64, 512, 4096)]
 
     def make(rows: np.ndarray) -> pa.Array:
