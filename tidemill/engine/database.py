@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 from sqlglot import exp
 
@@ -336,12 +337,26 @@ class Database(Runner):
         """Keep what definitions have changed: the tables of new views first, so that the catalog never names what is
         not there.
         """
-        if self._coming:
-            self.store.create(*self._coming)
+        try:
+            if self._coming:
+                self.store.create(*self._coming)
+        except duckdb.Error as error:
+            self._take_back()
+            raise EngineProblem("TM624", f"no tables can be made for a view: {str(error).splitlines()[0]}",
+                                hint="the view has not been created; is there room on the disk?") from error
+        finally:
             self._coming.clear()
-        todo, self._todo = self._todo, None
-        if todo is not None:
-            todo()
+            todo, self._todo = self._todo, None
+            if todo is not None:
+                todo()
+
+    def _take_back(self) -> None:
+        """Views without tables are not there, nor what reads them: no later statement meets them."""
+        for stored in self._coming:
+            if stored.name.lower() in self.workload.views:
+                for entry in [*reversed(self.catalog.dependents(stored.name)), self.catalog.find(stored.name)]:
+                    self.workload.drop(entry.name)
+        self._show_views()
 
     def _restart(self, statement: Restart) -> Created:
         """Stopped views begin anew, without what they held."""

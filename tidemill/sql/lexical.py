@@ -188,6 +188,10 @@ def _check_limits(tokens: list[Token]) -> None:
     if len(tokens) > MAX_TOKENS:
         raise problem("TM103", f"the statement has more than {MAX_TOKENS:,} words and signs", first,
                       hint="put parts of it into views")
+    for token in tokens:
+        if token.token_type == TokenType.IDENTIFIER and (not token.text or "\0" in token.text):
+            raise problem("TM623", "a name cannot be empty or have a zero character in it", token,
+                          hint="name it with letters, for example  AS total")
     _check_nesting(tokens)
 
 
