@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import threading
 import time
@@ -95,5 +96,67 @@ def main(path: str) -> None:
     print("ok", flush=True)
 
 
+def waiting(path: str) -> None:
+    """The JVM is killed under run(), and under a statement of another thread that waits for its batch."""
+    db = tidemill.open(path)
+    db.execute("""
+        REGISTER SOURCE R (k INTEGER) FROM GENERATE (rate = 1000, rows = 1000000000, k = 'uniform(1,5)')
+        WITH (batch_rows = 20000);
+        CREATE TAGGED STREAM S OVER R;
+        CREATE VIEW C AS SELECT k, count(*) AS n FROM S GROUP BY k;
+    """)
+    assert ended(db, lambda: db.run()) == "TM505"
+    print("killed the JVM under run()", flush=True)
+    db.stop()
+    db.start()
+    goes_on(db)
+    code = ended(db, lambda: db.execute("CREATE VIEW D AS SELECT count(*) AS n FROM S"),
+                 ("tidemill.runtime.daemon", "python_streaming_source_runner"))
+    assert code == "TM505", code
+    assert db.failure is not None and db.failure.code == "TM505"
+    print("killed the JVM under a statement", flush=True)
+    db.stop()
+    db.start()
+    goes_on(db)
+    db.execute("CREATE OR REPLACE VIEW D AS SELECT count(*) AS n FROM S")
+    goes_on(db)
+    db.stop()
+    assert db.query("SELECT n FROM D").num_rows == 1
+    total, seen = sum(db.query("SELECT n FROM C").column("n").to_pylist()), db.status()["sources"][0]["rows"]
+    assert 0 < total <= seen, (total, seen)
+    db.close()
+    print("ok", flush=True)
+
+
+def goes_on(db: tidemill.engine.Database) -> None:
+    before = db.outlet.committed
+    until(lambda: db.outlet.committed >= before + 2, "two batches")
+
+
+def ended(db: tidemill.engine.Database, call: Callable[[], object], hang: tuple[str, ...] = ()) -> str:
+    """What a waiting call raises when the JVM is killed; it may take some seconds. Meanwhile some processes of the job
+    hang, so that no batch comes to an end.
+    """
+    codes: list[str] = []
+    committed = db.outlet.committed
+    jvm = descendants("org.apache.spark")  # its command has the names of all others in it
+    hung = [pid for word in hang for pid in descendants(word) if pid not in jvm]
+    for pid in hung:
+        os.kill(pid, signal.SIGSTOP)
+    thread = threading.Thread(target=lambda: codes.append(raised(call)))
+    thread.start()
+    if hung:
+        time.sleep(3)
+    else:
+        until(lambda: db.outlet.committed >= committed + 2, "two batches of the run")
+    assert thread.is_alive(), codes
+    began = time.monotonic()
+    for pid in [*(jvm or descendants("org.apache.spark")), *hung]:
+        kill(pid)
+    thread.join(60)
+    assert not thread.is_alive() and time.monotonic() - began < 20, "nobody told the one who waits"
+    return codes[0]
+
+
 if __name__ == "__main__":
-    main(sys.argv[1])
+    (waiting if "waiting" in sys.argv[2:] else main)(sys.argv[1])

@@ -13,7 +13,16 @@ def test_a_job_lives_on_and_a_database_recovers_from_a_dead_jvm(tmp_path):
     """The JVM dies: stop() and start() in the same process recover; waiting calls and subscriptions raise. A killed
     source runner does not stop the job.
     """
-    child = Child(module("tests.spark.lost_processes_child", str(tmp_path / "db")), log=tmp_path / "log")
+    ends_well(tmp_path)
+
+
+def test_those_who_wait_for_a_dead_jvm_are_told(tmp_path):
+    """The JVM is killed while run(), and while a statement of another thread waits for its batch: both hung."""
+    ends_well(tmp_path, "waiting")
+
+
+def ends_well(tmp_path, *words: str) -> None:
+    child = Child(module("tests.spark.lost_processes_child", str(tmp_path / "db"), *words), log=tmp_path / "log")
     try:
         until(lambda: not child.is_alive, 800, "the end")
         text = (tmp_path / "log").read_text(errors="replace")

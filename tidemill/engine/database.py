@@ -340,8 +340,10 @@ class Database(Runner):
         try:
             if self._coming:
                 self.store.create(*self._coming)
-        except duckdb.Error as error:
+        except Exception as error:
             self._take_back()
+            if not isinstance(error, duckdb.Error):
+                raise
             raise EngineProblem("TM624", f"no tables can be made for a view: {str(error).splitlines()[0]}",
                                 hint="the view has not been created; is there room on the disk?") from error
         finally:
