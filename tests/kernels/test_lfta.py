@@ -32,9 +32,10 @@ class Case:
     late: list[tuple[list[tuple], bool]]
     step: int
     room: int
+    edge_rows: int
 
     def tables(self, **changed):
-        sizes = {"step": self.step, "room": self.room, **changed}
+        sizes = {"step": self.step, "room": self.room, "edge_rows": self.edge_rows, **changed}
         return Tables(self.specs, self.attributes, self.int_kinds, self.float_kinds, **sizes)
 
 
@@ -75,7 +76,8 @@ def cases(draw):
     )
     early, late = (draw(batches(attributes, len(int_kinds), len(float_kinds), known)) for known in (FIRST, ALL))
     step, room = draw(st.sampled_from([1, 3, 8, 2048])), draw(st.sampled_from([1, 10, 1 << 10]))
-    return Case(specs, attributes, int_kinds, float_kinds, fragments, codes, early, late, step, room)
+    edge_rows = draw(st.sampled_from([0, 1, 5, 30]))
+    return Case(specs, attributes, int_kinds, float_kinds, fragments, codes, early, late, step, room, edge_rows)
 
 
 def shorter(maps, specs):
@@ -132,7 +134,7 @@ def run(case, tables, twin=None):
 @given(cases())
 def test_kernel_equals_its_twin(case):
     tables = case.tables()
-    twin = Twin(case.specs, case.int_kinds + case.float_kinds, tables.bucket)
+    twin = Twin(case.specs, case.int_kinds + case.float_kinds, tables.bucket, case.edge_rows)
     for r, found in run(case, tables, twin).items():
         assert found == twin.output[r], f"relation {r}"
     for name in ("probes", "collisions", "turnovers", "flushed"):
@@ -204,7 +206,7 @@ def test_long_input_equals_its_twin_across_many_batches():
     for r, emitted in tables.take().items():
         assert entries(emitted) == twin.output[r]
     assert tables.counters.collisions.tolist() == twin.collisions
-    assert min(tables.counters.turnovers.tolist()) > 0
+    assert min(tables.counters.turnovers.tolist()[1:]) > 0 and tables.counters.turnovers[0] == 0
 
 
 @pytest.mark.parametrize("kind", [np.int8, np.int32, np.uint32, np.int64])
@@ -245,6 +247,23 @@ def test_a_group_meets_its_own_entry_of_an_earlier_fragment():
     collisions = int(tables.counters.collisions[0])
     assert int(tables.counters.turnovers[0]) + collisions == tables.pending >= 20 - collisions
     assert collisions < 5
+
+
+@pytest.mark.parametrize("buckets", [50, 400, 20_000])
+def test_a_child_gets_the_entries_of_one_fragment_after_those_of_another(buckets):
+    """Else the entries of two fragments would come in turns, and each would evict the one before."""
+    rng = np.random.default_rng(buckets)
+    n, fragments = 20_000, 10
+    specs = [TableSpec(RAW, (0, 1), buckets, False), TableSpec(0, (0,), 100_000, True)]
+    tables = Tables(specs, 2, [SUM])
+    tables.map([list(range(fragments))] * 2, [[0], [0]])
+    groups = rng.integers(0, 20, (2, n))
+    tables.push(groups, [0] * n, np.arange(n) * fragments // n, [None])
+    tables.flush()
+    emitted = tables.take()[1]
+    places = {tables.bucket(1, 0, (g,)) for g in range(20)}
+    assert len(places) == 20, "no two groups share a bucket"
+    assert len(emitted.codes) == 20 * fragments
 
 
 @pytest.mark.parametrize("groups", ["dense", "strided", "high bits", "two attributes"])

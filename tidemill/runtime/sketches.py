@@ -74,7 +74,8 @@ class Sketches:
 
 def merged(notes: list[dict[str, Any]]) -> dict[str, Any]:
     """The notes of all readers of one source as one: counters add up, counts of groups are those of an average share.
-    `share` has the rows and the microseconds of a share: what comes between two flushes of all tables.
+    `share` has the rows and the microseconds of a share: what comes between two flushes of all tables. `spans` has the
+    first and the last time of those readers whose tables were flushed once.
     """
     seen = [n for n in notes if n["rows"]]
     if not seen:
@@ -89,7 +90,7 @@ def merged(notes: list[dict[str, Any]]) -> dict[str, Any]:
         "relations": np.sum([n["relations"] for n in seen], axis=0).tolist(), "flushes": flushes,
         "sizes": [buckets for buckets, _ in TABLES],
         "share": [rows / flushes, sum(n["last"] - n["first"] for n in seen) / flushes],
-        "patterns": patterns,
+        "patterns": patterns, "spans": [[n["first"], n["last"]] for n in seen if n["flushes"] == 1],
         **{name: _mean([n[name] for n in seen]) for name in ("block", "early", "pairs", "tables")},
     }
 

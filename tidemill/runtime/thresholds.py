@@ -84,6 +84,7 @@ class Thresholds:
     pending_entries: int = _size(1 << 20, 0)  # evicted: they are put together, or leave before the share is done
     kept_cells: int = _size(1 << 22, 4)  # cells of queries: they leave before the share is done
     block_rows: int = _size(1 << 16, 2)  # rows that go through the tables at a time
+    edge_rows: int = _size(64, 0)  # since tables that feed others were emptied: they are, when a fragment begins
     fragments: int = _size(1 << 18, 1)  # of one generation of tables: another one begins
     few_entries: int = _size(1 << 12, 1)  # evicted: they are put together
     fragment_sums: int = _size(1 << 22, 0)  # sums of one fragment, or four for each row: cells are made one by one

@@ -71,13 +71,16 @@ class Known:
     pairs: tuple[float, Mapping[str, float]] = (1.0, {})
     tried: tuple[float, Sequence[float], Mapping[str, Sequence[float]]] = (1.0, (), {})
     lengths: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # of tables that were there, by label
-    idle: Mapping[str, float] = field(default_factory=dict)  # phantoms that evicted all they were fed: rows of a share
+    idle: Mapping[str, float] = field(default_factory=dict)  # phantoms that evicted all they were fed: rows for each group
+    loose: float = 1.0  # fragments of a share that no edge ends
     assumed: bool = False  # nothing was measured
     _found: dict[frozenset[str], list[tuple[float, float]]] = field(default_factory=dict, compare=False, repr=False)
 
     def epochs(self, edges: Edges) -> float:
-        """Stretches into which the edges of windows cut a share: one more than there are edges in its time."""
-        return 1.0 + edge_rate(edges).value * SECOND * self.seconds
+        """Stretches into which the edges of windows cut a share: one more than there are edges in its time, unless its
+        ends are edges as well.
+        """
+        return max(1.0, self.loose + edge_rate(edges).value * SECOND * self.seconds)
 
     def distinct(self, attributes: frozenset[str], rows: float) -> float:
         """Groups that so many rows meet."""
@@ -130,8 +133,13 @@ class Known:
         return float(met["certain"]) if 0.5 * met["buckets"] <= buckets <= 2 * met["buckets"] else None
 
     def refused(self, attributes: frozenset[str]) -> bool:
-        """True for a phantom that evicted nearly all it was fed with, in shares that had half as many rows or more."""
-        return self.rows < 2 * self.idle.get("\x1f".join(sorted(attributes)), 0.0)
+        """True for a phantom that evicted nearly all it was fed with, when a group had half as many rows or more."""
+        each = self.idle.get("\x1f".join(sorted(attributes)))
+        return each is not None and self.each(attributes) < 2 * each
+
+    def each(self, attributes: frozenset[str]) -> float:
+        """Rows of a share for each of its groups."""
+        return self.rows / max(1.0, self.distinct(attributes, self.rows))
 
     def wanted(self, wants: Wants) -> float:
         """The share of the rows that these queries want."""
@@ -225,4 +233,5 @@ def known_statistics(measured: Mapping[str, Any]) -> Known:
         tuple(measured.get("first") or (1.0, {})), tuple(measured.get("predicates", ())),
         tuple((int(p, 16), count / total) for p, count in counted.items()), tuple(measured.get("pairs") or (1.0, {})),
         tuple(measured.get("tried") or (1.0, (), {})), measured.get("lengths", {}), measured.get("idle", {}),
+        float(measured.get("loose", 1.0)),
     )

@@ -16,10 +16,12 @@ from tidemill.optimize.share.flows import certain_flow, flow_met
 from tidemill.optimize.share.known import SECOND, Known, Wants, known_statistics
 from tidemill.optimize.share.phantoms.share_model import REFUSED
 from tidemill.optimize.share.shape import Settings, Shape, cost_now, shape_of
+from tidemill.optimize.share.weaving.edges import edge_rate, edge_times, union
 
 MARGIN = 0.05  # a new plan must be cheaper by this share to be worth a change
 _HELD_BACK = 0.25  # a table that evicts fewer entries than this for each row does all that a table can do
 _REMEMBERED, _DEPTHS = 64, 8  # tables, and depths, of which flow lengths are kept
+_COUNTED = 10_000  # edges of a share beyond which one more or less makes no difference
 _SEEN = 1_000  # probes below which counts say little
 
 Params = Mapping[str, Any]  # of an "lfta" operator
@@ -37,7 +39,7 @@ def statistics(params: Params, note: Mapping[str, Any], before: Mapping[str, Any
     found = {
         "groups": _named(params, note["block"][1]), "tuples": max(1.0, float(note["block"][0])),
         "rows": note["rows"], "rate": note["rows"] * SECOND / span, "seconds": span / SECOND,
-        "share": [float(rows), micros / SECOND], "shares": note["flushes"],
+        "share": [float(rows), micros / SECOND], "shares": note["flushes"], "loose": _loose(params, note, before),
         "first": [float(note["early"][0]), _named(params, note["early"][1])],
         "tried": [float(note["tables"][0]), note["sizes"], _named(params, note["tables"][1])],
         **_patterns(params, note, predicates, before), "idle": dict(before.get("idle", {})),
@@ -48,9 +50,25 @@ def statistics(params: Params, note: Mapping[str, Any], before: Mapping[str, Any
             } for r, (p, c, t, f) in zip(relations, note["relations"], strict=True)
         },
     }
-    found["flows"], found["lengths"] = _flows(params, note, known_statistics(found), before)
-    _note_idle(params, note, found["idle"])
+    known = known_statistics(found)
+    found["flows"], found["lengths"] = _flows(params, note, known, before)
+    _note_idle(params, note, known, found["idle"])
     return found
+
+
+def _loose(params: Params, note: Mapping[str, Any], before: Mapping[str, Any]) -> float:
+    """Fragments of a share that no edge ends: 1 where shares begin anywhere, 0 where they end at edges. An average over
+    batches that prefers the last ones.
+    """
+    edges = union(*(tuple((slide, phase) for slide, phase in r["edges"])
+                    for r in params["relations"] if r["parent"] < 0))
+    rate = edge_rate(edges).value
+    spans = [(first, last) for first, last in note["spans"] if rate * (last - first) < _COUNTED]
+    if not spans:
+        return float(before.get("loose", 1.0))
+    found = [1 + len(edge_times(edges, first + 1, last + 1)) - rate * (last - first) for first, last in spans]
+    now = min(1.0, max(0.0, sum(found) / len(found)))
+    return round(now if "loose" not in before else (now + before["loose"]) / 2, 4)
 
 
 def _named(params: Params, counts: Sequence[Any]) -> dict[str, Any]:
@@ -115,15 +133,17 @@ def _comes(params: Params, relation: Mapping[str, Any], known: Known) -> tuple[f
     return epochs, keys, known.skew(attributes, relation["buckets"])
 
 
-def _note_idle(params: Params, note: Mapping[str, Any], idle: dict[str, float]) -> None:
-    """Phantoms that evicted nearly all they were fed with; in shares of more than twice as many rows they may try."""
+def _note_idle(params: Params, note: Mapping[str, Any], known: Known, idle: dict[str, float]) -> None:
+    """Phantoms that evicted nearly all they were fed with; with more than twice as many rows for each group they may
+    try again.
+    """
     names = [a["name"] for a in params["attributes"]]
-    rows = float(note["share"][0])
     for relation, (probes, *evicted) in zip(params["relations"], note["relations"], strict=True):
         if relation["emits"] < 0 and relation["buckets"] and probes >= _SEEN:
-            name = "\x1f".join(sorted(names[i] for i in relation["attributes"]))
+            attributes = frozenset(names[i] for i in relation["attributes"])
+            name = "\x1f".join(sorted(attributes))
             if sum(evicted) >= REFUSED * probes:
-                idle[name] = max(rows, idle.get(name, 0.0))
+                idle[name] = max(round(known.each(attributes), 4), idle.get(name, 0.0))
             else:
                 idle.pop(name, None)
 

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from tidemill.runtime.kernels import lfta_loops as loops
 from tidemill.runtime.kernels.lfta_loops import GREATEST, LEAST, STEP, STRIDE, SUM
+from tidemill.runtime.thresholds import sizes
 
 __all__ = ["GREATEST", "LEAST", "RAW", "SUM", "Counters", "Emitted", "TableSpec", "Tables"]
 
@@ -47,7 +48,7 @@ class Counters(NamedTuple):
     probes: np.ndarray  # records that met a bucket; of a raw relation: rows
     collisions: np.ndarray  # another group took the bucket
     turnovers: np.ndarray  # the same group in another fragment took the bucket
-    flushed: np.ndarray  # entries that a flush evicted from the relation's table
+    flushed: np.ndarray  # entries that a flush, or the end of a fragment, evicted from the relation's table
 
 
 class Tables:
@@ -55,7 +56,8 @@ class Tables:
 
     A bucket holds the most recent group. A record probes it: same fragment, signature and group combine; else the old
     entry is evicted to every child and to the output, and the new one takes the bucket. The hash covers group and
-    signature, not the fragment, so that a group in a later fragment meets its own old entry.
+    signature, not the fragment, so that a group in a later fragment meets its own old entry. Relations that feed others
+    are emptied when a fragment begins that is later than all before it and some rows have come since the last time.
 
     Not for two threads at once; different `Tables` are independent, and the loops release the GIL.
 
@@ -69,10 +71,12 @@ class Tables:
     """
 
     def __init__(self, specs: Sequence[TableSpec], attributes: int, int_kinds: Sequence[int] = (),
-                 float_kinds: Sequence[int] = (), step: int = STEP, room: int = 8 * STEP):
+                 float_kinds: Sequence[int] = (), step: int = STEP, room: int = 8 * STEP,
+                 edge_rows: int | None = None):
         """`attributes` counts the columns of `attrs`; kinds are SUM, LEAST or GREATEST, one for each part.
 
         `step` rows (at most STEP) pass the forest at a time; an output holds `room` entries before it is drained.
+        Tables that feed others are emptied when a fragment begins and `edge_rows` rows have come since the last time.
         """
         _check(specs, attributes)
         self._specs = tuple(specs)
@@ -86,28 +90,33 @@ class Tables:
         self._lengths: list[int] = []
         self._maps = np.empty(0, np.int32)
         self._layout()
+        least = sizes.edge_rows if edge_rows is None else edge_rows
+        self._place = np.array([1, 0, -1, -1, 0, least], np.int64)
 
     def _layout(self) -> None:
         """Places of all relations in the flat arrays that the loops share."""
         parts, n = self._ints + self._floats, len(self._specs) + 1
-        self._relations = np.zeros((n, 11), np.int64)
+        self._relations = np.zeros((n, 13), np.int64)
         self._relations[0, [loops.PARENT, loops.ATTRIBUTES]] = RAW, self._attributes
         held = [self._order, *(spec.attributes for spec in self._specs)]
         picks: list[int] = []
-        table, batch, output = 0, STRIDE * (1 + self._attributes + parts), 0
+        table, batch, output, used = 0, STRIDE * (1 + self._attributes + parts), 0, 0
         for r, spec in enumerate(self._specs, 1):
             width = 1 + len(spec.attributes) + parts
             self._relations[r, :loops.PICKS] = spec.parent + 1, spec.buckets, width, table, batch, spec.emits, output
-            self._relations[r, [loops.PICKS, loops.ATTRIBUTES]] = len(picks), len(spec.attributes)
+            self._relations[r, [loops.PICKS, loops.ATTRIBUTES, loops.USED]] = len(picks), len(spec.attributes), used
+            self._relations[spec.parent + 1, loops.FEEDS] = 1
             picks += [1 + held[spec.parent + 1].index(a) for a in spec.attributes]
             table += spec.buckets * width
             batch += STRIDE * width
             output += self._room * width * spec.emits
+            used += spec.buckets
         self._picks, self._factors = np.array(picks, np.int64), _odd_numbers(len(picks) + n)
         self._tables = np.full(table, loops.EMPTY, np.int64)
+        self._used = np.empty(used, np.uint32)  # for each table the buckets in use, as they were filled
         self._words, self._outputs = np.empty(batch, np.int64), np.empty(output, np.int64)
         self._counts, self._filled = np.zeros(n, np.int64), np.zeros(n, np.int64)
-        self._counters = np.zeros((n, 4), np.int64)
+        self._counters = np.zeros((n, 5), np.int64)
         self._scratch = np.ones((loops.KEYS + self._attributes) * STRIDE, np.int64)
 
     def map(self, fragments: Sequence[ArrayLike], codes: Sequence[ArrayLike]) -> None:
@@ -145,10 +154,10 @@ class Tables:
         columns = [given[a] for a in self._order]
         columns += [whole[p] for p in self._int_order] + [real[p] for p in self._float_order]
         addresses = np.array([0 if c is None else c.__array_interface__["data"][0] for c in columns], np.int64)
-        sizes = np.array([loops.ONES if c is None else c.itemsize for c in columns], np.int64)
+        item_sizes = np.array([loops.ONES if c is None else c.itemsize for c in columns], np.int64)
         done = 0
         while done < n:
-            done = loops.push_rows(addresses, sizes, code, frag, done, *self._state())
+            done = loops.push_rows(addresses, item_sizes, code, frag, done, *self._state())
             if done < n:
                 self._drain()
 
@@ -156,11 +165,8 @@ class Tables:
         """End-of-epoch update: top-down, every entry is evicted to children and outputs. All tables are empty then."""
         if not self._lengths:
             return
-        place = (1, 0)
-        while place[0] < len(self._relations):
-            place = loops.flush_tables(*place, *self._state())
-            if place[0] < len(self._relations):
-                self._drain()
+        while not loops.flush_tables(*self._state()):
+            self._drain()
 
     def take(self) -> dict[int, Emitted]:
         """For each emitting relation what it has evicted since the last take."""
@@ -206,8 +212,9 @@ class Tables:
             raise ValueError("a code or a fragment of a row has no place in the maps")
 
     def _state(self) -> tuple:
-        return (self._step, self._counts, self._relations, self._picks, self._factors, self._maps, self._tables,
-                self._words, self._ends, self._outputs, self._room, self._filled, self._scratch, self._counters)
+        return (self._place, self._step, self._counts, self._relations, self._picks, self._factors, self._maps,
+                self._tables, self._used, self._words, self._ends, self._outputs, self._room, self._filled,
+                self._scratch, self._counters)
 
     def _drain(self) -> None:
         for r, chunks in self._taken.items():

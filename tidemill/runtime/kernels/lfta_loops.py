@@ -14,6 +14,11 @@ Why a whole batch may pass one relation before the next: a relation's buckets de
 that its parent evicts, and no two relations share a bucket. So feeding a relation all evictions of a batch at once
 leaves the same buckets, evictions and counts as sending each entry down the tree when it is evicted.
 
+Where a new fragment begins, relations that feed others are emptied first, parents before children (paper 002: the
+end-of-epoch update). If their old entries stayed until a newcomer evicts them, children would get entries of two
+fragments in turns, and each of them would evict the one before. Leaves keep theirs: it makes no difference there.
+Fragments of few rows are not worth the cuts: the tables are emptied once for several of them.
+
 Columns of rows stay where the caller has them: the loops get addresses, so that int32 and int64 columns need neither a
 copy nor a compilation of their own.
 
@@ -37,8 +42,13 @@ STEP = 2048
 BLIND = 7
 # Not a power of two: the words of a record would compete for the same few lines of the cache.
 STRIDE = STEP + 40
-PARENT, BUCKETS, WIDTH, TABLE, BATCH, EMITS, OUTPUT, PICKS, ATTRIBUTES, FRAGMENTS, CODES = range(11)
-PROBES, COLLISIONS, TURNOVERS, FLUSHED = range(4)
+PARENT, BUCKETS, WIDTH, TABLE, BATCH, EMITS, OUTPUT, PICKS, ATTRIBUTES, FRAGMENTS, CODES, USED, FEEDS = range(13)
+PROBES, COLLISIONS, TURNOVERS, FLUSHED, IN_USE = range(5)
+# Where a flush is: the relation, its next bucket. The greatest fragment of the rows so far, that of the last flush at
+# the beginning of a fragment, the rows since then, and how many they must be for the next one.
+RELATION, BUCKET, LATEST, EMPTIED, SINCE, LEAST_ROWS = range(6)
+# A table with fewer buckets in use than one of so many is emptied by the list of those; else bucket by bucket.
+SPARSE = 8
 # Rows of scratch, STRIDE words each: what one batch needs while it passes one relation.
 CHANGES, HEADS, WEIGHTS, SINGLE, OWN, PLACES, KEYS = range(7)
 # An unsigned index saves the test for a negative one.
@@ -271,10 +281,11 @@ def _probe_loop(fixed: int):
     """The probe for `fixed` group attributes (-1: any number). A known number makes it a third faster."""
 
     @njit(nogil=True)
-    def probe(n, own, places, keys, n_keys, parts, ends, table, evicted, count):
+    def probe(n, own, places, keys, n_keys, parts, ends, table, used, evicted, count):
         sums, n_parts = ends[0], ends[5]
         n_attrs = n_keys if fixed < 0 else fixed
         collisions = m = 0
+        in_use = count[IN_USE]
         for j in range(n):
             tag = own[at(j)]
             if tag < 0:
@@ -304,6 +315,9 @@ def _probe_loop(fixed: int):
                 for w in range(n_parts):
                     evicted[at((1 + n_attrs + w) * STRIDE + m)] = table[at(first + w)]
                 m += 1
+            else:
+                used[at(in_use)] = e
+                in_use += 1
             table[at(e)] = tag
             for k in range(n_attrs):
                 table[at(e + 1 + k)] = keys[at(k * STRIDE + j)]
@@ -311,6 +325,7 @@ def _probe_loop(fixed: int):
                 table[at(first + w)] = parts[at(w * STRIDE + j)]
         count[COLLISIONS] += collisions
         count[TURNOVERS] += m - collisions
+        count[IN_USE] = in_use
         return m
 
     return probe
@@ -320,29 +335,32 @@ _probe_any, _probe_1, _probe_2, _probe_3, _probe_4 = (_probe_loop(fixed) for fix
 
 
 @njit(nogil=True)
-def probe(n, own, places, keys, n_keys, parts, ends, table, evicted, count):
+def probe(n, own, places, keys, n_keys, parts, ends, table, used, evicted, count):
     """Probe one table with n records, in order; what they evict becomes the batch `evicted`. O(n).
 
     A record without a negative tag meets the bucket at its place. Same tag and keys: its parts are folded in. Else the
     old entry is evicted and the record takes the bucket: a collision, or a turnover if only the fragment differs.
-    Adds to `count` and returns the number of evicted entries (at most n).
+    A bucket that was empty is noted in `used`. Adds to `count` and returns the number of evicted entries (at most n).
     """
     if n_keys == 1:
-        return _probe_1(n, own, places, keys, n_keys, parts, ends, table, evicted, count)
+        return _probe_1(n, own, places, keys, n_keys, parts, ends, table, used, evicted, count)
     if n_keys == 2:
-        return _probe_2(n, own, places, keys, n_keys, parts, ends, table, evicted, count)
+        return _probe_2(n, own, places, keys, n_keys, parts, ends, table, used, evicted, count)
     if n_keys == 3:
-        return _probe_3(n, own, places, keys, n_keys, parts, ends, table, evicted, count)
+        return _probe_3(n, own, places, keys, n_keys, parts, ends, table, used, evicted, count)
     if n_keys == 4:
-        return _probe_4(n, own, places, keys, n_keys, parts, ends, table, evicted, count)
-    return _probe_any(n, own, places, keys, n_keys, parts, ends, table, evicted, count)
+        return _probe_4(n, own, places, keys, n_keys, parts, ends, table, used, evicted, count)
+    return _probe_any(n, own, places, keys, n_keys, parts, ends, table, used, evicted, count)
 
 
 @njit(nogil=True)
-def sweep(table, width, first, last, evicted):
-    """Empty buckets [first, last) in order; their entries become the batch `evicted`. Returns how many."""
+def sweep(table, width, used, first, last, listed, evicted):
+    """Empty buckets [first, last) in order, or those that `used` has there; their entries become the batch `evicted`.
+    Returns how many.
+    """
     m = 0
-    for e in range(first * width, last * width, width):
+    for i in range(first, last):
+        e = np.int64(used[i]) if listed else i * width
         if table[e] != EMPTY:
             for w in range(width):
                 evicted[w * STRIDE + m] = table[e + w]
@@ -361,7 +379,7 @@ def emit(batch, n, width, output, room, filled):
 
 
 @njit(nogil=True)
-def descend(top, counts, relations, picks, factors, maps, tables, words, ends, outputs, room, filled, scratch,
+def descend(top, counts, relations, picks, factors, maps, tables, used, words, ends, outputs, room, filled, scratch,
             counters):
     """Send the batch of relation `top` (0: raw) to its output and down its subtree. `counts[top]` records are in it."""
     counts[:top] = 0
@@ -378,43 +396,104 @@ def descend(top, counts, relations, picks, factors, maps, tables, words, ends, o
             place(source, picks[a:a + n_attrs], n, own, factors[a + r - 1:], spec[BUCKETS], spec[WIDTH], places)
             keys = side_by_side(source, picks[a:a + n_attrs], n, scratch[KEYS * STRIDE:])
             parts = source[(1 + parent[ATTRIBUTES]) * STRIDE:]
-            counts[r] = probe(n, own, places, keys, n_attrs, parts, ends, tables[spec[TABLE]:], batch, counters[r])
+            counts[r] = probe(n, own, places, keys, n_attrs, parts, ends, tables[spec[TABLE]:],
+                              used[spec[USED]:], batch, counters[r])
         if spec[EMITS] and counts[r] > 0:
             emit(batch, counts[r], spec[WIDTH], outputs[spec[OUTPUT]:], room, filled[r])
             filled[r] += counts[r]
 
 
+@njit(nogil=True)
+def next_edge(frags, start, stop, place):
+    """The first row of [start, stop) at which a fragment begins that is worth a cut, or `stop`. The rows before it are
+    counted as seen.
+    """
+    for i in range(start, stop):
+        if frags[i] > place[LATEST]:
+            if place[SINCE] + i - start >= place[LEAST_ROWS]:
+                stop = i
+                break
+            place[LATEST] = frags[i]
+    place[SINCE] += stop - start
+    return stop
+
+
+@njit(nogil=True)
+def fragment_ends(r, old, new, relations, maps):
+    """True when the rows' fragments `old` and `new` are different ones of relation r, which feeds others."""
+    if relations[r, FEEDS] == 0:
+        return False
+    path = np.empty(relations.shape[0], np.int64)
+    depth = 0
+    while r > 0:
+        path[depth] = r
+        depth += 1
+        r = relations[r, PARENT]
+    for i in range(depth - 1, -1, -1):
+        start = relations[path[i], FRAGMENTS]
+        old = maps[start + old] if old >= 0 else old
+        new = maps[start + new] if new >= 0 else new
+    return old != new
+
+
+@njit(nogil=True)
+def empty_some(place, step, counts, relations, picks, factors, maps, tables, used, words, ends, outputs, room, filled,
+               scratch, counters):
+    """Evict entries of up to `step` buckets of the relation at `place`, and go on with the next one after its last."""
+    r = place[RELATION]
+    spec, count = relations[r], counters[r]
+    listed = count[IN_USE] * SPARSE < spec[BUCKETS]
+    last = count[IN_USE] if listed else spec[BUCKETS]
+    stop = min(place[BUCKET] + step, last)
+    counts[r] = sweep(tables[spec[TABLE]:], spec[WIDTH], used[spec[USED]:], place[BUCKET], stop, listed,
+                      words[spec[BATCH]:])
+    count[FLUSHED] += counts[r]
+    if counts[r] > 0:
+        descend(r, counts, relations, picks, factors, maps, tables, used, words, ends, outputs, room, filled, scratch,
+                counters)
+    place[BUCKET] = stop
+    if stop == last:
+        count[IN_USE] = 0
+        place[RELATION], place[BUCKET] = r + 1, 0
+
+
 @njit(cache=True, nogil=True)
-def push_rows(columns, sizes, codes, frags, start, step, counts, relations, picks, factors, maps, tables, words, ends,
-              outputs, room, filled, scratch, counters):
+def push_rows(columns, sizes, codes, frags, start, place, step, counts, relations, picks, factors, maps, tables, used,
+              words, ends, outputs, room, filled, scratch, counters):
     """Push rows from `start` on, `step` at a time, until the rows end or an output might overflow; returns how far."""
-    n, n_attrs, blind = codes.shape[0], relations[0, ATTRIBUTES], 0
+    n, n_attrs, blind, feeds = codes.shape[0], relations[0, ATTRIBUTES], 0, relations[1:, FEEDS].any()
     while start < n and filled.max() + step <= room:
         stop = min(start + step, n)
+        if feeds:
+            stop = next_edge(frags, start, stop, place)
+        if stop == start:
+            # A fragment begins: what is left of the one before goes down first.
+            if place[RELATION] == relations.shape[0]:
+                place[RELATION], place[LATEST], place[EMPTIED], place[SINCE] = 1, frags[start], frags[start], 0
+            elif fragment_ends(place[RELATION], place[EMPTIED], np.int64(frags[start]), relations, maps):
+                empty_some(place, step, counts, relations, picks, factors, maps, tables, used, words, ends, outputs,
+                           room, filled, scratch, counters)
+            else:
+                place[RELATION] += 1
+            continue
         counts[0] = gather(columns, sizes, codes, frags, start, stop - start, n_attrs, ends, words,
                            scratch[CHANGES * STRIDE:], scratch[HEADS * STRIDE:], scratch[WEIGHTS * STRIDE:], blind == 0)
         # Rows probe alone or in runs with the same effect: where there were few runs, the next ones are not looked for.
         blind = blind - 1 if blind else (BLIND if counts[0] == stop - start else 0)
-        descend(0, counts, relations, picks, factors, maps, tables, words, ends, outputs, room, filled, scratch,
+        descend(0, counts, relations, picks, factors, maps, tables, used, words, ends, outputs, room, filled, scratch,
                 counters)
         start = stop
     return start
 
 
 @njit(cache=True, nogil=True)
-def flush_tables(r, bucket, step, counts, relations, picks, factors, maps, tables, words, ends, outputs, room, filled,
+def flush_tables(place, step, counts, relations, picks, factors, maps, tables, used, words, ends, outputs, room, filled,
                  scratch, counters):
-    """End-of-epoch update from `bucket` of relation r on; stops like `push_rows`; returns where (relation, bucket)."""
-    while r < relations.shape[0]:
-        spec = relations[r]
-        while bucket < spec[BUCKETS]:
-            if filled.max() + step > room:
-                return r, bucket
-            stop = min(bucket + step, spec[BUCKETS])
-            counts[r] = sweep(tables[spec[TABLE]:], spec[WIDTH], bucket, stop, words[spec[BATCH]:])
-            counters[r, FLUSHED] += counts[r]
-            descend(r, counts, relations, picks, factors, maps, tables, words, ends, outputs, room, filled, scratch,
-                    counters)
-            bucket = stop
-        r, bucket = r + 1, 0
-    return r, bucket
+    """End-of-epoch update from `place` on; stops like `push_rows`; returns True when all is done."""
+    while place[RELATION] < relations.shape[0]:
+        if filled.max() + step > room:
+            return False
+        empty_some(place, step, counts, relations, picks, factors, maps, tables, used, words, ends, outputs, room,
+                   filled, scratch, counters)
+    place[RELATION] = 1
+    return True
