@@ -7,6 +7,7 @@ from dataclasses import dataclass
 APART = 0.25  # share of the prediction by which a batch must differ
 BATCHES = 2  # so many in a row
 _SELDOM = 64  # batches between two looks in vain, at most
+_CALM = 8  # batches in a row as predicted: what went up and down before does not count any more
 
 
 class Drift:
@@ -42,16 +43,20 @@ class Drift:
 
 @dataclass
 class _Course:
-    """Of one plan: batches that differ in a row, batches to wait, and how many after the next look in vain."""
+    """Of one plan: batches in a row that differ, and that do not; batches to wait, and how many after the next look in
+    vain.
+    """
 
     apart: int = 0
+    calm: int = 0
     wait: int = 0
     patience: int = 1
 
 
 class Patience:
     """When plans whose search takes long are looked at for drift: in the second batch in a row that differs. A look in
-    vain makes the next one wait twice as long: what goes up and down is looked at ever less often.
+    vain makes the next one wait twice as long, until costs are as predicted for a while: what goes up and down is looked
+    at ever less often. Looks for other reasons, while costs are as predicted, make nothing wait.
 
     >>> patience = Patience()
     >>> [patience.seen("a", True) for _ in range(3)], patience.seen("b", True)
@@ -62,6 +67,9 @@ class Patience:
     >>> patience.looked("a", changed=False)
     >>> [patience.seen("a", True) for _ in range(5)]
     [False, False, False, True, True]
+    >>> patience.looked("a", changed=False)
+    >>> [patience.seen("a", apart) for apart in [False] * 8 + [True, True]][-2:]
+    [False, True]
     """
 
     def __init__(self) -> None:
@@ -71,14 +79,19 @@ class Patience:
         """Called for every batch; True when the plan must be looked at."""
         course = self._courses.setdefault(name, _Course())
         course.wait = max(0, course.wait - 1)
-        course.apart = course.apart + 1 if apart else 0
+        course.apart, course.calm = (course.apart + 1, 0) if apart else (0, course.calm + 1)
+        if course.calm >= _CALM:
+            course.wait, course.patience = 0, 1
         return course.apart >= BATCHES and course.wait == 0
 
     def looked(self, name: str, changed: bool) -> None:
         """The plan was looked at; a new one begins its own course."""
         course = self._courses.setdefault(name, _Course())
-        patience = 1 if changed else min(_SELDOM, 2 * course.patience)
-        self._courses[name] = _Course(0, 0 if changed else patience, patience)
+        if changed:
+            self._courses[name] = _Course()
+        elif course.apart >= BATCHES:
+            patience = min(_SELDOM, 2 * course.patience)
+            self._courses[name] = _Course(wait=patience, patience=patience)
 
     def forget(self, name: str) -> None:
         """The plan stands no longer."""

@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, NamedTuple
 
+from tidemill.engine.drift import differs
 from tidemill.sql.catalog import Catalog
 
 LENGTH = 256
@@ -55,7 +56,8 @@ class InForce:
 @dataclass
 class PlanChange:
     """One change. `before` is None for a new subject, `after` for one that stands no longer. `batch` is the last one
-    before the change. What was measured before and after is an average over batches that prefers the last ones.
+    before the change. What was measured before and after is an average over batches that prefers the last ones, and
+    begins anew where costs change by more than a quarter.
     """
 
     subject: str
@@ -116,7 +118,9 @@ class PlanHistory:
         if plan is None:
             return
         old = plan.get("measured")
-        plan["measured"] = cost if old is None else _FORGET * cost + (1 - _FORGET) * old
+        # Where the data have become others, what came before says nothing of this plan any more.
+        apart = old is None or differs(old, cost)
+        plan["measured"] = cost if apart else _FORGET * cost + (1 - _FORGET) * old
         for change in reversed(self.changes):
             if change.subject == subject.key:
                 change.measured_after = plan["measured"]
