@@ -49,10 +49,10 @@ def test_the_first_plan_is_a_change_made_by_its_statement(db):
 def test_a_set_is_a_reason_and_each_side_has_its_numbers(db):
     db.execute(PACKETS + JOIN + "SET early_aggregation = 'late'")
     db.run()
-    db.execute("SET phantoms = off; SET early_aggregation = 'early'")
+    db.execute("SET lfta_memory = 5000; SET early_aggregation = 'early'")
     db.run()
     windows, join = plans(db, "windows")[-1], plans(db, "join")[-1]
-    assert windows["reason"] == join["reason"] == "SET phantoms = off and 1 more"
+    assert windows["reason"] == join["reason"] == "SET lfta_memory = 5000 and 1 more"
     assert windows["before"] == plans(db, "windows")[-2]["after"] != windows["after"]
     assert (join["before"], join["after"]) == ("LAP", "EAP11")
     assert windows["measured_before"] > 0

@@ -55,8 +55,8 @@ class _Course:
 
 class Patience:
     """When plans whose search takes long are looked at for drift: in the second batch in a row that differs. A look in
-    vain makes the next one wait twice as long, until costs are as predicted for a while: what goes up and down is looked
-    at ever less often. Looks for other reasons, while costs are as predicted, make nothing wait.
+    vain makes the next one wait twice as long, until costs are as predicted for a while: what goes up and down is
+    looked at ever less often. Looks for other reasons, while costs are as predicted, make nothing wait.
 
     >>> patience = Patience()
     >>> [patience.seen("a", True) for _ in range(3)], patience.seen("b", True)

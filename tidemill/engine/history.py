@@ -119,8 +119,7 @@ class PlanHistory:
             return
         old = plan.get("measured")
         # Where the data have become others, what came before says nothing of this plan any more.
-        apart = old is None or differs(old, cost)
-        plan["measured"] = cost if apart else _FORGET * cost + (1 - _FORGET) * old
+        plan["measured"] = cost if old is None or differs(old, cost) else _FORGET * cost + (1 - _FORGET) * old
         for change in reversed(self.changes):
             if change.subject == subject.key:
                 change.measured_after = plan["measured"]

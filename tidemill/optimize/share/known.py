@@ -71,7 +71,7 @@ class Known:
     pairs: tuple[float, Mapping[str, float]] = (1.0, {})
     tried: tuple[float, Sequence[float], Mapping[str, Sequence[float]]] = (1.0, (), {})
     lengths: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # of tables that were there, by label
-    idle: Mapping[str, float] = field(default_factory=dict)  # phantoms that evicted all they were fed: rows for each group
+    idle: Mapping[str, float] = field(default_factory=dict)  # phantoms that evicted all: rows for each group
     loose: float = 1.0  # fragments of a share that no edge ends
     assumed: bool = False  # nothing was measured
     _found: dict[frozenset[str], list[tuple[float, float]]] = field(default_factory=dict, compare=False, repr=False)
