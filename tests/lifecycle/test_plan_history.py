@@ -102,10 +102,10 @@ def test_the_history_outlives_the_process(tmp_path):
     with LocalDatabase(str(tmp_path / "db")) as db:
         assert db.execute("SHOW PLANS").to_pylist() == shown
         db.blobs, db.offset, db.batch = blobs, offset, batch
-        db.execute("SET phantoms = off")
+        db.execute("SET lfta_memory = 5000")
         db.run()
         assert db.execute("SHOW PLANS").to_pylist()[: len(shown)] == shown
-        assert plans(db, "windows")[-1]["reason"] == "SET phantoms = off"
+        assert plans(db, "windows")[-1]["reason"] == "SET lfta_memory = 5000"
 
 
 def test_the_status_has_the_last_changes(db):

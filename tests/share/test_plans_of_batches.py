@@ -84,7 +84,9 @@ def test_predicates_are_in_the_model(texts, rows):
     assert said == pytest.approx(met, rel=0.25)
     assert db.cost(db.shape, last) <= 1.05 * db.cost(db.unshared(), last)
     plain = costs(db.unshared(), db.measured, db.settings).tables
-    assert plain == pytest.approx(db.cost(db.unshared(), last), rel=0.15), "a plan that never ran is predicted as well"
+    # Some shares have an edge, others not: a prediction is of an average one.
+    counted = np.mean([db.cost(db.unshared(), data.cut(i * rows, (i + 1) * rows)) for i in range(6)])
+    assert plain == pytest.approx(counted, rel=0.15), "a plan that never ran is predicted as well"
 
 
 def test_predicates_that_follow_from_the_group_make_no_more_keys():

@@ -14,7 +14,7 @@ import numpy as np
 from tidemill.runtime.kernels.sketch import estimate, merge, sketch, tried_tables
 from tidemill.runtime.thresholds import sizes
 
-TABLES = ((32, 3), (256, 2), (2048, 1))  # buckets of trial tables, and how many of them: with few groups luck decides
+TABLES = ((32, 3), (256, 2), (2048, 1), (16384, 1))  # buckets of trial tables, and how many: luck decides few groups
 _FIRST = 16  # the first rows are so small a part of the block
 _PRECISION = 11
 

@@ -233,5 +233,5 @@ def known_statistics(measured: Mapping[str, Any]) -> Known:
         tuple(measured.get("first") or (1.0, {})), tuple(measured.get("predicates", ())),
         tuple((int(p, 16), count / total) for p, count in counted.items()), tuple(measured.get("pairs") or (1.0, {})),
         tuple(measured.get("tried") or (1.0, (), {})), measured.get("lengths", {}), measured.get("idle", {}),
-        float(measured.get("loose", 1.0)),
+        min(1.0, max(0.0, float(measured.get("loose", (1.0,))[0]))),
     )

@@ -22,6 +22,7 @@ MARGIN = 0.05  # a new plan must be cheaper by this share to be worth a change
 _HELD_BACK = 0.25  # a table that evicts fewer entries than this for each row does all that a table can do
 _REMEMBERED, _DEPTHS = 64, 8  # tables, and depths, of which flow lengths are kept
 _COUNTED = 10_000  # edges of a share beyond which one more or less makes no difference
+_AVERAGED = 16.0  # batches of an average, at most: what comes later counts like the last of them
 _SEEN = 1_000  # probes below which counts say little
 
 Params = Mapping[str, Any]  # of an "lfta" operator
@@ -56,19 +57,20 @@ def statistics(params: Params, note: Mapping[str, Any], before: Mapping[str, Any
     return found
 
 
-def _loose(params: Params, note: Mapping[str, Any], before: Mapping[str, Any]) -> float:
-    """Fragments of a share that no edge ends: 1 where shares begin anywhere, 0 where they end at edges. An average over
-    batches that prefers the last ones.
+def _loose(params: Params, note: Mapping[str, Any], before: Mapping[str, Any]) -> list[float]:
+    """Fragments of a share beyond the edges of its time, and of how many batches: 1 where shares begin anywhere, which
+    is what is assumed at first, 0 where they end at edges. An average: a single share without an edge tells nothing.
     """
     edges = union(*(tuple((slide, phase) for slide, phase in r["edges"])
                     for r in params["relations"] if r["parent"] < 0))
     rate = edge_rate(edges).value
+    average, batches = before.get("loose", (1.0, 1.0))
     spans = [(first, last) for first, last in note["spans"] if rate * (last - first) < _COUNTED]
     if not spans:
-        return float(before.get("loose", 1.0))
+        return [average, batches]
     found = [1 + len(edge_times(edges, first + 1, last + 1)) - rate * (last - first) for first, last in spans]
-    now = min(1.0, max(0.0, sum(found) / len(found)))
-    return round(now if "loose" not in before else (now + before["loose"]) / 2, 4)
+    batches = min(_AVERAGED, batches + 1)
+    return [round(average + (sum(found) / len(found) - average) / batches, 4), batches]
 
 
 def _named(params: Params, counts: Sequence[Any]) -> dict[str, Any]:
