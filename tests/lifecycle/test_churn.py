@@ -10,10 +10,10 @@ import pytest
 
 from tests.lifecycle.checkpointed import CheckpointedDatabase
 from tests.paper.notation import Feed
-from tests.properties.effort import thorough
+from tests.properties.effort import factor, thorough
 from tidemill.runtime.thresholds import smallest
 
-ROUNDS = 400 if thorough() else 8
+ROUNDS = 20 * factor() if thorough() else 8
 SHAPES = (
     "SELECT k, v FROM {s} WHERE v > {n}",
     "SELECT k, v + {n} AS w{n} FROM {s}",
