@@ -27,6 +27,7 @@ from tidemill.runtime.garbage import seldom_collected
 from tidemill.runtime.hearing import HEARING_BYTES, Hearing
 from tidemill.runtime.layout import Paths, load_plan, write_json
 from tidemill.runtime.lending import lent
+from tidemill.runtime.letters import shown_letters
 from tidemill.runtime.pools import Pools
 from tidemill.runtime.reader import DEAD, TICK, Message
 from tidemill.runtime.sealed import Kept
@@ -291,16 +292,11 @@ class Outlet:
         tables = [from_ipc(p) for _, _, p in outputs_of(messages, DEAD)]
         if not tables:
             return
-        table = pa.concat_tables(tables)
-        raws = [r.decode("utf-8", "replace") for r in table.column("raw").to_pylist()]
-        table = table.set_column(2, "raw", pa.array(raws, pa.string()))
         names = {f"view:{v.id}": v.name for v in self.views.values()}
-        owners = [names.get(s, s) for s in table.column("source").to_pylist()]
-        table = table.set_column(0, "source", pa.array(owners, pa.string()))
-        with lent(self.duck, "dead", table):
+        with lent(self.duck, "dead", shown_letters(pa.concat_tables(tables), names)):
             self.duck.execute(
-                "INSERT INTO dead_letters SELECT regexp_replace(source, '[@#].*$', ''), reason, raw, position, ?,"
-                " CAST(now() AS TIMESTAMP) FROM dead", [batch],
+                "INSERT INTO dead_letters SELECT source, reason, raw, position, ?, CAST(now() AS TIMESTAMP) FROM dead",
+                [batch],
             )
 
     def _totals(self, summary: dict[str, Any]) -> str:

@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemill.plan.physical import BEGINNING, FOREVER, Exchange, Op, Physical
-from tidemill.plan.python_values import json_text, python_rows
 from tidemill.plan.relations import STATIC_TIME
 from tidemill.plan.scalars import columns_of
 from tidemill.plan.sources import SourceSpec
@@ -24,12 +23,12 @@ from tidemill.runtime.evaluate import Evaluation, route
 from tidemill.runtime.failures import guarded, reason_of
 from tidemill.runtime.kernels.edges import ascending
 from tidemill.runtime.layout import Paths, load_plan, read_feedback
+from tidemill.runtime.letters import dead_letters, places_of, row_texts
 from tidemill.runtime.lfta import Lfta
 from tidemill.runtime.limits import memory_limited
 from tidemill.runtime.operators.base import Batch
 from tidemill.runtime.planner import Assignment, Work, spec_of
 from tidemill.runtime.sources.connector import Chunk, event_time_us, open_connector
-from tidemill.runtime.sources.records import RAW_BYTES
 from tidemill.runtime.state import from_ipc, ipc_bytes, ipc_pieces
 from tidemill.runtime.thresholds import sizes
 
@@ -152,7 +151,8 @@ class Reader:
         except Exception as error:
             tally.bad += 1
             place = json.dumps([work.piece.start, work.piece.end])
-            self.dead.append(dead_letters(spec.name, f"skipped by hand: {reason_of(error)}", [b""], [place]))
+            nothing, where = pa.array([b""], pa.binary()), pa.array([place], pa.string())
+            self.dead.append(dead_letters(spec.name, f"skipped by hand: {reason_of(error)}", nothing, where))
 
     def _travels(self, scan: str) -> bool:
         """True when something but the hash tables reads the rows of a scan."""
@@ -278,36 +278,22 @@ class Reader:
 
     def _complain(self, op: Op, rows: pa.Table, reason: str) -> None:
         """An expression failed on a row: it is kept with the source it came from."""
-        self.dead.append(dead_letters(self.feeding, reason, row_texts(rows), _places(rows)))
+        self.dead.append(dead_letters(self.feeding, reason, row_texts(rows), places_of(rows)))
 
     def _bury(self, spec: SourceSpec, bad: pa.Table) -> None:
         if spec.on_error == "dead_letter":
-            reasons, raws, places = (bad.column(i).to_pylist() for i in range(3))
-            table = pa.table({
-                "source": pa.array([spec.name] * len(reasons), pa.string()), "reason": pa.array(reasons, pa.string()),
-                "raw": pa.array(raws, pa.binary()), "position": pa.array(places, pa.string()),
-            })
-            self.dead.append(table)
+            reasons, raws, places = (bad.column(i) for i in range(3))
+            sources = pa.repeat(pa.scalar(spec.name, pa.string()), bad.num_rows)
+            self.dead.append(pa.table({
+                "source": sources, "reason": reasons.cast(pa.string()), "raw": raws.cast(pa.binary()),
+                "position": places.cast(pa.string()),
+            }))
 
     def _bury_rows(self, spec: SourceSpec, rows: pa.Table, reason: str) -> None:
         visible = [c.name for c in spec.columns if c.name in rows.column_names]
-        raws, places = row_texts(rows.select(visible)), _places(rows)
+        raws, places = row_texts(rows.select(visible)), places_of(rows)
         # A late row is good data: it is kept whatever on_error says of records that cannot be read.
         self.dead.append(dead_letters(spec.name, reason, raws, places))
-
-
-def dead_letters(source: str, reason: str, raws: list[bytes], places: list[str]) -> pa.Table:
-    """Dead letters of one source with one reason."""
-    return pa.table({
-        "source": pa.array([source] * len(raws), pa.string()), "reason": pa.array([reason] * len(raws), pa.string()),
-        "raw": pa.array(raws, pa.binary()), "position": pa.array(places, pa.string()),
-    })
-
-
-def row_texts(rows: pa.Table) -> list[bytes]:
-    """Rows as JSON, without hidden columns and not longer than a dead letter may be."""
-    visible = rows.select([n for n in rows.column_names if not n.startswith("__")])
-    return [json_text(row).encode()[:RAW_BYTES] for row in python_rows(visible)]
 
 
 def _punctual_end(times: np.ndarray, top: int, lateness: int, floor: int) -> int | None:
@@ -321,12 +307,6 @@ def _punctual_end(times: np.ndarray, top: int, lateness: int, floor: int) -> int
     running = np.maximum(np.maximum.accumulate(times), top)
     late = lateness == 0 or int((running - times).max()) > lateness or int(times.min()) < floor
     return None if late else int(running[-1])
-
-
-def _places(rows: pa.Table) -> list[str]:
-    if "__seq" not in rows.column_names:
-        return [""] * rows.num_rows
-    return [str(s) for s in rows.column("__seq").to_pylist()]
 
 
 def _stamped(rows: pa.Table, times: np.ndarray) -> pa.Table:

@@ -16,9 +16,10 @@ from tidemill.runtime.evaluate import Evaluation, route
 from tidemill.runtime.failures import above, guarded, is_of_operator
 from tidemill.runtime.frontiers import advance, clock_begin, clock_of, has_ended
 from tidemill.runtime.layout import Paths, load_plan
+from tidemill.runtime.letters import dead_letters, row_texts
 from tidemill.runtime.limits import memory_limited
 from tidemill.runtime.operators.base import Batch
-from tidemill.runtime.reader import DEAD, TICK, Message, dead_letters, row_texts
+from tidemill.runtime.reader import DEAD, TICK, Message
 from tidemill.runtime.sketches import merged
 from tidemill.runtime.state import Shelf, from_ipc, ipc_bytes, ipc_pieces, state_store
 
@@ -173,8 +174,7 @@ class Stage:
 
     def _complain(self, op: Op, rows: pa.Table, reason: str) -> None:
         """An expression failed on a derived row: it is kept with the first view that would have shown it."""
-        raws = row_texts(rows)
-        table = dead_letters(f"view:{self._reader_of(op.id)}", reason, raws, [""] * len(raws))
+        table = dead_letters(f"view:{self._reader_of(op.id)}", reason, row_texts(rows))
         self.out.append((self.shard, DEAD, ipc_bytes(table)))
 
     def _reader_of(self, op: str) -> str:
