@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import re
 import threading
 from dataclasses import dataclass
 from functools import lru_cache
@@ -22,7 +23,12 @@ from tidemill.sql.lexical_duration import Duration, duration_from_text
 
 _open: dict[int, duckdb.DuckDBPyConnection] = {}
 _DUCKDB = DuckDB()
-_MOST_HOURS = ((1 << 63) - 1) // 3_600_000_000_000 - 1
+_FOREIGN = re.compile(r"\bBIT\b|\bTIME WITH TIME ZONE")
+_MOST_HOURS = ((1 << 63) - 1) // 3_600_000_000_000 - 1  # Arrow counts nanoseconds, DuckDB microseconds
+_BEYOND = {
+    "INTERVAL": (f"abs(date_part('hour', {{}})) > {_MOST_HOURS}", f"an interval of more than {_MOST_HOURS} hours"),
+    "UHUGEINT": (f"{{}} > CAST('{(1 << 127) - 1}' AS UHUGEINT)", "a number of 128 bits without a sign"),
+}
 COMPARISONS = (exp.LT, exp.LTE, exp.GT, exp.GTE, exp.EQ, exp.NEQ)
 
 
@@ -41,15 +47,18 @@ def settled(bound: Bound) -> Bound:
     return bound
 
 
-def _carried(bound: Bound, is_column: bool) -> Bound:
-    """An interval that survives Arrow, which counts nanoseconds where DuckDB counts microseconds: a longer one would
-    come out as another, so the row is put aside.
+def _carried(bound: Bound, node: exp.Expression) -> Bound:
+    """A value that survives Arrow, which has no type for some of DuckDB's, and fewer bits for others: a row whose value
+    would come out as another is put aside.
     """
-    if bound.type != "INTERVAL" or is_column:
+    if _FOREIGN.search(bound.type):
+        raise problem(f"a view cannot hold values of type {bound.type}", node, code="TM625",
+                      hint="CAST(… AS VARCHAR) can be held")
+    beyond = _BEYOND.get(bound.type)
+    if beyond is None or isinstance(node, exp.Column):
         return bound
-    problem = f"an interval of more than {_MOST_HOURS} hours cannot be kept; write days"
-    return Bound(f"CASE WHEN abs(date_part('hour', {bound.sql})) > {_MOST_HOURS} THEN error('{problem}')"
-                 f" ELSE {bound.sql} END", bound.type)
+    reason = f"{beyond[1]} cannot be kept"
+    return Bound(f"CASE WHEN {beyond[0].format(bound.sql)} THEN error('{reason}') ELSE {bound.sql} END", bound.type)
 
 
 def typer() -> duckdb.DuckDBPyConnection:
@@ -99,7 +108,7 @@ class Scalars:
         """SQL and type of one expression."""
         sql = self.sql(node)
         try:
-            return _carried(Bound(sql, types_of([sql], self.schema)[0]), isinstance(node, exp.Column))
+            return _carried(Bound(sql, types_of([sql], self.schema)[0]), node)
         except Exception as error:
             if getattr(error, "code", None) == "TM203" and getattr(error, "line", None) is None:
                 raise problem(error.message, node, code="TM203", hint=error.hint) from None  # type: ignore[attr-defined]
