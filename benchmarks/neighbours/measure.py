@@ -25,31 +25,70 @@ class Sizes:
     rounds: int
 
 
-def slowdowns(work: Work, sizes: Sizes, done: Callable[[str], None]) -> tuple[float, dict[str, float]]:
-    """Nanoseconds of the plain workload for a row, and how many times that each neighbour takes."""
+@dataclass(frozen=True)
+class Cost:
+    """Nanoseconds of processor time for a row of input, rows of input, micro-batches."""
+
+    row_ns: float
+    rows: int
+    batches: int
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """What small batches cost whatever is in them: rows of a batch, milliseconds, share of the whole time."""
+
+    rows_a_batch: float
+    batch_ms: float
+    share: float
+
+
+def fixed_cost(plain: Cost, small: Cost) -> Fixed:
+    """The cost of a batch if a row costs the same in both: total = rows · a + batches · b for two numbers of batches.
+
+    >>> fixed_cost(Cost(10.0, 1_000_000, 1), Cost(20.0, 1_000_000, 101))
+    Fixed(rows_a_batch=9900.990099009901, batch_ms=0.1, share=0.505)
+    """
+    more = max(small.batches - plain.batches, 1)
+    batch_ns = max(small.row_ns - plain.row_ns, 0.0) * small.rows / more
+    return Fixed(small.rows / small.batches, batch_ns / 1e6, batch_ns * small.batches / (small.row_ns * small.rows))
+
+
+def slowdowns(work: Work, sizes: Sizes,
+              done: Callable[[str], None]) -> tuple[float, dict[str, float], dict[str, Fixed]]:
+    """Nanoseconds of the plain workload for a row, how many times that each neighbour takes, and what a batch costs in
+    those that have more of them.
+    """
     cost(work, _PLAIN, sizes)  # kernels are loaded
     plain: list[float] = []
-    found = {}
+    found, fixed = {}, {}
     for name, change in CHANGES.items():
         if name == "MAX" and not work.maximum:
             continue
         runs = alternate(
             {"plain": lambda: cost(work, _PLAIN, sizes), name: lambda c=change: cost(work, c, sizes)}, sizes.rounds
         )
-        plain += runs["plain"]
-        found[name] = median(runs[name]) / median(runs["plain"])
+        plain += [run.row_ns for run in runs["plain"]]
+        usual, changed = (_middle(runs[side]) for side in ("plain", name))
+        found[name] = changed.row_ns / usual.row_ns
+        if changed.batches > 2 * usual.batches:
+            fixed[name] = fixed_cost(usual, changed)
         done(f"{work.title}: {name}")
     done(work.title)
-    return median(plain), found
+    return median(plain), found, fixed
 
 
-def cost(work: Work, change: Change, sizes: Sizes) -> float:
-    """Nanoseconds of processor time for a row of input; the statements and their planning are not in it."""
+def _middle(runs: list[Cost]) -> Cost:
+    return sorted(runs, key=lambda run: run.row_ns)[len(runs) // 2]
+
+
+def cost(work: Work, change: Change, sizes: Sizes) -> Cost:
+    """What the workload costs; the statements and their planning are not in it."""
     with data.scratch("neighbours") as place, InProcess(os.path.join(place, "db"), timer=time.process_time) as db:
         db.execute(statements(work, change, sizes))
         rows = db.run().rows
         assert rows, work.title
-        return sum(db.spent.values()) / rows * 1e9
+        return Cost(sum(db.spent.values()) / rows * 1e9, rows, db.batch)
 
 
 def statements(work: Work, change: Change, sizes: Sizes) -> str:

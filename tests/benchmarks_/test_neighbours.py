@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from unittest.mock import patch
+
 import duckdb
 import pytest
 
-from benchmarks import answers, packets
+from benchmarks import answers, neighbours, packets
 from benchmarks.inprocess import InProcess
 from benchmarks.neighbours.measure import Sizes, cost
 from benchmarks.neighbours.works import CHANGES, WORKS
@@ -17,7 +19,19 @@ from benchmarks.peers.mixture import mixed
 def test_every_change_of_a_workload_runs(name):
     for what, change in CHANGES.items():
         if what != "live" and (what != "MAX" or WORKS[name].maximum):
-            assert cost(WORKS[name], change, Sizes(20_000, 4, 1)) > 0
+            assert cost(WORKS[name], change, Sizes(20_000, 4, 1)).row_ns > 0
+
+
+def test_the_page_says_what_a_batch_costs():
+    class Steps:
+        def expect(self, count): ...
+        def done(self, what): ...
+
+    with patch.dict(neighbours.WORKS, {"tagger": WORKS["tagger"]}, clear=True):
+        tables = {t.title: t for t in neighbours.run(True, Steps()).tables}
+    rows = tables["What a micro-batch costs whatever is in it"].rows
+    assert {row[0] for row in rows} >= {"tagger, live"}
+    assert all(count <= 50_000 and ms >= 0 and 0 <= share <= 100 for _, count, ms, share in rows)
 
 
 def test_answers_of_the_mixture_are_those_of_duckdb(tmp_path):
