@@ -77,12 +77,13 @@ CHANGES = {
     "live": Change(f"{LIVE:,} rows a batch, a second of the trace", options=f", batch_rows = {LIVE}"),
 }
 _EACH_BATCH = (
-    "what a batch costs whatever is in it: planning, operators, commits. A batch has a second of the trace and"
-    " is done in a small part of one, so the engine keeps up; with a backlog batches grow"
+    "what a batch costs whatever is in it (table below): in W2 two fifths are reading, where the row group in which a"
+    " batch ends is decoded for each batch, a fifth operators and state, two fifths commit and statistics for the"
+    " next plan. A batch has a second of the trace and is done in a small part of one; with a backlog batches grow"
 )
 _MANY_BATCHES = (
-    "a batch of so few rows has hardly two rows for a group and pane of a query, and every query is looked at"
-    " in every batch; with a backlog batches grow"
+    "what a batch costs whatever is in it (table below); a batch of so few rows has hardly two for a group and pane"
+    " of a query, and every query is looked at in every batch; with a backlog batches grow"
 )
 # Why a neighbour may be more than twice as slow; ("", change) is for all workloads.
 REASONS = {
