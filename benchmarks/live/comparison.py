@@ -21,7 +21,7 @@ FORMS = {"csv": "CSV", "json": "JSON"}
 
 
 def compare(quick: bool, steps: Any) -> Result:
-    ours, theirs = (300_000, 100_000) if quick else (4_000_000, 500_000)
+    ours, theirs = (300_000, 100_000) if quick else (4_000_000, 200_000)
     seconds, rounds = (10.0, 1) if quick else (30.0, 3)
     steps.expect(2 * rounds + 2 + 2 + 2)
     rates: dict[str, dict[str, list[dict[str, Any]]]] = {"Tidemill": {}, "Spark": {}}

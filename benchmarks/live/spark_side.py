@@ -20,6 +20,8 @@ class SparkSide:
 
     def __init__(self) -> None:
         self.session = spark.session()
+        # Four queries share two cores: a broadcast may have to wait for the batches of the others.
+        self.session.conf.set("spark.sql.broadcastTimeout", "3600")
 
     def open(self, port: int, form: str) -> int:
         """Start the queries; how many connect to the port."""
