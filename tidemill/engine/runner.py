@@ -106,8 +106,13 @@ class Runner:
             self._await(lambda: self._last.get("plan", 0) >= version)
         load()
 
-    def run(self, progress: Progress | None = None) -> RunSummary:
-        """Take in everything there is, finish, return a summary. The job then rests until the next run or start."""
+    def run(self, progress: Progress | None = None, *, final: bool = False) -> RunSummary:
+        """Take in everything there is, return a summary. The job then rests until the next run or start.
+
+        Queries then show the answers over all of it. What the newest times contribute stays open: rows that come with
+        the next run may change it, as far back as the lateness of their source allows, and sinks and subscribers get
+        it when it is closed. `final` says that the input is over: everything is closed, up to the greatest time of all.
+        """
         if self.is_running:
             raise EngineProblem("TM502", "the database is running live", hint="stop() it before run()")
         began = time.monotonic()
@@ -131,7 +136,7 @@ class Runner:
         self.outlet.listeners.insert(1, follow)
         try:
             with self._ended_by_failure():
-                self._publish(mode="finite", run=number)
+                self._publish(mode="finite", run=number, closes=final)
                 self._bring_up()
                 self._await(done.is_set)
         finally:

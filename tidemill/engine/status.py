@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from typing import Any
 
 from tidemill.engine.directory import held
@@ -32,7 +33,7 @@ def status_of(workload: Workload, store: ViewStore, sinks: Sinks, last: dict[str
               running: bool, ports: dict[str, dict[str, int]]) -> dict[str, Any]:
     """Sources with lag, counts and senders, views with rows and frontiers, state size, the last micro-batch."""
     totals = json.loads(store.meta("totals") or "{}")
-    counts = json.loads(store.meta("rows") or "{}")
+    counts = Counter(json.loads(store.meta("rows") or "{}")) + Counter(json.loads(store.meta("tentative") or "{}"))
     gates = json.loads(store.meta("gates") or "{}")
     sources = []
     for entry in workload.catalog.of("source"):

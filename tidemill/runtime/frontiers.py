@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from tidemill.plan.physical import BEGINNING, FOREVER, Physical
@@ -15,8 +16,8 @@ def advance(known: dict[str, Any], plan: Physical, ticks: list[dict[str, Any]]) 
     """Update `known` (source → top, floor) in place; a floor never falls.
 
     floor = greatest time seen − lateness, or the arrival clock where there is no timestamp column.
-    An idle source follows the others. When a finite run ends, every source is closed up to and including the greatest
-    time of all; if none has ever had a row, up to the first days of all time.
+    An idle source follows the others. When the input is over for good, every source is closed up to and including the
+    greatest time of all; if none has ever had a row, up to the first days of all time.
     """
     for spec in plan.sources:
         entry = known.setdefault(spec.name, {"top": BEGINNING, "floor": BEGINNING})
@@ -29,8 +30,8 @@ def advance(known: dict[str, Any], plan: Physical, ticks: list[dict[str, Any]]) 
                     entry["first"] = tally["first"] - spec.lateness_us
         entry["floor"] = max(entry["floor"], _promise(spec, entry["top"], ticks[0]["sources"].get(spec.name)))
     _wake(known, plan, ticks[0])
-    if ticks[0]["final"]:
-        _close(known, plan)
+    if ticks[0]["closes"]:
+        known |= ended(known, plan, {s.name for s in plan.sources if not s.static})
     for name in [n for n in known if n not in {s.name for s in plan.sources}]:
         del known[name]
     return known
@@ -51,10 +52,21 @@ def clock_begin(plan: Physical, sources: dict[str, Any]) -> int | None:
 
 
 def has_ended(clock: dict[str, Any], ticks: list[dict[str, Any]]) -> bool:
-    """True from the end of a finite run until rows come again; answers may still be on their way through loops."""
-    if ticks[0]["final"]:
+    """True from the end of the input until rows come again; answers may still be on their way through loops."""
+    if ticks[0]["closes"]:
         return True
     return bool(clock.get("ended")) and not any(t["rows"] for tick in ticks for t in tick["tallies"].values())
+
+
+def ended(known: dict[str, Any], plan: Physical, names: Iterable[str]) -> dict[str, Any]:
+    """The sources if no more rows came of these: they are closed up to and including the greatest time of them."""
+    names = set(names)
+    end = max((known[n]["top"] for n in names), default=BEGINNING)
+    if end <= BEGINNING:
+        # Nothing ever came. Answers without rows are as old as tables, and every period has a point in these days.
+        end = STATIC_TIME + _FIRST_DAYS_US
+    return {name: {**entry, "floor": max(entry["floor"], end + 1)} if name in names else entry
+            for name, entry in known.items()}
 
 
 def _promise(spec: SourceSpec, top: int, note: dict[str, Any] | None) -> int:
@@ -71,13 +83,3 @@ def _wake(known: dict[str, Any], plan: Physical, tick: dict[str, Any]) -> None:
     ahead = max((known[n]["floor"] for n in moving if n not in idle), default=BEGINNING)
     for name in idle:
         known[name]["floor"] = max(known[name]["floor"], ahead)
-
-
-def _close(known: dict[str, Any], plan: Physical) -> None:
-    moving = [s.name for s in plan.sources if not s.static]
-    end = max((known[n]["top"] for n in moving), default=BEGINNING)
-    if end <= BEGINNING:
-        # Nothing ever came. Answers without rows are as old as tables, and every period has a point in these days.
-        end = STATIC_TIME + _FIRST_DAYS_US
-    for name in moving:
-        known[name]["floor"] = max(known[name]["floor"], end + 1)

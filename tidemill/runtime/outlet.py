@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from tidemill.plan.physical import BEGINNING, FOREVER, Physical
 from tidemill.plan.relations import STATIC_TIME
-from tidemill.runtime import inbox, outbox, sealing
+from tidemill.runtime import inbox, outbox, sealing, tentative
 from tidemill.runtime.changes import Changes, log_of, tagged
 from tidemill.runtime.damage import checksum, duckdb_file
 from tidemill.runtime.failures import is_of_operator, reason_of, stopped_views
@@ -32,7 +32,7 @@ from tidemill.runtime.pools import Pools
 from tidemill.runtime.reader import DEAD, TICK, Message
 from tidemill.runtime.sealed import Kept
 from tidemill.runtime.sinks import Sinks
-from tidemill.runtime.stage import LOOP, outputs_of
+from tidemill.runtime.stage import LOOP, PEEK, PEEK_LOOP, outputs_of
 from tidemill.runtime.state import from_ipc, ipc_bytes
 from tidemill.runtime.stopped import ViewsFailed, attributed, gathered, guilty
 from tidemill.runtime.stopped import note as stopped_note
@@ -98,7 +98,7 @@ class Outlet:
             notes = [json.loads(p) for _, _, p in outputs_of(messages, TICK)]
             if batch > self.committed and notes:
                 self._apply(batch, messages, notes)
-            outbox.discard(self.paths.outbox, _letters(messages))
+            outbox.discard(self.paths.outbox, [*_letters(messages), *_tentative(messages)])
             self.store.tidy(note["file"] for note in sealing.received(_letters(messages)))
             inbox.discard(self.paths.inbox, {name for note in notes for name in note["inbox"]})
 
@@ -126,6 +126,7 @@ class Outlet:
         parcels = outbox.parcels(kept.opened(self.paths.sealed))
         found = gathered(plan.outputs, live, [*outbox.receive(self.paths.outbox, _letters(messages)), *parcels])
         logs = [attributed(changes, self._log) for changes in found]
+        shown = gathered(plan.outputs, live, list(outbox.receive(self.paths.outbox, _tentative(messages))))
         heard = self._heard(found, logs)
         self.sinks.deliver(self.views.values())
         for view_id, log in heard.items():
@@ -133,13 +134,15 @@ class Outlet:
         summary["content"] = self._write_feedback(batch, messages, summary, seeds)
         closed = {f"view {o.view}": frontier for o, frontier in zip(plan.outputs, summary["gates"], strict=True)}
         closed |= {name: frontiers[name] for v in all_stopped if (name := f"view {v}") in frontiers}
-        self._commit(batch, messages, list(zip(found, logs, strict=True)), kept, {
+        self._commit(batch, messages, list(zip(found, logs, strict=True)), kept, shown, {
             "batch": str(batch), "offset": json.dumps(summary["offset"]), "catalog": str(self.catalog),
             "plan": str(plan.version), "final": str(max(summary["final"], self.final)),
             "state_files": str(summary["state_files"]), "progress": json.dumps(self.progress),
             "gates": json.dumps({"clock": summary["clock"], **closed}),
             "seeds": json.dumps(delivered), "loops": json.dumps(summary["loops"]), "totals": self._totals(summary),
             "rows": self._row_counts(found, kept), "stopped": json.dumps(all_stopped),
+            "peek": str(summary["peek"]), "peeks": json.dumps(summary["peeks"]),
+            "tentative": self._tentative_counts(summary["peek"], shown),
         })
         self.stopped = all_stopped
         summary["stopped"] = stopped
@@ -155,7 +158,7 @@ class Outlet:
                 raise ViewsFailed({view.id: reason_of(error)}) from error
 
     def _commit(self, batch: int, messages: list[Message], found: list[tuple[Changes, pa.Table | None]],
-                kept: Kept, meta: dict[str, str]) -> None:
+                kept: Kept, shown: list[Changes], meta: dict[str, str]) -> None:
         """All views, the dead letters and the batch id in one transaction."""
         suspects: Changes | None = None
         self.duck.execute("BEGIN TRANSACTION")
@@ -170,6 +173,7 @@ class Outlet:
             if kept.notes:
                 self.store.sealed.adopt(kept.notes, kept.owners, self.duck)
                 self.store.sealed.merge(self.duck)
+            self._show(batch, shown, meta["peek"])
             self._store_dead_letters(batch, messages)
             self.store.set_metas(meta, self.duck)
             self.duck.execute("COMMIT")
@@ -180,6 +184,23 @@ class Outlet:
                 raise
             raise ViewsFailed(self._unstorable(suspects, batch, error)) from error
         self.known.update(meta)
+
+    def _show(self, batch: int, shown: list[Changes], peek: str) -> None:
+        """Put what holds until the next rows come in the place of what was shown so before, or beside it where both are
+        of one end of the input.
+        """
+        if self.known.get("peek", "0") not in ("0", peek):
+            tentative.clear(self.views.values(), self.duck)
+        for changes in shown:
+            tentative.add(changes, batch, self.duck)
+
+    def _tentative_counts(self, peek: int, shown: list[Changes]) -> str:
+        """By how many rows more or fewer each view shows until the next rows come."""
+        counts = self._known("tentative", {}) if self.known.get("peek") == str(peek) else {}
+        for changes in shown:
+            for view_id, (_, more) in changes.growth().items():
+                counts[view_id] = counts.get(view_id, 0) + more
+        return json.dumps(counts)
 
     def _unstorable(self, changes: Changes, batch: int, error: BaseException) -> dict[str, str]:
         """Which of some views cannot be stored, tried one by one; all of them where each one can."""
@@ -273,14 +294,18 @@ class Outlet:
         rows = [(shard, port, payload) for shard, port, payload in outputs_of(messages, LOOP)]
         rows += [(0, op, payload) for op, payload in seeds if payload]
         before = self._known("loops", {})
-        content = bool(rows) or bool(seeds) or summary["loops"] != before
+        real = bool(rows) or bool(seeds) or summary["loops"] != before
+        looped = [(shard, PEEK_LOOP + port, payload) for shard, port, payload in outputs_of(messages, PEEK_LOOP)]
+        rows += looped
+        content = real or bool(looped) or bool(summary["peek"]) and summary["peeks"] != self._known("peeks", {})
         written = _write_rows(self.paths.feedback_rows(batch), rows) if rows else None
         write_json(self.paths.feedback_notes(batch), {
             "database": self.paths.database, "batch": batch, "content": content, "loops": summary["loops"],
-            "seeds": {op: 1 for op, _ in seeds}, "rows": written,
+            "seeds": {op: 1 for op, _ in seeds}, "peeks": summary["peeks"], "rows": written,
         })
         last = batch if content else self.progress.get("feedback", -1)
         self.progress = {"database": self.paths.database, "batch": batch, "feedback": last,
+                         "real": batch if real else self.progress.get("real", -1),
                          "sources": progress(summary)}
         write_json(self.paths.progress, self.progress)
         for old in (self.paths.feedback_notes(batch - KEPT_FEEDBACK), self.paths.feedback_rows(batch - KEPT_FEEDBACK)):
@@ -356,6 +381,9 @@ def summarize(batch: int, notes: list[dict[str, Any]]) -> dict[str, Any]:
         "lfta": {source: note for n in notes for source, note in n.get("lfta", {}).items()},
         "failed": {op: reason for n in notes for op, reason in (n.get("failed") or {}).items()}, "stopped": {},
         "joins": {op: [n["joins"][op] for n in notes] for op in first.get("joins", {})},
+        "peek": first["peek"], "peeks": {
+            name: {port: min(n["peeks"].get(name, {}).get(port, BEGINNING) for n in notes) for port in ports}
+            for name, ports in first["peeks"].items()},
     }
 
 
@@ -367,6 +395,11 @@ def progress(summary: dict[str, Any]) -> dict[str, Any]:
         name: {**entry, **which, **{k: summary["tallies"].get(name, nothing)[k] for k in nothing}}
         for name, entry in summary["sources"].items()
     }
+
+
+def _tentative(messages: list[Message]) -> list[tuple[str, bytes]]:
+    """The letters of what holds until the next rows come."""
+    return [(port, payload) for _, port, payload in outputs_of(messages, PEEK)]
 
 
 def _letters(messages: list[Message]) -> list[tuple[str, bytes]]:

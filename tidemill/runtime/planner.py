@@ -83,7 +83,7 @@ class Planner:
 
     def initial(self) -> Offset:
         """Before anything was read."""
-        return {"batch": -1, "feedback": -1, "final": 0, "plan": 0, "sources": {}}
+        return {"batch": -1, "closes": 0, "feedback": -1, "final": 0, "peek": 0, "peeks": 0, "plan": 0, "sources": {}}
 
     def latest(self, start: Offset) -> Offset:
         """What is there now; the same offset when nothing is new."""
@@ -95,7 +95,8 @@ class Planner:
         notes = progress["sources"]
         self.resting = finished = control["mode"] == "resting" or (not live and start["final"] == control["run"])
         end: Offset = {
-            "feedback": max(start["feedback"], progress["feedback"]), "final": start["final"],
+            "closes": start.get("closes", 0), "feedback": max(start["feedback"], progress["feedback"]),
+            "final": start["final"], "peek": start.get("peek", 0), "peeks": start.get("peeks", 0),
             "plan": plan.version, "sources": dict(start["sources"]),
         }
         if not finished:
@@ -106,6 +107,7 @@ class Planner:
             ]
             if not live and all(exhausted):
                 end["final"] = control["run"]
+                end["closes"] = control["run"] if control.get("closes") else end["closes"]
         known = {*control["sources"], *(spec.name for spec in plan.sources)}
         end["sources"] = {name: entry for name, entry in sorted(end["sources"].items()) if name in known}
         kept: tuple[dict[str, Any], ...] = (self.connectors, self.progressed, self.portions)
@@ -114,8 +116,23 @@ class Planner:
                 del of_source[name]
         if same_place(end, start):
             return start
+        self._peek(start, end, progress)
         _refresh(end, notes)
         return signed(end, start, progress.get("batch"), self.paths.database)
+
+    def _peek(self, start: Offset, end: Offset, progress: dict[str, Any]) -> None:
+        """Say in the offset whether the batch shows what the views would also have if the input ended with it: at the
+        end of a run that leaves the newest times open, and as long as nothing else happens. `peeks` numbers these ends;
+        what the batch before has shown goes on only if nothing but that came round.
+        """
+        if end["final"] != start["final"]:
+            shows = end["closes"] == start.get("closes", 0)
+        else:
+            shows = bool(end["peek"]) and end["sources"] == start["sources"]
+        same = shows and end["final"] == start["final"] and end["plan"] == start["plan"]
+        if not (same and progress.get("real", -1) <= start["feedback"]):
+            end["peeks"] += shows
+        end["peek"] = end["peeks"] if shows else 0
 
     def assignments(self, start: Offset, end: Offset) -> list[Assignment]:
         """The reader partitions of the batch (start, end]: at most one for each core, at least one."""
@@ -135,7 +152,8 @@ class Planner:
         sweep, self.fresh = self.fresh, False
         notes = {
             "batch": end.get("batch"), "offset": end.get("sum"), "sweep": sweep,
-            "final": end["final"] if end["final"] != start["final"] else 0, "sources": {
+            "final": end["final"] if end["final"] != start["final"] else 0,
+            "closes": end.get("closes", 0) != start.get("closes", 0), "peek": end.get("peek", 0), "sources": {
                 name: {k: entry[k] for k in ("done", "idle", "clock")} for name, entry in end["sources"].items()
             },
         }

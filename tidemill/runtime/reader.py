@@ -74,7 +74,7 @@ class Reader:
             yield from self._messages()
 
     def _messages(self) -> Iterator[Message]:
-        notes: dict[str, Any] = {"loops": {}, "seeds": {}}
+        notes: dict[str, Any] = {"loops": {}, "seeds": {}, "peeks": {}}
         for batch in self.assignment.feedback:
             yield from self._feedback(batch, notes)
         for work in self.assignment.work:
@@ -103,6 +103,7 @@ class Reader:
             raise missing(path, "this batch takes in what it names")
         notes["loops"].update(found["loops"])
         notes["seeds"].update(found["seeds"])
+        notes["peeks"].update(found.get("peeks", {}))
         if not found["rows"]:
             return
         path = self.paths.feedback_rows(batch)

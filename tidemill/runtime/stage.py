@@ -14,16 +14,19 @@ from tidemill.runtime import inbox, outbox, sealing
 from tidemill.runtime.damage import foreign, misfit, missing
 from tidemill.runtime.evaluate import Evaluation, route
 from tidemill.runtime.failures import above, guarded, is_of_operator
+from tidemill.runtime.forks import packed, unpacked
 from tidemill.runtime.frontiers import advance, clock_begin, clock_of, has_ended
 from tidemill.runtime.layout import Paths, load_plan
 from tidemill.runtime.letters import dead_letters, row_texts
 from tidemill.runtime.limits import memory_limited
 from tidemill.runtime.operators.base import Batch
+from tidemill.runtime.provisional import Ended, Provisional
 from tidemill.runtime.reader import DEAD, TICK, Message
 from tidemill.runtime.sketches import merged
 from tidemill.runtime.state import Shelf, from_ipc, ipc_bytes, ipc_pieces, state_store
 
 LOOP = "loop:"
+PEEK, PEEK_LOOP = "peek:", "peek-loop:"  # of the provisional end of the input
 
 
 class Stage:
@@ -32,7 +35,8 @@ class Stage:
     def __init__(self, root: str, shard: int, blob: bytes | None) -> None:
         self.paths = Paths(root)
         self.shard = shard
-        self.shelf = Shelf.load(blob, self.paths.shard(shard))
+        own, self.forks = unpacked(blob)
+        self.shelf = Shelf.load(own, self.paths.shard(shard))
         self.is_new = blob is None
         self.inbox = inbox.Inbox(self.paths.inbox)
         self.out: list[Message] = []
@@ -45,7 +49,9 @@ class Stage:
         self.plan = plan = load_plan(self.paths.plan(max(t["plan"] for t in ticks)))
         if ticks[0]["sweep"]:
             self.shelf.check_files()
-            self.shelf.sweep()
+            self.shelf.sweep(self.forks.files(self.shelf.directory))
+        if self.forks.serial != ticks[0]["peek"]:
+            self.forks.leave(self.shelf)
         self.shelf.keep(op.id for op in plan.stage)
         sources = advance(self.shelf.value("@sources"), plan, ticks)
         clock = self.shelf.value("@clock")
@@ -63,9 +69,27 @@ class Stage:
             evaluation.run()
         self._send_loops(plan, evaluation)
         self._send_views(plan, evaluation)
+        ended = self.shelf.value("@peek")
+        going_on, ended["serial"] = ended.get("serial") == ticks[0]["peek"], ticks[0]["peek"]
         blob = self.shelf.dump()
-        self._send_tick(plan, evaluation, ticks, sources)
-        return blob, self.out
+        ends = self._provisional(blob, ticks, arrived, going_on) if ticks[0]["peek"] else {}
+        self._send_tick(plan, evaluation, ticks, sources, {name: end.frontiers for name, end in ends.items()})
+        return packed(blob, self.forks), self.out
+
+    def _provisional(self, blob: bytes, ticks: list[dict[str, Any]],
+                     arrived: dict[str, list[pa.Table]], going_on: bool) -> dict[str, Ended]:
+        """What the views of this shard would also show if the input ended here."""
+        serial = ticks[0]["peek"]
+        loops = {name: ports for tick in ticks for name, ports in tick["peeks"].items()}
+        mine = f"{PEEK_LOOP}{serial} "
+        looped = {port[len(mine):]: tables for port, tables in arrived.items() if port.startswith(mine)}
+        shard = Provisional(self.plan, self.shard, self.shelf.directory)
+        self.forks, ends = shard.go_on(self.forks, looped, loops) if going_on else shard.begin(blob, serial)
+        for end in ends.values():
+            self.out += [(shard, f"{PEEK_LOOP}{serial} {port}", payload) for shard, port, payload in end.loops]
+        shown = self._parcels([pair for end in ends.values() for pair in end.gates], {})
+        self.out += [(self.shard, PEEK + port, payload) for port, payload in outbox.send(self.paths.outbox, shown)]
+        return ends
 
     def _follow(self, batch: int | None) -> None:
         """The state must be what the batch before this one left of this shard; it is known by what is in it."""
@@ -152,7 +176,7 @@ class Stage:
         return packed
 
     def _send_tick(self, plan: Physical, evaluation: Evaluation, ticks: list[dict[str, Any]],
-                   sources: dict[str, Any]) -> None:
+                   sources: dict[str, Any], peeks: dict[str, dict[str, int]]) -> None:
         tallies: dict[str, dict[str, int]] = {}
         for tick in ticks:
             for name, tally in tick["tallies"].items():
@@ -169,6 +193,7 @@ class Stage:
             "seconds": time.perf_counter() - self.began,
             "clock": clock_of(plan, sources), "lfta": _counted(ticks),
             "joins": evaluation.notes, "inbox": sorted(self.inbox.files),
+            "peek": ticks[0]["peek"], "peeks": peeks,
         }
         self.out.append((self.shard, TICK, json.dumps(note).encode()))
 

@@ -260,8 +260,10 @@ class Shelf:
             shelf.stored[node] = {name: [_load(s, blob, base) for s in entries] for name, entries in parts.items()}
         return shelf
 
-    def dump(self) -> bytes:
-        """Merge, write large segments to files, forget old garbage; the blob names everything."""
+    def dump(self, collect: bool = True) -> bytes:
+        """Merge, write large segments to files, forget old garbage; the blob names everything. A copy of a shelf does
+        not `collect`: the files that it no longer names may be of the other one.
+        """
         self.version += 1
         stored: dict[str, Any] = {}
         blobs: list[bytes] = []
@@ -277,7 +279,8 @@ class Shelf:
                     at += len(blob)
                 if entries:
                     stored[node][name] = entries
-        self._collect()
+        if collect:
+            self._collect()
         manifest = {"version": self.version, "origin": self.origin, "values": self.values, "stored": stored,
                     "garbage": self.garbage}
         head = json.dumps(manifest, separators=(",", ":")).encode()
@@ -318,11 +321,11 @@ class Shelf:
         if segment.file:
             self.garbage.append((self.version + 1, segment.file))
 
-    def sweep(self) -> None:
-        """Delete files in the directory that this manifest does not name (attempts that failed)."""
+    def sweep(self, others: Iterable[str] = ()) -> None:
+        """Delete files in the directory that neither this manifest nor `others` name (attempts that failed)."""
         if not os.path.isdir(self.directory):
             return
-        named = self.files()
+        named = self.files() | set(others)
         for name in os.listdir(self.directory):
             if name not in named:
                 _remove(os.path.join(self.directory, name))

@@ -141,15 +141,14 @@ class ViewStore:
     def drop(self, view: StoredView) -> None:
         """Forget a view's rows and its own tables."""
         own = (_drop(table(view.id)) for table in (contents_table, recent_table, changes_table))
-        shared = [t(view.pool) for t in (contents_table, changes_table) if t(view.pool) in _definitions(view)]
+        shared = [t(view.pool) for t in POOLED if t(view.pool) in _definitions(view)]
         self._execute([*own, *(f"DELETE FROM {t} WHERE {_mine(view)}" for t in shared)],
                       lambda duck: self.sealed.drop(view.id, duck))
 
     def drop_pools(self, views: Iterable[StoredView]) -> bool:
         """Forget the pools that none of these views uses; True when there were some."""
         wanted = {name for view in views for name in _definitions(view)}
-        found = {t(owner) for owner in self.owners() if owner.startswith("pool-")
-                 for t in (contents_table, changes_table)}
+        found = {t(owner) for owner in self.owners() if owner.startswith("pool-") for t in POOLED}
         self._execute([_drop(table) for table in sorted(found - wanted)])
         return bool(found - wanted)
 
@@ -164,7 +163,7 @@ class ViewStore:
         ids = ", ".join(f"'{v.id}'" for v in views)
         sql = "SELECT table_name FROM duckdb_tables() WHERE table_name LIKE '% %'"
         found = {quoted(name) for (name,) in self.connection.sql(sql).fetchall()}
-        pools = {t(v.pool) for v in views for t in (contents_table, changes_table)} & found & set(wanted)
+        pools = {t(v.pool) for v in views for t in POOLED} & found & set(wanted)
         self._execute([
             *(_drop(name) for name in found - set(wanted)),
             *(sql for name, sql in wanted.items() if name not in found),
@@ -177,13 +176,16 @@ class ViewStore:
             self.sealed.tidy(files, self.connection)
 
     def relation_sql(self, view: StoredView, duck: duckdb.DuckDBPyConnection) -> str:
-        """A SELECT of the view's current rows, one for each copy, for the connection's transaction."""
+        """A SELECT of the view's current rows, one for each copy, for the connection's transaction; with those that are
+        there until the next rows come.
+        """
         names = name_list(view.names)
         if view.only_grows:
             own = f"SELECT {names} FROM {contents_table(view.id)}"
-            return " UNION ALL ".join([own, copies_sql(names, _pooled(view)), *self._sealed(view, duck)])
+            pooled = [copies_sql(names, _pooled(view)), copies_sql(names, _tentative(view))]
+            return " UNION ALL ".join([own, *pooled, *self._sealed(view, duck)])
         if view.keeps_contents:
-            return copies_sql(names, f"({_folded(view)})")
+            return copies_sql(names, f"({_folded(view, tentative=True)})")
         return f"SELECT {names} FROM ({self.logged_sql(view, duck)})"
 
     def changes(self, view: StoredView) -> pa.Table:
@@ -200,7 +202,7 @@ class ViewStore:
         return duck.sql(f"{rows} ORDER BY __time, __batch, {order(view)}").to_arrow_table()
 
     def contents(self, view: StoredView, duck: duckdb.DuckDBPyConnection) -> pa.Table:
-        """The current rows with their multiplicity as `__diff`."""
+        """The current rows with their multiplicity as `__diff`, without those that the next rows may take back."""
         names = name_list(view.names)
         if view.only_grows:
             own = f"SELECT {names}, CAST(1 AS BIGINT) AS __diff FROM {contents_table(view.id)}"
@@ -209,7 +211,7 @@ class ViewStore:
                 [own, *(f"SELECT {names}, __n AS __diff FROM {rows}" for rows in counted)])).to_arrow_table()
         if view.keeps_contents:
             return duck.sql(f"SELECT {names}, __n AS __diff FROM ({_folded(view)})").to_arrow_table()
-        logged = self.logged_sql(view, duck)
+        logged = self.logged_sql(view, duck, tentative=False)
         return duck.sql(f"SELECT {names}, CAST(1 AS BIGINT) AS __diff FROM ({logged})").to_arrow_table()
 
     def _rows_in_files(self, view: StoredView, duck: duckdb.DuckDBPyConnection) -> list[tuple[bool, str]]:
@@ -222,16 +224,18 @@ class ViewStore:
         return [f"SELECT {names} FROM ({rows})" if once else copies_sql(names, f"({rows})")
                 for once, rows in self._rows_in_files(view, duck)]
 
-    def logged_sql(self, view: StoredView, duck: duckdb.DuckDBPyConnection) -> str:
-        """A SELECT of the tagged changes with their batch, in no order.
+    def logged_sql(self, view: StoredView, duck: duckdb.DuckDBPyConnection, tentative: bool = True) -> str:
+        """A SELECT of the tagged changes with their batch, in no order; with those that the next rows may take back.
 
         Rows in files have no batch; all of one time come in one.
         """
         columns = f"__time, __batch, __tag, {name_list(view.names)}, __old"
-        own, pool = (f"SELECT {columns} FROM {changes_table(owner)}" for owner in (view.id, view.pool))
+        tables = [changes_table(view.id), f"{changes_table(view.pool)} WHERE {_mine(view)}"]
+        if tentative:
+            tables.append(f"{tentative_changes_table(view.pool)} WHERE {_mine(view)}")
         files = [f"SELECT __time, CAST(0 AS BIGINT) AS __batch, '+' AS __tag, {name_list(view.names)},"
                  f" {null_old(view)} AS __old FROM ({rows})" for rows in self._sealed(view, duck, "__time, ")]
-        return " UNION ALL ".join([own, f"{pool} WHERE {_mine(view)}", *files])
+        return " UNION ALL ".join([*(f"SELECT {columns} FROM {table}" for table in tables), *files])
 
     def meta(self, name: str) -> str | None:
         """A remembered value."""
@@ -320,6 +324,19 @@ def changes_table(owner: str) -> str:
     return quoted(f"changes {owner}")
 
 
+def tentative_table(owner: str) -> str:
+    """Rows, with their multiplicity, that views show until the next rows come."""
+    return quoted(f"tentative {owner}")
+
+
+def tentative_changes_table(owner: str) -> str:
+    """Tagged changes that views show until the next rows come."""
+    return quoted(f"tentative-changes {owner}")
+
+
+POOLED = (contents_table, changes_table, tentative_table, tentative_changes_table)
+
+
 def typed_column(column: Column) -> str:
     """SQL: a column of an Arrow table with the type that the view declares."""
     return f"CAST({quoted(column.name)} AS {column.type}) AS {quoted(column.name)}"
@@ -335,10 +352,12 @@ def _definitions(view: StoredView) -> dict[str, str]:
         if view.only_grows:
             found[contents_table(view.id)] = f"({columns})"
         found[contents_table(view.pool)] = f"(__view VARCHAR, {columns}, __n BIGINT)"
+        found[tentative_table(view.pool)] = f"(__view VARCHAR, {columns}, __n BIGINT)"
     if view.output == "streamed":
         log = f"__time BIGINT, __batch BIGINT, __tag VARCHAR, {columns}, __old STRUCT({columns})"
         found[changes_table(view.id)] = f"({log})"
         found[changes_table(view.pool)] = f"(__view VARCHAR, {log})"
+        found[tentative_changes_table(view.pool)] = f"(__view VARCHAR, {log})"
     return {name: f"CREATE TABLE IF NOT EXISTS {name} {form}" for name, form in found.items()}
 
 
@@ -360,13 +379,19 @@ def _pooled(view: StoredView) -> str:
     return f"(SELECT * FROM {contents_table(view.pool)} WHERE {_mine(view)})"
 
 
-def _folded(view: StoredView) -> str:
+def _tentative(view: StoredView) -> str:
+    """The view's rows that the next rows may take back."""
+    return f"(SELECT * FROM {tentative_table(view.pool)} WHERE {_mine(view)})"
+
+
+def _folded(view: StoredView, tentative: bool = False) -> str:
     """A SELECT of the contents with everything that waits folded in: (row, multiplicity)."""
     names, table = name_list(view.names), contents_table(view.id)
-    waiting = (
-        f"SELECT {hash_sql(view.names)} AS __h, {names}, __n FROM {_pooled(view)}"
-        f" UNION ALL SELECT * FROM {recent_table(view.id)}"
-    )
+    pools = [_pooled(view), *([_tentative(view)] if tentative else [])]
+    waiting = " UNION ALL ".join([
+        *(f"SELECT {hash_sql(view.names)} AS __h, {names}, __n FROM {pool}" for pool in pools),
+        f"SELECT * FROM {recent_table(view.id)}",
+    ])
     return (
         f"WITH waiting AS ({waiting})"
         f" SELECT * FROM {table} WHERE __h NOT IN (SELECT __h FROM waiting) UNION ALL"

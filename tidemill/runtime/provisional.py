@@ -1,0 +1,171 @@
+"""What views would also show if the input ended here.
+
+A run over finite input reads what is there, and more may come later: the newest times are not closed, and what waits
+for them stays in the state. So that the answer is complete all the same, every shard closes them in a *copy* of its
+state and sends what the gates then let out. The views show it until the next rows come; then it is as if it had never
+been. So any cut of the input into runs gives the answers of one run over all of it.
+
+Views are closed by their own inputs only: those that read the same sources are closed together, at the greatest time
+of these sources. Other queries make no difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from tidemill.plan.physical import BEGINNING, Exchange, Op, Physical
+from tidemill.runtime.evaluate import Evaluation, route
+from tidemill.runtime.forks import Forks
+from tidemill.runtime.frontiers import clock_begin, clock_of, ended
+from tidemill.runtime.limits import memory_limited
+from tidemill.runtime.operators.base import Batch
+from tidemill.runtime.state import Shelf, ipc_pieces
+
+CLOCK = "@clock"
+
+Piece = tuple[int, str, bytes]  # (shard, port, payload)
+
+
+@dataclass(frozen=True)
+class Group:
+    """The views that read the same sources, and all that they need of a plan."""
+
+    name: str
+    sources: frozenset[str]
+    ops: tuple[Op, ...]
+    gates: tuple[str, ...]
+    loops: tuple[Exchange, ...]
+
+
+@dataclass
+class Ended:
+    """What the shard of a group shows and sends when the input has ended."""
+
+    gates: list[tuple[str, pa.Table]]
+    loops: list[Piece]
+    frontiers: dict[str, int]
+
+
+def groups(plan: Physical) -> tuple[Group, ...]:
+    """The outputs of a plan by the moving sources below them; those of tables alone need no end."""
+    below = _Below(plan)
+    found: dict[frozenset[str], list[str]] = {}
+    for output in plan.outputs:
+        sources = below.sources(output.op)
+        if sources:
+            found.setdefault(sources, []).append(output.op)
+    return tuple(below.group(f"g{i}", sources, tuple(dict.fromkeys(gates)))
+                 for i, (sources, gates) in enumerate(sorted(found.items(), key=lambda item: sorted(item[0]))))
+
+
+class _Below:
+    """What lies below the operators of a stage, loops and exchanges included."""
+
+    def __init__(self, plan: Physical) -> None:
+        self.plan = plan
+        self.ops = {op.id: op for op in plan.stage}
+        self.loops = {edge.port: edge for edge in plan.loops}
+        self.ports = {edge.port: edge.origin for edge in plan.exchanges}
+        self.moving = frozenset(s.name for s in plan.sources if not s.static)
+
+    def all(self, *names: str) -> set[str]:
+        """Operators and ports from which these are made."""
+        found: set[str] = set()
+        todo = list(names)
+        while todo:
+            name = todo.pop()
+            if name not in found:
+                found.add(name)
+                todo += self.ops[name].inputs if name in self.ops else ()
+                todo += [self.loops[name].source_op] if name in self.loops else ()
+        return found
+
+    def sources(self, name: str) -> frozenset[str]:
+        """The moving sources below an operator; the clock is of all."""
+        below = self.all(name)
+        if CLOCK in below:
+            return self.moving
+        origins = (self.ports[n].partition(":") for n in below if n in self.ports)
+        return frozenset(n for kind, _, n in origins if kind == "source") & self.moving
+
+    def group(self, name: str, sources: frozenset[str], gates: tuple[str, ...]) -> Group:
+        below = self.all(*gates)
+        return Group(name, sources, tuple(op for op in self.plan.stage if op.id in below), gates,
+                     tuple(edge for edge in self.plan.loops if edge.port in below))
+
+
+class Provisional:
+    """One shard at the provisional end of its input."""
+
+    def __init__(self, plan: Physical, shard: int, directory: str) -> None:
+        self.plan, self.shard, self.directory = plan, shard, directory
+
+    def begin(self, blob: bytes, serial: int) -> tuple[Forks, dict[str, Ended]]:
+        """Close the times of every group in a copy of the state; what it then shows and sends."""
+        return self._all(Forks(serial, {group.name: blob for group in groups(self.plan)}), {}, {})
+
+    def go_on(self, forks: Forks, arrived: dict[str, list[pa.Table]],
+              loops: dict[str, dict[str, int]]) -> tuple[Forks, dict[str, Ended]]:
+        """The same copies, with what has come round; groups without loops have said everything when they began."""
+        return self._all(forks, arrived, loops)
+
+    def _all(self, forks: Forks, arrived: dict[str, list[pa.Table]],
+             loops: dict[str, dict[str, int]]) -> tuple[Forks, dict[str, Ended]]:
+        kept, found = Forks(forks.serial), {}
+        for group in groups(self.plan):
+            if group.name in forks.blobs:
+                shelf = Shelf.load(forks.blobs[group.name], self.directory)
+                shelf.value("@ports").update(loops.get(group.name, {}))
+                found[group.name] = self._ended(group, shelf, arrived)
+                if group.loops:
+                    kept.blobs[group.name] = shelf.dump(collect=False)
+        return kept, found
+
+    def _ended(self, group: Group, shelf: Shelf, arrived: dict[str, list[pa.Table]]) -> Ended:
+        evaluation = Evaluation(
+            {op.id: op for op in group.ops}, self._feeds(group, shelf, arrived), shelf,
+            (self.plan.shards.index(self.shard), len(self.plan.shards)), lambda *_: None,
+            failed={}, seconds=self.plan.operator_seconds,
+        )
+        evaluation.readers.update([e.source_op for e in group.loops] + list(group.gates))
+        with memory_limited(self.plan.operator_memory):
+            evaluation.run()
+        rows = [(gate, found.rows) for gate in group.gates if (found := evaluation.outcome(gate)) is not None]
+        return Ended(
+            [(gate, table) for gate, table in rows if table is not None and table.num_rows],
+            [piece for edge in group.loops for piece in self._looped(group, evaluation, edge)],
+            {e.port: BEGINNING if (found := evaluation.outcome(e.source_op)) is None else found.frontier
+             for e in group.loops},
+        )
+
+    def _looped(self, group: Group, evaluation: Evaluation, edge: Exchange) -> Iterator[Piece]:
+        found = evaluation.outcome(edge.source_op)
+        if found is None or found.rows is None or not found.rows.num_rows:
+            return
+        for index, piece in route(edge, evaluation.ops[edge.source_op].schema, found.rows, len(self.plan.shards), 0):
+            for payload in ipc_pieces(piece):
+                yield self.plan.shards[index], f"{group.name} {edge.port}", payload
+
+    def _feeds(self, group: Group, shelf: Shelf, arrived: dict[str, list[pa.Table]]) -> dict[str, Batch]:
+        """No rows but those of loops; the group's sources are closed."""
+        sources = ended(shelf.value("@sources"), self.plan, group.sources)
+        clock: dict[str, Any] = shelf.value(CLOCK)
+        closed = min(sources[name]["floor"] for name in group.sources)
+        if clock.get("begin") is None:
+            clock["begin"] = clock_begin(self.plan, sources)
+        clock |= {"ended": True, "closed": closed}
+        feeds = {CLOCK: Batch(None, clock_of(self.plan, sources))}
+        ports = shelf.value("@ports")
+        for edge in (*self.plan.exchanges, *self.plan.loops):
+            kind, _, name = edge.origin.partition(":")
+            if kind == "source":
+                frontier = sources[name]["floor"] if name in sources else BEGINNING
+            else:
+                frontier = ports.get(edge.origin if kind == "seed" else edge.port, BEGINNING)
+            tables = arrived.get(f"{group.name} {edge.port}")
+            feeds[edge.port] = Batch(pa.concat_tables(tables) if tables else None, frontier)
+        return feeds
