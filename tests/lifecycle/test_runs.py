@@ -136,3 +136,14 @@ def test_status_counts_the_rows_that_are_shown(db):
     put(db, "Log", 1, "v,at", "1,1", "2,1")
     db.run(final=False)
     assert [v["rows"] for v in db.status()["views"]] == [2]
+
+
+def test_the_summary_says_which_lateness_would_have_helped(db):
+    register(db, "Log", "v INTEGER, at TIMESTAMP", timestamp="at", lateness="1 minute")
+    db.execute("CREATE VIEW One AS SELECT v FROM Log")
+    put(db, "Log", 1, "v,at", "1,2026-01-01 10:00:00", "2,2026-01-01 09:58:59.5", "3,2026-01-01 09:59:30")
+    first = db.run(final=False)
+    put(db, "Log", 2, "v,at", "4,2026-01-01 09:00:00")
+    assert first.warnings == ("1 row of LogRaw was late, up to 61 seconds behind a row before it:"
+                              " WITH (lateness = '61 seconds') takes it in",)
+    assert "'60 minutes'" in str(db.run(final=False))

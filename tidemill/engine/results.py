@@ -34,11 +34,12 @@ class RunSummary:
     seconds: float
     late: int
     bad: int
+    warnings: tuple[str, ...] = ()  # why rows were late, and what would have helped
 
     def __str__(self) -> str:
         speed = self.rows / self.seconds if self.seconds else 0.0
         return (f"{self.rows:,} rows in {self.batches} batches, {self.seconds:.1f} s ({speed:,.0f} rows/s),"
-                f" {self.late} late, {self.bad} bad")
+                f" {self.late} late, {self.bad} bad" + "".join(f"\n{text}" for text in self.warnings))
 
 
 class Subscription:

@@ -15,6 +15,7 @@ from py4j.protocol import Py4JError
 from tidemill.engine.directory import Directory
 from tidemill.engine.history import Subject
 from tidemill.engine.in_force import plans_in_force
+from tidemill.engine.lateness import late_warnings
 from tidemill.engine.repair import Pinned, again, pinned_batch, repaired, unlog
 from tidemill.engine.results import RunSummary
 from tidemill.engine.reviving import Revival
@@ -491,5 +492,6 @@ def _summary(seen: list[dict[str, Any]], began: float) -> RunSummary:
     def total(what: str) -> int:
         return sum(t[what] for s in seen for t in s["tallies"].values())
 
-    return RunSummary(len(seen), total("rows"), time.monotonic() - began, total("late"), total("bad"))
+    return RunSummary(len(seen), total("rows"), time.monotonic() - began, total("late"), total("bad"),
+                      tuple(late_warnings([s["tallies"] for s in seen])))
 

@@ -16,7 +16,8 @@ def advance(known: dict[str, Any], plan: Physical, ticks: list[dict[str, Any]]) 
     """Update `known` (source → top, floor) in place; a floor never falls.
 
     floor = greatest time seen − lateness, or the arrival clock where there is no timestamp column.
-    An idle source follows the others. When the input is over for good, every source is closed up to and including the
+    The time of an idle source is closed, and it follows the other event times; where all are idle, time passes as long
+    as they are silent. Arrival times close no event times. When the input is over for good, every source is closed up to and including the
     greatest time of all; if none has ever had a row, up to the first days of all time.
     """
     for spec in plan.sources:
@@ -78,8 +79,14 @@ def _promise(spec: SourceSpec, top: int, note: dict[str, Any] | None) -> int:
 
 
 def _wake(known: dict[str, Any], plan: Physical, tick: dict[str, Any]) -> None:
-    moving = [s.name for s in plan.sources if not s.static]
-    idle = {n for n in moving if tick["sources"].get(n, {}).get("idle")}
-    ahead = max((known[n]["floor"] for n in moving if n not in idle), default=BEGINNING)
+    timed = [s.name for s in plan.sources if s.timestamp and not s.static]
+    idle = {n for n in timed if tick["sources"].get(n, {}).get("idle")}
+    if not idle:
+        return
+    ahead = max((known[n]["floor"] for n in timed if n not in idle), default=BEGINNING)
+    top = max(known[n]["top"] for n in timed)
+    if len(idle) == len(timed) and top > BEGINNING:
+        ahead = top + tick["silent"] + 1
     for name in idle:
-        known[name]["floor"] = max(known[name]["floor"], ahead)
+        own = known[name]["top"] + 1 if known[name]["top"] > BEGINNING else BEGINNING
+        known[name]["floor"] = max(known[name]["floor"], own, ahead)

@@ -297,7 +297,7 @@ class Outlet:
         real = bool(rows) or bool(seeds) or summary["loops"] != before
         looped = [(shard, PEEK_LOOP + port, payload) for shard, port, payload in outputs_of(messages, PEEK_LOOP)]
         rows += looped
-        content = real or bool(looped) or bool(summary["peek"]) and summary["peeks"] != self._known("peeks", {})
+        content = real or bool(looped) or (bool(summary["peek"]) and summary["peeks"] != self._known("peeks", {}))
         written = _write_rows(self.paths.feedback_rows(batch), rows) if rows else None
         write_json(self.paths.feedback_notes(batch), {
             "database": self.paths.database, "batch": batch, "content": content, "loops": summary["loops"],

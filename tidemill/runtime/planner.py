@@ -27,6 +27,7 @@ SENT_BYTES, FOLDED_BYTES = 128 << 20, 384 << 20
 GROWTH = 16
 REST_PART = 4  # what is left of files is taken with the batch before it if it is so small a part of that
 CLOCK_STEP_US = 500_000
+QUIET_S = 1.0  # without rows until the newest times are shown
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,8 @@ class Planner:
 
     def initial(self) -> Offset:
         """Before anything was read."""
-        return {"batch": -1, "closes": 0, "feedback": -1, "final": 0, "peek": 0, "peeks": 0, "plan": 0, "sources": {}}
+        return {"batch": -1, "closes": 0, "feedback": -1, "final": 0, "peek": 0, "peeks": 0, "plan": 0, "silent": 0,
+                "sources": {}}
 
     def latest(self, start: Offset) -> Offset:
         """What is there now; the same offset when nothing is new."""
@@ -97,7 +99,7 @@ class Planner:
         end: Offset = {
             "closes": start.get("closes", 0), "feedback": max(start["feedback"], progress["feedback"]),
             "final": start["final"], "peek": start.get("peek", 0), "peeks": start.get("peeks", 0),
-            "plan": plan.version, "sources": dict(start["sources"]),
+            "plan": plan.version, "silent": start.get("silent", 0), "sources": dict(start["sources"]),
         }
         if not finished:
             tried = {} if live else control.get("tried", {})
@@ -105,6 +107,7 @@ class Planner:
                 self._advance(plan, spec, end["sources"], live, notes.get(spec.name), tried.get(spec.name))
                 for spec in plan.sources
             ]
+            end["silent"] = self._silent(plan, end["sources"]) if live else 0
             if not live and all(exhausted):
                 end["final"] = control["run"]
                 end["closes"] = control["run"] if control.get("closes") else end["closes"]
@@ -114,22 +117,43 @@ class Planner:
         for of_source in kept:
             for name in of_source.keys() - known:
                 del of_source[name]
-        if same_place(end, start):
+        if not same_place(end, start):
+            self._peek(start, end, progress)
+        elif live and self._is_quiet(end, notes):
+            end["peek"] = end["peeks"] = end["peeks"] + 1
+        else:
             return start
-        self._peek(start, end, progress)
         _refresh(end, notes)
         return signed(end, start, progress.get("batch"), self.paths.database)
 
+    def _is_quiet(self, end: Offset, notes: dict[str, Any]) -> bool:
+        """Whether nothing has come for a moment, and newest times are open that no batch has shown yet."""
+        shown = end["peek"] or not any(note["top"] >= note["floor"] for note in notes.values())
+        return not shown and time.monotonic() - max(self.progressed.values(), default=0) >= QUIET_S
+
+    def _silent(self, plan: Physical, sources: dict[str, Any]) -> int:
+        """For how long all sources with event times have been silent beyond their timeouts, in steps; 0 where one is
+        not: while nothing comes, time passes as on the wall.
+        """
+        timed = [s for s in plan.sources if s.timestamp and not s.static]
+        if not timed or not all(sources[s.name]["idle"] for s in timed):
+            return 0
+        patience = max(s.idle_us or 0 for s in timed)
+        silent = int((time.monotonic() - max(self.progressed[s.name] for s in timed)) * 1e6) - patience
+        step = max(CLOCK_STEP_US, patience // 2)
+        return max(silent, 0) // step * step
+
     def _peek(self, start: Offset, end: Offset, progress: dict[str, Any]) -> None:
         """Say in the offset whether the batch shows what the views would also have if the input ended with it: at the
-        end of a run that leaves the newest times open, and as long as nothing else happens. `peeks` numbers these ends;
-        what the batch before has shown goes on only if nothing but that came round.
+        end of a run that leaves the newest times open, and until rows come. `peeks` numbers these ends; what the batch
+        before has shown goes on only if nothing but that came round.
         """
         if end["final"] != start["final"]:
             shows = end["closes"] == start.get("closes", 0)
         else:
-            shows = bool(end["peek"]) and end["sources"] == start["sources"]
-        same = shows and end["final"] == start["final"] and end["plan"] == start["plan"]
+            shows = bool(end["peek"]) and _positions(end) == _positions(start)
+        known = ("final", "plan", "silent", "sources")
+        same = shows and all(end[name] == start.get(name) for name in known)
         if not (same and progress.get("real", -1) <= start["feedback"]):
             end["peeks"] += shows
         end["peek"] = end["peeks"] if shows else 0
@@ -153,7 +177,8 @@ class Planner:
         notes = {
             "batch": end.get("batch"), "offset": end.get("sum"), "sweep": sweep,
             "final": end["final"] if end["final"] != start["final"] else 0,
-            "closes": end.get("closes", 0) != start.get("closes", 0), "peek": end.get("peek", 0), "sources": {
+            "closes": end.get("closes", 0) != start.get("closes", 0), "peek": end.get("peek", 0),
+            "silent": end.get("silent", 0), "sources": {
                 name: {k: entry[k] for k in ("done", "idle", "clock")} for name, entry in end["sources"].items()
             },
         }
@@ -254,6 +279,10 @@ class Planner:
             works.append(Work(spec.name, piece, entry["floor"], top))
             top = max(top, piece.max_time) if piece.max_time is not None else top
         return works
+
+
+def _positions(offset: Offset) -> dict[str, Any]:
+    return {name: entry["position"] for name, entry in offset["sources"].items()}
 
 
 def _refresh(end: Offset, notes: dict[str, Any]) -> None:

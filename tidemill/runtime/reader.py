@@ -43,6 +43,7 @@ class Tally:
 
     rows: int = 0
     late: int = 0
+    behind: int = 0  # how far the latest of the late rows was behind what came before it
     bad: int = 0
     sent: int = 0  # bytes
     top: int = BEGINNING
@@ -248,6 +249,7 @@ class Reader:
         if late.any():
             self._bury_rows(spec, rows.filter(pa.array(late)), "late: behind the frontier of its source")
             tally.late += int(late.sum())
+            tally.behind = max(tally.behind, int((np.maximum(before, floor + spec.lateness_us) - times)[late].max()))
             rows, times = rows.filter(pa.array(~late)), times[~late]
         tally.rows += len(times)
         if tally.first is None and len(times):

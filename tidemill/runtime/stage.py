@@ -180,9 +180,10 @@ class Stage:
         tallies: dict[str, dict[str, int]] = {}
         for tick in ticks:
             for name, tally in tick["tallies"].items():
-                total = tallies.setdefault(name, {"rows": 0, "late": 0, "bad": 0, "sent": 0})
-                for key in total:
+                total = tallies.setdefault(name, {"rows": 0, "late": 0, "bad": 0, "sent": 0, "behind": 0})
+                for key in ("rows", "late", "bad", "sent"):
                     total[key] += tally[key]
+                total["behind"] = max(total["behind"], tally["behind"])
         rows, size = self.shelf.size()
         note = {
             "offset": ticks[0].get("offset"), "plan": plan.version, "final": ticks[0]["final"],

@@ -36,7 +36,8 @@ def add(changes: Changes, batch: int, duck: duckdb.DuckDBPyConnection) -> None:
     changes.net(duck)
     if view.keeps_contents:
         typed = ", ".join(typed_column(c) for c in view.columns)
-        _insert(f"INSERT INTO {tentative_table(view.pool)} SELECT {whose}, {typed}, __diff FROM net", changes.rows, duck)
+        _insert(f"INSERT INTO {tentative_table(view.pool)} SELECT {whose}, {typed}, __diff FROM net",
+                changes.rows, duck)
     if view.output == "streamed":
         _insert(f"INSERT INTO {tentative_changes_table(view.pool)}"
                 f" SELECT {whose}, __time, {batch}, __tag, {names}, __old FROM net", tagged(changes, duck), duck)

@@ -87,7 +87,7 @@ def run_script(console: Console, db: Database, text: str, watch: bool) -> None:
     if watch:
         watch_changes(console, db, standing)
     else:
-        print_summary(console, db, run_to_end(console, db))
+        print_summary(console, db, run_to_end(console, db, final=True))
         for name in standing.queries:
             _print_last_changes(console, name, db.changes(name))
     for question in questions:
@@ -140,10 +140,10 @@ def answer(console: Console, db: Database, question: Placed) -> None:
         print_result(console, result)
 
 
-def run_to_end(console: Console, db: Database) -> Any:
+def run_to_end(console: Console, db: Database, final: bool = False) -> Any:
     """Take in all finite input while a line shows how far it is; returns the engine's summary."""
     with progress_line(console) as line:
-        return db.run(progress=line)
+        return db.run(progress=line, final=final)
 
 
 @contextmanager
@@ -165,6 +165,8 @@ def print_summary(console: Console, db: Database, summary: Any) -> None:
                   count(summary.late), count(summary.bad))
     console.print(table)
     console.print(views_table(db.status()))
+    for warning in summary.warnings:
+        console.print(Text(warning, style="yellow"))
     if summary.bad or summary.late:
         console.print(Text("SHOW DEAD LETTERS lists the late and bad records", style="yellow"))
 

@@ -1,0 +1,89 @@
+"""Sources that fall silent: their newest rows are seen, and time goes on where the user says so."""
+
+from __future__ import annotations
+
+import time
+
+from tests.lifecycle.pace import settle, step_until
+from tests.paper.notation import Feed, tagged
+from tidemill.runtime import planner
+
+
+def shown(db, view):
+    return sorted(tuple(row.values()) for row in db.query(f"SELECT * FROM {view}").to_pylist())
+
+
+def heard(changes):
+    found = []
+    while (table := changes.next(0)) is not None:
+        found += table.column("x").to_pylist()
+    return found
+
+
+def test_the_first_row_is_seen_without_any_option_and_makes_nothing_late(db, tmp_path, monkeypatch):
+    monkeypatch.setattr(planner, "QUIET_S", 0.05)
+    feed = Feed(db, tmp_path, "Raw", "x VARCHAR").send("<a>5")
+    db.execute("CREATE TAGGED STREAM S OVER Raw; CREATE VIEW V AS SELECT x, COUNT(*) AS n FROM S GROUP BY x")
+    db.start()
+    with db.subscribe("V") as changes:
+        step_until(db, lambda: shown(db, "V") == [("a", 1)])
+        settle(db)
+        assert heard(changes) == [], "a subscriber gets what stays"
+        feed.send("<a>5 <b>5")
+        step_until(db, lambda: shown(db, "V") == [("a", 2), ("b", 1)])
+        feed.send("<c>6")
+        step_until(db, lambda: shown(db, "V") == [("a", 2), ("b", 1), ("c", 1)])
+        assert sorted(heard(changes)) == ["a", "b"]
+    assert db.status()["sources"][0]["late"] == 0
+
+
+def test_what_is_shown_in_a_quiet_moment_is_computed_once(db, tmp_path, monkeypatch):
+    monkeypatch.setattr(planner, "QUIET_S", 0.05)
+    Feed(db, tmp_path, "Raw", "x VARCHAR").send("<a>5")
+    db.execute("CREATE TAGGED STREAM S OVER Raw; CREATE VIEW V AS SELECT x FROM S")
+    db.start()
+    step_until(db, lambda: shown(db, "V") == [("a",)])
+    settle(db)
+    before = db.batch
+    time.sleep(0.2)
+    settle(db)
+    assert db.batch == before
+
+
+def test_an_idle_source_closes_its_time(db, tmp_path):
+    feed = Feed(db, tmp_path, "Raw", "x VARCHAR", options="idle_timeout = '0.1 seconds'").send("<a>5")
+    db.execute("CREATE TAGGED STREAM S OVER Raw; CREATE STREAMED VIEW V AS SELECT x FROM S")
+    db.start()
+    with db.subscribe("V") as changes:
+        found = []
+        step_until(db, lambda: bool(found.extend(heard(changes)) or found))
+        assert found == ["a"]
+    feed.send("<late>5 <b>99")
+    step_until(db, lambda: "+<b>99" in tagged(db, "V"))
+    assert db.status()["sources"][0]["late"] == 1
+
+
+def test_when_all_are_silent_time_goes_on(db, tmp_path):
+    Feed(db, tmp_path, "Raw", "x VARCHAR", options="idle_timeout = '0.2 seconds'").send("<a>5 <b>6")
+    db.execute("CREATE TAGGED STREAM S OVER Raw KEY x;"
+               "CREATE STREAMED VIEW Silent AS SELECT x FROM S WHERE TS + 2 <= NOW")
+    db.start()
+    began = time.monotonic()
+    step_until(db, lambda: [c for c in tagged(db, "Silent") if "b" in c] == ["+<b>8"])
+    assert time.monotonic() - began >= 2
+
+
+def test_arrival_times_do_not_move_event_times_on(db, tmp_path):
+    feed = Feed(db, tmp_path, "Raw", "x VARCHAR", options="idle_timeout = '0.1 seconds'").send("<a>5")
+    (tmp_path / "pings").mkdir()
+    (tmp_path / "pings" / "1.csv").write_text("host\na\n")
+    db.execute(f"REGISTER SOURCE Pings (host VARCHAR) FROM FILES '{tmp_path}/pings/*.csv';"
+               "CREATE TAGGED STREAM S OVER Raw; CREATE TAGGED STREAM P OVER Pings;"
+               "CREATE STREAMED VIEW V AS SELECT x FROM S; CREATE VIEW H AS SELECT host FROM P")
+    db.start()
+    step_until(db, lambda: tagged(db, "V") == ["+<a>5"] and shown(db, "H") == [("a",)])
+    time.sleep(0.3)
+    settle(db)
+    feed.send("<b>600")
+    step_until(db, lambda: tagged(db, "V") == ["+<a>5", "+<b>600"])
+    assert [s["late"] for s in db.status()["sources"]] == [0, 0]

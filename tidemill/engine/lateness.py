@@ -1,0 +1,39 @@
+"""Why rows were late, and which option would have kept them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+_UNITS = (("days", 86_400_000_000), ("hours", 3_600_000_000), ("minutes", 60_000_000), ("seconds", 1_000_000),
+          ("milliseconds", 1_000), ("microseconds", 1))
+
+
+def late_warnings(tallies: Iterable[dict[str, dict[str, Any]]]) -> Iterator[str]:
+    """A sentence for each source that had late rows, from what some micro-batches counted.
+
+    >>> list(late_warnings([{"Pay@1": {"late": 2, "behind": 5}}, {"Pay@1": {"late": 1, "behind": 3_723_000_000}}]))
+    ["3 rows of Pay were late, up to 63 minutes behind a row before them: WITH (lateness = '63 minutes') takes them in"]
+    """
+    late: dict[str, tuple[int, int]] = {}
+    for tally in tallies:
+        for source, found in tally.items():
+            name = re.sub("[@#].*$", "", source)
+            rows, behind = late.get(name, (0, 0))
+            late[name] = rows + found["late"], max(behind, found.get("behind", 0))
+    for name, (rows, behind) in late.items():
+        if rows:
+            far, one = at_least(behind), rows == 1
+            yield (f"{rows:,} row{'' if one else 's'} of {name} {'was' if one else 'were'} late, up to {far} behind a row"
+                   f" before {'it' if one else 'them'}: WITH (lateness = '{far}') takes {'it' if one else 'them'} in")
+
+
+def at_least(us: int) -> str:
+    """A duration that is not shorter, in a unit of which there are ten or more.
+
+    >>> at_least(3_723_000_000), at_least(10_000_000), at_least(7)
+    ('63 minutes', '10 seconds', '7 microseconds')
+    """
+    unit, size = next(((unit, size) for unit, size in _UNITS if us >= 10 * size), _UNITS[-1])
+    return f"{-(-us // size)} {unit}"
