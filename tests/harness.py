@@ -7,6 +7,7 @@ any two steps.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -29,7 +30,11 @@ class _Query:
 
 
 class LocalDatabase(Database):
-    """Like Database; `shards` defaults to 2 so that exchanges and loops are real."""
+    """Like Database; `shards` defaults to 2 so that exchanges and loops are real. Live, a quiet moment shows nothing by
+    itself unless a test says how long it is: batches do not depend on how fast the machine is.
+    """
+
+    quiet_s = math.inf
 
     def __init__(self, path: str, *, shards: int | None = None, cores: int = 2, **options: Any) -> None:
         self.cores = cores
@@ -47,11 +52,16 @@ class LocalDatabase(Database):
         """Nobody logs: what Spark would remember is in this object."""
 
     def _begin(self) -> None:
-        self.planner = Planner(self.paths.root, self.cores)
+        self.planner = self._planner()
         if self.offset is None:
             self.offset = self.planner.initial()
         self._prepare()
         self._query = _Query()
+
+    def _planner(self) -> Planner:
+        made = Planner(self.paths.root, self.cores)
+        made.quiet_s = self.quiet_s
+        return made
 
     def _pinned(self) -> Pinned | None:
         return Pinned(self.batch, self.offset, self.logged) if self.logged is not None else None
@@ -116,4 +126,4 @@ class LocalDatabase(Database):
         self.outlet.listeners = listeners
         self._show_views()
         if self.planner is not None:
-            self.planner = Planner(self.paths.root, self.cores)
+            self.planner = self._planner()

@@ -6,7 +6,6 @@ import time
 
 from tests.lifecycle.pace import settle, step_until
 from tests.paper.notation import Feed, tagged
-from tidemill.runtime import planner
 
 
 def shown(db, view):
@@ -20,8 +19,8 @@ def heard(changes):
     return found
 
 
-def test_the_first_row_is_seen_without_any_option_and_makes_nothing_late(db, tmp_path, monkeypatch):
-    monkeypatch.setattr(planner, "QUIET_S", 0.05)
+def test_the_first_row_is_seen_without_any_option_and_makes_nothing_late(db, tmp_path):
+    db.quiet_s = 0.05
     feed = Feed(db, tmp_path, "Raw", "x VARCHAR").send("<a>5")
     db.execute("CREATE TAGGED STREAM S OVER Raw; CREATE VIEW V AS SELECT x, COUNT(*) AS n FROM S GROUP BY x")
     db.start()
@@ -37,8 +36,8 @@ def test_the_first_row_is_seen_without_any_option_and_makes_nothing_late(db, tmp
     assert db.status()["sources"][0]["late"] == 0
 
 
-def test_what_is_shown_in_a_quiet_moment_is_computed_once(db, tmp_path, monkeypatch):
-    monkeypatch.setattr(planner, "QUIET_S", 0.05)
+def test_what_is_shown_in_a_quiet_moment_is_computed_once(db, tmp_path):
+    db.quiet_s = 0.05
     Feed(db, tmp_path, "Raw", "x VARCHAR").send("<a>5")
     db.execute("CREATE TAGGED STREAM S OVER Raw; CREATE VIEW V AS SELECT x FROM S")
     db.start()

@@ -92,12 +92,12 @@ class FakeDatabase:
         return SimpleNamespace(kind="view" if isinstance(statement, CreateView) else "other", name=name,
                                message=f"{name} created")
 
-    def run(self, progress=None):
-        self.log.append("<run>")
+    def run(self, progress=None, final=False):
+        self.log.append("<run to the end>" if final else "<run>")
         if progress:
             progress({"batch": 1, "rows": 10, "total_rows": 10, "rows_per_second": 5.0, "clock": 1, "state_rows": 2,
                       "state_bytes": 3})
-        return SimpleNamespace(batches=2, rows=1200, seconds=0.5, late=1, bad=0)
+        return SimpleNamespace(batches=2, rows=1200, seconds=0.5, late=1, bad=0, warnings=("1 row of S was late",))
 
     def start(self):
         self.log.append("<start>")

@@ -80,6 +80,7 @@ class Planner:
         self.progressed: dict[str, float] = {}
         self.portions: dict[str, Portion] = {}
         self.fresh = True
+        self.quiet_s = QUIET_S
         self.resting = False  # nothing comes until the control file says so
 
     def initial(self) -> Offset:
@@ -129,7 +130,7 @@ class Planner:
     def _is_quiet(self, end: Offset, notes: dict[str, Any]) -> bool:
         """Whether nothing has come for a moment, and newest times are open that no batch has shown yet."""
         shown = end["peek"] or not any(note["top"] >= note["floor"] for note in notes.values())
-        return not shown and time.monotonic() - max(self.progressed.values(), default=0) >= QUIET_S
+        return not shown and time.monotonic() - max(self.progressed.values(), default=0) >= self.quiet_s
 
     def _silent(self, plan: Physical, sources: dict[str, Any]) -> int:
         """For how long all sources with event times have been silent beyond their timeouts, in steps; 0 where one is
