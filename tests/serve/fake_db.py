@@ -93,7 +93,7 @@ class FakeDatabase:
                                message=f"{name} created")
 
     def run(self, progress=None, final=False):
-        self.log.append("<run to the end>" if final else "<run>")
+        self.log.append("<final>" if final else "<run>")
         if progress:
             progress({"batch": 1, "rows": 10, "total_rows": 10, "rows_per_second": 5.0, "clock": 1, "state_rows": 2,
                       "state_bytes": 3})

@@ -53,7 +53,7 @@ def test_version_and_help():
 
 def test_run_answers_questions_after_the_data_is_in(db, script):
     output = invoke("run", script)
-    assert [entry.split(" ")[0] for entry in db.log] == ["SHOW", "CREATE", "SELECT", "<run>", "SELECT", "<close>"]
+    assert [entry.split(" ")[0] for entry in db.log] == ["SHOW", "CREATE", "SELECT", "<final>", "SELECT", "<close>"]
     assert "1,200" in output and "Changes of query_1" in output and "NULL" in output
 
 
@@ -61,7 +61,7 @@ def test_run_leaves_alone_what_stands_already(db, tmp_path):
     path = tmp_path / "x.sql"
     path.write_text("CREATE VIEW Lot AS SELECT b FROM s; CREATE VIEW v AS SELECT a FROM s;")
     assert "Lot stands already" in invoke("run", str(path))
-    assert db.log == ["SHOW ALL", "CREATE VIEW v AS SELECT a FROM s", "<run>", "<close>"]
+    assert db.log == ["SHOW ALL", "CREATE VIEW v AS SELECT a FROM s", "<final>", "<close>"]
 
 
 def test_watch_tells_when_the_job_has_ended(db, script, monkeypatch):

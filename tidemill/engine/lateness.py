@@ -24,9 +24,9 @@ def late_warnings(tallies: Iterable[dict[str, dict[str, Any]]]) -> Iterator[str]
             late[name] = rows + found["late"], max(behind, found.get("behind", 0))
     for name, (rows, behind) in late.items():
         if rows:
-            far, one = at_least(behind), rows == 1
-            yield (f"{rows:,} row{'' if one else 's'} of {name} {'was' if one else 'were'} late, up to {far} behind a row"
-                   f" before {'it' if one else 'them'}: WITH (lateness = '{far}') takes {'it' if one else 'them'} in")
+            far = at_least(behind)
+            what, them = (f"{rows:,} rows of {name} were", "them") if rows > 1 else (f"1 row of {name} was", "it")
+            yield f"{what} late, up to {far} behind a row before {them}: WITH (lateness = '{far}') takes {them} in"
 
 
 def at_least(us: int) -> str:

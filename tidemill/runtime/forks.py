@@ -7,10 +7,13 @@ never deletes, and files of its own, which go when the copy goes.
 from __future__ import annotations
 
 import json
+import os
 import struct
+import zlib
 from dataclasses import dataclass, field
 
-from tidemill.runtime.state import Shelf
+from tidemill.runtime.damage import damaged
+from tidemill.runtime.state import Shelf, state_store
 
 _MAGIC = b"tideforks"
 
@@ -44,16 +47,19 @@ def packed(blob: bytes, forks: Forks) -> bytes:
         return blob
     head = json.dumps({"serial": forks.serial, "state": len(blob),
                        "forks": {name: len(fork) for name, fork in forks.blobs.items()}}).encode()
-    return b"".join([_MAGIC, struct.pack("<I", len(head)), head, blob, *forks.blobs.values()])
+    return b"".join([_MAGIC, struct.pack("<II", len(head), zlib.crc32(head)), head, blob, *forks.blobs.values()])
 
 
-def unpacked(blob: bytes | None) -> tuple[bytes | None, Forks]:
-    """What `packed` put together."""
+def unpacked(blob: bytes | None, directory: str = "") -> tuple[bytes | None, Forks]:
+    """What `packed` put together; the directory is that of the shard."""
     if blob is None or not blob.startswith(_MAGIC):
         return blob, Forks()
-    begin = len(_MAGIC) + 4
-    (size,) = struct.unpack_from("<I", blob, len(_MAGIC))
-    head = json.loads(blob[begin : begin + size])
+    begin = len(_MAGIC) + 8
+    size, wanted = struct.unpack_from("<II", blob, len(_MAGIC))
+    text = blob[begin : begin + size]
+    if zlib.crc32(text) != wanted:
+        raise damaged(state_store(directory), f"shard {os.path.basename(directory)}: it has another checksum")
+    head = json.loads(text)
     at, found = begin + size, {}
     state, at = blob[at : at + head["state"]], at + head["state"]
     for name, length in head["forks"].items():

@@ -17,8 +17,8 @@ def advance(known: dict[str, Any], plan: Physical, ticks: list[dict[str, Any]]) 
 
     floor = greatest time seen − lateness, or the arrival clock where there is no timestamp column.
     The time of an idle source is closed, and it follows the other event times; where all are idle, time passes as long
-    as they are silent. Arrival times close no event times. When the input is over for good, every source is closed up to and including the
-    greatest time of all; if none has ever had a row, up to the first days of all time.
+    as they are silent. Arrival times close no event times. When the input is over for good, every source is closed up
+    to and including the greatest time of all; if none has ever had a row, up to the first days of all time.
     """
     for spec in plan.sources:
         entry = known.setdefault(spec.name, {"top": BEGINNING, "floor": BEGINNING})

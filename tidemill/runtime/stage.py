@@ -35,7 +35,7 @@ class Stage:
     def __init__(self, root: str, shard: int, blob: bytes | None) -> None:
         self.paths = Paths(root)
         self.shard = shard
-        own, self.forks = unpacked(blob)
+        own, self.forks = unpacked(blob, self.paths.shard(shard))
         self.shelf = Shelf.load(own, self.paths.shard(shard))
         self.is_new = blob is None
         self.inbox = inbox.Inbox(self.paths.inbox)
