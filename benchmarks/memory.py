@@ -32,7 +32,7 @@ class Run:
         with data.scratch("memory") as place, quiet(), tidemill.open(os.path.join(place, "db")) as db:
             db.execute(f"""REGISTER SOURCE P (k INT, proto INT, len INT, ts TIMESTAMP) FROM FILES '{folder}/*.parquet'
                            WITH (timestamp = 'ts'); CREATE TAGGED STREAM S OVER P; {WORKS[work]}""")
-            summary = db.run()
+            summary = db.run(final=True)
             kept = db.status()["views"][0]["rows"]
             return {"rows": summary.rows, "seconds": summary.seconds, "batches": summary.batches, "kept": kept}
 

@@ -52,7 +52,7 @@ class Groups:
 
     def check(self) -> None:
         """Every group is there and every change was counted."""
-        self.db.run()
+        self.db.run(final=True)
         found = self.db.query("SELECT count(*) AS g, sum(n) AS n FROM v").to_pylist()[0]
         assert found["g"] == self.size and found["n"] == self.size + self.sent * CHANGES, (found, self.size, self.sent)
 
@@ -70,7 +70,7 @@ class SparkSide:
         with quiet():
             self.made[size] = Groups(self.place, size, self.open)
             began = time.perf_counter()
-            self.made[size].db.run()
+            self.made[size].db.run(final=True)
             return time.perf_counter() - began
 
     def batches(self, size: int, count: int) -> list[float]:
@@ -110,7 +110,7 @@ class ProcessSide:
     def load(self, size: int) -> float:
         self.made[size] = Groups(self.place, size, lambda path: InProcess(path, shards=2))
         began = time.perf_counter()
-        self.made[size].db.run()
+        self.made[size].db.run(final=True)
         return time.perf_counter() - began
 
     def batches(self, size: int, count: int) -> list[float]:

@@ -66,7 +66,7 @@ def measure(
         if watch_state:
             db.after = lambda db: states.append(db.state_rows())
         with watching(Tagger, tagger, timer), watching(Gate, gate, timer):
-            db.run()
+            db.run(final=True)
         parts = {"reader": db.spent["reader"], "tagger": tagger["seconds"], "gate": gate["seconds"]}
         return {
             "seconds": db.pipeline_seconds,

@@ -49,7 +49,7 @@ def measure(folder: str, select: str, window: str, output: str) -> dict[str, flo
     with data.scratch("join-aggregates") as place, InProcess(os.path.join(place, "db"), timer=time.process_time) as db:
         db.execute("".join(made) + view)
         before = _peak()
-        db.run()
+        db.run(final=True)
         return {"seconds": db.pipeline_seconds, "reader": db.spent["reader"], "stage": db.spent["stage"],
                 "memory": _peak() - before, "rows": db.query("SELECT count(*) AS n FROM V").to_pylist()[0]["n"]}
 

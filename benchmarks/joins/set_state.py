@@ -74,7 +74,7 @@ class StateSide:
             for name in "AB":
                 db.execute(_SETUP.format(name=name, folder=folder))
             db.execute(_QUERY)
-            db.run()
+            db.run(final=True)
             answer = db.query('SELECT "TS", dip, s, t, n FROM v ORDER BY "TS", dip')
             assert answer.num_rows, "no window ended"
             return {**db.status()["state"], "answer": answer.to_pylist()}

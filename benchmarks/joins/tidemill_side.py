@@ -46,7 +46,7 @@ class TidemillSide:
             ends: list[tuple[float, int]] = []
             began = time.perf_counter()
             _prepare(db, folder, work, plan)
-            summary = db.run(lambda at: ends.append((time.perf_counter() - began, at["total_rows"])))
+            summary = db.run(lambda at: ends.append((time.perf_counter() - began, at["total_rows"])), final=True)
             seconds = time.perf_counter() - began
             _keep(db, work, kept)
         return {
@@ -68,7 +68,7 @@ class ProcessSide:
             db = InProcess(os.path.join(place, "db"))
             with db:
                 _prepare(db, folder, work, plan)
-                summary = db.run()
+                summary = db.run(final=True)
                 _keep(db, work, kept)
             return {"seconds": db.pipeline_seconds, "rows": summary.rows}
 

@@ -40,7 +40,7 @@ class Windows:
             )
         self.db.execute(_QUERY.format(length))
         self.send(length)
-        self.db.run()
+        self.db.run(final=True)
 
     def send(self, moments: int) -> None:
         """One file for each stream, visible at once or not at all."""
@@ -69,7 +69,7 @@ class Windows:
 
     def check(self) -> int:
         """The number of matches in the windows; an error unless the view is what the files say."""
-        self.db.run()
+        self.db.run(final=True)
         now = self.sent - 1
         inside = f"ts >= {now - self.length} AND ts < {now}"
         a, b = (f"(SELECT * FROM read_parquet('{self.place}/{name}/*.parquet') WHERE {inside})" for name in "AB")

@@ -86,7 +86,7 @@ def cost(work: Work, change: Change, sizes: Sizes) -> Cost:
     """What the workload costs; the statements and their planning are not in it."""
     with data.scratch("neighbours") as place, InProcess(os.path.join(place, "db"), timer=time.process_time) as db:
         db.execute(statements(work, change, sizes))
-        rows = db.run().rows
+        rows = db.run(final=True).rows
         assert rows, work.title
         return Cost(sum(db.spent.values()) / rows * 1e9, rows, db.batch)
 

@@ -52,7 +52,7 @@ class TidemillSide:
             )
             created = time.perf_counter()
             ends: list[tuple[float, int]] = []
-            summary = db.run(lambda at: ends.append((time.perf_counter() - began, at["total_rows"])))
+            summary = db.run(lambda at: ends.append((time.perf_counter() - began, at["total_rows"])), final=True)
             seconds = time.perf_counter() - began
             for query in (shown or queries) if kept else ():
                 assert kept is not None

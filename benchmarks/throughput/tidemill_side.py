@@ -29,7 +29,7 @@ class TidemillSide:
             began = time.perf_counter()
             db.execute(f"""REGISTER SOURCE P (k INT, proto INT, len INT, ts TIMESTAMP) FROM FILES '{folder}/*.parquet'
                            WITH (timestamp = 'ts'{limit}); CREATE TAGGED STREAM S OVER P; {VIEWS[work]}""")
-            summary = db.run(lambda _: ends.append(time.perf_counter() - began))
+            summary = db.run(lambda _: ends.append(time.perf_counter() - began), final=True)
             seconds = time.perf_counter() - began
             return {
                 "seconds": seconds,

@@ -31,7 +31,7 @@ def main(master: str, path: str, data: str, out: str) -> None:
     spark = builder.getOrCreate()
     with tidemill.open(path, spark=spark) as db:
         scenario.create(db, Path(data), Path(out), batch_rows=40, views=VIEWS)
-        print(db.run())
+        print(db.run(final=True))
     print("executors", len(spark.sparkContext._jsc.sc().statusTracker().getExecutorInfos()) - 1)
     spark.stop()
 

@@ -31,7 +31,7 @@ def opened(path: str) -> Any:
 def main(path: str, rows: str | None = None) -> None:
     with opened(path) as db:
         if rows is None:
-            db.run()
+            db.run(final=True)
             return
         with db.running():
             while (db.query("SELECT sum(n) AS n FROM Totals").column("n")[0].as_py() or 0) < int(rows):

@@ -105,7 +105,7 @@ def waiting(path: str) -> None:
         CREATE TAGGED STREAM S OVER R;
         CREATE VIEW C AS SELECT k, count(*) AS n FROM S GROUP BY k;
     """)
-    assert ended(db, lambda: db.run()) == "TM505"
+    assert ended(db, lambda: db.run(final=True)) == "TM505"
     print("killed the JVM under run()", flush=True)
     db.stop()
     db.start()

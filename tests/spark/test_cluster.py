@@ -69,7 +69,7 @@ def test_a_cluster_answers_as_one_process_does(master, environment, tmp_path):
     scenario.write_input(data, files=4, rows=20)
     with LocalDatabase(str(tmp_path / "wanted")) as db:
         scenario.create(db, data, tmp_path / "wanted out", views=VIEWS)
-        db.run()
+        db.run(final=True)
         wanted = scenario.everything(db, tmp_path / "wanted out")
     driver = Child(module("tests.spark.cluster_driver", master, str(tmp_path / "db"), str(data), str(out)),
                    log=tmp_path / "driver.log", env=environment)

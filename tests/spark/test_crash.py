@@ -114,7 +114,7 @@ def test_killed_at_random_it_ends_as_if_nothing_had_happened(lives, tmp_path):
     scenario.write_input(data, files=2 * ROUNDS + 6, rows=ROWS, rooms=ROOMS)
     with LocalDatabase(str(tmp_path / "wanted")) as db:
         scenario.create(db, data, tmp_path / "wanted out", views=VIEWS)
-        db.run()
+        db.run(final=True)
         wanted = scenario.everything(db, tmp_path / "wanted out")
     with tidemill.open(str(lives.path), shards=2) as db:
         scenario.create(db, data, out, batch_rows=ROWS, views=VIEWS)

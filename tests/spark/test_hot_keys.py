@@ -58,7 +58,7 @@ class Days:
     def day(self, db: Any, views: str = "vw") -> None:
         """One day, with all changes of the views and the plan of the first one at its end."""
         deliver(self.arrived, len(self.plans))
-        db.run()
+        db.run(final=True)
         self.changes.append(sorted(f"{view} {row}" for view in views for row in db.changes(view).to_pylist()))
         self.plans.append(str(db.explain("EXPLAIN VIEW v")))
 

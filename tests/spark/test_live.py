@@ -64,7 +64,7 @@ def rows_seen(db, source: str) -> int:
 def test_changes_of_the_workload_leave_every_other_log_alone(spark, data, inbox, tmp_path):
     with LocalDatabase(str(tmp_path / "wanted")) as db:
         scenario.create(db, data, views=STANDING)
-        db.run()
+        db.run(final=True)
         wanted = {name: db.changes(name).to_pylist() for name in STANDING}
     with tidemill.open(str(tmp_path / "db"), spark=spark) as db:
         scenario.create(db, inbox([0]), tmp_path / "out", views=STANDING)
@@ -88,7 +88,7 @@ def test_changes_of_the_workload_leave_every_other_log_alone(spark, data, inbox,
             db.execute("DROP VIEW Shops; DROP SOURCE Later CASCADE")
             assert running(spark) == before, "the query was restarted"
         assert running(spark) == []
-        db.run()
+        db.run(final=True)
         found = {name: db.changes(name).to_pylist() for name in STANDING}
         assert scenario.differences(found, wanted) == ""
         assert scenario.sink_rows(tmp_path / "out") == wanted["Levels"]
@@ -100,7 +100,7 @@ def test_a_subscription_is_the_contents_and_then_every_change(spark, inbox, tmp_
     with tidemill.open(str(tmp_path / "db"), spark=spark) as db:
         scenario.create(db, inbox([0, 1]), views=("Levels",))
         db.execute("CREATE VIEW LevelsNow AS SELECT L.level, L.rooms FROM R(Levels) L")
-        db.run()
+        db.run(final=True)
         with db.running(), db.subscribe("LevelsNow") as changes:
             first = changes.next(timeout=5)
             assert first is not None and set(first.column("TAG").to_pylist()) == {"+"}
@@ -124,14 +124,14 @@ def test_stopped_at_any_moment_it_goes_on_exactly(spark, data, tmp_path):
     """stop() comes where it comes: in the planning, in a task, in the outlet."""
     with LocalDatabase(str(tmp_path / "wanted")) as db:
         scenario.create(db, data, tmp_path / "wanted out", views=("Levels", "Sizes"))
-        db.run()
+        db.run(final=True)
         wanted = scenario.everything(db, tmp_path / "wanted out")
     with tidemill.open(str(tmp_path / "db"), spark=spark) as db:
         scenario.create(db, data, tmp_path / "out", batch_rows=30, views=("Levels", "Sizes"))
         for seconds in (0.3, 2.5):
             with db.running():
                 time.sleep(seconds)
-        db.run()
+        db.run(final=True)
         assert scenario.differences(scenario.everything(db, tmp_path / "out"), wanted) == ""
 
 

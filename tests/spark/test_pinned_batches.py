@@ -40,15 +40,15 @@ def where(spark, tmp_path) -> str:
     write(data / "bad" / "a.json", *range(5))
     with tidemill.open(path, spark=spark) as db:
         db.execute(SETUP.format(data=data))
-        db.run()
+        db.run(final=True)
         assert counts(db, "OfGood", "OfBad") == [10, 5]
         write(data / "good" / "b.json", *range(100, 104), since=20)
         write(data / "bad" / "b.json", 200, "no number", 202, since=20)
         with pytest.raises(TidemillError, match="TM400"):
-            db.run()
+            db.run(final=True)
     with tidemill.open(path, spark=spark) as db:
         with pytest.raises(TidemillError, match="TM400"):  # opening again does not help
-            db.run()
+            db.run(final=True)
         assert pinned_batch(db.paths) is not None
     return path
 
@@ -68,7 +68,7 @@ def test_a_batch_is_skipped_by_the_command(spark, where):
     output = command("skip", "Bad", "--db", where)
     assert "failed batch of source Bad goes to the dead letters" in " ".join(output.split())
     with tidemill.open(where, spark=spark) as db:
-        db.run()
+        db.run(final=True)
         lost = db.query("SELECT source, reason, raw FROM dead_letters").to_pylist()
         assert len(lost) == 3 and {x["source"] for x in lost} == {"Bad"}
         assert any("no number" in x["raw"] for x in lost)
@@ -81,5 +81,5 @@ def test_a_drop_after_opening_again_takes_effect(spark, where):
     with tidemill.open(where, spark=spark) as db:
         db.execute("DROP SOURCE Bad CASCADE")
     with tidemill.open(where, spark=spark) as db:
-        db.run()
+        db.run(final=True)
         assert counts(db, "OfGood") == [14]

@@ -26,7 +26,7 @@ def wanted(data, tmp_path_factory):
     folder = tmp_path_factory.mktemp("wanted")
     with LocalDatabase(str(folder / "db")) as db:
         scenario.create(db, data, folder / "out")
-        db.run()
+        db.run(final=True)
         found = scenario.everything(db, folder / "out")
     assert all(found.values()), "a view without rows would compare nothing"
     return found
@@ -36,7 +36,7 @@ def test_files_to_a_filtered_view_to_an_ad_hoc_select(spark, data, tmp_path):
     with tidemill.open(str(tmp_path / "db"), spark=spark) as db:
         db.execute(scenario.SOURCES.format(data=data, options=""))
         db.execute("CREATE VIEW Sold AS SELECT B.shop, B.amount FROM R(Bills) B WHERE B.amount >= 50")
-        summary = db.run()
+        summary = db.run(final=True)
         assert (summary.rows + summary.late, summary.bad) == (160, 3)
         found = db.query("SELECT shop, count(*) AS n FROM Sold GROUP BY shop HAVING min(amount) >= 50 ORDER BY shop")
         assert found.column("shop").to_pylist() == sorted(scenario.SHOPS)
@@ -46,14 +46,14 @@ def test_files_to_a_filtered_view_to_an_ad_hoc_select(spark, data, tmp_path):
 def test_every_view_sink_and_dead_letter_is_as_in_one_process(spark, data, wanted, tmp_path):
     with tidemill.open(str(tmp_path / "db"), spark=spark) as db:
         scenario.create(db, data, tmp_path / "out")
-        db.run()
+        db.run(final=True)
         assert scenario.differences(scenario.everything(db, tmp_path / "out"), wanted) == ""
 
 
 def test_three_shards_and_small_batches_answer_the_same(spark, data, wanted, tmp_path):
     with tidemill.open(str(tmp_path / "db"), spark=spark, shards=3) as db:
         scenario.create(db, data, tmp_path / "out", batch_rows=60)
-        assert db.run().batches >= 4
+        assert db.run(final=True).batches >= 4
         assert scenario.differences(scenario.everything(db, tmp_path / "out"), wanted) == ""
 
 
@@ -69,6 +69,6 @@ def test_runs_one_after_the_other_go_on_where_the_last_one_ended(spark, data, wa
         with tidemill.open(str(tmp_path / "db"), spark=spark) as db:
             if not late:
                 scenario.create(db, inbox, views=("Hot", "Levels", "Sizes"))
-            db.run()
+            db.run(final=late)
             found = {name: scenario.answer(db, name) for name in ("Hot", "Levels", "Sizes")}
     assert scenario.differences(found, {name: wanted[name] for name in found}) == ""

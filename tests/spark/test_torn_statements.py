@@ -31,7 +31,7 @@ def opened(tmp_path, data):
 
     with again() as db:
         scenario.create(db, data, views=("Hot", "Levels"))
-        db.run()
+        db.run(final=True)
     return again
 
 
@@ -56,21 +56,21 @@ def tear(opened, monkeypatch, name, statement):
         dies_before_writing(patch, name)
         with pytest.raises(Died):
             db.execute(statement)
-            db.run()
+            db.run(final=True)
 
 
 def test_a_view_that_was_never_run_is_in_the_next_run(opened):
     with opened() as db:
         db.execute("CREATE STREAMED VIEW Cold AS SELECT L.level FROM R(Levels) L WHERE L.hottest < 1000")
     with opened() as db:
-        db.run()
+        db.run(final=True)
         assert len(db.changes("Cold")) > 0
 
 
 def test_a_plan_that_was_written_but_not_pointed_at_is_published_again(opened, monkeypatch):
     tear(opened, monkeypatch, "control.json", "CREATE STREAMED VIEW Cold AS SELECT L.level FROM R(Levels) L")
     with opened() as db:
-        db.run()
+        db.run(final=True)
         assert len(db.changes("Cold")) > 0
 
 
@@ -80,7 +80,7 @@ def test_a_drop_that_did_not_reach_the_catalog_left_the_view_whole(opened, monke
     tear(opened, monkeypatch, "catalog.json", "DROP VIEW Levels")
     with opened() as db:
         assert before and db.changes("Levels").to_pylist() == before
-        db.run()
+        db.run(final=True)
 
 
 def test_a_replacement_that_did_not_reach_the_catalog_left_the_old_view_whole(opened, monkeypatch):
@@ -96,6 +96,6 @@ def test_a_creation_that_did_not_reach_the_catalog_leaves_nothing_behind(opened,
     tear(opened, monkeypatch, "catalog.json", "CREATE STREAMED VIEW Cold AS SELECT L.level FROM R(Levels) L")
     with opened() as db:
         db.execute("CREATE STREAMED VIEW Warm AS SELECT L.heat, L.rooms FROM R(Levels) L")
-        db.run()
+        db.run(final=True)
         assert db.changes("Warm").column_names == ["TAG", "TS", "heat", "rooms", "OLD"]
         assert len(db.changes("Warm")) > 0
