@@ -93,3 +93,17 @@ def test_a_view_whose_tables_cannot_be_made_is_not_there(tmp_path, data, monkeyp
         db.execute("CREATE VIEW Later AS SELECT k FROM T")
         db.run()
         assert db.query("SELECT count(*) AS n FROM Later").to_pylist() == [{"n": 5}]
+
+
+@pytest.mark.parametrize("path", ["", "/state", "/plans/x", "/../db/sealed", "/checkpoint/offsets", "link"])
+def test_a_sink_does_not_write_among_the_files_of_the_database(tmp_path, data, path):
+    """CREATE SINK … TO FILES 'db/sealed': what the database does not know there is removed as left over."""
+    target = f"{tmp_path}/db{path}"
+    if path == "link":
+        os.symlink(tmp_path / "db", tmp_path / "link")
+        target = f"{tmp_path}/link/out"
+    with LocalDatabase(str(tmp_path / "db"), cores=1) as db:
+        db.execute(SOURCE.format(data=data) + "CREATE TAGGED STREAM T OVER S; CREATE VIEW V AS SELECT k FROM T")
+        with pytest.raises(TidemillError, match="TM626"):
+            db.execute(f"CREATE SINK F FROM V TO FILES '{target}'")
+        db.execute(f"CREATE SINK F FROM V TO FILES '{tmp_path}/db2'")

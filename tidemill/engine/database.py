@@ -295,6 +295,8 @@ class Database(Runner):
         if isinstance(statement, CreateTaggedStream):
             return self.workload.create_stream(statement)
         if isinstance(statement, CreateSink):
+            if statement.path:
+                self.directory.check_outside(statement.path)
             return self.workload.create_sink(statement)
         view = self.workload.create_view(statement)
         self._coming.append(view.stored)

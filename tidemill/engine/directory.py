@@ -58,6 +58,13 @@ class Directory:
             self._file.close()
             self._file = None
 
+    def check_outside(self, path: str) -> None:
+        """Refuse to write files of others among ours: what a batch does not know is swept."""
+        mine, theirs = os.path.realpath(self.paths.root), os.path.realpath(path)
+        if os.path.commonpath([mine, theirs]) == mine:
+            raise EngineProblem("TM626", "a sink cannot write into the directory of the database",
+                                hint="choose a folder outside of it")
+
     def establish(self) -> None:
         """Write down what the directory is; everything that it names is there."""
         write_json(self.paths.format, {"format": FORMAT, "tidemill": __version__, "database": self.database,
