@@ -149,6 +149,26 @@ def test_the_list_of_files_of_another_source_is_refused(tmp_path):
     assert problem.code == "TM607" and "Raw/files.jsonl" in problem.message
 
 
+def test_a_plan_that_is_lost_takes_nothing_with_it(tmp_path):
+    """What only the lost plan named, the folder of a table, was swept as if nobody needed it."""
+    with_table(tmp_path / "mine", ["x"])
+    root = tmp_path / "mine" / "db"
+    shutil.rmtree(root / "plans")
+    write(tmp_path / "mine" / "Raw" / "000002.json", ["k", "v", "at"], raw("<a,3>3"))
+    with opened(tmp_path / "mine") as db:
+        assert list(root.glob("sources/T@*/files.jsonl"))
+        db.run()
+        assert rows_of(db, "SELECT * FROM J ORDER BY v") == [("x", 1), ("x", 3)]
+
+
+@pytest.mark.parametrize("name, named", [
+    ("checkpoint/offsets/3", "checkpoint/offsets/3"), ("checkpoint/tidemill.json", "checkpoint/tidemill.json"),
+])
+def test_one_file_of_the_checkpoint_that_was_removed_is_named(place, name, named):
+    take(place, name)
+    assert named in refused(place).message
+
+
 @pytest.mark.parametrize("name", ["control.json", "progress.json", "plans", "status.json"])
 def test_what_is_known_elsewhere_is_written_anew(place, name):
     """control.json removed: run() hung."""

@@ -25,7 +25,7 @@ def tidy(paths: Paths, catalog: Catalog, outlet: Outlet) -> None:
     folders = os.listdir(paths.sources) if os.path.isdir(paths.sources) else []
     try:
         plans = _later_plans(paths, outlet.plan)
-    except EngineProblem:  # a plan that cannot be read does not say what it needs
+    except EngineProblem:  # a plan that is lost or cannot be read does not say what it needs
         return
     read = {spec.name for plan in plans for spec in plan.sources}
     known = read | {entry.spec.name for entry in catalog.of("source", "table") if entry.spec}
@@ -42,7 +42,7 @@ def tidy(paths: Paths, catalog: Catalog, outlet: Outlet) -> None:
 
 def _later_plans(paths: Paths, oldest: int) -> list[Physical]:
     """The plans that a batch may still need; the others are removed."""
-    found = []
+    found = [load_plan(paths.plan(oldest))] if oldest else []
     for name in sorted(os.listdir(paths.plans)) if os.path.isdir(paths.plans) else []:
         number = name.partition(".")[0]
         if not number.isdigit():

@@ -139,8 +139,10 @@ def _logs(paths: Paths, found: Checkpoint, batch: int, version: int) -> Iterator
     if found.database is None:
         yield missing(paths.checkpoint_mark, "there are batches in the checkpoint")
     elif found.database != paths.database:
-        yield foreign(paths.checkpoint, found.database, paths.database)
-    if found.committed > batch:
+        yield foreign(paths.checkpoint_mark, found.database, paths.database)
+    if found.logged < found.committed:
+        yield missing(offset_path(paths, found.committed), f"batch {found.committed} is committed")
+    elif found.committed > batch:
         yield misfit(paths.views, f"it ends with batch {batch}, Spark has committed batch {found.committed}")
     elif batch > min(found.committed + 1, found.logged):
         yield misfit(paths.checkpoint, f"it ends with batch {found.committed}, the views with batch {batch}")

@@ -43,7 +43,7 @@ def damaged(path: str, why: str) -> EngineProblem:
 def foreign(path: str, found: str, wanted: str) -> EngineProblem:
     """A part belongs to another database."""
     return EngineProblem("TM608", f"a part of another database is in the directory: {path}",
-                         detail=f"it belongs to database {found or 'without a name'}, the directory to {wanted}",
+                         detail=f"it belongs to database {found or 'without a name'}, format.json is of {wanted}",
                          hint=RESTORE)
 
 
