@@ -12,6 +12,7 @@ import pyarrow as pa
 from tidemill.engine.options import microseconds
 from tidemill.errors import SourceProblem
 from tidemill.plan.sources import SourceSpec
+from tidemill.runtime.sources.columns import is_wall_time
 from tidemill.runtime.sources.connector import arrow_schema, event_time_us
 from tidemill.runtime.sources.generate import Generate
 from tidemill.sql.lexical_duration import duration_from_text
@@ -19,6 +20,7 @@ from tidemill.sql.statements import RegisterSource, RegisterTable
 
 ON_ERROR = ("dead_letter", "skip", "fail")
 FORMATS = {"files": ("parquet", "csv", "json", "arrow"), "port": ("csv", "json"), "generate": ()}
+USUAL_AHEAD_US = 86_400_000_000
 _ENDINGS = {".parquet": "parquet", ".csv": "csv", ".tsv": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json",
             ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow"}
 
@@ -53,14 +55,27 @@ def source_spec(statement: RegisterSource | RegisterTable, unit_us: int) -> Sour
         format=_format(kind, options.pop("format", None), origin),
         timestamp=column("timestamp"), lateness_us=microseconds(options.pop("lateness", 0), unit_us),
         idle_us=microseconds(options.pop("idle_timeout"), unit_us) if "idle_timeout" in options else None,
+        ahead_us=_ahead_us(kind, options.pop("ahead", None), statement, unit_us),
         batch_rows=options.pop("batch_rows", None),
         on_error=on_error, operation=column("operation"),  # type: ignore[arg-type]
         options={**options, "unit_us": unit_us}, static=isinstance(statement, RegisterTable),
     )
     _check_time(made)
+    if made.timestamp is None and "ahead" in statement.options:
+        raise SourceProblem("TM407", "ahead is about event times, and the source has none",
+                            hint="name the column of the event time: timestamp = '…'")
     if kind == "generate":
         Generate(made, "")  # refuses what no row can be made of
     return made
+
+
+def _ahead_us(kind: str, given: Any, statement: RegisterSource | RegisterTable, unit_us: int) -> int | None:
+    """How far ahead of its time an event may be. What a port receives was not in the future a moment ago."""
+    if given is not None:
+        return None if str(given).strip().lower() == "any" else microseconds(given, unit_us)
+    named = str(statement.options.get("timestamp", "")).lower()
+    timed = any(c.name.lower() == named and is_wall_time(c.type) for c in statement.columns)
+    return USUAL_AHEAD_US if kind == "port" and timed else None
 
 
 def _check_time(spec: SourceSpec) -> None:

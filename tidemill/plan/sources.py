@@ -35,6 +35,7 @@ class SourceSpec:
     timestamp: str | None = None
     lateness_us: int = 0
     idle_us: int | None = None
+    ahead_us: int | None = None  # how far after its time of arrival, and the newest row, an event may be; None: any
     batch_rows: int | None = None
     on_error: OnError = "dead_letter"
     operation: str | None = None

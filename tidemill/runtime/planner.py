@@ -38,6 +38,7 @@ class Work:
     piece: Range
     floor: int
     top: int
+    seen: int = BEGINNING  # the wall time at which the batch was planned, for sources that ask how far ahead rows are
     skip: bool = False  # its records become dead letters
 
 
@@ -264,6 +265,10 @@ class Planner:
             "position": progress.end,
             "top": entry["top"] if entry else BEGINNING,
         }
+        if spec.ahead_us is not None:
+            # When it came: a replay believes the same rows.
+            known = entry.get("seen") if entry is not None and progress.end == start else None
+            sources[spec.name]["seen"] = self.clock.now() if known is None else known
         return progress.exhausted
 
     def _pieces(self, spec: SourceSpec, start: Offset, end: Offset, parts: int) -> list[Work]:
@@ -276,8 +281,9 @@ class Planner:
         if begin == entry["position"]:
             return []
         top, works = entry["top"], []
-        for piece in connector.split(begin, entry["position"], parts):
-            works.append(Work(spec.name, piece, entry["floor"], top))
+        # Where some rows are not believed, the greatest time of a piece is known only when it has been read.
+        for piece in connector.split(begin, entry["position"], 1 if spec.ahead_us is not None else parts):
+            works.append(Work(spec.name, piece, entry["floor"], top, entry.get("seen", BEGINNING)))
             top = max(top, piece.max_time) if piece.max_time is not None else top
         return works
 

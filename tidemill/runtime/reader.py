@@ -28,6 +28,7 @@ from tidemill.runtime.lfta import Lfta
 from tidemill.runtime.limits import memory_limited
 from tidemill.runtime.operators.base import Batch
 from tidemill.runtime.planner import Assignment, Work, spec_of
+from tidemill.runtime.sources.columns import is_wall_time
 from tidemill.runtime.sources.connector import Chunk, event_time_us, open_connector
 from tidemill.runtime.state import from_ipc, ipc_bytes, ipc_pieces
 from tidemill.runtime.thresholds import sizes
@@ -130,8 +131,8 @@ class Reader:
         others = self._travels(scan)
         for chunk in connector.read(work.piece):
             pieces = None if others or shared is None else self._in_order(
-                spec, chunk, chunk.plain if shared.unfailing else chunk.rows, work.floor, tally)
-            for rows, times in [self._timed(spec, chunk, work.floor, tally)] if pieces is None else pieces:
+                spec, chunk, chunk.plain if shared.unfailing else chunk.rows, work, tally)
+            for rows, times in [self._timed(spec, chunk, work, tally)] if pieces is None else pieces:
                 if len(times) and others:
                     yield from self._exchanged(scan, _stamped(rows, times))
                 if len(times) and shared is not None:
@@ -188,7 +189,7 @@ class Reader:
             wanted |= {c.name for c in self.ops[scan].schema}
         return wanted
 
-    def _in_order(self, spec: SourceSpec, chunk: Chunk, table: pa.Table, floor: int,
+    def _in_order(self, spec: SourceSpec, chunk: Chunk, table: pa.Table, work: Work,
                   tally: Tally) -> list[Timed] | None:
         """The rows of a chunk piece by piece as they lie in memory, where none is without time or late; else None."""
         if chunk.bad.num_rows or spec.static or not spec.timestamp or not table.num_rows:
@@ -202,8 +203,8 @@ class Reader:
             if stamp.null_count:
                 return None
             times = stamp.to_numpy()
-            latest = None if not len(times) else _punctual_end(times, top, spec.lateness_us, floor)
-            if latest is None:
+            latest = None if not len(times) else _punctual_end(times, top, spec.lateness_us, work.floor)
+            if latest is None or latest > self._believed(spec, work, top, int(times[0])):
                 return None
             top = max(top, latest)
             pieces.append((rows, times))
@@ -211,7 +212,7 @@ class Reader:
         tally.first = int(pieces[0][1][0]) if tally.first is None else tally.first
         return pieces
 
-    def _timed(self, spec: SourceSpec, chunk: Chunk, floor: int, tally: Tally) -> tuple[pa.Table, np.ndarray]:
+    def _timed(self, spec: SourceSpec, chunk: Chunk, work: Work, tally: Tally) -> tuple[pa.Table, np.ndarray]:
         """Rows with their event time; rows without one, and rows behind the frontier, go to the dead letters."""
         if chunk.bad.num_rows:
             tally.bad += chunk.bad.num_rows
@@ -228,10 +229,34 @@ class Reader:
                 self._bury_rows(spec, rows.filter(missing), f'no event time in column "{spec.timestamp}"')
                 tally.bad += stamp.null_count
                 rows, stamp = rows.filter(pc.invert(missing)), stamp.drop_null()
-            times = stamp.to_numpy()
+            rows, times = self._believable(spec, rows, stamp.to_numpy(), work, tally)
         else:
             times = rows.column("__arrival").to_numpy()
-        return self._punctual(spec, rows, times, floor, tally)
+        return self._punctual(spec, rows, times, work.floor, tally)
+
+    def _believed(self, spec: SourceSpec, work: Work, top: int, first: int) -> int:
+        """The latest event time that is believed when `top` is the newest one so far; the very first row is, where
+        there is nothing to compare it with.
+        """
+        if spec.ahead_us is None:
+            return FOREVER
+        assert spec.timestamp is not None
+        known = max(top, work.seen) if is_wall_time(_type(spec, spec.timestamp)) else top
+        return (known if known > BEGINNING else first) + spec.ahead_us
+
+    def _believable(self, spec: SourceSpec, rows: pa.Table, times: np.ndarray, work: Work,
+                    tally: Tally) -> tuple[pa.Table, np.ndarray]:
+        """Rows too far ahead of their time go to the dead letters and do not move the clock."""
+        if not len(times) or int(times.max()) <= self._believed(spec, work, tally.top, int(times[0])):
+            return rows, times
+        good, top = np.ones(len(times), bool), tally.top
+        for i, at in enumerate(times.tolist()):
+            good[i] = at <= self._believed(spec, work, top, at)
+            top = max(top, at) if good[i] else top
+        if not good.all():
+            self._bury_rows(spec, rows.filter(pa.array(~good)), "too far ahead of its time: option ahead")
+            tally.bad += int((~good).sum())
+        return rows.filter(pa.array(good)), times[good]
 
     def _punctual(self, spec: SourceSpec, rows: pa.Table, times: np.ndarray, floor: int,
                   tally: Tally) -> tuple[pa.Table, np.ndarray]:

@@ -133,6 +133,12 @@ def _explain(raw: pa.ChunkedArray, cast: pa.ChunkedArray, column: Column, reason
         reasons.setdefault(row, f'column "{column.name}": cannot read "{shown}" as {column.type}')
 
 
+def is_wall_time(declared: str) -> bool:
+    """Whether event times of this type are dates of the calendar, which can be compared with the wall clock."""
+    kind = arrow_type(declared)
+    return bool(pa.types.is_timestamp(kind) or pa.types.is_date(kind))
+
+
 def event_time_us(column: pa.ChunkedArray, type_name: str, unit_us: int) -> pa.ChunkedArray:
     """Event times in microseconds since 1970; numbers count clock units of `unit_us` microseconds.
 
