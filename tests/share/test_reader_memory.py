@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import tracemalloc
 from dataclasses import replace
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from tests.properties.streams import PLAIN, Stream
 from tests.properties.trial import contents_of, database
 from tests.share.measuring import Driven, Rows, asked
 from tidemill.optimize.share.shape import Settings
+from tidemill.runtime.branch import Branch
 from tidemill.runtime.lfta import Lfta
 from tidemill.runtime.thresholds import changed
 
@@ -77,3 +79,31 @@ def test_a_set_limit_reaches_the_readers_and_changes_no_answer():
             return [contents_of(db, f"v{i}") for i in range(12)]
 
     assert answers(100) == answers(None)
+
+
+def test_predicates_of_a_chunk_are_within_the_limit():
+    """A thousand predicates over a chunk of a million rows were a gigabyte, whatever the limit."""
+    db, data = Driven(asked(QUERIES), Settings(memory=UNITS, budget=4 * UNITS), readers=1), rows()
+    op = db.operator(db.shape)
+    sizes, push = [], Branch.push
+
+    def watched(branch, chunk):
+        sizes.append((branch, len(chunk)))
+        return push(branch, chunk)
+
+    notes = []
+    for budget in (None, 4 * UNITS):
+        lfta = Lfta(replace(op, params={**op.params, "budget": budget}))
+        with changed(beside_bytes_least=1, predicate_rows=1), patch.object(Branch, "push", watched):
+            for _ in lfta.push(data.table, data.times):
+                pass
+            tables = sum(len(b.now.tables._tables) for b in lfta.branches)
+            for _ in lfta.finish():
+                pass
+        notes.append(lfta.note())
+    most = 4 * UNITS // len(op.params["predicates"])
+    limited = [size for branch, size in sizes if branch.limits.tight]
+    assert max(limited) <= most < COUNT == max(size for branch, size in sizes if not branch.limits.tight)
+    assert sum(limited) == COUNT * len({id(branch) for branch, _ in sizes if branch.limits.tight})
+    assert 8 * tables <= 4 * UNITS, "all branches together"
+    assert notes[0]["block"] == notes[1]["block"], "statistics are of the whole chunk"

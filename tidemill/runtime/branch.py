@@ -92,8 +92,11 @@ class Branch:
     """The tables, patterns and fragments of one share of the queries."""
 
     def __init__(self, op: Op, share: Share, parts: Parts, coders: list[Coder], running: bool,
-                 complain: Complain | None, budget: int | None = None) -> None:
-        """`budget`: bytes of all that is kept beside the tables, if there is a limit."""
+                 complain: Complain | None, budget: int | None = None, branches: int = 1) -> None:
+        """`budget`: bytes of all that is kept beside the tables, if there is a limit; then `branches` share the memory
+        of the tables as well.
+        """
+        self.divisor = 1 if budget is None else branches
         self.op, self.params, self.complain = op, share.params, complain
         self.relations, self.numbers = self.params["relations"], share.relations
         self.picked: list[int] = self.params.get("picked", list(range(len(self.params["predicates"]))))
@@ -124,7 +127,7 @@ class Branch:
         number = {r: i for i, r in enumerate(self.evictions.tabled)} | {-1: -1}
         specs = [
             TableSpec(number[relation["parent"]], tuple(map(self.attributes.index, relation["attributes"])),
-                      relation["buckets"], r in emitting)
+                      max(1, relation["buckets"] // self.divisor), r in emitting)
             for r, relation in enumerate(self.relations) if relation["buckets"]
         ]
         return Tables(specs, len(self.attributes), kinds(parts.ints), kinds(parts.floats))

@@ -25,20 +25,28 @@ from tidemill.runtime import duck, predicates
 @dataclass
 class Evaluated:
     """One chunk: truth of each predicate, values of attributes and arguments, and the rows on which expressions failed.
+    `tests` are for the rows of a whole chunk, of which `rows` are meant.
     """
 
-    tests: list[Callable[[], np.ndarray]]
+    tests: list[Callable[[slice], np.ndarray]]
     attributes: list[pa.ChunkedArray]
     arguments: dict[str, pa.ChunkedArray]
     failures: dict[int, np.ndarray] = field(default_factory=dict)
 
     known: dict[int, np.ndarray] = field(default_factory=dict)
+    rows: slice = field(default_factory=lambda: slice(None))
+
+    def piece(self, rows: slice) -> Evaluated:
+        """Some of the rows of a whole chunk; what is known of the others is not kept."""
+        arguments = {n: v[rows] for n, v in self.arguments.items()}
+        failures = {i: f[rows] for i, f in self.failures.items()}
+        return Evaluated(self.tests, [a[rows] for a in self.attributes], arguments, failures, rows=rows)
 
     def truth(self, predicate: int) -> np.ndarray:
         """The truth of one predicate. Simple ones are evaluated when they are asked for: often there is a shorter way.
         """
         if predicate not in self.known:
-            self.known[predicate] = self.tests[predicate]()
+            self.known[predicate] = self.tests[predicate](self.rows)
         return self.known[predicate]
 
 
@@ -83,7 +91,8 @@ class Expressions:
         if not wanted:
             arguments = {n["name"]: v for n, v in zip(self.named, found, strict=True)}
             return Evaluated([simple[i] for i in range(count)], found[: self.attributes], arguments)
-        values = self._computed({i: v() if i < count else v for i, v in simple.items()}, wanted, rows, failures)
+        whole = {i: v(slice(None)) if i < count else v for i, v in simple.items()}
+        values = self._computed(whole, wanted, rows, failures)
         truths = [_booleans(values[i]) for i in range(count)]
         for i in [i for i in failures if i < count]:
             truths[i] &= ~failures.pop(i)
@@ -153,12 +162,16 @@ class Expressions:
         return pa.chunked_array(chunks, empty.type)
 
 
-def _same(truth: np.ndarray) -> np.ndarray:
-    return truth
+def _same(truth: np.ndarray, rows: slice) -> np.ndarray:
+    return truth[rows]
+
+
+def _evaluated(program: list[Any], columns: dict[str, np.ndarray], rows: slice) -> np.ndarray:
+    return predicates.evaluate(program, {name: column[rows] for name, column in columns.items()})
 
 
 def _truth(predicate: dict[str, Any], rows: pa.Table,
-           arrays: dict[str, np.ndarray | None]) -> Callable[[], np.ndarray] | None:
+           arrays: dict[str, np.ndarray | None]) -> Callable[[slice], np.ndarray] | None:
     """How to evaluate the predicate by its program, where it has one and no value is missing. `arrays` keeps columns
     for the next one.
     """
@@ -173,7 +186,7 @@ def _truth(predicate: dict[str, Any], rows: pa.Table,
         if found is None:
             return None
         columns[name] = found
-    return partial(predicates.evaluate, program, columns)
+    return partial(_evaluated, program, columns)
 
 
 def integers(column: pa.ChunkedArray) -> np.ndarray | None:

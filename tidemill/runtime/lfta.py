@@ -64,11 +64,22 @@ class Lfta:
             yield from self._begin(values)
         attributes = [coder.encode(column) for coder, column in zip(self.coders, found.attributes, strict=True)]
         self.sketches.add(attributes)
-        for branch in self.branches:
-            yield from branch.push(
-                branch.chunk(rows, times if numbers is None else numbers, attributes, found, values))
+        for piece in self._pieces(len(times)):
+            part = found if piece == slice(None) else found.piece(piece)
+            for branch in self.branches:
+                yield from branch.push(branch.chunk(
+                    rows[piece], (times if numbers is None else numbers)[piece], [a[piece] for a in attributes], part,
+                    {name: None if v is None else v[piece] for name, v in values.items()}))
         if any(branch.full or len(branch.now.fragments) > sizes.fragments for branch in self.branches):
             yield from self._begin(values)
+
+    def _pieces(self, count: int) -> list[slice]:
+        """Rows that go on together. Each has a byte for each predicate, which is within the budget if there is one."""
+        budget = self.params.get("budget")
+        if budget is None or not self.params["predicates"]:
+            return [slice(None)]
+        step = max(sizes.predicate_rows, max(budget, sizes.beside_bytes_least) // len(self.params["predicates"]))
+        return [slice(low, low + step) for low in range(0, count, step)] if step < count else [slice(None)]
 
     def _means_something_else(self, values: Lifted, attributes: Sequence[pa.ChunkedArray]) -> bool:
         """Whether rows need codes or parts that the tables do not have."""
@@ -108,7 +119,8 @@ class Lfta:
         shares = divide(self.params, frozenset(p.name for p in floats))
         budget = None if limit is None else limit // len(shares)
         self.branches = [
-            Branch(self.op, share, parts, self.coders, not self.given_up, self.complain, budget) for share in shares]
+            Branch(self.op, share, parts, self.coders, not self.given_up, self.complain, budget, len(shares))
+            for share in shares]
         if len(shares) == 1 and not self.flushes:  # patterns of some of the predicates tell nothing of the others
             self.branches[0].watch = self.sketches.add_patterns
 

@@ -140,6 +140,7 @@ class Thresholds:
     sketched_patterns: int = _size(256, 1)  # sets of predicates that hold together, of which rows are counted
     tried_table_rows: int = _size(1 << 14, 1)  # rows that are put through trial tables
     running_least_bytes: int = _size(1 << 25, 0)  # of running totals: with less, tables are used
+    predicate_rows: int = _size(4096, 1)  # of a chunk, where memory is limited: predicates are evaluated piece by piece
     beside_bytes_least: int = _size(1 << 20, 1)  # beside tables whose memory a user has limited
 
 
