@@ -86,3 +86,33 @@ def test_arrival_times_do_not_move_event_times_on(db, tmp_path):
     feed.send("<b>600")
     step_until(db, lambda: tagged(db, "V") == ["+<a>5", "+<b>600"])
     assert [s["late"] for s in db.status()["sources"]] == [0, 0]
+
+
+def batches_in(db, seconds):
+    before, until = db.batch, time.monotonic() + seconds
+    while time.monotonic() < until:
+        if not db.step():
+            time.sleep(0.01)
+    return db.batch - before
+
+
+def arrivals(db, tmp_path, view):
+    (tmp_path / "pings").mkdir()
+    (tmp_path / "pings" / "1.csv").write_text("host\na\n")
+    db.execute(f"REGISTER SOURCE Pings (host VARCHAR) FROM FILES '{tmp_path}/pings/*.csv';"
+               f"CREATE TAGGED STREAM P OVER Pings; CREATE VIEW H AS {view}")
+    db.start()
+    step_until(db, lambda: shown(db, "H") == [("a",)])
+
+
+def test_arrival_times_make_no_batches_for_which_nothing_waits(db, tmp_path):
+    arrivals(db, tmp_path, "SELECT host FROM P")
+    assert batches_in(db, 1.2) == 0
+    (tmp_path / "pings" / "2.csv").write_text("host\nb\n")
+    step_until(db, lambda: shown(db, "H") == [("a",), ("b",)])
+
+
+def test_time_passes_for_what_waits_for_it(db, tmp_path):
+    arrivals(db, tmp_path, "SELECT host FROM P [WINDOW 1 SECOND]")
+    step_until(db, lambda: shown(db, "H") == [])
+    assert batches_in(db, 1.2) == 0

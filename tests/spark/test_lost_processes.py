@@ -17,7 +17,7 @@ def test_a_job_lives_on_and_a_database_recovers_from_a_dead_jvm(tmp_path):
 
 
 def test_those_who_wait_for_a_dead_jvm_are_told(tmp_path):
-    """The JVM is killed while run(), and while a statement of another thread waits for its batch: both hung."""
+    """The JVM is killed under run(), and under a statement of another thread that waits for its batch: both raise."""
     ends_well(tmp_path, "waiting")
 
 

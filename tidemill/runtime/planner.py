@@ -105,8 +105,9 @@ class Planner:
         }
         if not finished:
             tried = {} if live else control.get("tried", {})
+            waits = BEGINNING if reports_always(plan) else progress.get("waits", BEGINNING)
             exhausted = [
-                self._advance(plan, spec, end["sources"], live, notes.get(spec.name), tried.get(spec.name))
+                self._advance(plan, spec, end["sources"], live, notes.get(spec.name), tried.get(spec.name), waits)
                 for spec in plan.sources
             ]
             end["silent"] = self._silent(plan, end["sources"]) if live else 0
@@ -236,8 +237,10 @@ class Planner:
         return portion.rows
 
     def _advance(self, plan: Physical, spec: SourceSpec, sources: dict[str, Any], live: bool,
-                 note: dict[str, Any] | None, tried: dict[str, Any] | None) -> bool:
-        """Move one source's entry forward; True when there is nothing more at this moment."""
+                 note: dict[str, Any] | None, tried: dict[str, Any] | None, waits: int) -> bool:
+        """Move one source's entry forward; True when there is nothing more at this moment. `waits` is the first time
+        for which something waits in the state.
+        """
         connector = self._connector(spec)
         entry = sources.get(spec.name)
         start = entry["position"] if entry else connector.initial()
@@ -250,11 +253,11 @@ class Planner:
         if entry is None or progress.end != start:
             self.progressed[spec.name] = now
         silent = now - self.progressed.setdefault(spec.name, now)
-        clock = progress.clock if progress.clock is not None else ""
+        clock: Any = progress.clock if progress.clock is not None and not spec.timestamp else ""
         if entry is not None and progress.end == start and clock != "" and entry["clock"] != "":
-            # Time alone passes at most every half second: an idle port must not keep the machine busy.
-            # A table that was read to its end has no time to pass.
-            passes = clock - entry["clock"] >= CLOCK_STEP_US and not entry["done"]
+            # Time alone passes at most every half second, and only where something waits for it: an idle port must not
+            # keep the machine busy. A table that was read to its end has no time to pass.
+            passes = clock - entry["clock"] >= CLOCK_STEP_US and clock > waits and not entry["done"]
             clock = clock if passes else entry["clock"]
         idle = bool(live and spec.idle_us is not None and progress.exhausted and silent * 1e6 >= spec.idle_us)
         sources[spec.name] = {
@@ -338,6 +341,11 @@ def tried_rows(rows: int, sent: int) -> int:
     (32000000, 4026531)
     """
     return max(sizes.least_rows, min(FOLDED_BYTES * rows // max(sent, 1), sizes.most_tried_rows))
+
+
+def reports_always(plan: Physical) -> bool:
+    """True when an answer is given at every point of time, whether anything has changed or not."""
+    return any(op.kind == "clock" or (op.kind == "rstream" and op.params.get("period")) for op in plan.stage)
 
 
 def is_light(plan: Physical, source: str) -> bool:

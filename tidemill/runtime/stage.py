@@ -191,7 +191,7 @@ class Stage:
             "loops": {e.port: _frontier(evaluation.outcome(e.source_op)) for e in plan.loops},
             "gates": [_frontier(evaluation.outcome(o.op)) for o in plan.outputs], "failed": evaluation.failed,
             "state_rows": rows, "state_bytes": size, "state_files": len(self.shelf.files()),
-            "seconds": time.perf_counter() - self.began,
+            "seconds": time.perf_counter() - self.began, "waits": self.shelf.next_time(),
             "clock": clock_of(plan, sources), "lfta": _counted(ticks),
             "joins": evaluation.notes, "inbox": sorted(self.inbox.files),
             "peek": ticks[0]["peek"], "peeks": peeks,

@@ -27,6 +27,7 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 
+from tidemill.plan.physical import FOREVER
 from tidemill.plan.relations import quoted
 from tidemill.plan.sources import Column
 from tidemill.runtime import duck
@@ -339,6 +340,15 @@ class Shelf:
     def files(self) -> set[str]:
         """Files that this manifest names, those included that a replay may still need."""
         return {s.file for s in self._segments() if s.file} | {f for _, f in self.garbage}
+
+    def next_time(self) -> int:
+        """The first time for which something waits; FOREVER where nothing does."""
+        found = FOREVER
+        for segment in self._segments():
+            table = self.read(segment)
+            if segment.live and table.column_names[0] == "__time":
+                found = min(found, table.column(0)[segment.start].as_py())
+        return found
 
     def size(self) -> tuple[int, int]:
         """(rows, bytes) of all segments."""
