@@ -6,6 +6,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from benchmarks import spark
@@ -22,6 +23,7 @@ class SparkSide:
         self.session = spark.session()
         # Four queries share two cores: a broadcast may have to wait for the batches of the others.
         self.session.conf.set("spark.sql.broadcastTimeout", "3600")
+        self.session.conf.set("spark.sql.streaming.stopTimeout", "5s")
 
     def open(self, port: int, form: str) -> int:
         """Start the queries; how many connect to the port."""
@@ -79,5 +81,6 @@ class SparkSide:
     def close(self) -> None:
         with quiet():
             for query in self.running:
-                query.stop()
+                with suppress(Exception):  # one that has fallen behind does not stop in time
+                    query.stop()
         shutil.rmtree(self.place)
