@@ -72,10 +72,10 @@ def _kind(words: list[str]) -> str:
     text = " ".join(words)
     if "java" in words[0]:
         return "JVM"
-    if "python_streaming_source_runner" in text:
-        return "planner"
-    if "pyspark.worker" in text:
-        return "readers and shards"
+    if "tidemill.runtime.zygote" in text:
+        return "planner, readers and shards"
+    if "sandbox" in text:
+        return "the query"
     return "other Python of Spark" if "pyspark" in text else "user's process"
 
 

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 import tidemill
 from tests.spark.processes import kill
@@ -67,10 +68,12 @@ def main(path: str) -> None:
         assert db.is_running and db.failure is None, what
 
     goes_on("the start")
-    for word in ("python_streaming_source_runner", "tidemill.runtime.daemon"):
+    # When what they are forked from is gone, they start by themselves.
+    for word, which in (("python_streaming_source_runner", -1), ("tidemill.runtime.daemon", -1),
+                        ("tidemill.runtime.zygote", 0), ("python_streaming_source_runner", -1)):
         pids = descendants(word)
         assert pids, f"there is no process {word}"
-        kill(pids[-1])
+        kill(pids[which])
         print("killed", word, flush=True)
         goes_on(f"{word} was killed")
     waiting: list[str] = []
@@ -111,7 +114,7 @@ def waiting(path: str) -> None:
     db.start()
     goes_on(db)
     code = ended(db, lambda: db.execute("CREATE VIEW D AS SELECT count(*) AS n FROM S"),
-                 ("tidemill.runtime.daemon", "python_streaming_source_runner"))
+                 ("tidemill.runtime.zygote",))
     assert code == "TM505", code
     assert db.failure is not None and db.failure.code == "TM505"
     print("killed the JVM under a statement", flush=True)
@@ -142,7 +145,8 @@ def ended(db: tidemill.engine.Database, call: Callable[[], object], hang: tuple[
     jvm = descendants("org.apache.spark")  # its command has the names of all others in it
     hung = [pid for word in hang for pid in descendants(word) if pid not in jvm]
     for pid in hung:
-        os.kill(pid, signal.SIGSTOP)
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGSTOP)
     thread = threading.Thread(target=lambda: codes.append(raised(call)))
     thread.start()
     if hung:

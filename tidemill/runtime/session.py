@@ -21,10 +21,12 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from tidemill.errors import EngineProblem
+from tidemill.runtime import zygote
 from tidemill.runtime.archive import archive_options
 from tidemill.runtime.layout import read_json, write_bytes
 from tidemill.runtime.private import process_folder, user_folder
 from tidemill.runtime.readiness import load
+from tidemill.runtime.sandbox import pool
 
 LEAST_JAVA = 17
 _UNUSED_MODULE = "jdk.incubator.vector"
@@ -112,8 +114,6 @@ def local_session(cores: int | None = None, log: str | None = None, shared: bool
     home = java_home()
     if home:
         os.environ["JAVA_HOME"] = home
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     count = cores or len(os.sched_getaffinity(0))
     builder = SparkSession.builder.master(f"local[{count},{TASK_ATTEMPTS}]").appName("tidemill")
     builder = builder.config("spark.driver.memory", f"{_heap_mb()}m")
@@ -124,10 +124,18 @@ def local_session(cores: int | None = None, log: str | None = None, shared: bool
     kernels = threading.Thread(target=compile_kernels, name="warm kernels")
     kernels.start()
     with _quiet(log), _closed_to_others(shared), _spark_home():
+        _name_python()
         session = builder.getOrCreate()
         session.sparkContext.setLogLevel("ERROR")
     threading.Thread(target=_start_workers, args=(session, count, kernels), daemon=True, name="start workers").start()
     return session
+
+
+def _name_python() -> None:
+    """What Spark starts as Python, unless the user has said it."""
+    if "PYSPARK_PYTHON" not in os.environ or zygote.is_launcher(os.environ["PYSPARK_PYTHON"]):
+        os.environ["PYSPARK_PYTHON"] = zygote.start(process_folder()) or sys.executable
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", os.environ["PYSPARK_PYTHON"])
 
 
 def _private_places() -> dict[str, str]:
@@ -141,6 +149,7 @@ def _start_workers(session: SparkSession, count: int, kernels: threading.Thread)
     kernels.join()
     with suppress(Exception):  # a session that is stopped meanwhile
         session.range(0, count, 1, count).mapInArrow(_with_kernels, "id BIGINT").collect()
+        pool.prepare()
 
 
 def _with_kernels(batches: Any) -> Any:
@@ -159,6 +168,11 @@ def compile_kernels() -> None:
             folder = warm_kernels()
             if folder:
                 write_bytes(mark, json.dumps([[place, _count_kept(place)] for place in folder.split(", ")]).encode())
+
+
+def kernels_are_kept() -> bool:
+    """Whether the kernels were compiled here before, so that loading them takes no time."""
+    return _are_kept(os.path.join(user_folder("kernels"), _kernels_key()))
 
 
 def _are_kept(mark: str) -> bool:

@@ -142,6 +142,13 @@ _idle: list[Worker] = []
 _lock = threading.Lock()
 
 
+def prepare() -> None:
+    """Start a process now, so that the first query need not wait for it."""
+    with _lock:
+        if not _idle:
+            _idle.append(Worker())
+
+
 @contextmanager
 def _worker() -> Iterator[Worker]:
     """A process for one query; it is not used again when anything went wrong."""
