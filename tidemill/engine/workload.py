@@ -24,6 +24,7 @@ from tidemill.optimize.share.report import report
 from tidemill.optimize.share.weave import Bits
 from tidemill.plan import relations as r
 from tidemill.plan.aggregation_joins import spread_over
+from tidemill.plan.empty_windows import filled_windows
 from tidemill.plan.node import walk
 from tidemill.plan.physical import OPERATOR_SECONDS, Physical
 from tidemill.plan.relations import Item, Relation, quoted
@@ -179,6 +180,8 @@ class Workload:
     def _planned(self, query: exp.Expression, output: str, options: dict[str, Any], birth: int) -> Planned:
         """Bind, check and optimize."""
         bound = self.bind(query, birth)
+        if output == "rstream" and not options.get("empty_windows"):
+            bound = replace(bound, node=filled_windows(bound.node))
         if not options.get("unbounded_state"):
             check_bounded(bound.node, lambda: self._streams(bound.needs))
         done = optimize(bound.node, options.get("without", ()))

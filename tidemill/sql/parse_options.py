@@ -20,8 +20,8 @@ KNOWN: dict[str, tuple[str, ...]] = {
         "settle_seconds", "host", "key_null", "max_connections", "connection_timeout", "line_timeout",
     ),
     "table": _READING,
-    "view": ("retain", "unbounded_state", "spread"),
-    "select": ("unbounded_state", "spread"),
+    "view": ("retain", "unbounded_state", "spread", "empty_windows"),
+    "select": ("unbounded_state", "spread", "empty_windows"),
     "sink": ("format",),
 }
 

@@ -7,6 +7,7 @@ numbered, rows are numbered and their runs found in arrays; else one statement d
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidemill.plan.physical import FOREVER
+from tidemill.plan.physical import BEGINNING, FOREVER
 from tidemill.plan.relations import quoted
 from tidemill.runtime import duck
 from tidemill.runtime.operators.base import (
@@ -83,16 +84,15 @@ class Rstream(Operator):
         closed = take_closed(agenda, inputs[0].rows, frontier)
         if len(inputs) == 1 and self.params["period"] is None and closed.num_rows:
             closed = net(closed, self.columns)  # a time at which all changes cancel is no point
-        points = np.array(self._points(closed, inputs, frontier, shelf), np.int64)
-        if not len(points):
-            agenda.append(closed)
-            return Batch(None, frontier)
         state = self.arrangement(shelf, "rows", self.contents)
-        due = pc.less_equal(closed.column("__time"), int(points[-1]))
+        base = state.scan()
+        points = np.array(self._points(closed, base, inputs, frontier, shelf), np.int64)
+        due = pc.less_equal(closed.column("__time"), self._passed(points, shelf))
         agenda.append(closed.filter(pc.invert(due)))
         changes = closed.filter(due)
-        base = state.scan()
-        if self.numbered:
+        if not len(points):
+            out, moved = self._nothing(), changes
+        elif self.numbered:
             out, moved = self._runs(base, changes, points)
         else:
             out, moved = self._answers(base, changes, points), changes
@@ -100,7 +100,9 @@ class Rstream(Operator):
         state.compact()
         return Batch(out if out.num_rows else None, frontier)
 
-    def _points(self, closed: pa.Table, inputs: list[Batch], frontier: int, shelf: Shelf) -> list[int]:
+    def _points(self, closed: pa.Table, base: pa.Table, inputs: list[Batch], frontier: int,
+                shelf: Shelf) -> Sequence[int] | np.ndarray:
+        """The points that are due; of a period those at which there are rows: a gap costs nothing, however long."""
         value = shelf.value(self.id)
         if len(inputs) > 1:
             known = known_points(inputs[1], value).tolist()
@@ -123,9 +125,18 @@ class Rstream(Operator):
             if not firsts:
                 return []
             start = max(int(times.min()), min(firsts))
-        points = list(_points_between(start, frontier, every, offset))
-        value["next"] = points[-1] + every if points else start
-        return points
+        value["next"] = start if start >= frontier else frontier + (offset - frontier) % every
+        return _filled_points(start, frontier, (every, offset), base, closed)
+
+    def _passed(self, points: np.ndarray, shelf: Shelf) -> int:
+        """The last point that has passed: changes after it are for the next one."""
+        following = shelf.value(self.id).get("next")
+        if self.params["period"] is not None and following is not None:
+            return int(following) - int(self.params["period"][0])
+        return int(points[-1]) if len(points) else BEGINNING
+
+    def _nothing(self) -> pa.Table:
+        return pa.table({"__time": pa.array([], pa.int64())})
 
     def _apply(self, changes: pa.Table, state: Any) -> None:
         if changes.num_rows:
@@ -183,6 +194,26 @@ class Rstream(Operator):
                 FROM shown JOIN moments ON moments.__i = shown.__i""",
             base=base, placed=placed, moments=pa.table({"__i": np.arange(len(points)), "__time": points}),
         )
+
+
+def _filled_points(start: int, end: int, period: tuple[int, int], base: pa.Table, closed: pa.Table) -> np.ndarray:
+    """Points p of the period, start <= p < end, at which a relation has rows: `base`, then the changes.
+
+    >>> base = pa.table({"__n": pa.array([], pa.int64())})
+    >>> changes = pa.table({"__time": [3, 5, 1_000_000], "__diff": [1, -1, 1]})
+    >>> _filled_points(0, 1_000_003, (1, 0), base, changes).tolist()
+    [3, 4, 1000000, 1000001, 1000002]
+    """
+    times = closed.column("__time").to_numpy()
+    order = np.argsort(times, kind="stable")
+    held = int(base.column("__n").to_numpy().sum())
+    after = held + np.cumsum(closed.column("__diff").to_numpy()[order])
+    begins, counts = np.append(start, np.maximum(times[order], start)), np.append(held, after)
+    ends = np.append(begins[1:], end)
+    pieces = [np.arange(p, q, period[0], dtype=np.int64) for p, q, n in zip(
+        (begins + (period[1] - begins) % period[0]).tolist(), np.minimum(ends, end).tolist(), counts.tolist(),
+        strict=True) if n > 0 and p < q]
+    return np.concatenate(pieces) if pieces else np.empty(0, np.int64)
 
 
 def _points_between(start: int, end: int, every: int, offset: int) -> range:
