@@ -107,6 +107,7 @@ class Database(Runner):
         What a row of definitions changes is written, and where the job runs installed, once at its end: a thousand
         views are one new plan.
         """
+        self._check_open()
         results: list[Any] = []
         todo = parse(text)
         while todo:
@@ -149,6 +150,7 @@ class Database(Runner):
         """An ad hoc SELECT over COMPLETE and RSTREAM views and tables; `timeout` in seconds where query_time is not
         meant. Ctrl-C ends it at once.
         """
+        self._check_open()
         statement = parse_one(text)
         if not isinstance(statement, Select) or statement.output:
             raise PlanProblem("TM214", "only an ad hoc SELECT can be queried", hint="use execute for other statements")
@@ -156,6 +158,7 @@ class Database(Runner):
 
     def changes(self, name: str) -> pa.Table:
         """All tagged changes of a STREAMED view or standing query: TAG, TS, columns, OLD."""
+        self._check_open()
         view = self._view(name)
         if view.stored.output != "streamed":
             raise CatalogProblem("TM305",
@@ -182,6 +185,7 @@ class Database(Runner):
 
     def subscribe(self, name: str, most_bytes: int = HEARING_BYTES) -> Subscription:
         """A live iterator of changes, from a snapshot on. At most so many bytes wait for whoever reads (TM518)."""
+        self._check_open()
         view = self._view(name)
         snapshot, inbox = self.outlet.subscribe(view.stored, most_bytes)
         return Subscription(snapshot, inbox, lambda t: self._shaped(view, t), lambda: self.is_running,
@@ -201,6 +205,10 @@ class Database(Runner):
 
     def status(self) -> dict[str, Any]:
         """Sources, lag, frontier, rows/s, state size, late and bad records."""
+        self._check_open()
+        return self._status()
+
+    def _status(self) -> dict[str, Any]:
         senders = {name: spooler.senders.shown() for name, spooler in self._spoolers.items()}
         return status_of(self.workload, self.store, self.outlet.sinks, self._last, self.is_running, senders)
 

@@ -53,6 +53,7 @@ class Runner:
     outlet: Outlet
     store: ViewStore
     _dirty: bool
+    _closed: bool
     _lock: threading.RLock
     _leaving: list[StoredView]
     _todo: Callable[[], None] | None
@@ -73,7 +74,7 @@ class Runner:
         self._told: dict[str, Any] | None = None  # what the planner was told last
         self._learned = False  # whether there are statistics that nobody has written down
 
-    def status(self) -> dict[str, Any]:
+    def _status(self) -> dict[str, Any]:
         """Sources, lag, frontier, rows/s, state size, late and bad records."""
         raise NotImplementedError
 
@@ -96,6 +97,7 @@ class Runner:
 
         Nothing is taken in, and no answer changes.
         """
+        self._check_open()
         if self._up:
             return
         self._dirty = True  # a new plan version is a micro-batch in which nothing happens: all processes come up
@@ -114,6 +116,7 @@ class Runner:
         the next run may change it, as far back as the lateness of their source allows, and sinks and subscribers get
         it when it is closed. `final` says that the input is over: everything is closed, up to the greatest time of all.
         """
+        self._check_open()
         if self.is_running:
             raise EngineProblem("TM502", "the database is running live", hint="stop() it before run()")
         began = time.monotonic()
@@ -155,6 +158,7 @@ class Runner:
 
     def start(self) -> None:
         """Run live, until stop()."""
+        self._check_open()
         if self.is_running:
             return
         self._publish(mode="live")
@@ -174,6 +178,11 @@ class Runner:
             yield self
         finally:
             self.stop()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise EngineProblem("TM520", "the database is closed",
+                                hint=f"tidemill.open({self.paths.root!r}) opens it again")
 
     # ---- the job -------------------------------------------------------------------------------
 
@@ -424,7 +433,7 @@ class Runner:
 
     def _write_status(self) -> None:
         with suppress(Exception):
-            write_json(self.paths.status, self.status())
+            write_json(self.paths.status, self._status())
 
     def _await(self, reached: Callable[[], bool]) -> None:
         """Wait for the job to reach something; its failure is raised here."""

@@ -91,7 +91,11 @@ def _check_time(spec: SourceSpec) -> None:
 def _origin(kind: str, origin: dict[str, Any]) -> dict[str, Any]:
     now = time.time_ns() // 1000
     if kind == "files":
-        origin["glob"] = os.path.abspath(str(origin["glob"]))
+        scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]+)://", str(origin["glob"]))
+        if scheme and scheme[1].lower() != "file":
+            raise SourceProblem("TM407", f'files are read from folders of this machine, not from "{scheme[1]}://"',
+                                hint="mount it, or copy the files into a folder as they come")
+        origin["glob"] = os.path.abspath(str(origin["glob"]).removeprefix("file://"))
     if kind == "generate":
         origin["began"] = now
         if "start" in origin:

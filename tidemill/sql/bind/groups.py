@@ -282,10 +282,19 @@ def _argument(call: exp.Expression, function: str) -> tuple[exp.Expression | Non
         return None, False
     if isinstance(call, exp.Count) and call.expressions:
         raise problem("COUNT takes one column", call, code="TM206", hint="write COUNT(*) or COUNT(column)")
+    if _arguments(call) > 1:
+        raise problem(f"{function.upper()} takes one argument in a view", call, code="TM206",
+                      hint="the n greatest or least values: a view with ORDER BY … LIMIT n in an ad hoc query")
     if distinct and function not in ("count", "min", "max"):
         raise problem(f"{function.upper()}(DISTINCT …) is not possible", call, code="TM206",
                       hint="aggregate over a subquery with SELECT DISTINCT")
     return inner, distinct
+
+
+def _arguments(call: exp.Expression) -> int:
+    """How many arguments a call has: none is ever ignored."""
+    given = [value for value in call.args.values() if value]
+    return sum(len(value) if isinstance(value, list) else isinstance(value, exp.Expression) for value in given)
 
 
 def _call_name(node: exp.Expression, index: int, scope: Scope) -> str:
