@@ -27,13 +27,14 @@ THRESHOLDS = tuple(f"SELECT {g}, COUNT(*) AS n FROM {W} WHERE e > {100 * i} GROU
     ("a", "b", "c", "a, b", "b, c", "a, c", "a, b, c", "b"), 1))
 SELECTIVE = tuple(f"SELECT {g}, COUNT(*) AS n FROM {W} WHERE e >= {300 * i} AND e < {300 * i + 20} GROUP BY {g}"
                   for i, g in enumerate("abc"))
+EVICTION = 10  # probes
 BOUND: dict[tuple[str, ...], tuple] = {}
 
 
 def driven(texts: tuple[str, ...], memory: int, **options) -> Driven:
     if texts not in BOUND:
         BOUND[texts] = asked(texts)
-    return Driven(BOUND[texts], Settings(memory=memory, constants=Constants(1, 10)), **options)
+    return Driven(BOUND[texts], Settings(memory=memory, constants=Constants(1, EVICTION)), **options)
 
 
 def stream(rows: int, seed: int, zipf: float | None = None, rate: int = 8_000, groups=(60, 50, 40, 30)) -> Rows:
@@ -164,6 +165,13 @@ def workloads(draw: st.DrawFn) -> tuple[tuple[str, ...], int, int, int, float | 
             draw(st.sampled_from([None, None, 1.2, 1.6])), groups)
 
 
+def _sent_out(data: Rows, names: list[str]) -> float:
+    """How often a row of the two largest groups of some columns sends the other one out, of all rows."""
+    _, counts = np.unique(np.stack([data.columns[n] for n in names]), axis=1, return_counts=True)
+    first, second = np.sort(np.append(counts, [0, 0]))[-2:] / len(data.times)
+    return float(2 * first * second / max(first + second, 1e-9))
+
+
 @effort(12)
 @given(workload=workloads(), seed=st.integers(0, 1000))
 def test_random_workloads_cost_what_is_predicted_and_no_more_than_without_phantoms(workload, seed):
@@ -171,6 +179,8 @@ def test_random_workloads_cost_what_is_predicted_and_no_more_than_without_phanto
     texts, memory, rows, readers, zipf, groups = workload
     db, data = driven(texts, memory, readers=readers), stream(6 * rows, seed, zipf, groups=groups)
     met, said = settle(db, data, rows, 5)
-    assert said == pytest.approx(met, rel=0.25, abs=0.05)
+    # Two groups may share a bucket by chance. What the two largest would then cost is not for the model to know.
+    chance = EVICTION * max(_sent_out(data, text.rpartition("GROUP BY ")[2].split(", ")) for text in texts)
+    assert said == pytest.approx(met, rel=0.25, abs=0.05 + chance)
     last, plain = data.cut(5 * rows, 6 * rows), db.unshared()
     assert db.cost(db.shape, last) <= 1.15 * db.cost(plain, last) + 0.05

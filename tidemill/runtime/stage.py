@@ -71,7 +71,8 @@ class Stage:
         self._send_views(plan, evaluation)
         ended = self.shelf.value("@peek")
         going_on, ended["serial"] = ended.get("serial") == ticks[0]["peek"], ticks[0]["peek"]
-        blob = self.shelf.dump()
+        # Copies of the state that go on need the files that it had when they were made.
+        blob = self.shelf.dump(collect=not self.forks.blobs)
         ends = self._provisional(blob, ticks, arrived, going_on) if ticks[0]["peek"] else {}
         self._send_tick(plan, evaluation, ticks, sources, {name: end.frontiers for name, end in ends.items()})
         return packed(blob, self.forks), self.out
