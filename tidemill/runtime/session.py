@@ -123,19 +123,26 @@ def local_session(cores: int | None = None, log: str | None = None, shared: bool
     # No daemon: the interpreter must not end in the middle of a compilation, so it waits for the one under way.
     kernels = threading.Thread(target=compile_kernels, name="warm kernels")
     kernels.start()
-    with _quiet(log), _closed_to_others(shared), _spark_home():
-        _name_python()
+    with _quiet(log), _closed_to_others(shared), _spark_home(), _python():
         session = builder.getOrCreate()
         session.sparkContext.setLogLevel("ERROR")
     threading.Thread(target=_start_workers, args=(session, count, kernels), daemon=True, name="start workers").start()
     return session
 
 
-def _name_python() -> None:
-    """What Spark starts as Python, unless the user has said it."""
-    if "PYSPARK_PYTHON" not in os.environ or zygote.is_launcher(os.environ["PYSPARK_PYTHON"]):
+@contextmanager
+def _python() -> Iterator[None]:
+    """What Spark starts as Python, unless the user has said it. Processes that the user starts do not inherit it."""
+    before = {name: os.environ.get(name) for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")}
+    if before["PYSPARK_PYTHON"] is None:
         os.environ["PYSPARK_PYTHON"] = zygote.start(process_folder()) or sys.executable
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", os.environ["PYSPARK_PYTHON"])
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
 
 
 def _private_places() -> dict[str, str]:

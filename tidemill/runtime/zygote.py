@@ -63,11 +63,6 @@ os._exit(code & 255)
 _started: dict[str, subprocess.Popen[bytes]] = {}  # launcher → the zygote that it asks
 
 
-def is_launcher(python: str) -> bool:
-    """Whether this is what `start` gave back."""
-    return python in _started
-
-
 def start(folder: str) -> str | None:
     """Start a zygote for this process, unless it has one; the program that Spark takes for Python. None where a script
     cannot name it.
