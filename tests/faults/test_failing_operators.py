@@ -14,7 +14,7 @@ import pytest
 
 from tests.harness import LocalDatabase
 from tidemill.errors import TidemillError
-from tidemill.runtime import evaluate, stage
+from tidemill.runtime import evaluate, ports
 from tidemill.runtime.branch import Branch
 from tidemill.runtime.layout import load_plan
 from tidemill.runtime.operators.group import GroupBy
@@ -155,14 +155,14 @@ def test_rows_of_one_shard_that_do_not_fit_stop_their_views_only(db, wanted, mon
 
 def test_rows_of_one_reader_that_do_not_fit_stop_their_views_only(db, wanted, monkeypatch):
     """The same on the way into a shard."""
-    before = stage._same
+    before = ports._same
 
     def failing(tables):
         if "k" in tables[0].column_names and any("s" in c or "__n" in c for c in tables[0].column_names):
             raise pa.ArrowInvalid("Integer value out of bounds")
         return before(tables)
 
-    monkeypatch.setattr(stage, "_same", failing)
+    monkeypatch.setattr(ports, "_same", failing)
     db.run()
     found = stopped(db)
     assert found and all("ArrowInvalid" in reason for reason in found.values())

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tests.faults.extremes import COMPUTED, EXTREMES
 from tests.faults.test_extreme_values import connected, show
 from tests.harness import LocalDatabase
-from tests.paper.test_port import free_port
+from tests.network import free_port
 from tests.properties.effort import effort, thorough
 from tidemill.plan.python_values import interval_text
 from tidemill.runtime import sinks

@@ -12,6 +12,7 @@ import pytest
 
 from tests.harness import LocalDatabase
 from tests.lifecycle.pace import settle, step_until
+from tests.network import free_port
 from tests.paper.notation import Feed, rows_of, tagged, write
 from tidemill.errors import TidemillError
 
@@ -162,12 +163,6 @@ def test_a_silent_source_holds_the_clock_until_its_idle_timeout(db, tmp_path, ti
 
 
 # ---- ports -------------------------------------------------------------------------------------
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
 
 @pytest.mark.parametrize("form", ["csv", "json"])
 def test_a_port_from_end_to_end(db, form):

@@ -5,13 +5,8 @@ from __future__ import annotations
 import socket
 import time
 
+from tests.network import free_port
 from tests.paper.notation import tagged
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def step_until(db, reached) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -44,21 +45,11 @@ def in_runs(sources, views, there, place, last):
         return outcome(db, made)
 
 
-def whole(sources):
-    return [[len(s.rows)] for s in sources]
-
-
+@pytest.mark.parametrize("last", [False, True], ids=["open", "over"])
 @effort(40)
 @given(work=cut_workloads(), place=places)
-def test_runs_show_what_one_run_shows(work, place):
+def test_runs_show_what_one_run_shows(last, work, place):
+    """Also when the last run closes everything."""
     sources, views, there = work
-    assert rounded(in_runs(sources, views, there, place, False)) == rounded(
-        in_runs(sources, views, whole(sources), place, False))
-
-
-@effort(40)
-@given(work=cut_workloads(), place=places)
-def test_after_the_last_run_all_is_as_if_there_had_been_one(work, place):
-    sources, views, there = work
-    assert rounded(in_runs(sources, views, there, place, True)) == rounded(
-        in_runs(sources, views, whole(sources), place, True))
+    assert rounded(in_runs(sources, views, there, place, last)) == rounded(
+        in_runs(sources, views, [[len(s.rows)] for s in sources], place, last))

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from test_port_connector import connector, everything, has_rows, port_spec, send, wait_for
 
 from tests.harness import LocalDatabase
+from tests.network import free_port
 from tests.properties.effort import effort
 from tidemill.runtime.planner import Planner
 from tidemill.runtime.sources.clock import JUMP_US, PATIENCE_US, SteadyClock
@@ -208,9 +209,7 @@ def test_no_file_handle_for_the_next_segment(tmp_path, start, monkeypatch):
 
 def test_refusals_are_in_the_status(tmp_path):
     with LocalDatabase(str(tmp_path / "db")) as db:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
+        port = free_port()
         db.execute(f"REGISTER SOURCE P (a INTEGER) FROM PORT {port} WITH (max_connections = 1, line_timeout = '5 s',"
                    " connection_timeout = '1 hour')")
         spooler = db._spoolers["p"]

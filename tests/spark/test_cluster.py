@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import socket
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +13,7 @@ import pytest
 
 import tidemill
 from tests.harness import LocalDatabase
+from tests.network import free_port
 from tests.spark import scenario
 from tests.spark.cluster_driver import VIEWS
 from tests.spark.processes import Child, module, until
@@ -21,12 +21,6 @@ from tidemill.runtime.session import java_home
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 WORKERS = 2
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @pytest.fixture

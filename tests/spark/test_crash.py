@@ -14,6 +14,7 @@ import pytest
 
 import tidemill
 from tests.harness import LocalDatabase
+from tests.network import free_port
 from tests.spark import scenario
 from tests.spark.processes import Child, kill, module, until
 from tidemill.runtime.shards import shard_labels
@@ -146,9 +147,7 @@ def leave_garbage(shard: Path) -> Path:
 
 
 def test_what_a_port_has_received_survives(tmp_path):
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = int(probe.getsockname()[1])
+    port = free_port()
     lives = Lives(tmp_path, "600")
     with tidemill.open(str(lives.path), shards=2) as db:
         db.execute(f"REGISTER SOURCE Wire (n INTEGER) FROM PORT {port} WITH (format = 'json', batch_rows = 40)")

@@ -14,6 +14,7 @@ import pytest
 
 import tidemill
 from tests.harness import LocalDatabase
+from tests.network import free_port
 from tests.spark import scenario
 
 pytestmark = pytest.mark.spark
@@ -148,12 +149,6 @@ def test_two_databases_share_a_session(spark, inbox, tmp_path):
                 until(lambda db=db: rows_seen(db, "Readings") == 20)
             assert len(running(spark)) == 2
         assert one.changes("Hot").to_pylist() == two.changes("Hot").to_pylist() != []
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def send(port: int, numbers: Iterable[int]) -> None:

@@ -32,7 +32,7 @@ def advance(known: dict[str, Any], plan: Physical, ticks: list[dict[str, Any]]) 
         entry["floor"] = max(entry["floor"], _promise(spec, entry["top"], ticks[0]["sources"].get(spec.name)))
     _wake(known, plan, ticks[0])
     if ticks[0]["closes"]:
-        known |= ended(known, plan, {s.name for s in plan.sources if not s.static})
+        known |= ended(known, {s.name for s in plan.sources if not s.static})
     for name in [n for n in known if n not in {s.name for s in plan.sources}]:
         del known[name]
     return known
@@ -59,7 +59,7 @@ def has_ended(clock: dict[str, Any], ticks: list[dict[str, Any]]) -> bool:
     return bool(clock.get("ended")) and not any(t["rows"] for tick in ticks for t in tick["tallies"].values())
 
 
-def ended(known: dict[str, Any], plan: Physical, names: Iterable[str]) -> dict[str, Any]:
+def ended(known: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
     """The sources if no more rows came of these: they are closed up to and including the greatest time of them."""
     names = set(names)
     end = max((known[n]["top"] for n in names), default=BEGINNING)

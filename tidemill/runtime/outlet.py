@@ -12,6 +12,7 @@ import json
 import os
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -163,9 +164,12 @@ class Outlet:
         suspects: Changes | None = None
         self.duck.execute("BEGIN TRANSACTION")
         try:
-            for changes, log in found:
+            self._forget_shown(meta["peek"])
+            writes = [*((c, partial(self.pools.store, c, log, batch)) for c, log in found),
+                      *((c, partial(tentative.add, c, batch, self.duck)) for c in shown)]
+            for changes, write in writes:
                 try:
-                    self.pools.store(changes, log, batch)
+                    write()
                 except Exception as error:
                     if is_of_operator(error):
                         suspects = changes
@@ -173,7 +177,6 @@ class Outlet:
             if kept.notes:
                 self.store.sealed.adopt(kept.notes, kept.owners, self.duck)
                 self.store.sealed.merge(self.duck)
-            self._show(batch, shown, meta["peek"])
             self._store_dead_letters(batch, messages)
             self.store.set_metas(meta, self.duck)
             self.duck.execute("COMMIT")
@@ -185,14 +188,10 @@ class Outlet:
             raise ViewsFailed(self._unstorable(suspects, batch, error)) from error
         self.known.update(meta)
 
-    def _show(self, batch: int, shown: list[Changes], peek: str) -> None:
-        """Put what holds until the next rows come in the place of what was shown so before, or beside it where both are
-        of one end of the input.
-        """
+    def _forget_shown(self, peek: str) -> None:
+        """What was shown until the next rows come goes, unless it is of the same end of the input."""
         if self.known.get("peek", "0") not in ("0", peek):
             tentative.clear(self.views.values(), self.duck)
-        for changes in shown:
-            tentative.add(changes, batch, self.duck)
 
     def _tentative_counts(self, peek: int, shown: list[Changes]) -> str:
         """By how many rows more or fewer each view shows until the next rows come."""

@@ -11,21 +11,20 @@ of these sources. Other queries make no difference.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
-from tidemill.plan.physical import BEGINNING, Exchange, Op, Physical
-from tidemill.runtime.evaluate import Evaluation, route
+from tidemill.plan.physical import Exchange, Op, Physical
+from tidemill.runtime.evaluate import Evaluation
+from tidemill.runtime.failures import above
 from tidemill.runtime.forks import Forks
-from tidemill.runtime.frontiers import clock_begin, clock_of, ended
+from tidemill.runtime.frontiers import clock_begin, ended
 from tidemill.runtime.limits import memory_limited
 from tidemill.runtime.operators.base import Batch
-from tidemill.runtime.state import Shelf, ipc_pieces
-
-CLOCK = "@clock"
+from tidemill.runtime.ports import CLOCK, feeds, loop_frontiers, sent_round
+from tidemill.runtime.state import Shelf
 
 Piece = tuple[int, str, bytes]  # (shard, port, payload)
 
@@ -104,17 +103,15 @@ class Provisional:
     def __init__(self, plan: Physical, shard: int, directory: str) -> None:
         self.plan, self.shard, self.directory = plan, shard, directory
 
-    def begin(self, blob: bytes, serial: int) -> tuple[Forks, dict[str, Ended]]:
-        """Close the times of every group in a copy of the state; what it then shows and sends."""
-        return self._all(Forks(serial, {group.name: blob for group in groups(self.plan)}), {}, {})
+    def forked(self, blob: bytes, serial: int) -> Forks:
+        """Copies of the state, one for each group."""
+        return Forks(serial, {group.name: blob for group in groups(self.plan)})
 
-    def go_on(self, forks: Forks, arrived: dict[str, list[pa.Table]],
-              loops: dict[str, dict[str, int]]) -> tuple[Forks, dict[str, Ended]]:
-        """The same copies, with what has come round; groups without loops have said everything when they began."""
-        return self._all(forks, arrived, loops)
-
-    def _all(self, forks: Forks, arrived: dict[str, list[pa.Table]],
-             loops: dict[str, dict[str, int]]) -> tuple[Forks, dict[str, Ended]]:
+    def end(self, forks: Forks, arrived: dict[str, list[pa.Table]],
+            loops: dict[str, dict[str, int]]) -> tuple[Forks, dict[str, Ended]]:
+        """Close the times of each group in its copy, with what has come round since; what it shows and sends. Copies
+        without loops have said everything then and are not kept.
+        """
         kept, found = Forks(forks.serial), {}
         for group in groups(self.plan):
             if group.name in forks.blobs:
@@ -126,10 +123,11 @@ class Provisional:
         return kept, found
 
     def _ended(self, group: Group, shelf: Shelf, arrived: dict[str, list[pa.Table]]) -> Ended:
+        failed: dict[str, str] = {}
         evaluation = Evaluation(
-            {op.id: op for op in group.ops}, self._feeds(group, shelf, arrived), shelf,
+            {op.id: op for op in group.ops}, self._feeds(group, shelf, arrived, failed), shelf,
             (self.plan.shards.index(self.shard), len(self.plan.shards)), lambda *_: None,
-            failed={}, seconds=self.plan.operator_seconds,
+            failed=failed, lost=above(self.plan, failed) if failed else set(), seconds=self.plan.operator_seconds,
         )
         evaluation.readers.update([e.source_op for e in group.loops] + list(group.gates))
         with memory_limited(self.plan.operator_memory):
@@ -137,35 +135,19 @@ class Provisional:
         rows = [(gate, found.rows) for gate in group.gates if (found := evaluation.outcome(gate)) is not None]
         return Ended(
             [(gate, table) for gate, table in rows if table is not None and table.num_rows],
-            [piece for edge in group.loops for piece in self._looped(group, evaluation, edge)],
-            {e.port: BEGINNING if (found := evaluation.outcome(e.source_op)) is None else found.frontier
-             for e in group.loops},
+            [(shard, f"{group.name} {edge.port}", payload) for edge in group.loops
+             for shard, payload in sent_round(self.plan, evaluation, edge)],
+            loop_frontiers(group.loops, evaluation),
         )
 
-    def _looped(self, group: Group, evaluation: Evaluation, edge: Exchange) -> Iterator[Piece]:
-        found = evaluation.outcome(edge.source_op)
-        if found is None or found.rows is None or not found.rows.num_rows:
-            return
-        for index, piece in route(edge, evaluation.ops[edge.source_op].schema, found.rows, len(self.plan.shards), 0):
-            for payload in ipc_pieces(piece):
-                yield self.plan.shards[index], f"{group.name} {edge.port}", payload
-
-    def _feeds(self, group: Group, shelf: Shelf, arrived: dict[str, list[pa.Table]]) -> dict[str, Batch]:
+    def _feeds(self, group: Group, shelf: Shelf, arrived: dict[str, list[pa.Table]],
+               failed: dict[str, str]) -> dict[str, Batch]:
         """No rows but those of loops; the group's sources are closed."""
-        sources = ended(shelf.value("@sources"), self.plan, group.sources)
+        sources = ended(shelf.value("@sources"), group.sources)
         clock: dict[str, Any] = shelf.value(CLOCK)
-        closed = min(sources[name]["floor"] for name in group.sources)
         if clock.get("begin") is None:
             clock["begin"] = clock_begin(self.plan, sources)
-        clock |= {"ended": True, "closed": closed}
-        feeds = {CLOCK: Batch(None, clock_of(self.plan, sources))}
-        ports = shelf.value("@ports")
-        for edge in (*self.plan.exchanges, *self.plan.loops):
-            kind, _, name = edge.origin.partition(":")
-            if kind == "source":
-                frontier = sources[name]["floor"] if name in sources else BEGINNING
-            else:
-                frontier = ports.get(edge.origin if kind == "seed" else edge.port, BEGINNING)
-            tables = arrived.get(f"{group.name} {edge.port}")
-            feeds[edge.port] = Batch(pa.concat_tables(tables) if tables else None, frontier)
-        return feeds
+        clock |= {"ended": True, "closed": min(sources[name]["floor"] for name in group.sources)}
+        mine = {port.removeprefix(f"{group.name} "): tables for port, tables in arrived.items()
+                if port.startswith(f"{group.name} ")}
+        return feeds(self.plan, sources, shelf.value("@ports"), mine, failed)

@@ -9,10 +9,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from tidemill.plan.physical import BEGINNING, FOREVER, Exchange, Op, Physical
+from tidemill.plan.physical import FOREVER, Op, Physical
 from tidemill.runtime import inbox, outbox, sealing
 from tidemill.runtime.damage import foreign, misfit, missing
-from tidemill.runtime.evaluate import Evaluation, route
+from tidemill.runtime.evaluate import Evaluation
 from tidemill.runtime.failures import above, guarded, is_of_operator
 from tidemill.runtime.forks import packed, unpacked
 from tidemill.runtime.frontiers import advance, clock_begin, clock_of, has_ended
@@ -20,10 +20,11 @@ from tidemill.runtime.layout import Paths, load_plan
 from tidemill.runtime.letters import dead_letters, row_texts
 from tidemill.runtime.limits import memory_limited
 from tidemill.runtime.operators.base import Batch
+from tidemill.runtime.ports import feeds, frontier_of, loop_frontiers, sent_round
 from tidemill.runtime.provisional import Ended, Provisional
 from tidemill.runtime.reader import DEAD, TICK, Message
 from tidemill.runtime.sketches import merged
-from tidemill.runtime.state import Shelf, from_ipc, ipc_bytes, ipc_pieces, state_store
+from tidemill.runtime.state import Shelf, from_ipc, ipc_bytes, state_store
 
 LOOP = "loop:"
 PEEK, PEEK_LOOP = "peek:", "peek-loop:"  # of the provisional end of the input
@@ -81,11 +82,12 @@ class Stage:
                      arrived: dict[str, list[pa.Table]], going_on: bool) -> dict[str, Ended]:
         """What the views of this shard would also show if the input ended here."""
         serial = ticks[0]["peek"]
-        loops = {name: ports for tick in ticks for name, ports in tick["peeks"].items()}
+        # A new end begins with new copies: how far those of the last one were closed says nothing about them.
+        loops = {name: ports for tick in ticks for name, ports in tick["peeks"].items()} if going_on else {}
         mine = f"{PEEK_LOOP}{serial} "
         looped = {port[len(mine):]: tables for port, tables in arrived.items() if port.startswith(mine)}
         shard = Provisional(self.plan, self.shard, self.shelf.directory)
-        self.forks, ends = shard.go_on(self.forks, looped, loops) if going_on else shard.begin(blob, serial)
+        self.forks, ends = shard.end(self.forks if going_on else shard.forked(blob, serial), looped, loops)
         for end in ends.values():
             self.out += [(shard, f"{PEEK_LOOP}{serial} {port}", payload) for shard, port, payload in end.loops]
         shown = self._parcels([pair for end in ends.values() for pair in end.gates], {})
@@ -127,31 +129,15 @@ class Stage:
         for tick in ticks:
             ports.update(tick["loops"])
             ports.update({f"seed:{name}": FOREVER for name in tick["seeds"]})
-        feeds = {"@clock": Batch(None, clock_of(plan, sources))}
-        for edge in (*plan.exchanges, *plan.loops):
-            kind, _, name = edge.origin.partition(":")
-            if kind == "source":
-                frontier = sources[name]["floor"] if name in sources else BEGINNING
-            else:
-                frontier = ports.get(edge.origin if kind == "seed" else edge.port, BEGINNING)
-            rows = list(guarded(edge.port, _whole(arrived.get(edge.port, [])), failed))
-            feeds[edge.port] = Batch(rows[0] if rows else None, frontier)
         known = {e.port for e in plan.loops} | {e.origin for e in plan.exchanges}
         for stale in [p for p in ports if p not in known]:
             del ports[stale]
-        return feeds
+        return feeds(plan, sources, ports, arrived, failed)
 
     def _send_loops(self, plan: Physical, evaluation: Evaluation) -> None:
         for edge in plan.loops:
-            found = evaluation.outcome(edge.source_op)
-            if found is not None and found.rows is not None and found.rows.num_rows:
-                self.out += guarded(edge.source_op, self._looped(plan, evaluation, edge, found.rows),
-                                    evaluation.failed or {})
-
-    def _looped(self, plan: Physical, evaluation: Evaluation, edge: Exchange, rows: pa.Table) -> Iterator[Message]:
-        for index, piece in route(edge, evaluation.ops[edge.source_op].schema, rows, len(plan.shards), 0):
-            for payload in ipc_pieces(piece):
-                yield plan.shards[index], LOOP + edge.port, payload
+            sent = ((shard, LOOP + edge.port, payload) for shard, payload in sent_round(plan, evaluation, edge))
+            self.out += guarded(edge.source_op, sent, evaluation.failed or {})
 
     def _send_views(self, plan: Physical, evaluation: Evaluation) -> None:
         outcomes = [(o, evaluation.outcome(o.op)) for o in plan.outputs]
@@ -189,8 +175,8 @@ class Stage:
         note = {
             "offset": ticks[0].get("offset"), "plan": plan.version, "final": ticks[0]["final"],
             "sources": sources, "tallies": tallies,
-            "loops": {e.port: _frontier(evaluation.outcome(e.source_op)) for e in plan.loops},
-            "gates": [_frontier(evaluation.outcome(o.op)) for o in plan.outputs], "failed": evaluation.failed,
+            "loops": loop_frontiers(plan.loops, evaluation),
+            "gates": [frontier_of(evaluation, o.op) for o in plan.outputs], "failed": evaluation.failed,
             "state_rows": rows, "state_bytes": size, "state_files": len(self.shelf.files()),
             "seconds": time.perf_counter() - self.began, "waits": self.shelf.next_time(),
             "clock": clock_of(plan, sources), "lfta": _counted(ticks),
@@ -213,11 +199,6 @@ class Stage:
         return next((o.view for o in self.plan.outputs if o.op in reached), op)
 
 
-def _frontier(found: Batch | None) -> int:
-    """Nothing is known to be closed of an operator that failed."""
-    return BEGINNING if found is None else found.frontier
-
-
 def _counted(ticks: list[dict[str, Any]]) -> dict[str, Any]:
     """What the hash tables of each source did in this batch, all readers together."""
     notes: dict[str, list[dict[str, Any]]] = {}
@@ -225,20 +206,6 @@ def _counted(ticks: list[dict[str, Any]]) -> dict[str, Any]:
         for source, found in tick.get("lfta", {}).items():
             notes.setdefault(source, []).extend(found)
     return {source: merged(found) for source, found in notes.items()}
-
-
-def _whole(tables: list[pa.Table]) -> Iterator[pa.Table]:
-    """All rows that came in at a port, if there are some."""
-    if tables:
-        yield pa.concat_tables(_same(tables))
-
-
-def _same(tables: list[pa.Table]) -> list[pa.Table]:
-    names = tables[0].column_names
-    if any(t.column_names != names for t in tables):
-        # Fragments leave out parts to which nothing contributed.
-        return [pa.concat_tables(tables, promote_options="default")]
-    return [tables[0], *(t.cast(tables[0].schema) for t in tables[1:])]
 
 
 def outputs_of(messages: Iterable[Message], prefix: str) -> Iterator[tuple[int, str, bytes]]:

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 import duckdb
 
 from tidemill.runtime.changes import Changes, tagged
+from tidemill.runtime.lending import lent
 from tidemill.runtime.operators.base import name_list
 from tidemill.runtime.views import (
     StoredView,
@@ -36,16 +37,9 @@ def add(changes: Changes, batch: int, duck: duckdb.DuckDBPyConnection) -> None:
     changes.net(duck)
     if view.keeps_contents:
         typed = ", ".join(typed_column(c) for c in view.columns)
-        _insert(f"INSERT INTO {tentative_table(view.pool)} SELECT {whose}, {typed}, __diff FROM net",
-                changes.rows, duck)
+        with lent(duck, "net", changes.rows):
+            duck.execute(f"INSERT INTO {tentative_table(view.pool)} SELECT {whose}, {typed}, __diff FROM net")
     if view.output == "streamed":
-        _insert(f"INSERT INTO {tentative_changes_table(view.pool)}"
-                f" SELECT {whose}, __time, {batch}, __tag, {names}, __old FROM net", tagged(changes, duck), duck)
-
-
-def _insert(sql: str, net: object, duck: duckdb.DuckDBPyConnection) -> None:
-    duck.register("net", net)
-    try:
-        duck.execute(sql)
-    finally:
-        duck.unregister("net")
+        with lent(duck, "net", tagged(changes, duck)):
+            duck.execute(f"INSERT INTO {tentative_changes_table(view.pool)}"
+                         f" SELECT {whose}, __time, {batch}, __tag, {names}, __old FROM net")

@@ -27,6 +27,7 @@ import struct
 import subprocess
 import sys
 from contextlib import suppress
+from importlib import import_module
 from typing import Any
 
 from tidemill.runtime.layout import write_bytes
@@ -201,18 +202,15 @@ def _all(launcher: socket.socket, size: int) -> bytes:
 
 def _load() -> None:
     """What the processes of Spark need, ours and its own. Nothing of it may start a thread."""
-    import pyspark.daemon
-    import pyspark.worker
-
-    with suppress(ImportError):
-        import pyspark.sql.streaming.python_streaming_source_runner
-        import pyspark.sql.worker.plan_data_source_read  # noqa: F401
     from tidemill.runtime import daemon
 
+    # DuckDB looks for pandas when a table is registered for the first time.
+    for name in ("pyspark.daemon", "pyspark.worker", "pyspark.sql.streaming.python_streaming_source_runner",
+                 "pyspark.sql.worker.plan_data_source_read", "pandas"):
+        with suppress(ImportError):
+            import_module(name)
     daemon.load()
     with suppress(Exception):
-        import pandas  # noqa: F401  DuckDB looks for it when a table is registered for the first time
-
         from tidemill.runtime.readiness import load_connectors
         from tidemill.runtime.session import kernels_are_kept, warm_kernels
 
