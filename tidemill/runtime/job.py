@@ -14,6 +14,7 @@ from tidemill.runtime.checkpoint import mark_checkpoint
 from tidemill.runtime.layout import Paths
 from tidemill.runtime.outlet import Outlet
 from tidemill.runtime.processor import ShardProcessor
+from tidemill.runtime.relocation import settle_checkpoint
 from tidemill.runtime.source import MESSAGE_SCHEMA, TidemillSource
 
 
@@ -23,6 +24,7 @@ def start(spark: SparkSession, root: str, outlet: Outlet, *, cores: int, shards:
     paths = Paths(root)
     outlet.sweep()
     mark_checkpoint(paths)
+    settle_checkpoint(paths)
     spark.dataSource.register(TidemillSource)
     messages = (
         spark.readStream.format("tidemill").option("root", paths.root).option("cores", str(cores)).load()
