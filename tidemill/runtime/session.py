@@ -23,7 +23,9 @@ from pyspark.sql import SparkSession
 from tidemill.errors import EngineProblem
 from tidemill.runtime import zygote
 from tidemill.runtime.archive import archive_options
+from tidemill.runtime.given_session import check_session
 from tidemill.runtime.layout import read_json, write_bytes
+from tidemill.runtime.logs import bound_log
 from tidemill.runtime.private import process_folder, user_folder
 from tidemill.runtime.readiness import load
 from tidemill.runtime.sandbox import pool
@@ -110,6 +112,7 @@ def local_session(cores: int | None = None, log: str | None = None, shared: bool
     """
     active = SparkSession.getActiveSession()
     if active is not None:
+        check_session(active)
         return active
     home = java_home()
     if home:
@@ -237,6 +240,7 @@ def _quiet(log: str | None) -> Iterator[None]:
     if log is None:
         yield
         return
+    bound_log(log)
     kept = [os.dup(1), os.dup(2)]
     file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:

@@ -1,0 +1,31 @@
+"""Several statements of which one fails: those before it stand, and the error says which."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from typing import Any
+
+from tidemill.engine.results import Created
+from tidemill.errors import TidemillError
+
+_MOST = 20
+
+
+def with_what_stands(error: TidemillError, results: list[Any], total: int, names: Container[str]) -> TidemillError:
+    """The error of one of `total` statements, with what those before it have done. `names` are those in the catalog, in
+    small letters: a view whose tables could not be made is not among them.
+
+    >>> made = [Created("source", "S", "source S created"), Created("view", "V", "view V created")]
+    >>> print(with_what_stands(TidemillError("TM301", "no"), made, 4, {"s", "v"}).detail)
+    statement 3 of 4 failed, and those after it were not executed; what stands: source S created, view V created
+    >>> print(with_what_stands(TidemillError("TM301", "no"), [], 2, ()).detail)
+    statement 1 of 2 failed, and those after it were not executed; nothing has changed
+    """
+    done = [r for r in results if isinstance(r, Created)]
+    held = [r.message for r in done if not r.message.endswith(" created") or r.name.lower() in names]
+    shown = ", ".join(held[:_MOST]) + (f" and {len(held) - _MOST} more" if len(held) > _MOST else "")
+    number = min(len(results) + 1, total)
+    rest = ", and those after it were not executed" if number < total else ""
+    note = f"statement {number} of {total} failed{rest}; {'what stands: ' + shown if held else 'nothing has changed'}"
+    detail = f"{error.detail}\n{note}" if error.detail else note
+    return type(error)(error.code, error.message, detail=detail, hint=error.hint, line=error.line, column=error.column)
