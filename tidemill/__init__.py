@@ -6,7 +6,7 @@ from typing import Any
 
 __version__ = "0.1.0"
 
-__all__ = ["__version__", "open"]
+__all__ = ["__version__", "open", "restore"]
 
 
 def open(path: str, **options: Any) -> Any:
@@ -15,3 +15,10 @@ def open(path: str, **options: Any) -> Any:
     from tidemill.engine import Database
 
     return Database(path, **options)
+
+
+def restore(backup: str, target: str, **options: Any) -> Any:
+    """Make a database in the new directory `target` from a backup, after everything in it was checked."""
+    from tidemill.engine import restore as restored
+
+    return restored(backup, target, **options)

@@ -54,4 +54,6 @@ class CheckpointedDatabase(LocalDatabase):
     def _log(self, log: str, batch: int, text: str) -> None:
         path = Path(self.paths.checkpoint) / log / str(batch)
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+        part = path.with_name(f".{path.name}.part")
+        part.write_text(text)
+        part.rename(path)

@@ -14,13 +14,17 @@ import duckdb
 import pyarrow as pa
 from sqlglot import exp
 
+from tidemill import __version__
 from tidemill.engine.adhoc import answer
 from tidemill.engine.aggregates import entry_of
+from tidemill.engine.backup import Backup, Tell, back_up
 from tidemill.engine.directory import Directory
 from tidemill.engine.joining import JOINING
 from tidemill.engine.options import check_open, checked, microseconds, placing
+from tidemill.engine.partly import with_what_stands
 from tidemill.engine.querying import OPERATORS, QUERYING, Querying, rows, trigger_length
 from tidemill.engine.repair import again, check_skippable, restarted, stopped_problem
+from tidemill.engine.requests import Requests
 from tidemill.engine.results import Created, Subscription
 from tidemill.engine.runner import Runner
 from tidemill.engine.sharing import SHARING
@@ -34,6 +38,7 @@ from tidemill.plan.relations import Relation
 from tidemill.plan.show import Explanation
 from tidemill.runtime.damage import duckdb_file
 from tidemill.runtime.garbage import seldom_collected
+from tidemill.runtime.given_session import check_session, check_workers
 from tidemill.runtime.hearing import HEARING_BYTES
 from tidemill.runtime.outlet import Outlet
 from tidemill.runtime.shards import shard_labels
@@ -68,6 +73,7 @@ class Database(Runner):
     def __init__(self, path: str, *, spark: Any = None, shards: int | None = None, clock: str | None = None,
                  trigger: str | None = None, without: tuple[str, ...] = (), shared: bool | None = None) -> None:
         check_open(shards, clock, trigger)
+        check_session(spark)
         self.directory = Directory(path, shared)
         self.paths = self.directory.paths
         super().__init__(spark, trigger)
@@ -77,6 +83,7 @@ class Database(Runner):
         self._together = False  # definitions that follow each other are kept together
         self._todo: Callable[[], None] | None = None
         try:
+            check_workers(spark, self.paths.root, __version__)
             self.catalog = read_catalog(self.directory)
             self._settle(shards, clock)
             self._trigger = trigger_length(trigger or "", self.catalog.settings["unit_us"])
@@ -97,6 +104,8 @@ class Database(Runner):
         self._tidy()
         self._closed = False
         self._show_views()
+        self._requests = Requests(
+            self.paths, lambda target, tell, links: self.backup(target, links=links, progress=tell))
         atexit.register(self.close)
 
     # ---- statements ----------------------------------------------------------------------------
@@ -105,25 +114,33 @@ class Database(Runner):
         """Run statements one after the other; the result of the last one. `tell` hears of each result once it holds.
 
         What a row of definitions changes is written, and where the job runs installed, once at its end: a thousand
-        views are one new plan.
+        views are one new plan. Where one fails, those before it stand, those after it are not executed, and the error
+        says which.
         """
         self._check_open()
         results: list[Any] = []
         todo = parse(text)
-        while todo:
-            if _is_ad_hoc(todo[0]):
-                # Others need not wait until it is answered.
-                results.append(self._execute(todo.pop(0)))
-                if tell is not None:
-                    tell(results[-1])
-            else:
-                count = next((i for i, statement in enumerate(todo) if _is_ad_hoc(statement)), len(todo))
-                results += self._execute_all(todo[:count], tell)
-                del todo[:count]
+        total = len(todo)
+        try:
+            while todo:
+                if _is_ad_hoc(todo[0]):
+                    # Others need not wait until it is answered.
+                    results.append(self._execute(todo.pop(0)))
+                    if tell is not None:
+                        tell(results[-1])
+                else:
+                    count = next((i for i, statement in enumerate(todo) if _is_ad_hoc(statement)), len(todo))
+                    self._execute_all(todo[:count], results, tell)
+                    del todo[:count]
+        except TidemillError as error:
+            if total == 1:
+                raise
+            raise with_what_stands(error, results, total, self.catalog.entries) from error
         return results[-1] if results else None
 
-    def _execute_all(self, statements: list[Statement], tell: Callable[[Any], None] | None) -> list[Any]:
-        results: list[Any] = []
+    def _execute_all(self, statements: list[Statement], results: list[Any],
+                     tell: Callable[[Any], None] | None) -> None:
+        """Execute definitions and the like; their results are added to the others."""
         untold: list[Any] = []
 
         def settle() -> None:
@@ -144,7 +161,6 @@ class Database(Runner):
             finally:
                 self._together = False
                 settle()
-        return results
 
     def query(self, text: str, timeout: float | None = None) -> pa.Table:
         """An ad hoc SELECT over COMPLETE and RSTREAM views and tables; `timeout` in seconds where query_time is not
@@ -212,6 +228,14 @@ class Database(Runner):
         senders = {name: spooler.senders.shown() for name, spooler in self._spoolers.items()}
         return status_of(self.workload, self.store, self.outlet.sinks, self._last, self.is_running, senders)
 
+    def backup(self, target: str, *, links: bool = True, progress: Tell | None = None) -> Backup:
+        """A copy of everything as it is after the last batch, in a new directory, also while the job runs; `restore`
+        makes a database of it. Files that never change are links where the file system has them, unless `links` is
+        False. Input files are not in it, what waits on ports is.
+        """
+        self._check_open()
+        return back_up(self.paths, target, self._standing, progress, links)
+
     # ---- life ----------------------------------------------------------------------------------
 
     def close(self) -> None:
@@ -220,6 +244,7 @@ class Database(Runner):
             return
         self._closed = True
         atexit.unregister(self.close)
+        self._requests.close()
         self._end()
         for spooler in self._spoolers.values():
             spooler.stop()
@@ -408,6 +433,8 @@ class Database(Runner):
             spooler.stop()
 
     def _ad_hoc(self, query: exp.Expression, timeout: float | None = None) -> pa.Table:
+        if any(table.name.lower() in self.workload.views for table in query.find_all(exp.Table)):
+            self._check_answering()
         folder = os.path.join(self.paths.root, "adhoc", f"{os.getpid()}-{time.time_ns()}")
         try:
             return answer(query, self.workload, self.store, self._last.get("clock"), folder,

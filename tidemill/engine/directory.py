@@ -36,6 +36,9 @@ class Directory:
 
     def __init__(self, root: str, shared: bool | None = None) -> None:
         self.paths = Paths(root)
+        if os.path.exists(self.paths.backup):
+            raise EngineProblem("TM644", f'"{root}" is a backup, not a database',
+                                hint=f"tidemill restore {root} DIR makes a database of it")
         try:
             _make(self.paths.root)
             # Stays open as long as the lock is held.

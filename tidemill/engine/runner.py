@@ -18,7 +18,7 @@ from tidemill.engine.in_force import plans_in_force
 from tidemill.engine.lateness import late_warnings
 from tidemill.engine.repair import Pinned, again, pinned_batch, repaired, unlog
 from tidemill.engine.results import RunSummary
-from tidemill.engine.reviving import Revival
+from tidemill.engine.reviving import Revival, started
 from tidemill.engine.sharing import Pace
 from tidemill.engine.tidying import tidy
 from tidemill.engine.trials import learn_from, noted, tried_sources
@@ -30,6 +30,7 @@ from tidemill.plan.physical import Op, Physical
 from tidemill.plan.relations import JoinAggregate
 from tidemill.runtime.checkpoint import Checkpoint, read_checkpoint
 from tidemill.runtime.layout import Paths, load_plan, write_json, write_plan
+from tidemill.runtime.logs import bound_log
 from tidemill.runtime.outlet import Outlet
 from tidemill.runtime.readiness import load, ready
 from tidemill.runtime.shards import shard_labels
@@ -41,6 +42,7 @@ from tidemill.sql.catalog import Catalog, Entry
 Progress = Callable[[dict[str, Any]], None]
 _PATIENCE = 1200.0
 _LOOK_S = 0.5
+_COMMIT_S, _COMMIT_LOOK_S = 10.0, 0.01  # until Spark has committed a batch whose results are in the views
 
 
 class Runner:
@@ -72,6 +74,7 @@ class Runner:
         self._pace = Pace()
         self._tidied = -1  # the plan in force when what nobody needs was last removed
         self._told: dict[str, Any] | None = None  # what the planner was told last
+        self._failed: EngineProblem | None = None  # why the last run, or bringing up the job, failed
         self._learned = False  # whether there are statistics that nobody has written down
 
     def _status(self) -> dict[str, Any]:
@@ -320,9 +323,20 @@ class Runner:
     def _ended_by_failure(self) -> Iterator[None]:
         try:
             yield
-        except BaseException:
+        except BaseException as error:
             self._end()
+            self._failed = error if isinstance(error, EngineProblem) else None
             raise
+
+    def _check_answering(self) -> None:
+        """Refuse to answer from views that a failed job has left: they show less than whoever asks expects. After
+        stop() they show what they have.
+        """
+        problem = self.failure or (self._failed if self.outlet.committed < 0 else None)
+        if problem is not None:
+            raise EngineProblem(problem.code, problem.message, detail=problem.detail,
+                                hint="start() or run() tries again; after stop() the answers of the last batch that"
+                                     f" succeeded can be read; the log is {self.paths.log}")
 
     def _begin(self) -> None:
         from tidemill.runtime import job
@@ -330,8 +344,23 @@ class Runner:
         self._check_parts()
         self._prepare()
         cores = int(self.spark.sparkContext.defaultParallelism)
-        self._query = job.start(self.spark, self.paths.root, self.outlet, cores=cores,
-                                shards=self.catalog.settings["shards"], interval=self._trigger)
+        self._query = started(lambda: job.start(self.spark, self.paths.root, self.outlet, cores=cores,
+                                                shards=self.catalog.settings["shards"], interval=self._trigger))
+
+    @contextmanager
+    def _standing(self) -> Iterator[tuple[int, Checkpoint | None]]:
+        """Inside, what belongs to the last batch in the views stands still: (that batch, the checkpoint). A batch that
+        is on its way is computed, and waits with its results.
+        """
+        with self._lock, self.outlet.lock:
+            until = time.monotonic() + _COMMIT_S
+            while True:
+                found = self._checkpoint()
+                done = found is None or found.committed >= self.outlet.committed
+                if done or not self._up or time.monotonic() > until:
+                    break
+                time.sleep(_COMMIT_LOOK_S)
+            yield self.outlet.committed, found
 
     def _prepare(self) -> None:
         """A batch that was logged and did not succeed is run with the newest plan, and with files as they are now."""
@@ -350,7 +379,7 @@ class Runner:
         unlog(self.paths, batch)
 
     def _end(self) -> None:
-        query, self._query, self._live = self._query, None, False
+        query, self._query, self._live, self._failed = self._query, None, False, None
         if query is not None:
             touch(self.paths.control)
             with suppress(Exception):
@@ -394,6 +423,7 @@ class Runner:
         if time.monotonic() - self._written > 1.0:
             self._written = time.monotonic()
             self._write_status()
+            bound_log(self.paths.log)
 
     def _learn(self, summary: dict[str, Any]) -> None:
         """Statistics of the batch; where another plan is cheaper by a margin, it is installed at the next batch."""

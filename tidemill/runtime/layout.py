@@ -29,7 +29,7 @@ class Paths:
             "state": "state", "inbox": "inbox", "outbox": "outbox", "checkpoint": "checkpoint", "views": "views.duckdb",
             "sealed": "sealed", "undelivered": "undelivered",
             "catalog": "catalog.json", "lock": "lock", "status": "status.json", "progress": "progress.json",
-            "log": "spark.log", "format": "format.json",
+            "log": "spark.log", "format": "format.json", "backup": "backup.json", "requests": "requests",
         }
         if name not in known:
             raise AttributeError(name)

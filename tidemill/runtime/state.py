@@ -341,6 +341,10 @@ class Shelf:
         """Files that this manifest names, those included that a replay may still need."""
         return {s.file for s in self._segments() if s.file} | {f for _, f in self.garbage}
 
+    def live_files(self) -> int:
+        """How many files the state itself needs: those that only a replay needs may go while the next batch runs."""
+        return sum(1 for s in self._segments() if s.file)
+
     def next_time(self) -> int:
         """The first time for which something waits; FOREVER where nothing does."""
         found = FOREVER

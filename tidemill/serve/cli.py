@@ -167,6 +167,45 @@ def skip(
 
 
 @app.command()
+def backup(
+    db: Annotated[str, typer.Argument(metavar="DB", help="Directory of the database.")],
+    target: Annotated[str, typer.Argument(metavar="TARGET", help="A new directory for the backup.")],
+    copy: Annotated[bool, typer.Option("--copy", help="Copy all bytes; without it, files that never change are hard "
+                                       "links where TARGET is on the same file system.")] = False,
+) -> None:
+    """Back a database up as it is after a micro-batch, also while another process runs it.
+
+    In it: definitions, views, state, dead letters, and what waits on ports. Not in it: files that sources read, files
+    that sinks wrote.
+
+    Example:
+
+        tidemill backup /data/lot /backups/lot-monday
+    """
+    from tidemill.serve.backup import run_backup
+
+    with reported(console(stderr=True)):
+        run_backup(console(), db, target, links=not copy)
+
+
+@app.command()
+def restore(
+    backup: Annotated[str, typer.Argument(metavar="BACKUP", help="Directory that tidemill backup made.")],
+    target: Annotated[str, typer.Argument(metavar="TARGET", help="A new directory for the database.")],
+) -> None:
+    """Make a database from a backup, after every file in it was checked. It goes on where the backup was made.
+
+    Example:
+
+        tidemill restore /backups/lot-monday /data/lot
+    """
+    from tidemill.serve.backup import run_restore
+
+    with reported(console(stderr=True)):
+        run_restore(console(), backup, target)
+
+
+@app.command()
 def doctor(
     db: Db = None,
     port: Annotated[list[int] | None, typer.Option(min=1, max=65_535, help="A port that should be free.")] = None,
