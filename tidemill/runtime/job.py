@@ -10,6 +10,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from tidemill.runtime.brief import failed
 from tidemill.runtime.checkpoint import mark_checkpoint
 from tidemill.runtime.layout import Paths
 from tidemill.runtime.outlet import Outlet
@@ -35,7 +36,10 @@ def start(spark: SparkSession, root: str, outlet: Outlet, *, cores: int, shards:
     )
 
     def take(batch: DataFrame, batch_id: int) -> None:
-        rows = batch.collect()
+        try:
+            rows = batch.collect()
+        except Exception as error:
+            raise failed(error) from None
         outlet.apply(batch_id, [(r[0], r[1], bytes(r[2])) for r in rows])
 
     writer = stage.writeStream.outputMode("append").option("checkpointLocation", paths.checkpoint)
