@@ -24,7 +24,7 @@ check: $(READY) lint types unit  ## exactly what CI runs
 
 lint: $(READY)
 	@$(BIN)/ruff check tidemill tests benchmarks experiments
-	@$(BIN)/lint-imports --no-cache 2>&1 | tail -n 5
+	@$(BIN)/lint-imports --no-cache
 
 types: $(READY)
 	@$(BIN)/mypy tidemill
@@ -42,7 +42,7 @@ bench: $(READY)  ## all benchmarks, results and plots in docs/benchmarks
 	@$(BIN)/python -m benchmarks
 
 golden: $(READY)  ## write the expected plans of the rules anew; read the diff
-	@TIDEMILL_GOLDEN=1 $(BIN)/python -m pytest tests/rules || true
+	@TIDEMILL_GOLDEN=1 $(BIN)/python -m pytest tests/rules
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

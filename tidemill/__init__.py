@@ -13,7 +13,9 @@ def open(path: str, **options: Any) -> Any:
     """Open the database in a directory, which is created when it does not exist; see engine.Database."""
     # Imported here: workers import subpackages of tidemill and must not load the whole engine.
     from tidemill.engine import Database
+    from tidemill.engine.notebook import show_tables
 
+    show_tables()
     return Database(path, **options)
 
 

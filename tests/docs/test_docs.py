@@ -24,14 +24,16 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from typer.testing import CliRunner
 
 import tidemill
 from tests.harness import LocalDatabase
 from tidemill.errors import TidemillError
+from tidemill.serve.cli import app
 from tidemill.serve.script import placed, setup_and_questions
 
 ROOT = Path(__file__).parents[2]
-PAGES = ("README.md", "docs/language.md")
+PAGES = ("README.md", "docs/start.md", "docs/recipes.md", "docs/language.md")
 FENCE = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"(?<!!)\[[^\]]+\]\(([^)#\s]+)[^)]*\)|!\[[^\]]*\]\(([^)\s]+)\)")
 
@@ -203,6 +205,18 @@ def test_examples_do_what_they_say(group, place):
             refused(db, block)
         else:
             result = run(db, block.text)
+
+
+def test_readme_from_top_to_bottom(place):
+    """In one folder, as a reader does it: what one example leaves behind is not in the way of the next."""
+    for number, block in enumerate(b for b in blocks("README.md") if b.kind in ("sql", "python")):
+        if block.kind == "python":
+            exec(compile(block.text, f"README.md:{block.line}", "exec"), {})
+            continue
+        name = "rooms" if number == 0 else f"example{number}"
+        (place / f"{name}.sql").write_text(block.text, encoding="utf-8")
+        done = CliRunner().invoke(app, ["run", f"{name}.sql", "--db", name])
+        assert done.exit_code == 0, f"README.md:{block.line} {done.output}"
 
 
 def test_every_page_has_examples():

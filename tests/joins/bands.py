@@ -45,18 +45,23 @@ def held(points: list[str]) -> st.SearchStrategy[str]:
 
 @st.composite
 def inner(draw, names: list[str], points: list[str], above: str) -> str:
-    """FROM and WHERE of two or three inputs; `above` is a synchronizer over the whole join."""
+    """FROM and WHERE of two or three inputs; `above` is a synchronizer over the whole join. Two of them may be an outer
+    join.
+    """
     aliases = "abc"[: len(names)]
+    outer = draw(st.sampled_from(["", "", "LEFT", "RIGHT", "FULL"])) if len(names) == 2 else ""
     items, tests = [], []
     for name, alias in zip(names, aliases, strict=True):
         items.append(f"{name} {draw(held(points))} AS {alias}")
-        if draw(st.integers(0, 5)) == 0:
+        if not outer and draw(st.integers(0, 5)) == 0:
             tests.append(f"{alias}.TS <= NOW - {draw(st.integers(1, 4))}")
     for i in range(1, len(aliases)):
         tests.append(f"a.k = {aliases[i]}.k")
         tests.append(draw(band(aliases[draw(st.integers(0, i - 1))], aliases[i])))
     columns = ", ".join(f"{x}.v AS {x}v" for x in aliases)
     text = f"SELECT a.k AS k, {columns} FROM {', '.join(items)} WHERE {' AND '.join(tests)}"
+    if outer:
+        text = f"SELECT a.k AS k, {columns} FROM {items[0]} {outer} JOIN {items[1]} ON {' AND '.join(tests)}"
     if not above:
         return text
     return f"SELECT q.k AS k, {', '.join(f'q.{x}v AS {x}v' for x in aliases)} FROM ({text}) {above} AS q"

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from tests.harness import LocalDatabase
 from tests.paper.notation import Feed, answers, rows_of, tagged
+from tidemill.errors import TidemillError
 
 
 @pytest.fixture
@@ -143,3 +145,43 @@ def test_whole_answers_at_the_points_of_a_view(db, stream):
     assert rows_of(db, f"SELECT TS, x FROM {name} ORDER BY ALL") == [
         (2, "a"), (7, "a"), (7, "b"), (7, "c"), (12, "a"), (12, "b"), (12, "c")]
     assert rows_of(db, "SELECT * FROM Twice ORDER BY ALL") == [("a", 3), ("b", 2), ("c", 2)]
+
+
+@pytest.mark.parametrize("kind", ["INTEGER", "TIMESTAMP"])
+def test_the_bounds_of_windows(tmp_path, kind):
+    """A window is closed on the left and open on the right, and reported at its end."""
+    moments = [1, 4, 6, 6, 13, 30]
+    stamps = moments if kind == "INTEGER" else [f"1970-01-01 00:00:{m:02}" for m in moments]
+    (tmp_path / "in.csv").write_text("k,at\n" + "".join(f"{m % 2},{s}\n" for m, s in zip(moments, stamps, strict=True)))
+    with LocalDatabase(str(tmp_path / "db")) as db:
+        db.execute(f"REGISTER SOURCE Raw (k INTEGER, at {kind}) FROM FILES '{tmp_path}/in.csv' WITH (timestamp = 'at');"
+                   "CREATE TAGGED STREAM S OVER Raw;"
+                   "CREATE RSTREAM VIEW Each AS SELECT window_start, k, count(*) AS n, window_end AS till"
+                   " FROM S [RANGE 10 SLIDE 5] GROUP BY window_start, k, window_end;"
+                   "CREATE STREAMED VIEW Now_ AS SELECT window_end, count(*) AS n FROM S [RANGE 10 SLIDE 5];"
+                   "CREATE VIEW Last AS SELECT k, window_start, count(*) AS n FROM S [RANGE 10 SLIDE 5] GROUP BY k")
+        db.run(final=True)
+
+        def plain(value):
+            return value.second if kind == "TIMESTAMP" and hasattr(value, "second") else value
+
+        found = [tuple(map(plain, row.values())) for row in db.query("SELECT * FROM Each ORDER BY TS, k").to_pylist()]
+        assert [(ts, *rest) for ts, *rest in found if ts < 25] == [
+            (5, -5 % 60 if kind == "TIMESTAMP" else -5, 0, 1, 5), (5, -5 % 60 if kind == "TIMESTAMP" else -5, 1, 1, 5),
+            (10, 0, 0, 3, 10), (10, 0, 1, 1, 10), (15, 5, 0, 2, 15), (15, 5, 1, 1, 15), (20, 10, 1, 1, 20)]
+        log = [(c["TAG"], plain(c["window_end"]), c["n"], plain(c["TS"])) for c in db.changes("Now_").to_pylist()]
+        assert log == [("+", 5, 2, 5), ("u", 10, 4, 10), ("u", 15, 3, 15), ("u", 20, 1, 20), ("-", 20, 1, 25)]
+        assert db.query("SELECT * FROM Last").num_rows == 0, "the last window that is over is empty"
+
+
+@pytest.mark.parametrize("text", [
+    "SELECT window_start FROM S", "SELECT window_end, v FROM S [ROWS 3]",
+    "SELECT window_start, a.v FROM S [RANGE 5] AS a, S [RANGE 5] AS b WHERE a.v = b.v"])
+def test_bounds_need_one_window_that_slides_by_time(tmp_path, text):
+    (tmp_path / "in.csv").write_text("v,at\n1,1\n")
+    with LocalDatabase(str(tmp_path / "db")) as db:
+        db.execute(f"REGISTER SOURCE Raw (v INTEGER, at INTEGER) FROM FILES '{tmp_path}/in.csv'"
+                   " WITH (timestamp = 'at'); CREATE TAGGED STREAM S OVER Raw")
+        with pytest.raises(TidemillError) as caught:
+            db.execute(f"CREATE VIEW V AS {text}")
+        assert caught.value.code == "TM201"

@@ -21,7 +21,7 @@ SOURCE = "REGISTER SOURCE s (a INT, b INT) FROM PORT 5501"
 REFUSALS = [
     ("SELEC a FROM t", "TM105", 1, 1, 'no statement begins with "SELEC"', "did you mean SELECT?"),
     ("SHOW VIEWS;\n  CRAETE VIEW v AS SELECT 1", "TM105", 2, 3, "CRAETE", "did you mean CREATE?"),
-    ("INSERT INTO t VALUES (1)", "TM106", 1, 1, "INSERT is not part of the language", "REGISTER, CREATE"),
+    ("INSERT INTO t VALUES (1)", "TM106", 1, 1, "INSERT is not part of the language", "REGISTER, ALTER"),
     ("COPY t TO 'x'", "TM106", 1, 1, "COPY is not", "supported"),
     ("ATTACH 'x'", "TM106", 1, 1, "ATTACH is not", "supported"),
     ("PRAGMA version", "TM106", 1, 1, "PRAGMA is not", "supported"),

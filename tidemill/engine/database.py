@@ -28,14 +28,16 @@ from tidemill.engine.requests import Requests
 from tidemill.engine.results import Created, Subscription
 from tidemill.engine.runner import Runner
 from tidemill.engine.sharing import SHARING
-from tidemill.engine.status import status_of
+from tidemill.engine.status import Status, status_of
 from tidemill.engine.tables import catalog_table, columns_table
 from tidemill.engine.whole import claim_parts, mark_source, read_catalog, restore_notes
+from tidemill.engine.why import missed_rows, outlook, why
 from tidemill.engine.workload import BoundView, Workload
 from tidemill.errors import CatalogProblem, EngineProblem, PlanProblem, TidemillError
 from tidemill.optimize.optimizer import RULES
 from tidemill.plan.relations import Relation
 from tidemill.plan.show import Explanation
+from tidemill.runtime.checkpoint import under_way
 from tidemill.runtime.damage import duckdb_file
 from tidemill.runtime.garbage import seldom_collected
 from tidemill.runtime.given_session import check_session, check_workers
@@ -46,6 +48,7 @@ from tidemill.runtime.views import StoredView, ViewStore, present
 from tidemill.sql.catalog import Entry
 from tidemill.sql.parse import parse, parse_one
 from tidemill.sql.statements import (
+    AlterSource,
     CreateSink,
     CreateTaggedStream,
     CreateView,
@@ -61,6 +64,7 @@ from tidemill.sql.statements import (
     Skip,
     Statement,
     Subscribe,
+    Why,
 )
 
 _CREATE = (RegisterSource, RegisterTable, CreateTaggedStream, CreateView, CreateSink)
@@ -219,14 +223,15 @@ class Database(Runner):
         statement = parse_one(text)
         return self._explain(statement.target if isinstance(statement, Explain) else statement)
 
-    def status(self) -> dict[str, Any]:
+    def status(self) -> Status:
         """Sources, lag, frontier, rows/s, state size, late and bad records."""
         self._check_open()
-        return self._status()
+        return Status(self._status())
 
     def _status(self) -> dict[str, Any]:
         senders = {name: spooler.senders.shown() for name, spooler in self._spoolers.items()}
-        return status_of(self.workload, self.store, self.outlet.sinks, self._last, self.is_running, senders)
+        current = under_way(self.paths) if self.is_running else None
+        return status_of(self.workload, self.store, self.outlet.sinks, self._last, self.is_running, senders, current)
 
     def backup(self, target: str, *, links: bool = True, progress: Tell | None = None) -> Backup:
         """A copy of everything as it is after the last batch, in a new directory, also while the job runs; `restore`
@@ -286,6 +291,11 @@ class Database(Runner):
                 return columns_table(statement.name, self.catalog, self.workload)
             if isinstance(statement, Explain):
                 return self._explain(statement.target)
+            if isinstance(statement, AlterSource):
+                return self._alter(statement)
+            if isinstance(statement, Why):
+                known = self.outlet.progress.get("sources", {})
+                return why(self._view(statement.name), self.workload, self._status(), known)
             if isinstance(statement, Subscribe):
                 return self.subscribe(statement.name)
             if isinstance(statement, Restart):
@@ -307,7 +317,17 @@ class Database(Runner):
         if plan:
             self.workload.history.caused_by(f"CREATE {entry.kind.upper()} {entry.name}")
         self._defined(plan)
-        return Created(entry.kind, entry.name, f"{entry.kind} {entry.name} created")
+        view = self.workload.views.get(entry.name.lower()) if entry.kind == "view" else None
+        seen = outlook(view, self.catalog) if view is not None else ""
+        return Created(entry.kind, entry.name, f"{entry.kind} {entry.name} created{seen}")
+
+    def _alter(self, statement: AlterSource) -> Created:
+        self._publish()  # views that stand belong to a version of the plan before the column
+        entry = self.workload.alter(statement)
+        self.workload.history.caused_by(f"ALTER SOURCE {entry.name}")
+        self._defined(plan=True)
+        names = ", ".join(c.name for c in statement.columns)
+        return Created("source", entry.name, f"source {entry.name} has {names}; views created from now on may read it")
 
     def _check(self, statement: Any) -> None:
         """A replacement must be good before the old one goes."""
@@ -332,6 +352,7 @@ class Database(Runner):
                 self.directory.check_outside(statement.path)
             return self.workload.create_sink(statement)
         view = self.workload.create_view(statement)
+        view.entry.missed = missed_rows(view, self.catalog, self.store)
         self._coming.append(view.stored)
         return view.entry
 

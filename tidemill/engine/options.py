@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from tidemill.errors import PlanProblem, SourceProblem, TidemillError
+from tidemill.plan.sources import APPLY
 from tidemill.sql.lexical_duration import LONGEST_US, duration_from_text
 from tidemill.sql.statements import CreateSink, CreateView, RegisterSource, RegisterTable, Select, Set, Statement
 
@@ -110,6 +111,12 @@ def _ahead(value: Any) -> Any:
     return value if str(value).strip().lower() == "any" else duration("1 day' or 'any", zero=True)(value)
 
 
+def _late(value: Any) -> Any:
+    if str(value) not in ("dead_letter", APPLY):
+        raise Wrong(f"'dead_letter' or '{APPLY}'")
+    return value
+
+
 def microseconds(value: Any, unit_us: int) -> int:
     """A length of time that was checked; a number counts clock units."""
     if str(value).strip() in ("0", "0 seconds"):
@@ -131,7 +138,8 @@ def check_open(shards: Any, clock: Any, trigger: Any) -> None:
 
 CHECKS: dict[str, Check] = {
     "timestamp": _text, "operation": _text, "host": _text, "spread": _text, "format": _text, "on_error": _text,
-    "lateness": duration("5 seconds", zero=True), "ahead": _ahead, "idle_timeout": duration("5 seconds", zero=True),
+    "lateness": duration("5 seconds", zero=True), "late": _late, "ahead": _ahead,
+    "idle_timeout": duration("5 seconds", zero=True),
     "batch_rows": _whole(100000), "max_record_bytes": _whole(1048576, most=1 << 30),
     "max_connections": _whole(256, most=65536), "connection_timeout": duration("1 hour"),
     "line_timeout": duration("1 minute"), "backlog_bytes": _whole(67108864, most=1 << 50), "settle_seconds": _number,

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from tidemill.errors import EngineProblem, TidemillError
+from tidemill.plan.html import html_text
 from tidemill.runtime.hearing import Hearing
 
 
@@ -40,6 +41,9 @@ class RunSummary:
         speed = self.rows / self.seconds if self.seconds else 0.0
         return (f"{self.rows:,} rows in {self.batches} batches, {self.seconds:.1f} s ({speed:,.0f} rows/s),"
                 f" {self.late} late, {self.bad} bad" + "".join(f"\n{text}" for text in self.warnings))
+
+    def _repr_html_(self) -> str:
+        return html_text(str(self))
 
 
 class Subscription:

@@ -205,14 +205,13 @@ class Runner:
         return self._spark
 
     def _changed(self) -> None:
-        """The set of standing queries is another one: at the next micro-batch, or at the next start."""
+        """The set of standing queries is another one: at the next micro-batch, or at the next start. It is durable when
+        this returns; a micro-batch that is under way may take long, and nobody has to wait for it.
+        """
         self._dirty = self.catalog.settings["unpublished"] = True
         self._show_views()
         if self.is_running:
             self._publish()
-            version = self.catalog.version
-            self._await(lambda: self._last.get("plan", 0) >= version)
-            self._tidy()
         else:
             self._save()
 

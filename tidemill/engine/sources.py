@@ -61,9 +61,10 @@ def source_spec(statement: RegisterSource | RegisterTable, unit_us: int) -> Sour
         options={**options, "unit_us": unit_us}, static=isinstance(statement, RegisterTable),
     )
     _check_time(made)
-    if made.timestamp is None and "ahead" in statement.options:
-        raise SourceProblem("TM407", "ahead is about event times, and the source has none",
-                            hint="name the column of the event time: timestamp = '…'")
+    for option in ("ahead", "late"):
+        if made.timestamp is None and option in statement.options:
+            raise SourceProblem("TM407", f"{option} is about event times, and the source has none",
+                                hint="name the column of the event time: timestamp = '…'")
     if kind == "generate":
         Generate(made, "")  # refuses what no row can be made of
     return made

@@ -10,13 +10,32 @@ from typing import Any
 from tidemill.engine.directory import held
 from tidemill.engine.workload import Workload
 from tidemill.errors import EngineProblem
+from tidemill.plan.html import html_table, html_text
 from tidemill.plan.physical import BEGINNING, FOREVER
 from tidemill.runtime.layout import Paths, read_json
 from tidemill.runtime.sinks import Sinks
 from tidemill.runtime.views import ViewStore
 
 SHOWN = 10  # the last changes of plan
+_DAY = 86_400
 _LONG_AGO = 946_684_800_000_000  # the year 2000: smaller event times count something else than wall time
+
+
+class Status(dict[str, Any]):
+    """What the engine is doing: a dictionary that notebooks show as tables."""
+
+    def _repr_html_(self) -> str:
+        doing = "running" if self["running"] else "stopped"
+        line = f"{doing} · batch {self['batch']} · clock {self['clock']} · state {self['state']['rows']:,} rows"
+        parts = [html_text(line)]
+        for title, shown in (("Sources", _SOURCES), ("Views", _VIEWS)):
+            rows = ([found.get(name) for name in shown] for found in self[title.lower()])
+            parts.append(html_table(shown, rows, title))
+        return "".join(parts)
+
+
+_SOURCES = ("name", "kind", "rows", "rows_per_second", "lag_seconds", "frontier", "late", "bad")
+_VIEWS = ("name", "output", "rows", "frontier", "stopped")
 
 
 def plain_time(us: int | None) -> str | None:
@@ -30,7 +49,8 @@ def plain_time(us: int | None) -> str | None:
 
 
 def status_of(workload: Workload, store: ViewStore, sinks: Sinks, last: dict[str, Any],
-              running: bool, ports: dict[str, dict[str, int]]) -> dict[str, Any]:
+              running: bool, ports: dict[str, dict[str, int]],
+              current: dict[str, Any] | None = None) -> dict[str, Any]:
     """Sources with lag, counts and senders, views with rows and frontiers, state size, the last micro-batch."""
     totals = json.loads(store.meta("totals") or "{}")
     counts = Counter(json.loads(store.meta("rows") or "{}")) + Counter(json.loads(store.meta("tentative") or "{}"))
@@ -48,6 +68,7 @@ def status_of(workload: Workload, store: ViewStore, sinks: Sinks, last: dict[str
         sources.append({
             "name": entry.name, "kind": entry.spec.kind, **total, "frontier": plain_time(floor),
             "lag_seconds": time.time() - top / 1e6 if timely else None,
+            "ahead_seconds": _ahead(top, bool(entry.spec.timestamp)),
             "rows_per_second": round(tally.get("rows", 0) / seconds, 1) if seconds else 0.0,
             "idle": bool(last) and not tally.get("rows"),
             **({"senders": ports[entry.name.lower()]} if entry.name.lower() in ports else {}),
@@ -67,8 +88,21 @@ def status_of(workload: Workload, store: ViewStore, sinks: Sinks, last: dict[str
                   for e in workload.catalog.of("sink")],
         "plan_changes": [c.shown() | {"at": plain_time(int(c.at * 1e6))} for c in workload.history.changes[-SHOWN:]],
         "state": {"rows": last.get("state_rows", 0), "bytes": last.get("state_bytes", 0)},
+        "current_batch": current,
         "last_batch": {k: last[k] for k in ("batch", "batch_seconds", "stage_seconds", "at") if k in last},
     }
+
+
+def _ahead(top: int | None, timed: bool) -> float | None:
+    """By how much the newest row of a source is after today; None where it is not, or where times count something else.
+
+    >>> _ahead(4_102_444_800_000_000, True) > 0, _ahead(5, True), _ahead(None, True)
+    (True, None, None)
+    """
+    if not timed or top is None or top <= _LONG_AGO:
+        return None
+    ahead = top / 1e6 - time.time()
+    return round(ahead) if ahead > _DAY else None
 
 
 def read_status(path: str) -> dict[str, Any]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import copy
 import os
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlglot import exp
 
+from tidemill.engine.altering import add_columns, as_of
 from tidemill.engine.history import PlanHistory
 from tidemill.engine.joining import Joining
 from tidemill.engine.repair import check_reads_running
@@ -29,6 +31,7 @@ from tidemill.plan.node import walk
 from tidemill.plan.physical import OPERATOR_SECONDS, Physical
 from tidemill.plan.relations import Item, Relation, quoted
 from tidemill.plan.scalars import conjunction
+from tidemill.plan.sources import APPLY
 from tidemill.plan.validate import check_bounded
 from tidemill.runtime.garbage import seldom_collected
 from tidemill.runtime.thresholds import sizes
@@ -36,11 +39,20 @@ from tidemill.runtime.views import StoredView
 from tidemill.sql.bind.functions import recognised
 from tidemill.sql.bind.query import Binder, BoundQuery
 from tidemill.sql.bind.scalar import stamp_sql
-from tidemill.sql.bind.scope import Field, Input, problem
+from tidemill.sql.bind.scope import Field, Input, place_of, problem
+from tidemill.sql.bind.window_bounds import Bounds, without_bounds
 from tidemill.sql.catalog import CLOCK, Catalog, Entry
 from tidemill.sql.lexical_duration import duration_from_text
 from tidemill.sql.parse import parse_one
-from tidemill.sql.statements import CreateSink, CreateTaggedStream, CreateView, RegisterSource, RegisterTable, Select
+from tidemill.sql.statements import (
+    AlterSource,
+    CreateSink,
+    CreateTaggedStream,
+    CreateView,
+    RegisterSource,
+    RegisterTable,
+    Select,
+)
 
 DELETES = ("delete", "d", "-", "remove")
 
@@ -99,6 +111,13 @@ class Workload:
         self.catalog.add(entry)
         return entry
 
+    def alter(self, statement: AlterSource) -> Entry:
+        """More columns of a source, for what is created from now on; all that stands has been published."""
+        entry = self.catalog.find(statement.name, "source")
+        add_columns(entry, statement.columns, self.pending)
+        self._read.clear()
+        return entry
+
     def create_stream(self, statement: CreateTaggedStream) -> Entry:
         """A tagged stream over a source."""
         self.catalog.check_free(statement.name)
@@ -112,6 +131,10 @@ class Workload:
         if source.spec.operation and not statement.key:
             raise CatalogProblem("TM304", f'source "{source.name}" carries operations, so its stream needs a key',
                                  hint=f"add KEY, for example KEY {source.spec.columns[0].name}")
+        if source.spec.options.get("late") == APPLY and statement.key:
+            raise CatalogProblem("TM310", f'a stream over "{source.name}" cannot have a key: its late rows are applied',
+                                 detail="a late record would replace one that is newer",
+                                 hint="a stream without KEY, or a longer lateness in place of late = 'apply'")
         key = tuple(known[c.lower()] for c in statement.key)
         entry = Entry("stream", statement.name, statement.text, (source.name,), key=key, birth=self.pending)
         self.catalog.add(entry)
@@ -179,20 +202,36 @@ class Workload:
 
     def _planned(self, query: exp.Expression, output: str, options: dict[str, Any], birth: int) -> Planned:
         """Bind, check and optimize."""
+        query, bounds = self._without_bounds(query, birth)
         bound = self.bind(query, birth)
-        if output == "rstream" and not options.get("empty_windows"):
+        if (output == "rstream" or bounds) and not options.get("empty_windows"):
             bound = replace(bound, node=filled_windows(bound.node))
         if not options.get("unbounded_state"):
-            check_bounded(bound.node, lambda: self._streams(bound.needs))
+            check_bounded(bound.node, lambda: self._streams(bound.needs), self._endless(), lambda n: place_of(n, query))
         done = optimize(bound.node, options.get("without", ()))
         node = _spread(done.node, options.get("spread"))
         _check_names(node, output)
         _check_custom(node)
-        if output == "rstream":
+        if bounds:
+            node = bounds.over(bound, node, output, self.unit_us)
+        elif output == "rstream":
             stamp = stamp_sql("CAST(__time AS BIGINT)", bound.domain, self.unit_us)
             node = r.Rstream(node, bound.rhythm.period, bound.rhythm.points, stamp, _stamp_type(bound))
         trace = tuple((rule, f"{type(a).__name__} → {type(b).__name__}") for rule, a, b in done.trace)
         return bound, node, trace
+
+    def _without_bounds(self, query: exp.Expression, birth: int) -> tuple[exp.Expression, Bounds | None]:
+        """A query without window_start and window_end, and these; unless they are columns like any other."""
+        rest, bounds = without_bounds(query, self.unit_us)
+        if bounds is not None:
+            with suppress(PlanProblem):
+                self.bind(query, birth)
+                return query, None
+        return rest, bounds
+
+    def _endless(self) -> frozenset[str]:
+        """The views whose state may grow for ever, as their users have said."""
+        return frozenset(v.entry.name for v in self.views.values() if v.entry.options.get("unbounded_state"))
 
     def _streams(self, needs: frozenset[str]) -> dict[str, str]:
         """For each source the stream over it that a query reads, or else the oldest one."""
@@ -278,10 +317,10 @@ class Workload:
         return Input(entry.name, node, fields, None, None, None, needs=frozenset([entry.name]))
 
     def _stream(self, entry: Entry, birth: int) -> Input:
-        source = self.catalog.find(entry.needs[0], "source")
-        spec = source.spec
-        assert spec is not None
+        spec = as_of(self.catalog.find(entry.needs[0], "source"), birth)
         scan: Relation = r.Scan(spec.name, spec.columns, birth)
+        if spec.options.get("late") == APPLY:
+            scan = r.Amended(scan)
         domain = "timestamp"
         if spec.timestamp:
             kind = next(c.type for c in spec.columns if c.name == spec.timestamp)

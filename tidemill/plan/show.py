@@ -9,6 +9,7 @@ from typing import Any
 
 from tidemill.plan import relations as r
 from tidemill.plan.aggregates import Aggregate
+from tidemill.plan.html import html_text
 from tidemill.plan.node import walk
 from tidemill.plan.physical import Exchange, Physical
 from tidemill.plan.relations import Relation
@@ -41,6 +42,9 @@ class Explanation:
         if self.physical:
             parts.append(_placement(self.physical))
         return "\n\n".join(parts)
+
+    def _repr_html_(self) -> str:
+        return html_text(str(self))
 
     def to_dict(self) -> dict[str, Any]:
         """Nodes by fingerprint, roots by name, placement of every operator."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+APPLY = "apply"  # the option `late`: late rows correct what can still be corrected
 OnError = Literal["dead_letter", "skip", "fail"]
 
 
@@ -42,6 +43,7 @@ class SourceSpec:
     options: dict[str, Any] = field(default_factory=dict)
     static: bool = False
     unread: Schema = ()  # columns that nobody reads: a record is judged by them all the same
+    optional: tuple[str, ...] = ()  # columns that were added later: files without them have NULL there
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready; `from_dict` is its inverse."""
@@ -53,4 +55,4 @@ class SourceSpec:
         schemas = {
             part: tuple(Column(c["name"], c["type"]) for c in data.get(part, ())) for part in ("columns", "unread")
         }
-        return SourceSpec(**{**data, **schemas})
+        return SourceSpec(**{**data, **schemas, "optional": tuple(data.get("optional", ()))})

@@ -2,63 +2,86 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 
 from tidemill.errors import PlanProblem
 from tidemill.plan import relations as r
-from tidemill.plan.node import walk
 from tidemill.plan.relations import Relation
 
+Place = tuple[int, int] | None  # line and column in the text of the query
 
-def check_bounded(root: Relation, named: Callable[[], Mapping[str, str]]) -> None:
+
+def check_bounded(root: Relation, named: Callable[[], Mapping[str, str]], accepted: Container[str] = (),
+                  place: Callable[[str], Place] = lambda _: None) -> None:
     """Raise when a join would have to remember every row of an input that never stops growing.
 
-    Difference, distinct, grouping and keyed streams are allowed: their state follows the keys. `named` maps
-    each source to the stream by which users know it; it is asked when there is something to say only.
+    Difference, distinct, grouping and keyed streams are allowed: their state follows the keys. Views have been
+    checked when they were created; those in `accepted` may grow for ever, and so may what reads them. `named` maps
+    each source to the stream by which users know it; it is asked when there is something to say only. `place` says
+    where the query names an input.
     """
-    for node in walk(root):
-        if isinstance(node, r.Join):
-            _check_join(node, named)
+    for node in _own(root):
+        side = _endless(node, accepted) if isinstance(node, r.Join) else None
+        if side is not None:
+            assert isinstance(node, r.Join)
+            raise _problem(node, side, named(), place)
 
 
-def grows(node: Relation) -> bool:
+def _own(root: Relation) -> Iterator[Relation]:
+    """The relations of a query itself, without what lies below the views that it reads."""
+    seen, todo = set(), [root]
+    while todo:
+        node = todo.pop()
+        if node not in seen:
+            seen.add(node)
+            yield node
+            todo += [c for c in node.children if isinstance(c, Relation)] if not isinstance(node, r.View) else []
+
+
+def grows(node: Relation, accepted: Container[str] = ()) -> bool:
     """True when the relation keeps every row of an endless stream."""
     if isinstance(node, r.Scan):
         return not node.static
     if isinstance(node, (r.Rstream, r.Clock)):
         return True
+    if isinstance(node, r.View) and node.name in accepted:
+        return False
     if isinstance(node, r.Temporal):
         # Without bounds it is [WINDOW UNTIL NOW]: the user asks for everything.
-        return node.upper is None and node.lower is not None and grows(node.input)
+        return node.upper is None and node.lower is not None and grows(node.input, accepted)
     if isinstance(node, (r.Tag, r.RowsWindow, r.GroupBy, r.WindowAggregate, r.JoinAggregate, r.SetCombine, r.Seed,
                          r.RowPoints)):
         return False
     if isinstance(node, r.SynchronizeOn):
-        return grows(node.input)
-    return any(grows(c) for c in node.children if isinstance(c, Relation))
+        return grows(node.input, accepted)
+    return any(grows(c, accepted) for c in node.children if isinstance(c, Relation))
 
 
-def _check_join(node: r.Join, named: Callable[[], Mapping[str, str]]) -> None:
-    for side, other, kept in ((node.left, node.right, node.keep_left_us), (node.right, node.left, node.keep_right_us)):
-        if kept is None and grows(side) and not r.never_changes(other):
-            streams = named()
-            left, right = _names(node.left, streams), _names(node.right, streams)
-            raise PlanProblem(
-                "TM204", f"join of {left} and {right} would keep state for ever",
-                detail=f"{_names(side, streams)} has neither a window nor a key, so every row may still find a partner",
-                hint=f"add a window, for example  {_first(side, streams)} [WINDOW 10 MINUTES],"
-                     "  or say WITH (unbounded_state = true)",
-            )
+def _endless(node: r.Join, accepted: Container[str]) -> Relation | None:
+    """A side of which the join would keep all rows for ever."""
+    sides = (node.left, node.right, node.keep_left_us), (node.right, node.left, node.keep_right_us)
+    return next((side for side, other, kept in sides
+                 if kept is None and grows(side, accepted) and not r.never_changes(other)), None)
 
 
-def _first(node: Relation, streams: Mapping[str, str]) -> str:
-    return next(iter(_sources(node, streams)), "clockStr")
+def _problem(node: r.Join, side: Relation, streams: Mapping[str, str], place: Callable[[str], Place]) -> PlanProblem:
+    left, right, endless = (_names(n, streams) for n in (node.left, node.right, side))
+    first = next((name for _, name in _inputs(side, streams)), "clockStr")
+    line, column = place(first) or (None, None)
+    return PlanProblem(
+        "TM204", f"join of {left} and {right} would keep state for ever",
+        detail=f"{endless} has neither a window nor a key, so every row may still find a partner",
+        hint=f"add a window, for example  {first} [WINDOW 10 MINUTES],  or say WITH (unbounded_state = true)",
+        line=line, column=column,
+    )
 
 
 def _names(node: Relation, streams: Mapping[str, str]) -> str:
-    return " and ".join(f'stream "{n}"' for n in _sources(node, streams)) or "clockStr"
+    return " and ".join(f'{kind} "{n}"' for kind, n in _inputs(node, streams)) or "clockStr"
 
 
-def _sources(node: Relation, streams: Mapping[str, str]) -> list[str]:
-    scans = [n for n in walk(node) if isinstance(n, r.Scan) and not n.static]
-    return list(dict.fromkeys(streams.get(n.source, n.source) for n in scans))
+def _inputs(node: Relation, streams: Mapping[str, str]) -> list[tuple[str, str]]:
+    """What a user has named in FROM: views, and streams."""
+    found = [("view", n.name) if isinstance(n, r.View) else ("stream", streams.get(n.source, n.source))
+             for n in reversed(list(_own(node))) if isinstance(n, r.View) or (isinstance(n, r.Scan) and not n.static)]
+    return list(dict.fromkeys(found))

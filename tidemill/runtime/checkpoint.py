@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from dataclasses import dataclass
+from typing import Any
 
+from tidemill.errors import TidemillError
 from tidemill.runtime.damage import damaged
 from tidemill.runtime.layout import Paths, read_json, write_json
 from tidemill.runtime.offsets import Offset, check_offset
@@ -43,6 +46,19 @@ def read_checkpoint(paths: Paths) -> Checkpoint:
         _check_commit(os.path.join(paths.checkpoint, "commits", str(committed)))
     mark = read_json(paths.checkpoint_mark)
     return Checkpoint(logged, committed, offset, None if mark is None else str(mark.get("database", "")), before)
+
+
+def under_way(paths: Paths) -> dict[str, Any] | None:
+    """The batch that the job is at, since when in seconds, and with which plan; None between two batches."""
+    logged, committed = (_last(os.path.join(paths.checkpoint, log)) for log in ("offsets", "commits"))
+    if logged <= committed:
+        return None
+    try:
+        began = os.path.getmtime(offset_path(paths, logged))
+        offset = _offset(paths, logged)
+    except (OSError, TidemillError):
+        return None  # it has just ended, or is being written
+    return {"batch": logged, "seconds": round(max(0.0, time.time() - began), 1), "plan": (offset or {}).get("plan")}
 
 
 def mark_checkpoint(paths: Paths) -> None:

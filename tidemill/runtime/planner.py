@@ -90,9 +90,18 @@ class Planner:
                 "sources": {}}
 
     def latest(self, start: Offset) -> Offset:
-        """What is there now; the same offset when nothing is new."""
+        """What is there now; the same offset when nothing is new.
+
+        A plan that came meanwhile is taken at once: its new views see all that came after the statement that made them.
+        """
         check_offset(self.paths, self.paths.checkpoint, start)
-        control = self._control()
+        while True:
+            control = self._control()
+            end = self._latest(start, control)
+            if self._control()["plan"] == control["plan"]:
+                return end
+
+    def _latest(self, start: Offset, control: dict[str, Any]) -> Offset:
         plan = load_plan(self.paths.plan(control["plan"]))
         live = control["mode"] == "live"
         progress = read_part(self.paths, self.paths.progress) or {"feedback": -1, "sources": {}}

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from tidemill.plan.physical import BEGINNING, FOREVER, Exchange, Op, Physical
 from tidemill.plan.relations import STATIC_TIME
 from tidemill.plan.scalars import columns_of
-from tidemill.plan.sources import SourceSpec
+from tidemill.plan.sources import APPLY, SourceSpec
 from tidemill.runtime import inbox
 from tidemill.runtime.damage import arrow_file, missing, verify
 from tidemill.runtime.evaluate import Evaluation, route
@@ -35,7 +35,8 @@ from tidemill.runtime.thresholds import sizes
 
 TICK, DEAD = "tick", "dead"
 Message = tuple[int, str, bytes]  # (shard label, port, payload)
-Timed = tuple[pa.Table, np.ndarray]  # rows and their event times
+Timed = tuple[pa.Table, np.ndarray]  # rows and the times at which they come
+EVENT = "__event"  # the event times, where rows come later
 
 
 @dataclass
@@ -271,7 +272,11 @@ class Reader:
         before = np.maximum(np.concatenate([[BEGINNING], running[:-1]]), tally.top)
         late = times < np.maximum(before - spec.lateness_us, floor)
         tally.top = max(tally.top, int(running[-1]))
-        if late.any():
+        if late.any() and spec.options.get("late") == APPLY:
+            # They come as soon as their source allows it, which any cut into batches agrees about.
+            rows = rows.append_column(EVENT, pa.array(times))
+            times = np.where(late, np.maximum(before - spec.lateness_us, floor), times)
+        elif late.any():
             self._bury_rows(spec, rows.filter(pa.array(late)), "late: behind the frontier of its source")
             tally.late += int(late.sum())
             tally.behind = max(tally.behind, int((np.maximum(before, floor + spec.lateness_us) - times)[late].max()))
@@ -338,10 +343,11 @@ def _punctual_end(times: np.ndarray, top: int, lateness: int, floor: int) -> int
 
 
 def _stamped(rows: pa.Table, times: np.ndarray) -> pa.Table:
-    stamp = pa.array(times, pa.int64())
-    rows = rows.drop_columns(["__arrival"]) if "__arrival" in rows.column_names else rows
+    time = pa.array(times, pa.int64())
+    stamp = rows.column(EVENT) if EVENT in rows.column_names else time
+    rows = rows.drop_columns([n for n in ("__arrival", EVENT) if n in rows.column_names])
     ones = pa.array(np.ones(len(times), np.int64))
-    return rows.append_column("__ts", stamp).append_column("__time", stamp).append_column("__diff", ones)
+    return rows.append_column("__ts", stamp).append_column("__time", time).append_column("__diff", ones)
 
 
 def _narrowed(spec: SourceSpec, needed: set[str]) -> SourceSpec:

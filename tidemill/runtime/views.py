@@ -26,6 +26,7 @@ import pyarrow as pa
 from tidemill.plan.relations import quoted
 from tidemill.plan.sources import Column, Schema
 from tidemill.runtime.damage import duckdb_file
+from tidemill.runtime.narrow import fitted, fitting
 from tidemill.runtime.operators.base import hash_sql, name_list
 from tidemill.runtime.sealed import TABLES, SealedFiles
 
@@ -298,8 +299,9 @@ def present(view: StoredView, changes: pa.Table, duck: duckdb.DuckDBPyConnection
         duck.unregister("changes")
     # Put together here and not in SQL, where TS and a user's column ts would be the same name.
     columns = {"TAG": changes.column("__tag"), **({} if "TS" in view.names else {"TS": stamps})}
-    columns |= {name: changes.column(name) for name in view.names}
-    return pa.table({**columns, "OLD": changes.column("__old")})
+    wide = {c.name for c in view.columns if c.type == "HUGEINT"}
+    columns |= {name: fitting(changes.column(name)) if name in wide else changes.column(name) for name in view.names}
+    return pa.table({**columns, "OLD": fitted(changes.column("__old"), wide)})
 
 
 def order(view: StoredView) -> str:

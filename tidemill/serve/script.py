@@ -24,6 +24,7 @@ from tidemill.sql.statements import (
     Show,
     Statement,
     Subscribe,
+    Why,
 )
 
 DEFINITIONS = (RegisterSource, RegisterTable, CreateTaggedStream, CreateView, CreateSink, Drop)
@@ -120,4 +121,4 @@ def is_question(statement: Statement) -> bool:
     """Statements that change nothing."""
     if isinstance(statement, Select):
         return statement.output is None
-    return isinstance(statement, (Show, Describe, Explain, Subscribe))
+    return isinstance(statement, (Show, Describe, Explain, Why, Subscribe))

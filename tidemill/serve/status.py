@@ -17,6 +17,7 @@ from tidemill.runtime.interrupts import plain_interrupts
 from tidemill.serve.render import count, grid, length, size
 
 REFRESH = 1.0
+LONG = 2.0  # seconds of a micro-batch after which it is worth a word
 
 
 def clock_text(value: Any) -> str:
@@ -51,6 +52,10 @@ def engine_line(status: dict[str, Any]) -> Text:
     batches = f"batch {plain(batch)}" if batch >= 0 else "no batch yet"
     line.append(f" · {batches} · plan {plain(status.get('plan'))}", style="not bold default")
     line.append(f" · clock {clock_text(status.get('clock'))}", style="not bold default")
+    current = status.get("current_batch")
+    if current and current["seconds"] >= LONG:
+        late = f" with plan {current['plan']}" if current["plan"] != status.get("plan") else ""
+        line.append(f" · at batch {current['batch']}{late} for {length(current['seconds'])}", style="not bold yellow")
     line.append(f" · state {count(state.get('rows') or 0)} rows ({size(state.get('bytes') or 0)})",
                 style="not bold default")
     return line
@@ -92,11 +97,13 @@ def views_table(status: dict[str, Any]) -> Any:
 
 
 def problem_lines(status: dict[str, Any]) -> list[Text]:
-    """A line for each view that has stopped and each sink that is behind."""
+    """A line for each source whose clock ran away, each view that has stopped and each sink that is behind."""
+    ahead = [f"the clock of source {s['name']} is {length(s['ahead_seconds'])} ahead of the wall clock: rows before"
+             " that are late" for s in status.get("sources") or [] if s.get("ahead_seconds")]
     stopped = [f"view {v['name']} has stopped: {v['stopped']}" for v in status.get("views") or [] if v.get("stopped")]
     behind = [f"sink {s['name']} is {count(s['undelivered'])} files behind: {s['problem']}"
               for s in status.get("sinks") or [] if s.get("problem")]
-    return [Text(clean(line), style="yellow") for line in (*stopped, *behind)]
+    return [Text(clean(line), style="yellow") for line in (*ahead, *stopped, *behind)]
 
 
 def plans_table(status: dict[str, Any]) -> Any:

@@ -29,6 +29,7 @@ class Entry:
     id: str = ""  # never used again, names tables and folders
     output: str = "complete"  # views
     options: dict[str, Any] = field(default_factory=dict)
+    missed: dict[str, int] = field(default_factory=dict)  # views: rows of each stream that came before them
 
     def to_dict(self) -> dict[str, Any]:
         return {**vars(self), "spec": self.spec.to_dict() if self.spec else None}

@@ -15,7 +15,7 @@ from tidemill.sql.lexical_cursor import Cursor, quote
 from tidemill.sql.parse_create import parse_create
 from tidemill.sql.parse_options import parse_value
 from tidemill.sql.parse_query import parse_query
-from tidemill.sql.parse_register import parse_register
+from tidemill.sql.parse_register import parse_alter, parse_register
 from tidemill.sql.statements import (
     Describe,
     Drop,
@@ -30,6 +30,7 @@ from tidemill.sql.statements import (
     StandingOutput,
     Statement,
     Subscribe,
+    Why,
 )
 
 __all__ = ["parse", "parse_one", "position"]
@@ -40,12 +41,14 @@ SHOWN = (
     "PLANS",
 )
 FOREIGN = (
-    "INSERT", "UPDATE", "DELETE", "MERGE", "COPY", "ATTACH", "DETACH", "PRAGMA", "ALTER", "TRUNCATE", "USE",
+    "INSERT", "UPDATE", "DELETE", "MERGE", "COPY", "ATTACH", "DETACH", "PRAGMA", "TRUNCATE", "USE",
     "BEGIN", "COMMIT", "ROLLBACK", "CALL", "EXECUTE", "PREPARE", "INSTALL", "LOAD", "GRANT", "REVOKE",
     "EXPORT", "IMPORT", "VACUUM", "ANALYZE", "VALUES", "SUMMARIZE", "PIVOT", "UNPIVOT", "RESET",
     "CHECKPOINT", "DECLARE", "KILL", "COMMENT", "CACHE", "REFRESH", "TABLE", "START", "END",
 )
-_SUPPORTED = "supported: REGISTER, CREATE, DROP, SELECT, SHOW, DESCRIBE, EXPLAIN, SUBSCRIBE, SET, RESTART and SKIP"
+_SUPPORTED = (
+    "supported: REGISTER, ALTER, CREATE, DROP, SELECT, SHOW, DESCRIBE, EXPLAIN, SUBSCRIBE, SET, RESTART and SKIP"
+)
 
 
 def parse(text: str) -> list[Statement]:
@@ -151,10 +154,15 @@ def _skip(cursor: Cursor) -> Skip:
     return Skip(cursor.name("the name of a source"))
 
 
-def _explain(cursor: Cursor) -> Explain:
-    """EXPLAIN alone, of a query, of CREATE VIEW, or of a view by its name."""
+def _explain(cursor: Cursor) -> Explain | Why:
+    """EXPLAIN alone, of a query, of CREATE VIEW, or of a view by its name; EXPLAIN WHY a view."""
     if cursor.token is None:
         return Explain()
+    if cursor.word() == "WHY" and cursor.index + 1 < len(cursor.tokens):
+        cursor.take("WHY")
+        if cursor.index + 1 < len(cursor.tokens):
+            cursor.take("VIEW")
+        return Why(cursor.name("the name of a view"))
     if cursor.word() in ("SELECT", "WITH", "(", "FROM", "CREATE"):
         tokens = cursor.tokens[cursor.index :]
         inner = Cursor(tokens, cursor.text)
@@ -170,6 +178,7 @@ def _explain(cursor: Cursor) -> Explain:
 
 _READERS: dict[str, Callable[[Cursor], Statement]] = {
     "REGISTER": parse_register,
+    "ALTER": parse_alter,
     "CREATE": parse_create,
     "DROP": _drop,
     "SHOW": _show,

@@ -16,7 +16,7 @@ Value = str | int | float | bool
 _READING = ("format", "on_error", "header", "delimiter", "max_record_bytes")
 KNOWN: dict[str, tuple[str, ...]] = {
     "source": (
-        *_READING, "timestamp", "lateness", "ahead", "idle_timeout", "batch_rows", "operation", "backlog_bytes",
+        *_READING, "timestamp", "lateness", "late", "ahead", "idle_timeout", "batch_rows", "operation", "backlog_bytes",
         "settle_seconds", "host", "key_null", "max_connections", "connection_timeout", "line_timeout",
     ),
     "table": _READING,

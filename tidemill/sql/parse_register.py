@@ -12,7 +12,7 @@ from tidemill.sql.lexical import did_you_mean, problem
 from tidemill.sql.lexical_cursor import Cursor, quote
 from tidemill.sql.lexical_types import TYPE_NAMES, column_type
 from tidemill.sql.parse_options import parse_options, parse_pairs, unknown_name
-from tidemill.sql.statements import RegisterSource, RegisterTable
+from tidemill.sql.statements import AlterSource, RegisterSource, RegisterTable
 
 Kind = Literal["port", "files", "generate"]
 
@@ -41,6 +41,24 @@ def parse_register(cursor: Cursor) -> RegisterSource | RegisterTable:
     if origin_kind != "files" and begin is not None:
         raise problem("TM106", "a table is read from files", begin, hint="write FROM FILES 'dir/*.parquet'")
     return RegisterTable(name, columns, origin, options, if_not_exists, or_replace)
+
+
+def parse_alter(cursor: Cursor) -> AlterSource:
+    """Read what follows ALTER: SOURCE name ADD [COLUMN] column TYPE, …"""
+    hint = "write ALTER SOURCE name ADD COLUMN price DOUBLE"
+    cursor.expect("SOURCE", hint=hint)
+    name = cursor.name("the name of a source")
+    cursor.expect("ADD", hint=hint)
+    items = []
+    while True:
+        cursor.take("ADD")
+        cursor.take("COLUMN")
+        items.append(_column_tokens(cursor))
+        if not cursor.take(","):
+            break
+    declared = [_column(item, prefer_type_first=False) for item in items]
+    _check_names(declared, None)
+    return AlterSource(name, tuple(column for _, column in declared))
 
 
 def parse_if_not_exists(cursor: Cursor, or_replace: bool) -> bool:

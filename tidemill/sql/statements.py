@@ -147,6 +147,21 @@ class Explain(Statement):
 
 
 @dataclass(frozen=True)
+class AlterSource(Statement):
+    """ALTER SOURCE … ADD COLUMN: columns that records may have from now on."""
+
+    name: str
+    columns: Schema
+
+
+@dataclass(frozen=True)
+class Why(Statement):
+    """EXPLAIN WHY: what a view has seen and what it waits for."""
+
+    name: str
+
+
+@dataclass(frozen=True)
 class Subscribe(Statement):
     """SUBSCRIBE: follow the changes of a view or stream."""
 

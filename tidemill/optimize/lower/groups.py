@@ -109,7 +109,15 @@ class Groups(Edges):
             renames = dict(zip(wanted[side], names, strict=True))
             counted = self._extend_renamed(handle, f"counted{side}.{node.fingerprint}", counted_schema, params, renames)
             inputs.append(self.deliver(counted, by_hash(chosen), exact=True))
-        name = self.add_stage("combine", name_of(node), tuple(inputs), node.schema, {"kind": node.kind})
+        known: dict[str, Any] = {"kind": node.kind}
+        stamp = _last_stamp(node)
+        if stamp is not None:
+            points: list[str] = []
+            known |= {"sides": len(inputs), "stamp": stamp, "released": {
+                side: self._released(below, below.names[node.names.index(stamp)], points)
+                for side, below in (("left", node.left), ("right", node.right)) if below is not None}}
+            inputs += points
+        name = self.add_stage("combine", name_of(node), tuple(inputs), node.schema, known)
         return Handle("stage", name, node.schema, by_hash(chosen))
 
     def _extend_renamed(self, handle: Handle, name: str, schema: Schema, params: dict[str, Any],
@@ -160,6 +168,17 @@ class Groups(Edges):
         if port not in points:
             points.append(port)
         return ["points", points.index(port)]
+
+
+def _last_stamp(node: r.SetCombine) -> str | None:
+    """The column by which it is known that a row changes no more: rows only come, and those of a stamp have all come
+    some time.
+    """
+    sides = [s for s in (node.left, node.right) if s is not None]
+    if not all(r.insert_only(s) and not r.never_changes(s) for s in sides):
+        return None
+    known = (n for i, n in enumerate(node.names) if all(released(s, s.names[i]) is not None for s in sides))
+    return next(known, None)
 
 
 def _side(node: Relation, keys: list[str], stamp: str | None, keep_us: int | None, stored: bool) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from tidemill.optimize.lower.edges import Edges
 from tidemill.optimize.lower.placement import ALL, ANY, Handle, name_of, renamed
 from tidemill.plan import relations as r
 from tidemill.plan.physical import Op
+from tidemill.plan.relations import quoted
 from tidemill.plan.sources import SourceSpec
 
 
@@ -18,9 +19,18 @@ class Streams(Edges):
         if instance not in self.specs:
             self.specs[instance] = SourceSpec.from_dict({**spec.to_dict(), "name": instance})
         name = f"scan.{instance}"
-        self.reader.setdefault(name, Op(name, "scan", (), node.schema, {"source": instance}))
+        whole = r.Scan(node.source, spec.columns).schema
+        self.reader.setdefault(name, Op(name, "scan", (), whole, {"source": instance}))
         self.origins[name] = f"source:{instance}"
-        return Handle("reader", name, node.schema)
+        found = Handle("reader", name, whole)
+        if node.schema == whole:
+            return found
+        # The source has columns that came after this reader.
+        items = [[c.name, quoted(c.name)] for c in node.schema]
+        return self.extend(found, "project", f"narrow.{node.fingerprint}", node.schema, {"items": items})
+
+    def _amended(self, node: r.Amended) -> Handle:
+        return self.build(node.input)
 
     def _seed(self, node: r.Seed) -> Handle:
         name = f"seed.{node.view}.{node.birth}"

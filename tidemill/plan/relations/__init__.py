@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from tidemill.plan.relations.aggregations import GroupBy, JoinAggregate, WindowAggregate
 from tidemill.plan.relations.base import SEQ, STATIC_TIME, TS, Item, Relation, quoted
-from tidemill.plan.relations.inputs import Clock, Scan, Seed, Tag, View
+from tidemill.plan.relations.inputs import Amended, Clock, Scan, Seed, Tag, View
 from tidemill.plan.relations.properties import (
     beginning,
     begun,
@@ -37,6 +37,7 @@ __all__ = [
     "SEQ",
     "STATIC_TIME",
     "TS",
+    "Amended",
     "Clock",
     "Filter",
     "GroupBy",

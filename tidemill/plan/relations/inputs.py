@@ -28,6 +28,19 @@ class Scan(Relation):
 
 
 @dataclass(frozen=True, eq=False)
+class Amended(Relation):
+    """The rows of a source that takes late ones in: they come when their source is past their time, with the stamp that
+    they have. Nothing may rely on the order of stamps here, so no rule looks below.
+    """
+
+    input: Relation
+
+    @cached_property
+    def schema(self) -> Schema:
+        return self.input.schema
+
+
+@dataclass(frozen=True, eq=False)
 class Tag(Relation):
     """The tagger of an update stream: the last record of each key, until a record deletes it.
 

@@ -1,7 +1,8 @@
 """DISTINCT, EXCEPT, INTERSECT, the paper's difference, and the unmatched rows of outer joins.
 
 For every row value walk the closed times, keep its multiplicities l and r on both sides, and emit the change
-of m(l, r) wherever it changes. State: (row, l, r) for every value present on either side.
+of m(l, r) wherever it changes. State: (row, l, r) for every value present on either side, and, where rows have a
+time stamp and it is known when those of a stamp have all come, only for those that can still change.
 """
 
 from __future__ import annotations
@@ -11,8 +12,10 @@ from typing import Any
 import pyarrow as pa
 
 from tidemill.plan.physical import BEGINNING
+from tidemill.plan.released import is_open
 from tidemill.plan.sources import Column
 from tidemill.runtime import duck
+from tidemill.runtime.operators.band import Released, expire
 from tidemill.runtime.operators.base import Batch, Operator, hash_sql, hashes_of, name_list, take_closed
 from tidemill.runtime.state import Layout, Shelf
 
@@ -29,7 +32,9 @@ MULTIPLICITY = {
 
 
 class SetCombine(Operator):
-    """Inputs: counted changes of the left and, where there is one, of the right side."""
+    """Inputs: counted changes of the left and, where there is one, of the right side; then the points that hold rows
+    of them back.
+    """
 
     def __init__(self, op: Any, first: bool = True) -> None:
         super().__init__(op, first)
@@ -37,15 +42,26 @@ class SetCombine(Operator):
         adds = ((LEFT, "sum"), (RIGHT, "sum"))
         self.agenda = Layout("__time", self.schema, adds)
         self.layout = Layout("__h", self.schema, adds)
+        self.sides = self.params.get("sides", len(op.inputs))
 
     def step(self, inputs: list[Batch], shelf: Shelf) -> Batch:
-        frontier = min(b.frontier for b in inputs)
-        tables = [b.rows for b in inputs if b.rows is not None and b.rows.num_rows]
+        sides, points = inputs[: self.sides], inputs[self.sides :]
+        frontier = min(b.frontier for b in sides)
+        tables = [b.rows for b in sides if b.rows is not None and b.rows.num_rows]
         agenda = self.arrangement(shelf, "agenda", self.agenda)
         closed = take_closed(agenda, pa.concat_tables(tables) if tables else None, frontier)
-        if closed.num_rows == 0:
-            return Batch(None, frontier)
-        return Batch(self._turns(closed, shelf), frontier)
+        out = self._turns(closed, shelf) if closed.num_rows else None
+        if self.params.get("stamp"):
+            self._expire(frontier, points, shelf)
+        return Batch(out, frontier)
+
+    def _expire(self, frontier: int, points: list[Batch], shelf: Shelf) -> None:
+        """Forget rows whose stamps have all come, on both sides: they stay as they are."""
+        seen = shelf.value(self.id)
+        bounds = Released(self.params["released"], points, frontier, seen).bounds.values()
+        if all(b is not None and is_open(b) for b in bounds):
+            before = min(b for b in bounds if b is not None)
+            expire(self.arrangement(shelf, "counts", self.layout), self.params["stamp"], before, seen, "counts", shelf)
 
     def _turns(self, closed: pa.Table, shelf: Shelf) -> pa.Table:
         names = name_list(self.names)

@@ -28,7 +28,8 @@ import pyarrow as pa
 
 from tidemill.errors import EngineProblem, PlanProblem
 from tidemill.runtime.interrupts import plain_interrupts
-from tidemill.runtime.sandbox.worker import LENGTH
+from tidemill.runtime.narrow import unmarked
+from tidemill.runtime.sandbox.worker import LENGTH, WHOLE
 
 MOST_IDLE = 2  # processes that wait for the next query
 _SMALL = 1 << 20  # an answer of so many bytes is copied, a larger one stays in its file
@@ -215,5 +216,6 @@ def too_large(does: str) -> EngineProblem:
 def _opened(file: IO[bytes], length: int) -> pa.Table:
     if length <= _SMALL:
         file.seek(0)
-        return pa.ipc.open_stream(file.read()).read_all()
-    return pa.ipc.open_stream(pa.py_buffer(mmap.mmap(file.fileno(), length, prot=mmap.PROT_READ))).read_all()
+        return unmarked(pa.ipc.open_stream(file.read()).read_all(), WHOLE)
+    whole = pa.py_buffer(mmap.mmap(file.fileno(), length, prot=mmap.PROT_READ))
+    return unmarked(pa.ipc.open_stream(whole).read_all(), WHOLE)

@@ -27,6 +27,7 @@ import duckdb
 import pyarrow as pa
 
 LENGTH = struct.Struct("<I")
+WHOLE = {b"tidemill": b"whole number"}  # the mark of a column of HUGEINT in an answer
 SLACK = 512 << 20  # what threads, code and results on their way take beside the memory that DuckDB counts
 _BATCH = 1 << 16
 
@@ -128,13 +129,19 @@ def _write(duck: duckdb.DuckDBPyConnection, sql: str, answer: int, most: int) ->
     [statement] = duck.extract_statements(sql)
     if statement.type != duckdb.StatementType.SELECT:
         raise duckdb.InvalidInputException("only a SELECT can be answered")
-    rows = duck.sql(sql).to_arrow_reader(_BATCH)
-    with os.fdopen(os.dup(answer), "wb") as file, pa.ipc.new_stream(file, rows.schema) as writer:
+    found = duck.sql(sql)
+    types, rows = found.types, found.to_arrow_reader(_BATCH)
+    with os.fdopen(os.dup(answer), "wb") as file, pa.ipc.new_stream(file, _marked(rows.schema, types)) as writer:
         for batch in rows:
             writer.write_batch(batch)
             if file.tell() > most:
                 raise TooLarge
     return os.fstat(answer).st_size
+
+
+def _marked(schema: pa.Schema, types: list[Any]) -> pa.Schema:
+    """The schema of an answer, with a mark at what DuckDB calls HUGEINT: in Arrow it looks like a DECIMAL(38, 0)."""
+    return pa.schema([f.with_metadata(WHOLE) if str(t) == "HUGEINT" else f for f, t in zip(schema, types, strict=True)])
 
 
 def _quoted(name: str) -> str:

@@ -21,7 +21,8 @@ md5 sha256 hash hex to_hex unhex bin format printf like_escape levenshtein jacca
 date_trunc date_part datepart extract date_diff datediff date_sub datesub date_add dateadd datetrunc
 year month day hour minute second millisecond microsecond quarter week weekday dayofweek dayofmonth dayofyear isodow
 dayname monthname last_day epoch epoch_ms epoch_us epoch_ns make_date make_time make_timestamp to_timestamp
-strftime strptime try_strptime age to_days to_hours to_minutes to_seconds to_milliseconds to_microseconds
+strftime strptime try_strptime age time_bucket date_bin
+to_days to_hours to_minutes to_seconds to_milliseconds to_microseconds
 time_to_str str_to_time ts_or_ds_to_date timestamp_trunc day_of_week day_of_month day_of_year week_of_year
 str_position starts_with string_to_array anonymous unix_to_time time_to_unix str_to_date safe_divide int_div
 array_contains list_contains json_extract json_extract_string json_extract_scalar is_nan is_inf
@@ -61,12 +62,17 @@ def spoken(node: exp.Expr) -> str:
 
     >>> spoken(parse_one("any_value(x)", dialect="duckdb")), spoken(parse_one("getenv('HOME')"))
     ('any_value', 'getenv')
+    >>> spoken(parse_one("time_bucket(INTERVAL '1 minute', x)", dialect="duckdb"))
+    'time_bucket'
     """
     if isinstance(node, (exp.IgnoreNulls, exp.RespectNulls, exp.WithinGroup)):
         return spoken(node.this)
     if isinstance(node, exp.Anonymous):
         return node.name
-    return node.sql_name().lower() if isinstance(node, exp.Func) else node.key
+    if not isinstance(node, exp.Func):
+        return node.key
+    written = node.sql(dialect="duckdb").partition("(")[0].lower()
+    return written if written.isidentifier() else node.sql_name().lower()
 
 
 def custom(node: exp.Expr) -> CustomFunction | None:

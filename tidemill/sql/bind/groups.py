@@ -113,31 +113,31 @@ class _Groups:
         """time/5: a tumbling epoch of 5 units. Its groups are reported when the epoch ends."""
         if not isinstance(node, (exp.Div, exp.IntDiv)) or not isinstance(node.expression, exp.Literal):
             return None
-        top = self.scalars.bind(node.this)
-        if top.type not in _INTEGERS or node.expression.is_string or not node.expression.name.isdigit():
+        if node.expression.is_string or not node.expression.name.isdigit():
             return None
         length = duration_us(node.expression, self.scope.unit_us)
         stamp = self._time_column(node.this)
         if stamp is None or not length:
             return None  # a division like any other
+        type_name = self.scalars.bind(node.this).type if self.scope.domain == "units" else "BIGINT"
+        if type_name not in _INTEGERS:
+            return None
         shift = shift_of(stamp)
         assert shift is not None, "TS plus or minus a duration"
         period = length, -shift[1] % length  # epochs of TS - 3 end 3 units later
         lower = sync_ceiling(f"({quoted(shift[0])} + 1)", *period)
         self.scope.node = r.Temporal(self.scope.node, lower, None, period)
         self.rhythm = Rhythm(period=period)
-        return Bound(epoch_number(stamp, length, top.type), top.type)
+        return Bound(epoch_number(stamp, length, type_name), type_name)
 
     def _time_column(self, node: exp.Expression) -> str | None:
-        """Microseconds of the event time when `node` is TS, or the column it was taken from, in clock units."""
+        """Microseconds of the event time when `node` is TS, or the column it was taken from."""
         time = self.scalars.time_us(node)
         if time is None and isinstance(node, exp.Column):
             found = self.scope.resolve(node)
             time = next((quoted(i.ts) for i in self.scope.inputs
                          if i.ts and isinstance(found, Field) and i.event == found.column), None)
-        if time is not None and self.scope.domain == "units":
-            return time
-        return None
+        return time
 
     # ---- aggregates ----------------------------------------------------------------------------
 

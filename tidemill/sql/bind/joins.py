@@ -49,8 +49,8 @@ def join(left: Scope, right: Input, kind: str, conditions: list[exp.Expression])
         band.learn(condition, left, right, both)
     lnode, lkeys = _with_keys(left.node, [p[0] for p in pairs])
     rnode, rkeys = _with_keys(right.node, [p[1] for p in pairs])
-    extra = band.limits(left, right) if kind == "inner" else {}
-    inner = r.Join(lnode, rnode, tuple(zip(lkeys, rkeys, strict=True)), conjunction(*rest), **extra)
+    pairs_of = tuple(zip(lkeys, rkeys, strict=True))
+    inner = r.Join(lnode, rnode, pairs_of, conjunction(*rest), **band.limits(left, right))
     node: r.Relation = inner
     if kind != "inner":
         node = _outer(inner, kind)

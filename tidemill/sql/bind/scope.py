@@ -139,6 +139,12 @@ def merge_domains(domains: object) -> Domain:
     return "timestamp" if "timestamp" in found else ("units" if found else None)
 
 
+def place_of(name: str, query: exp.Expr) -> tuple[int, int] | None:
+    """Where a query first names an input, as far as that is known."""
+    tables = (t for t in query.find_all(exp.Table) if t.name.lower() == name.lower())
+    return next((p for p in map(position, tables) if p is not None), None)
+
+
 def problem(message: str, node: exp.Expr | None, *, code: str = "TM201", hint: str | None = None,
             detail: str | None = None) -> PlanProblem:
     """A planning error that points at `node` where its place is known."""

@@ -12,6 +12,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from tidemill.plan import relations as r
+from tidemill.plan.node import walk
 from tidemill.plan.relations import Item, quoted, sync_ceiling
 from tidemill.sql.bind.scalar import Scalars, duration_us, in_us
 from tidemill.sql.bind.scope import Input, Rhythm, Scope, problem
@@ -54,6 +55,9 @@ def apply_window(item: Input, window: WindowSpec, unit_us: int) -> Input:
             raise problem(f'[ROWS …] needs a stream that only grows, "{item.alias}" takes rows back', None,
                           code="TM209",
                           hint="use a time window, for example [WINDOW 10 MINUTES]")
+        if any(isinstance(n, r.Amended) for n in walk(item.node)):
+            raise problem(f'[ROWS …] needs rows in the order of time, "{item.alias}" takes late ones in', None,
+                          code="TM209", hint="use a time window, for example [WINDOW 10 MINUTES]")
         return replace(item, node=r.RowsWindow(item.node, int(window.rows or 1), int(window.slide_rows or 1)))
     item = item.stamped()
     time, size = quoted(str(item.ts)), in_us(window.size, unit_us)  # type: ignore[arg-type]

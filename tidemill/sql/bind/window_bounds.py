@@ -1,0 +1,92 @@
+"""window_start and window_end: the bounds of the [RANGE … SLIDE …] window that an answer belongs to.
+
+The answer of a window is given at its end, so the bounds follow from the point at which it is given:
+
+    SELECT window_start, k, count(*) FROM S [RANGE 60 SLIDE 10] GROUP BY k
+        RSTREAM     at each point p the whole answer, with p - 60
+        otherwise   the answer of point p, with p - 60, stands until p + 10: whole answers, each for one slide
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from tidemill.plan import relations as r
+from tidemill.plan.relations import Item, Relation, quoted
+from tidemill.sql.bind.bound import BoundQuery
+from tidemill.sql.bind.scalar import in_us, stamp_sql
+from tidemill.sql.bind.scope import problem
+from tidemill.sql.dialect_nodes import WindowSpec, copied
+
+NAMES = ("window_start", "window_end")
+_POINT = "TS"
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Which columns of an answer are bounds: (place, name, which one)."""
+
+    columns: tuple[tuple[int, str, str], ...]
+    size: int
+    slide: int
+    place: exp.Expression
+
+    def over(self, bound: BoundQuery, node: Relation, output: str, unit_us: int) -> Relation:
+        """The answer with its bounds; `node` is the query without them."""
+        period = bound.rhythm.period
+        if period is None or period[0] != self.slide:
+            raise problem("window_start and window_end need one window that slides by time", self.place, code="TM202",
+                          hint="for example  FROM S [RANGE 60 SECONDS SLIDE 10 SECONDS]")
+        if _POINT in node.names:
+            raise problem("a query with window_start or window_end cannot have a column TS", self.place, code="TM202",
+                          hint="give the column another name, or use window_end")
+        whole = r.Rstream(node, period, None, "CAST(__time AS BIGINT)", "BIGINT")
+        standing = whole if output == "rstream" else r.Temporal(whole, None, f"({quoted(_POINT)} + {self.slide})")
+        return r.Project(standing, tuple(self._items(bound, node, output, unit_us)))
+
+    def _items(self, bound: BoundQuery, node: Relation, output: str, unit_us: int) -> list[Item]:
+        """The columns in the order in which they were asked for; RSTREAM has its time before them."""
+        kind = "TIMESTAMP" if bound.domain == "timestamp" else "BIGINT"
+        items = [Item(c.name, quoted(c.name), c.type) for c in node.schema]
+        for place, name, which in self.columns:
+            time = quoted(_POINT) if which == "window_end" else f"({quoted(_POINT)} - {self.size})"
+            items.insert(place, Item(name, stamp_sql(time, bound.domain, unit_us), kind))
+        return [Item(_POINT, stamp_sql(quoted(_POINT), bound.domain, unit_us), kind), *items] if (
+            output == "rstream") else items
+
+
+def without_bounds(query: exp.Expression, unit_us: int) -> tuple[exp.Expression, Bounds | None]:
+    """A query without the bounds that it asks for, and these."""
+    if not isinstance(query, exp.Select) or not any(map(_which, query.expressions)):
+        return query, None
+    inputs = [query.args.get("from_") or query.args.get("from"), *query.args.get("joins", ())]
+    found = [w for i in inputs if i is not None for w in [i.this.args.get("window")] if w is not None]
+    windows = [w for w in found if w.kind == "range"]
+    asked = next(i for i in query.expressions if _which(i))
+    if len(windows) != 1 or query.args.get("distinct"):
+        return query, None  # columns like any other
+    query = copied(query)
+    columns = tuple((place, item.alias_or_name, str(_which(item)))
+                    for place, item in enumerate(query.expressions) if _which(item))
+    query.set("expressions", [i for i in query.expressions if not _which(i)])
+    group = query.args.get("group")
+    if group is not None:
+        group.set("expressions", [g for g in group.expressions if not _which(g)])
+        if not group.expressions:
+            query.set("group", None)
+    return query, Bounds(columns, *_lengths(windows[0], unit_us), asked)
+
+
+def _lengths(window: WindowSpec, unit_us: int) -> tuple[int, int]:
+    assert window.size is not None
+    size = in_us(window.size, unit_us)
+    return size, in_us(window.slide, unit_us) if window.slide is not None else size
+
+
+def _which(item: exp.Expression) -> str | None:
+    """The bound that an item of SELECT or GROUP BY is."""
+    inner = item.this if isinstance(item, exp.Alias) else item
+    name = inner.name.lower() if isinstance(inner, exp.Column) else ""
+    return name if name in NAMES else None
