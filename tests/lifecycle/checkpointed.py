@@ -8,7 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from tests.harness import LocalDatabase
-from tidemill.runtime.checkpoint import Checkpoint, mark_checkpoint, read_checkpoint
+from tidemill.runtime.checkpoint import (
+    Checkpoint,
+    first_batch,
+    first_offset,
+    mark_checkpoint,
+    read_checkpoint,
+)
 
 HEAD = "v1\n{}\n"
 
@@ -31,14 +37,17 @@ class CheckpointedDatabase(LocalDatabase):
     def _recover(self) -> None:
         found = self._checkpoint()
         self.batch = found.committed + 1
-        self.offset = self._offset(found.committed)
+        self.offset = self._offset(found.committed) or first_offset(self.paths)
         state = Path(self.paths.checkpoint) / "state"
         shards = os.listdir(state) if state.is_dir() else []
         kept = {int(s): state / s / str(found.committed) for s in shards}
         self.blobs = {shard: path.read_bytes() for shard, path in kept.items() if path.exists()}
 
+    def _blobs(self) -> dict[int, bytes]:
+        return dict(self.blobs)
+
     def _offset(self, batch: int) -> dict[str, Any] | None:
-        path = Path(self.paths.checkpoint) / "offsets" / str(batch)
+        path = Path(self.paths.checkpoint) / "offsets" / str(batch - first_batch(self.paths))
         return json.loads(path.read_text().splitlines()[-1]) if path.exists() else None
 
     def finish(self, end: dict[str, Any]) -> None:
@@ -52,7 +61,7 @@ class CheckpointedDatabase(LocalDatabase):
         self._log("commits", batch, HEAD)
 
     def _log(self, log: str, batch: int, text: str) -> None:
-        path = Path(self.paths.checkpoint) / log / str(batch)
+        path = Path(self.paths.checkpoint) / log / str(batch - first_batch(self.paths))
         path.parent.mkdir(parents=True, exist_ok=True)
         part = path.with_name(f".{path.name}.part")
         part.write_text(text)

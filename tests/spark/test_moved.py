@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import time
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ import pytest
 import tidemill
 from tests.harness import LocalDatabase
 from tests.spark import scenario
+from tests.spark.processes import until
 
 pytestmark = pytest.mark.spark
 VIEWS = ("Hot", "Levels", "Sizes")
@@ -53,10 +53,8 @@ def test_moved_copied_and_restored_directories_go_on(spark, data, wanted, tmp_pa
         db.start()
         db.backup(str(tmp_path / "backup"))
         bring(data, tmp_path / "inbox", late=True)
-        until = time.monotonic() + 60
         batch = db.status()["batch"]
-        while db.status()["batch"] == batch and time.monotonic() < until:
-            time.sleep(0.05)
+        until(lambda: db.status()["batch"] > batch, 60, "a batch with the second half")
         db.backup(str(tmp_path / "later"))
         db.stop()
     (tmp_path / "db1").rename(tmp_path / "db 2")
@@ -81,5 +79,29 @@ def test_a_copy_and_its_original_run_side_by_side(spark, data, tmp_path):
         batches = [db.status()["batch"] for db in (one, two)]
         for db in (one, two):
             db.execute("CREATE VIEW More AS SELECT count(*) AS n FROM Hot")
+        until(lambda: all(db.status()["batch"] > before for db, before in zip((one, two), batches, strict=True)), 60,
+              "a batch of both")
         assert [db.is_running for db in (one, two)] == [True, True]
-        assert all(db.status()["batch"] > before for db, before in zip((one, two), batches, strict=True))
+
+
+def test_another_number_of_shards_answers_the_same(spark, data, wanted, tmp_path):
+    """Spark's checkpoint begins anew with the states of the new shards, and counts its batches from 0."""
+    bring(data, tmp_path / "inbox", late=False)
+    with tidemill.open(str(tmp_path / "db"), spark=spark, shards=2) as db:
+        scenario.create(db, tmp_path / "inbox", views=VIEWS)
+        db.run()
+        batch = db.outlet.committed
+        db.rescale(3)
+        db.backup(str(tmp_path / "backup"))
+        bring(data, tmp_path / "inbox", late=True)
+        db.run()
+        assert db.outlet.committed > batch and db.catalog.settings["shards"] == 3
+        db.rescale(1)
+        db.backup(str(tmp_path / "later"))
+    with tidemill.open(str(tmp_path / "db"), spark=spark, shards=1) as db:
+        db.run(final=True)
+        found = {name: scenario.answer(db, name) for name in VIEWS}
+    assert scenario.differences(found, wanted) == ""
+    for name in ("backup", "later"):
+        tidemill.restore(str(tmp_path / name), str(tmp_path / f"from {name}"))
+        assert scenario.differences(finished(tmp_path / f"from {name}", spark), wanted) == "", name

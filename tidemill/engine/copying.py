@@ -90,7 +90,8 @@ def _copy_checkpoint(copier: Copier, batch: int, checkpoint: Checkpoint | None) 
     committed = -1 if checkpoint is None else checkpoint.committed
     if batch < 0 and committed < 0:  # a first batch that is on its way begins anew
         return
-    last = {"offsets": max(batch, committed), "commits": committed}
+    first = 0 if checkpoint is None else checkpoint.first
+    last = {"offsets": max(batch, committed) - first, "commits": committed - first}
     inside = copier.listed("checkpoint")
     logs = [name for name in inside if _part(name) in _LOGS]
     _take_all(copier, (name for name in logs if _number(name) <= last[_part(name)]), final=False)

@@ -25,6 +25,7 @@ from tidemill.engine.partly import with_what_stands
 from tidemill.engine.querying import OPERATORS, QUERYING, Querying, rows, trigger_length
 from tidemill.engine.repair import again, check_skippable, restarted, stopped_problem
 from tidemill.engine.requests import Requests
+from tidemill.engine.rescale import follow_checkpoint
 from tidemill.engine.results import Created, Subscription
 from tidemill.engine.runner import Runner
 from tidemill.engine.sharing import SHARING
@@ -89,6 +90,7 @@ class Database(Runner):
         try:
             check_workers(spark, self.paths.root, __version__)
             self.catalog = read_catalog(self.directory)
+            follow_checkpoint(self.paths, self.catalog)
             self._settle(shards, clock)
             self._trigger = trigger_length(trigger or "", self.catalog.settings["unit_us"])
             self.querying = Querying(self.catalog)
@@ -240,6 +242,21 @@ class Database(Runner):
         """
         self._check_open()
         return back_up(self.paths, target, self._standing, progress, links)
+
+    def rescale(self, shards: int) -> Created:
+        """Another number of shards, with the same answers from here on. Only while nothing runs."""
+        self._check_open()
+        check_open(shards, None, None)
+        if self.is_running:
+            raise EngineProblem("TM502", "the database is running live", hint="stop() it before its shards change")
+        with self._lock:
+            if self.outlet.committed < 0:
+                self._end()
+                self.catalog.settings["shards"] = shards
+                self._changed()
+            elif self.catalog.settings.get("shards") != shards:
+                self._rescale(shards)
+        return Created("setting", "shards", f"{shards} shards")
 
     # ---- life ----------------------------------------------------------------------------------
 
@@ -554,8 +571,8 @@ class Database(Runner):
                                     detail=f"it is {settings['unit_us']} microseconds", hint="open it without clock=")
         settings.setdefault("unit_us", 1_000_000)
         if shards is not None and settings.setdefault("shards", shards) != shards:
-            raise EngineProblem("TM605", "the number of shards of a database cannot change",
-                                detail=f"it is {settings['shards']}", hint="open it without shards=")
+            raise EngineProblem("TM605", f"the database has {settings['shards']} shards",
+                                hint=f"open it without shards=; tidemill rescale DB --shards {shards} changes it")
 
 
 def _is_ad_hoc(statement: Statement) -> bool:

@@ -22,7 +22,8 @@ def with_what_stands(error: TidemillError, results: list[Any], total: int, names
     statement 1 of 2 failed, and those after it were not executed; nothing has changed
     """
     done = [r for r in results if isinstance(r, Created)]
-    held = [r.message for r in done if not r.message.endswith(" created") or r.name.lower() in names]
+    held = [text for r in done if (text := r.message.partition("; ")[0]) != f"{r.kind} {r.name} created"
+            or r.name.lower() in names]
     shown = ", ".join(held[:_MOST]) + (f" and {len(held) - _MOST} more" if len(held) > _MOST else "")
     number = min(len(results) + 1, total)
     rest = ", and those after it were not executed" if number < total else ""

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tidemill.errors import CatalogProblem, EngineProblem
+from tidemill.runtime.checkpoint import first_batch, first_offset
 from tidemill.runtime.layout import Paths
 from tidemill.runtime.offsets import Offset
 from tidemill.runtime.sources.files.repairs import relist
@@ -37,14 +38,15 @@ def pinned_batch(paths: Paths) -> Pinned | None:
     offsets, commits = _numbers(paths, "offsets"), _numbers(paths, "commits")
     if not offsets or offsets[-1] in commits:
         return None
-    before = _offset(paths, offsets[-2]) if len(offsets) > 1 else None
+    before = _offset(paths, offsets[-2]) if len(offsets) > 1 else first_offset(paths)
     end = _offset(paths, offsets[-1])
-    return None if end is None else Pinned(offsets[-1], before, end)
+    return None if end is None else Pinned(first_batch(paths) + offsets[-1], before, end)
 
 
 def unlog(paths: Paths, batch: int) -> None:
     """Let Spark plan a batch anew: as if it had never been logged."""
-    for name in (str(batch), f".{batch}.crc"):
+    number = batch - first_batch(paths)
+    for name in (str(number), f".{number}.crc"):
         path = os.path.join(paths.checkpoint, "offsets", name)
         if os.path.exists(path):
             os.remove(path)
@@ -125,13 +127,14 @@ def restarted(catalog: Catalog, workload: Workload, name: str) -> list[Entry]:
 
 
 def _numbers(paths: Paths, log: str) -> list[int]:
+    """The batches in a log, as Spark counts them."""
     folder = os.path.join(paths.checkpoint, log)
     return sorted(int(n) for n in os.listdir(folder) if n.isdigit()) if os.path.isdir(folder) else []
 
 
-def _offset(paths: Paths, batch: int) -> Offset | None:
+def _offset(paths: Paths, number: int) -> Offset | None:
     """The offset of our source in a file of Spark's log: its last line."""
-    with open(os.path.join(paths.checkpoint, "offsets", str(batch)), encoding="utf-8") as file:
+    with open(os.path.join(paths.checkpoint, "offsets", str(number)), encoding="utf-8") as file:
         lines = file.read().splitlines()
     return json.loads(lines[-1]) if len(lines) > 2 else None
 

@@ -17,6 +17,7 @@ from tidemill.engine.history import Subject
 from tidemill.engine.in_force import plans_in_force
 from tidemill.engine.lateness import late_warnings
 from tidemill.engine.repair import Pinned, again, pinned_batch, repaired, unlog
+from tidemill.engine.rescale import install, rehashed
 from tidemill.engine.results import RunSummary
 from tidemill.engine.reviving import Revival, started
 from tidemill.engine.sharing import Pace
@@ -31,6 +32,7 @@ from tidemill.plan.relations import JoinAggregate
 from tidemill.runtime.checkpoint import Checkpoint, read_checkpoint
 from tidemill.runtime.layout import Paths, load_plan, write_json, write_plan
 from tidemill.runtime.logs import bound_log
+from tidemill.runtime.offsets import Offset
 from tidemill.runtime.outlet import Outlet
 from tidemill.runtime.readiness import load, ready
 from tidemill.runtime.shards import shard_labels
@@ -376,6 +378,49 @@ class Runner:
 
     def _unlog(self, batch: int) -> None:
         unlog(self.paths, batch)
+
+    def _rescale(self, shards: int) -> None:
+        """Put the state into another number of shards. The job is down afterwards."""
+        before = self.catalog.version
+        self._drain()
+        plan = load_plan(self.paths.plan(self.outlet.plan))
+        homes, offset = self.workload.homes(plan.shards), self._last_offset()
+        assert self.outlet.plan > before and offset is not None and offset["batch"] == self.outlet.committed
+        blobs = rehashed(self.paths, plan, homes, self._blobs(), shard_labels(shards))
+        self._install(offset, blobs)
+        self.catalog.settings |= {"shards": shards, "unpublished": True}
+        self._dirty = True
+        self._save()
+
+    def _drain(self) -> None:
+        """Let a job take in what is on its way between its batches, and nothing else; then end it."""
+        self._end()
+        self._dirty = True
+        self._publish(mode="resting")
+        version = self.catalog.version
+        with self._ended_by_failure():
+            self._bring_up()
+            self._await(lambda: self._last.get("plan", 0) >= version and not self._last["content"])
+            with self._standing():
+                pass
+        self._end()
+
+    def _last_offset(self) -> Offset | None:
+        """The offset of the last batch, where nothing is logged behind it."""
+        found = self._checkpoint()
+        if found is None or not found.logged == found.committed == self.outlet.committed:
+            raise EngineProblem("TM647", "the number of shards cannot be changed now",
+                                detail="a batch is logged that is not done", hint="run() the database, then try again")
+        return found.offset
+
+    def _blobs(self) -> dict[int, bytes]:
+        """The state of every shard; no job is up."""
+        from tidemill.runtime import job
+
+        return job.read_state(self.spark, self.paths)
+
+    def _install(self, offset: Offset, blobs: dict[int, bytes]) -> None:
+        install(self.paths, offset, blobs)
 
     def _end(self) -> None:
         query, self._query, self._live, self._failed = self._query, None, False, None

@@ -27,6 +27,7 @@ from tidemill.optimize.share.weave import Bits
 from tidemill.plan import relations as r
 from tidemill.plan.aggregation_joins import spread_over
 from tidemill.plan.empty_windows import filled_windows
+from tidemill.plan.homes import Home
 from tidemill.plan.node import walk
 from tidemill.plan.physical import OPERATOR_SECONDS, Physical
 from tidemill.plan.relations import Item, Relation, quoted
@@ -365,6 +366,15 @@ class Workload:
         return replace(plan, sealed_rows=given.get("sealed_rows", sizes.sealed_rows),
                        operator_memory=given.get("operator_memory", 0),
                        operator_seconds=given.get("operator_time", OPERATOR_SECONDS))
+
+    def homes(self, shards: tuple[int, ...]) -> dict[str, Home]:
+        """How the rows of all operators and ports of the newest plan lie in the shards."""
+        specs = {e.spec.name: e.spec for e in self.catalog.of("source", "table") if e.spec}
+        found: dict[str, Home] = {}
+        lower({v.entry.id: v.node for v in self.running_views()}, specs, version=0, unit_us=self.unit_us, shards=shards,
+              bits=self._bits(False), sharing=self.sharing.settings.copy(), joining=self.joining.settings.copy(),
+              homes=found)
+        return found
 
     def joins_of(self, roots: dict[str, Relation]) -> tuple[dict[str, Any], ...]:
         """Every plan of the aggregation joins of these queries."""

@@ -2,6 +2,10 @@
 
 Spark writes `offsets/<batch>` before a batch runs and `commits/<batch>` when it is done. A mark of ours beside them
 says to which database they belong, and every offset says it too, and of which batch it is.
+
+Spark counts the batches of a checkpoint from 0. A checkpoint that goes on from another one (with another number of
+shards) says in its mark which batch its first one is, from which offset it goes on, and has the states of the shards
+that it begins with in `seeds/`.
 """
 
 from __future__ import annotations
@@ -27,6 +31,7 @@ class Checkpoint:
     offset: Offset | None = None  # of the last batch that was logged
     database: str | None = None
     before: Offset | None = None  # of the batch before it
+    first: int = 0  # the batch that Spark counts as 0
 
     @property
     def begun(self) -> bool:
@@ -40,22 +45,50 @@ class Checkpoint:
 
 def read_checkpoint(paths: Paths) -> Checkpoint:
     """The last batches of the log; a file that cannot be read, or is of another batch, is refused."""
-    logged, committed = (_last(os.path.join(paths.checkpoint, log)) for log in ("offsets", "commits"))
-    offset, before = _offset(paths, logged), _offset(paths, logged - 1)
-    if committed >= 0:
-        _check_commit(os.path.join(paths.checkpoint, "commits", str(committed)))
     mark = read_json(paths.checkpoint_mark)
-    return Checkpoint(logged, committed, offset, None if mark is None else str(mark.get("database", "")), before)
+    first = int((mark or {}).get("first", 0))
+    logged, committed = (first + _last(os.path.join(paths.checkpoint, log)) for log in ("offsets", "commits"))
+    offset, before = (_offset(paths, n, first) or _begins(mark, n) for n in (logged, logged - 1))
+    if committed >= first:
+        _check_commit(os.path.join(paths.checkpoint, "commits", str(committed - first)))
+    database = None if mark is None else str(mark.get("database", ""))
+    return Checkpoint(logged, committed, offset, database, before, first)
+
+
+def first_batch(paths: Paths) -> int:
+    """The batch that Spark counts as 0."""
+    return int((read_json(paths.checkpoint_mark) or {}).get("first", 0))
+
+
+def first_offset(paths: Paths) -> Offset | None:
+    """The offset from which the checkpoint goes on; None where it begins with nothing."""
+    found: Offset | None = (read_json(paths.checkpoint_mark) or {}).get("offset")
+    return found
+
+
+def seed_path(checkpoint: str, shard: int) -> str:
+    """Where a checkpoint has the state that a shard begins with."""
+    return os.path.join(checkpoint, "seeds", str(shard))
+
+
+def read_seed(paths: Paths, shard: int) -> bytes | None:
+    """The state that a shard begins with, where the checkpoint goes on from another one."""
+    try:
+        with open(seed_path(paths.checkpoint, shard), "rb") as file:
+            return file.read()
+    except FileNotFoundError:
+        return None
 
 
 def under_way(paths: Paths) -> dict[str, Any] | None:
     """The batch that the job is at, since when in seconds, and with which plan; None between two batches."""
-    logged, committed = (_last(os.path.join(paths.checkpoint, log)) for log in ("offsets", "commits"))
-    if logged <= committed:
-        return None
     try:
+        first = first_batch(paths)
+        logged, committed = (first + _last(os.path.join(paths.checkpoint, log)) for log in ("offsets", "commits"))
+        if logged <= committed:
+            return None
         began = os.path.getmtime(offset_path(paths, logged))
-        offset = _offset(paths, logged)
+        offset = _offset(paths, logged, first)
     except (OSError, TidemillError):
         return None  # it has just ended, or is being written
     return {"batch": logged, "seconds": round(max(0.0, time.time() - began), 1), "plan": (offset or {}).get("plan")}
@@ -75,12 +108,18 @@ def _last(folder: str) -> int:
 
 def offset_path(paths: Paths, batch: int) -> str:
     """Where Spark logs the offset of a batch."""
-    return os.path.join(paths.checkpoint, "offsets", str(batch))
+    return os.path.join(paths.checkpoint, "offsets", str(batch - first_batch(paths)))
 
 
-def _offset(paths: Paths, batch: int) -> Offset | None:
+def _begins(mark: dict[str, Any] | None, batch: int) -> Offset | None:
+    """The offset from which the checkpoint goes on, if it is that of this batch."""
+    found = (mark or {}).get("offset")
+    return found if found is not None and found.get("batch") == batch else None
+
+
+def _offset(paths: Paths, batch: int, first: int) -> Offset | None:
     """The last line of an offset file is ours; None where there is no such file."""
-    path = offset_path(paths, batch)
+    path = os.path.join(paths.checkpoint, "offsets", str(batch - first))
     if not os.path.exists(path):
         return None
     try:

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from tidemill.runtime.brief import failed
-from tidemill.runtime.checkpoint import mark_checkpoint
+from tidemill.runtime.checkpoint import first_batch, mark_checkpoint
 from tidemill.runtime.layout import Paths
 from tidemill.runtime.outlet import Outlet
 from tidemill.runtime.processor import ShardProcessor
@@ -35,12 +35,14 @@ def start(spark: SparkSession, root: str, outlet: Outlet, *, cores: int, shards:
         outputMode="Append", timeMode="None",
     )
 
+    first = first_batch(paths)
+
     def take(batch: DataFrame, batch_id: int) -> None:
         try:
             rows = batch.collect()
         except Exception as error:
             raise failed(error) from None
-        outlet.apply(batch_id, [(r[0], r[1], bytes(r[2])) for r in rows])
+        outlet.apply(first + batch_id, [(r[0], r[1], bytes(r[2])) for r in rows])
 
     writer = stage.writeStream.outputMode("append").option("checkpointLocation", paths.checkpoint)
     writer = writer.queryName(f"tidemill {paths.root}").foreachBatch(take)
@@ -48,6 +50,13 @@ def start(spark: SparkSession, root: str, outlet: Outlet, *, cores: int, shards:
         writer = writer.trigger(processingTime=interval)
     with _settings(spark, shards):
         return writer.start()
+
+
+def read_state(spark: SparkSession, paths: Paths) -> dict[int, bytes]:
+    """The state of every shard after the last batch that Spark has committed."""
+    settle_checkpoint(paths)
+    found = spark.read.format("statestore").option("stateVarName", "shelf").load(paths.checkpoint)
+    return {row[0]: bytes(row[1]) for row in found.select("key.shard", "value.blob").collect()}
 
 
 class _settings:

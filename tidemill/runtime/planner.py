@@ -14,6 +14,7 @@ from typing import Any
 
 from tidemill.plan.physical import BEGINNING, Physical
 from tidemill.plan.sources import SourceSpec
+from tidemill.runtime.checkpoint import first_offset
 from tidemill.runtime.damage import missing
 from tidemill.runtime.layout import Paths, load_plan, read_part
 from tidemill.runtime.offsets import Offset, check_offset, same_place, signed
@@ -85,7 +86,10 @@ class Planner:
         self.resting = False  # nothing comes until the control file says so
 
     def initial(self) -> Offset:
-        """Before anything was read."""
+        """Before anything was read, or where a checkpoint goes on from another one."""
+        found = first_offset(self.paths)
+        if found is not None:
+            return found
         return {"batch": -1, "closes": 0, "feedback": -1, "final": 0, "peek": 0, "peeks": 0, "plan": 0, "silent": 0,
                 "sources": {}}
 

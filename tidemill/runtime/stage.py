@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from tidemill.plan.physical import FOREVER, Op, Physical
 from tidemill.runtime import inbox, outbox, sealing
+from tidemill.runtime.checkpoint import read_seed
 from tidemill.runtime.damage import foreign, misfit, missing
 from tidemill.runtime.evaluate import Evaluation
 from tidemill.runtime.failures import above, guarded, is_of_operator
@@ -36,6 +37,7 @@ class Stage:
     def __init__(self, root: str, shard: int, blob: bytes | None) -> None:
         self.paths = Paths(root)
         self.shard = shard
+        blob = read_seed(self.paths, shard) if blob is None else blob
         own, self.forks = unpacked(blob, self.paths.shard(shard))
         self.shelf = Shelf.load(own, self.paths.shard(shard))
         self.is_new = blob is None

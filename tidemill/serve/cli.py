@@ -206,6 +206,22 @@ def restore(
 
 
 @app.command()
+def rescale(
+    db: Annotated[str, typer.Argument(metavar="DB", help="Directory of the database.")],
+    shards: Annotated[int, typer.Option("--shards", min=1, max=4096, help="How many shards it shall have.")],
+) -> None:
+    """Give a database that nobody runs another number of shards; all answers stay as they are.
+
+    Example:
+
+        tidemill rescale /data/lot --shards 8
+    """
+    out = console()
+    with reported(console(stderr=True)), opening.existing(db, out) as opened:
+        out.print(f"{db}: {opened.rescale(shards)}")
+
+
+@app.command()
 def doctor(
     db: Db = None,
     port: Annotated[list[int] | None, typer.Option(min=1, max=65_535, help="A port that should be free.")] = None,

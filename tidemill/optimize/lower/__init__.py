@@ -15,6 +15,7 @@ from tidemill.optimize.lower.streams import Streams
 from tidemill.optimize.lower.windows import Windows
 from tidemill.optimize.share.shape import Settings
 from tidemill.optimize.share.weave import Bits
+from tidemill.plan.homes import Home
 from tidemill.plan.physical import Output, Physical
 from tidemill.plan.relations import Relation, insert_only
 from tidemill.plan.sources import SourceSpec
@@ -34,16 +35,22 @@ def lower(
     bits: Bits | None = None,
     sharing: Settings | None = None,
     joining: JoinSettings | None = None,
+    homes: dict[str, Home] | None = None,
 ) -> Physical:
     """One physical plan for all standing queries; equal subplans appear once.
 
     `bits` remembers from plan to plan which bit of a signature belongs to which query; it is brought up to date.
+    `homes` is told how the rows of every operator and port of the stage lie.
     """
     work = _Lowering(sources, unit_us)
     work.joining = joining or JoinSettings()
     work.weave(roots.values(), {} if bits is None else bits, sharing or Settings())
     outputs = [Output(view, work.output(node), insert_only(node)) for view, node in roots.items()]
     work.settle()
+    if homes is not None:
+        homes |= {name: Home(where.how, where.by) for name, where in work.lies.items()}
+        homes |= {e.port: Home(e.route, tuple(frozenset([k]) for k in e.keys))
+                  for e in (*work.exchanges.values(), *work.loops.values())}
     return Physical(
         version=version, unit_us=unit_us, shards=tuple(shards), sources=tuple(work.specs.values()),
         reader=tuple(work.reader.values()), stage=tuple(work.stage.values()),

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tidemill.optimize.lower.placement import ANY, Handle, Where, first_names, route_of, satisfies, shared
+from tidemill.optimize.lower.placement import ANY, Handle, Where, by_hash, first_names, route_of, satisfies, shared
 from tidemill.optimize.share.asked import Asked
 from tidemill.optimize.share.weave import Woven
 from tidemill.plan.physical import Exchange, Op
@@ -32,6 +32,7 @@ class Edges:
     origins: dict[str, str] = field(default_factory=dict)
     asked: dict[str, Asked] = field(default_factory=dict)
     woven: dict[str, Woven] = field(default_factory=dict)
+    lies: dict[str, Where] = field(default_factory=dict)  # how the rows of operators in the stage lie
 
     def output(self, node: Relation) -> str:
         """The gate through which a view's changes leave."""
@@ -53,8 +54,16 @@ class Edges:
     def build(self, node: Relation) -> Handle:
         """Place a node, once."""
         if node.fingerprint not in self.built:
-            self.built[node.fingerprint] = getattr(self, "_" + type(node).__name__.lower())(node)
+            self.built[node.fingerprint] = self.lying(getattr(self, "_" + type(node).__name__.lower())(node))
         return self.built[node.fingerprint]
+
+    def lying(self, handle: Handle) -> Handle:
+        """Note how the rows of a handle lie."""
+        if handle.place == "stage":
+            self.lies.setdefault(handle.op, handle.where)
+        for branch in handle.branches:
+            self.lying(branch)
+        return handle
 
     def deliver(self, handle: Handle, need: Where, exact: bool = False) -> str:
         """The stage operator or port where the rows arrive as `need` says."""
@@ -63,6 +72,7 @@ class Edges:
             exact = exact or (need.how == "hash" and shared(handle.branches, need) is None)
             arrived = tuple(self.deliver(b, need, exact) for b in handle.branches)
             name = "union." + ".".join(arrived)
+            self.lies.setdefault(name, shared(handle.branches, need) or need if need.how == "hash" else need)
             return self.add_stage("union", name, arrived, handle.branches[0].schema, {})
         if handle.place == "reader":
             return self._exchange(handle, need)
@@ -71,6 +81,7 @@ class Edges:
         if handle.where.how == "all":
             keys = first_names(need.by)
             name = f"mine.{handle.op}.{'.'.join(keys)}"
+            self.lies.setdefault(name, by_hash(keys))
             return self.add_stage("mine", name, (handle.op,), handle.schema, {"keys": list(keys)})
         route, keys = route_of(need)
         port = f"loop.{handle.op}.{route}.{'.'.join(keys)}"
@@ -107,4 +118,4 @@ class Edges:
             self.origins[name] = self.origins[handle.op]
         else:
             self.stage.setdefault(name, op)
-        return Handle(handle.place, name, schema, handle.where if where is None else where)
+        return self.lying(Handle(handle.place, name, schema, handle.where if where is None else where))

@@ -62,7 +62,8 @@ class Joins(HotJoins):
         for pick, value in zip(picks, kept, strict=True):
             columns = (*keys, Column("__v", value["type"]), COUNT)
             values.append(Handle("stage", self.add_stage("picked", pick, (name,), columns, {}), columns, where))
-        rows, *values = [self.homeward(h, hot) for h in (Handle("stage", name, schema, where), *values)]
+        met = [self.lying(h) for h in (Handle("stage", name, schema, where), *values)]
+        rows, *values = [self.homeward(h, hot) for h in met]
         return self.grouped(node, rows, values, found.insert_only)
 
     def _side(self, node: r.JoinAggregate, side: Side, i: int, early: bool) -> Handle:

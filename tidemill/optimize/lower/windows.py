@@ -82,6 +82,7 @@ class Windows(Edges):
         if planned.id not in self.stage:
             rows = self.deliver(self.build(window.input), ONE)
             name = self.add_stage("numbering", woven.lfta.id, (rows,), window.schema, woven.lfta.params)
+            self.lying(Handle("stage", name, window.schema, ONE))
             params = {**planned.params, "leaf": woven.leaves[store].id, "object leaf": f"objects.{store}"}
             self.stage[planned.id] = Op(planned.id, "weave_numbered", (name,), planned.schema, params)
         return self.stage[planned.id]
@@ -93,13 +94,15 @@ class Windows(Edges):
         schema = (*keys, Column("__n", "BIGINT"), *(Column(p.name, p.type) for p in needed.values()))
         name = f"{name_of(node)}.partials"
         self.add_stage("weaved", name, (store.id,), schema, wanted)
+        columns = dict(query.renames)
+        where = by_hash([columns[a] for a in query.names])
+        self.lying(Handle("stage", name, schema, where))
         grouped = self.add_stage("group", name_of(node), (name,), node.schema, {
             "keys": [[c.name, c.type] for c in keys], "parts": [[p.name, p.type, p.combine] for p in needed.values()],
             "values": [], "beginning": "first row",
             "answers": [[a.name, answer_sql(a, True, {})] for a in query.aggregates],
         })
-        columns = dict(query.renames)
-        return Handle("stage", grouped, node.schema, by_hash([columns[a] for a in query.names]))
+        return Handle("stage", grouped, node.schema, where)
 
     def _asked(self, node: r.WindowAggregate, mode: Mode) -> tuple[Asked, Op, dict[str, Any]]:
         """The canonical form of a window aggregate, its fragment store, and what the store is asked for in this mode.

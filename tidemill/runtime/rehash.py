@@ -1,0 +1,176 @@
+"""The state of all shards, put into another number of shards.
+
+An operator keeps rows as they came in, or by keys that are among their columns. So a kept row lies where the input
+lies: by the hash of some columns, in the first shard, in all of them, or in any. With n shards a row of hash h is in
+shard h mod n; the same hash says where it is with m shards, and where the next changes of it will go. Segments are cut,
+not sorted anew: a part of a sorted segment is sorted.
+
+Law: with the state after batch b in m shards instead of n, every later batch has the same answers. Before anything is
+moved it is checked that every row is where it should be: what this module believes of a plan is compared with what the
+shards have, and refused where they do not agree (`Unmovable`).
+
+Small notes of an operator are the same in all shards, or those of the first are what counts, or they are put together
+as `_MERGED` says. Keys that are split over all shards because they are hot are not moved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tidemill.plan.homes import Home
+from tidemill.plan.physical import Op, Physical
+from tidemill.plan.sources import Schema
+from tidemill.runtime.evaluate import STATEFUL, shard_numbers
+from tidemill.runtime.state import Segment, Shelf
+
+Notes = dict[str, Any]
+
+
+class Unmovable(Exception):
+    """The state of an operator cannot be put into another number of shards, and why."""
+
+
+def rehash(plan: Physical, homes: Mapping[str, Home], shelves: list[Shelf], fresh: list[Shelf]) -> None:
+    """Put what the shelves hold, in the order of `plan.shards`, into fresh ones; nothing is written yet."""
+    move = _Move(plan, homes, shelves, fresh)
+    for name in sorted({n for shelf in shelves for n in (*shelf.stored, *shelf.values)}):
+        if name.startswith("@"):
+            move.own(name)
+        elif name in move.ops:
+            move.operator(move.ops[name])
+
+
+class _Move:
+    def __init__(self, plan: Physical, homes: Mapping[str, Home], old: list[Shelf], new: list[Shelf]) -> None:
+        self.homes, self.old, self.new = homes, old, new
+        self.ops = {op.id: op for op in plan.stage if op.kind in STATEFUL}
+        known = {op.id: op.schema for op in (*plan.reader, *plan.stage)}
+        self.schemas: dict[str, Schema] = known | {
+            e.port: known[e.source_op] for e in (*plan.exchanges, *plan.loops) if e.source_op in known}
+        self.hot = {e.port for e in (*plan.exchanges, *plan.loops) if e.hot and (e.hot.spread or e.hot.copied)}
+
+    def own(self, name: str) -> None:
+        """What every shard knows of sources, ports and the clock is the same. An end that was shown is shown anew."""
+        if name != "@peek":
+            found = [shelf.values.get(name, {}) for shelf in self.old]
+            if any(one != found[0] for one in found):
+                raise Unmovable(f"the shards do not agree on {name}")
+            for shelf in self.new:
+                shelf.values[name] = dict(found[0])
+
+    def operator(self, op: Op) -> None:
+        if self.hot.intersection(op.inputs):
+            raise Unmovable(f"{op.kind} {op.id} has hot keys, which are split over all shards")
+        notes = [shelf.values.get(op.id, {}) for shelf in self.old]
+        home = self.homes.get(op.inputs[0])
+        if home is not None and home.how == "one":
+            merged: list[Notes] = [dict(notes[0]), *({} for _ in self.new[1:])]
+        else:
+            merged = _merged(op, notes, len(self.new))
+        for shelf, found in zip(self.new, merged, strict=True):
+            if found:
+                shelf.values[op.id] = found
+        for name in sorted({n for shelf in self.old for n in shelf.stored.get(op.id, {})}):
+            self._arrangement(op, name, _input(op, name))
+
+    def _arrangement(self, op: Op, name: str, source: str) -> None:
+        home = self.homes.get(source)
+        if home is None:
+            raise Unmovable(f"nothing is known of where {op.kind} {op.id} has its rows")
+        pieces: list[list[pa.Table]] = [[] for _ in self.new]
+        for index, shelf in enumerate(self.old):
+            for segment in shelf.stored.get(op.id, {}).get(name, ()):
+                rows = shelf.read(segment).slice(segment.start)
+                for target, part in self._placed(op, home, source, index, rows):
+                    pieces[target].append(part)
+        for shelf, found in zip(self.new, pieces, strict=True):
+            if found:
+                # The largest first: a segment is merged with the one before it when that is not much larger.
+                segments = [Segment(t.num_rows, table=t.combine_chunks()) for t in found]
+                shelf.stored.setdefault(op.id, {})[name] = sorted(segments, key=lambda s: -s.rows)
+
+    def _placed(self, op: Op, home: Home, source: str, index: int, rows: pa.Table) -> list[tuple[int, pa.Table]]:
+        """(new shard, rows) of the rows of one segment."""
+        if not rows.num_rows:
+            return []
+        if home.how == "all":
+            return [(i, rows) for i in range(len(self.new))] if index == 0 else []
+        if home.how == "any":
+            return [(index % len(self.new), rows)]
+        keys = home.columns(rows.column_names) if home.how == "hash" else []
+        if keys is None:
+            raise Unmovable(f"{op.kind} {op.id} does not have the columns by which its rows lie")
+        schema = self.schemas.get(source, ())
+        if (shard_numbers(rows, schema, keys, len(self.old)) != index).any():
+            raise Unmovable(f"{op.kind} {op.id} has rows that are not where they should be")
+        owner = shard_numbers(rows, schema, keys, len(self.new))
+        parts = ((i, rows.filter(pa.array(owner == i))) for i in np.unique(owner).tolist())
+        return [(i, part) for i, part in parts]
+
+
+def _input(op: Op, name: str) -> str:
+    """The input whose rows an arrangement of an operator has."""
+    if op.kind == "join":
+        return op.inputs[1 if name.startswith("right_") else 0]
+    if op.kind == "join_aggregate":
+        return op.inputs[int(name.split(" ")[0])]
+    return op.inputs[0]
+
+
+def _merged(op: Op, notes: list[Notes], count: int) -> list[Notes]:
+    """The notes of each new shard."""
+    if op.kind in _MERGED:
+        return _MERGED[op.kind](notes, count)
+    if all(one == notes[0] for one in notes):
+        return [dict(notes[0]) for _ in range(count)]
+    raise Unmovable(f"the shards do not agree on {op.kind} {op.id}")
+
+
+def _points(notes: list[Notes], count: int) -> list[Notes]:
+    """An rstream: points are the same everywhere, and a shard that had rows knows which point of a period is next. One
+    that comes to a point early has no rows there.
+    """
+    begun = [one["next"] for one in notes if one.get("next") is not None]
+    known = [{k: v for k, v in one.items() if k != "next"} for one in notes]
+    if any(one != known[0] for one in known):
+        raise Unmovable("the shards do not agree on the points of an rstream")
+    return [{**known[0], **({"next": min(begun)} if begun else {})} for _ in range(count)]
+
+
+def _last_points(notes: list[Notes], count: int) -> list[Notes]:
+    """A fragment store: shards that have reported a query have reported it up to the same point. One that has not had
+    no fragments before that point. How many rows were left when it was last gone through is found again.
+    """
+    last: dict[str, int] = {}
+    for one in notes:
+        for query, point in one.get("last", {}).items():
+            if last.setdefault(query, point) != point:
+                raise Unmovable("the shards have reported a window up to different points")
+    return [{"last": dict(last)} if last else {} for _ in range(count)]
+
+
+def _band(notes: list[Notes], count: int) -> list[Notes]:
+    """A join or a set: points that hold rows back are the same everywhere; how many rows were kept is found again."""
+    known = [{k: v for k, v in one.items() if k.startswith("points")} for one in notes]
+    if any(one != known[0] for one in known):
+        raise Unmovable("the shards do not agree on the points of a join or a set")
+    return [dict(known[0]) for _ in range(count)]
+
+
+def _counts(notes: list[Notes], count: int) -> list[Notes]:
+    """An aggregation join: the rows of each input, which the optimizer adds up over the shards."""
+    if any(one.get("hot") for one in notes):
+        raise Unmovable("an aggregation join has hot keys, which are split over all shards")
+    names = sorted({name for one in notes for name in one if name != "hot"})
+    whole = {name: [sum(each) for each in zip(*(one[name] for one in notes if name in one), strict=True)]
+             for name in names}
+    return [whole, *({} for _ in range(count - 1))]
+
+
+_MERGED: dict[str, Callable[[list[Notes], int], list[Notes]]] = {
+    "rstream": _points, "weave": _last_points, "join": _band, "combine": _band, "join_aggregate": _counts,
+}
