@@ -1,4 +1,4 @@
-"""ALTER SOURCE … ADD COLUMN while views stand: they go on, and new ones see the column."""
+"""Sources that change while views stand: another column, another beginning."""
 
 from __future__ import annotations
 
@@ -86,3 +86,37 @@ def test_what_cannot_be_added_is_refused(tmp_path, text, code):
         with pytest.raises(TidemillError) as caught:
             db.execute(text)
         assert caught.value.code == code and caught.value.hint
+
+
+def test_a_clock_that_ran_away_is_repaired(tmp_path):
+    """A row of the year 9999 made everything after it late, for ever."""
+    (tmp_path / "1.csv").write_text("k,at\n1,2024-01-01 00:00:01\n2,9999-01-01 00:00:00\n")
+    with CheckpointedDatabase(str(tmp_path / "db")) as db:
+        db.execute(f"REGISTER SOURCE Raw (k INTEGER, at TIMESTAMP) FROM FILES '{tmp_path}/*.csv'"
+                   " WITH (timestamp = 'at'); CREATE TAGGED STREAM S OVER Raw; CREATE TAGGED STREAM K OVER Raw KEY k;"
+                   "CREATE VIEW V AS SELECT k FROM S; CREATE VIEW N AS SELECT count(*) AS n FROM V;"
+                   "CREATE VIEW W AS SELECT k FROM K")
+        db.run(final=False)
+        (tmp_path / "2.csv").write_text("k,at\n3,2024-01-01 00:00:02\n")
+        assert db.run(final=False).late == 1 and db.status()["sources"][0]["ahead_seconds"] > 1e9
+        said = str(db.execute("RESTART SOURCE Raw WITH (ahead = '1 day')"))
+        assert said == "source Raw is read from its beginning; begun anew: S, K, V, N, W"
+        assert db.run(final=False).late == 0
+        assert answers(db, "V") == [(1,), (3,)] == answers(db, "W") and answers(db, "N") == [(2,)]
+        assert db.status()["sources"][0]["ahead_seconds"] is None
+        db.execute("RESTART SOURCE Raw")
+        db.run(final=False)
+        assert answers(db, "V") == [(1,), (3,)], "the option stays"
+
+
+def test_a_source_that_cannot_be_restarted_so_stays_as_it_is(tmp_path):
+    with LocalDatabase(str(tmp_path / "db")) as db:
+        db.execute(f"REGISTER SOURCE Raw (k INTEGER) FROM FILES '{tmp_path}/*.csv'; CREATE TAGGED STREAM S OVER Raw;"
+                   "CREATE VIEW V AS SELECT k FROM S")
+        for text, code in (("RESTART SOURCE Raw WITH (ahead = '1 day')", "TM407"), ("RESTART SOURCE S", "TM301"),
+                           ("RESTART SOURCE Raw WITH (format = 'json')", "TM110"),
+                           ("RESTART SOURCE Raw WITH (batch_rows = 'x')", "TM407")):
+            with pytest.raises(TidemillError) as caught:
+                db.execute(text)
+            assert caught.value.code == code
+            assert db.query("SELECT * FROM V").num_rows == 0

@@ -1,16 +1,23 @@
-"""ALTER SOURCE … ADD COLUMN: views that stand go on as they are, and those created from now on see the column.
+"""Sources that change: ALTER SOURCE … ADD COLUMN, RESTART SOURCE.
 
-The column is NULL in records that do not have it. A view reads the columns that its source had when the view began, so
-that its plan and its state stay what they were.
+A new column is NULL in records that do not have it. Views that stand go on as they are: a view reads the columns that
+its source had when the view began, so that its plan and its state stay what they were.
+
+A source that is restarted is another one under the same name, read from its beginning.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
+from tidemill.engine.options import checked
+from tidemill.engine.sources import source_spec
 from tidemill.errors import CatalogProblem
 from tidemill.plan.sources import Schema, SourceSpec
 from tidemill.sql.catalog import Entry
+from tidemill.sql.parse import parse_one
+from tidemill.sql.statements import RegisterSource
 
 _JSON = (".json", ".jsonl", ".ndjson")
 
@@ -30,6 +37,23 @@ def as_of(entry: Entry, birth: int) -> SourceSpec:
     assert entry.spec is not None
     added = entry.options.get("added", {})
     return replace(entry.spec, columns=tuple(c for c in entry.spec.columns if added.get(c.name, 0) <= birth))
+
+
+def anew(entry: Entry, options: dict[str, Any], unit_us: int) -> RegisterSource:
+    """The statement that makes a source again, with other options; what cannot be is refused."""
+    statement = checked(parse_one(entry.text))
+    assert isinstance(statement, RegisterSource) and entry.spec is not None
+    given = {**statement.options, **entry.options.get("with", {}), **options}
+    made = replace(statement, columns=entry.spec.columns, options=given, if_not_exists=False, or_replace=False)
+    source_spec(made, unit_us)
+    return made
+
+
+def inherit(entry: Entry, before: Entry, options: dict[str, Any]) -> None:
+    """What a source that was made again keeps: options that were said later, and columns that records may not have."""
+    assert entry.spec is not None and before.spec is not None
+    entry.spec = replace(entry.spec, optional=before.spec.optional)
+    entry.options["with"] = {**before.options.get("with", {}), **options}
 
 
 def _check(entry: Entry, spec: SourceSpec, columns: Schema) -> None:

@@ -17,6 +17,7 @@ from sqlglot import exp
 from tidemill import __version__
 from tidemill.engine.adhoc import answer
 from tidemill.engine.aggregates import entry_of
+from tidemill.engine.altering import anew, inherit
 from tidemill.engine.backup import Backup, Tell, back_up
 from tidemill.engine.directory import Directory
 from tidemill.engine.joining import JOINING
@@ -59,6 +60,7 @@ from tidemill.sql.statements import (
     RegisterSource,
     RegisterTable,
     Restart,
+    RestartSource,
     Select,
     Set,
     Show,
@@ -317,6 +319,8 @@ class Database(Runner):
                 return self.subscribe(statement.name)
             if isinstance(statement, Restart):
                 return self._restart(statement)
+            if isinstance(statement, RestartSource):
+                return self._restart_source(statement)
             if isinstance(statement, Skip):
                 return self._skip(statement)
             assert isinstance(statement, Set)
@@ -438,6 +442,24 @@ class Database(Runner):
         entries = restarted(self.catalog, self.workload, statement.name)
         for entry in reversed(entries):
             self._forget(entry)
+        self._create_again(entries)
+        names = ", ".join(e.name for e in entries if e.kind != "sink")
+        return Created("view", statement.name, f"begun anew: {names}")
+
+    def _restart_source(self, statement: RestartSource) -> Created:
+        """The source is another one, and all that reads it: nothing remembers the times that it had."""
+        entry = self.catalog.find(statement.name, "source")
+        made = anew(entry, statement.options, self.catalog.settings["unit_us"])
+        entries = self.catalog.dependents(entry.name)
+        for gone in (*reversed(entries), entry):
+            self._forget(gone)
+        inherit(self._created(made), entry, statement.options)
+        self.workload.history.caused_by(f"RESTART SOURCE {entry.name}")
+        self._create_again(entries)
+        names = ", ".join(e.name for e in entries if e.kind != "sink")
+        return Created("source", entry.name, f"source {entry.name} is read from its beginning; begun anew: {names}")
+
+    def _create_again(self, entries: list[Entry]) -> None:
         for entry in entries:
             again = parse_one(entry.text)
             if isinstance(again, Select):
@@ -446,8 +468,6 @@ class Database(Runner):
                 self._created(again)
         self._defined(plan=True)
         self._settled()
-        names = ", ".join(e.name for e in entries if e.kind != "sink")
-        return Created("view", statement.name, f"begun anew: {names}")
 
     def _skip(self, statement: Skip) -> Created:
         if self.is_running:

@@ -11,7 +11,16 @@ from typing import Any
 from tidemill.errors import PlanProblem, SourceProblem, TidemillError
 from tidemill.plan.sources import APPLY
 from tidemill.sql.lexical_duration import LONGEST_US, duration_from_text
-from tidemill.sql.statements import CreateSink, CreateView, RegisterSource, RegisterTable, Select, Set, Statement
+from tidemill.sql.statements import (
+    CreateSink,
+    CreateView,
+    RegisterSource,
+    RegisterTable,
+    RestartSource,
+    Select,
+    Set,
+    Statement,
+)
 
 Check = Callable[[Any], Any]
 _WORDS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
@@ -37,7 +46,7 @@ def placing(statement: Statement) -> Iterator[None]:
 
 def checked(statement: Any) -> Any:
     """The statement with the values of its options as they are meant."""
-    if not isinstance(statement, (RegisterSource, RegisterTable, CreateView, CreateSink, Select)):
+    if not isinstance(statement, (RegisterSource, RegisterTable, RestartSource, CreateView, CreateSink, Select)):
         return statement
     options = {name: _checked(statement, name, value) for name, value in statement.options.items()}
     return replace(statement, options=options)
@@ -48,7 +57,7 @@ def _checked(statement: Any, name: str, value: Any) -> Any:
     try:
         return check(value) if check is not None else value
     except Wrong as wrong:
-        source = isinstance(statement, (RegisterSource, RegisterTable))
+        source = isinstance(statement, (RegisterSource, RegisterTable, RestartSource))
         error: TidemillError = SourceProblem("TM407", f'{name} cannot be "{value}"', hint=str(wrong)) if source else \
             PlanProblem("TM307", f'{name} cannot be "{value}"', hint=str(wrong))
         place = statement.places.get(name)

@@ -13,7 +13,7 @@ from tidemill.errors import SyntaxProblem
 from tidemill.sql.lexical import did_you_mean, position, problem, split
 from tidemill.sql.lexical_cursor import Cursor, quote
 from tidemill.sql.parse_create import parse_create
-from tidemill.sql.parse_options import parse_value
+from tidemill.sql.parse_options import parse_options, parse_value
 from tidemill.sql.parse_query import parse_query
 from tidemill.sql.parse_register import parse_alter, parse_register
 from tidemill.sql.statements import (
@@ -22,6 +22,7 @@ from tidemill.sql.statements import (
     DropKind,
     Explain,
     Restart,
+    RestartSource,
     Select,
     Set,
     Show,
@@ -142,7 +143,12 @@ def _set(cursor: Cursor) -> Set:
     return Set(name, parse_value(cursor))
 
 
-def _restart(cursor: Cursor) -> Restart:
+def _restart(cursor: Cursor) -> Restart | RestartSource:
+    if cursor.word() == "SOURCE" and cursor.index + 1 < len(cursor.tokens):
+        cursor.take("SOURCE")
+        name, options = cursor.name("the name of a source"), {}  # type: ignore[var-annotated]
+        parse_options(cursor, "restart", options)
+        return RestartSource(name, options)
     cursor.take("VIEW")
     return Restart(cursor.name("the name of a view"))
 

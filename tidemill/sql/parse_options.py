@@ -19,6 +19,7 @@ KNOWN: dict[str, tuple[str, ...]] = {
         *_READING, "timestamp", "lateness", "late", "ahead", "idle_timeout", "batch_rows", "operation", "backlog_bytes",
         "settle_seconds", "host", "key_null", "max_connections", "connection_timeout", "line_timeout",
     ),
+    "restart": ("lateness", "ahead", "idle_timeout", "batch_rows", "on_error", "max_record_bytes"),
     "table": _READING,
     "view": ("retain", "unbounded_state", "spread", "empty_windows"),
     "select": ("unbounded_state", "spread", "empty_windows"),

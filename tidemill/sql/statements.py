@@ -116,6 +116,14 @@ class Restart(Statement):
 
 
 @dataclass(frozen=True)
+class RestartSource(Statement):
+    """RESTART SOURCE: a source is read from its beginning, with other options, and what reads it begins anew."""
+
+    name: str
+    options: dict[str, Any]
+
+
+@dataclass(frozen=True)
 class Skip(Statement):
     """SKIP BATCH OF: the records of a source in the batch that cannot be done become dead letters."""
 
