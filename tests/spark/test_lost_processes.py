@@ -17,7 +17,7 @@ def test_a_job_lives_on_and_a_database_recovers_from_a_dead_jvm(tmp_path):
 
 
 def test_those_who_wait_for_a_dead_jvm_are_told(tmp_path):
-    """The JVM is killed under run(), and under a statement of another thread that waits for its batch: both raise."""
+    """The JVM is killed under run(), and under a subscriber that waits: both raise. Statements do not wait at all."""
     ends_well(tmp_path, "waiting")
 
 

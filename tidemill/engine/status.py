@@ -89,7 +89,7 @@ def status_of(workload: Workload, store: ViewStore, sinks: Sinks, last: dict[str
         "plan_changes": [c.shown() | {"at": plain_time(int(c.at * 1e6))} for c in workload.history.changes[-SHOWN:]],
         "state": {"rows": last.get("state_rows", 0), "bytes": last.get("state_bytes", 0)},
         "current_batch": current,
-        "last_batch": {k: last[k] for k in ("batch", "batch_seconds", "stage_seconds", "at") if k in last},
+        "last_batch": {k: last[k] for k in ("batch", "plan", "batch_seconds", "stage_seconds", "at") if k in last},
     }
 
 
