@@ -115,12 +115,13 @@ def test_csv_with_quotes_missing_and_extra_fields(db, tmp_path):
 
 def test_an_operation_column_says_what_is_deleted(db, tmp_path):
     Feed(db, tmp_path, "Raw", "k VARCHAR, v INTEGER, op VARCHAR", options="operation = 'op'").send(
-        "<a,1,insert>1 <b,2,insert>2 <a,3,update>3 <b,,delete>4 <z,,delete>5 <b,7,insert>6 <a,,D>7 <b,8,>8")
+        "<a,1,insert>1 <b,2,insert>2 <a,3,update>3 <b,,delete>4 <z,,delete>5 <b,7,insert>6 <a,,D>7 <b,8,u>8 <b,9,>9")
     db.execute("CREATE TAGGED STREAM K OVER Raw KEY k; CREATE STREAMED VIEW V AS SELECT * FROM K")
     db.execute("CREATE STREAMED VIEW N AS SELECT k, v FROM K")
     db.run()
     assert tagged(db, "N") == ["+<a,1>1", "+<b,2>2", "u<a,3>3", "-<b,2>4", "+<b,7>6", "-<a,3>7", "u<b,8>8"]
     assert db.changes("V").column_names == ["TAG", "TS", "k", "v", "at", "OLD"], "the operation is no attribute"
+    assert source_status(db, "Raw")["bad"] == 1, "a record without operation"
 
 
 def test_a_null_value_may_delete_its_key(db, tmp_path):

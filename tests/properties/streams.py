@@ -77,7 +77,7 @@ class Stream:
         return start
 
     def punctual(self) -> tuple[tuple[Record, ...], tuple[Record, ...]]:
-        """(rows that count, late rows): late is more than the lateness behind a row that came before."""
+        """(rows in time, late rows): late is more than the lateness behind a row that came before."""
         good, late, top = [], [], -math.inf
         for seq, row in enumerate(self.rows):
             (late if row["tm"] < top - self.lateness else good).append({**row, "__seq": seq})
@@ -85,9 +85,12 @@ class Stream:
         return tuple(good), tuple(late)
 
     def table(self, first: int = 0) -> pa.Table:
-        """What queries see, with `__ts` and `__seq`; rows before number `first` left out."""
+        """What queries see, with `__ts` and `__seq`; rows before number `first` left out.
+
+        A row without a known operation moves the clock and is not seen.
+        """
         rows = [{**r, "__seq": i} for i, r in enumerate(self.rows)] if self.static else self.punctual()[0]
-        rows = [r for r in rows if r["__seq"] >= first]
+        rows = [r for r in rows if r["__seq"] >= first and r.get("op", "insert") not in (None, "truncate")]
         schema = arrow_schema(self.columns)
         data = {c.name: pa.array([r[c.name] for r in rows], schema.field(c.name).type) for c in self.columns}
         times = [STATIC_TIME if self.static else r["tm"] * UNIT for r in rows]
@@ -197,7 +200,7 @@ def keyed(draw: st.DrawFn, name: str, *, most: int = 14, odd: bool = True, late:
     """Records that insert, replace or delete their key."""
     lateness = draw(st.sampled_from([0, 0, 2, 4]))
     moments = draw(times(draw(counts(most)), lateness, late=late))
-    operations = st.sampled_from(["insert", "update", "update", "upsert", "delete", "DELETE", None])
+    operations = st.sampled_from(["insert", "u", "update", "c", "upsert", "delete", "DELETE", None, "truncate"])
     rows = tuple(draw(_values(odd, keys=True)) | {"op": draw(operations), "tm": t} for t in moments)
     sizes, batch = draw(cuts(len(rows)))
     key = draw(st.sampled_from([("k",), ("k",), ("k", "s")]))

@@ -38,7 +38,7 @@ def append_only(*given, name="A", **options):
 
 
 def keyed(*given, name="K", **options):
-    return Stream(name, KEYED, rows(KEYED, *given), ("k",), **options)
+    return Stream(name, KEYED, rows(KEYED, *({"op": "insert", **row} for row in given)), ("k",), **options)
 
 
 def test_a_window_over_a_narrowed_parquet_source():

@@ -32,7 +32,7 @@ from tidemill.plan.node import walk
 from tidemill.plan.physical import OPERATOR_SECONDS, Physical
 from tidemill.plan.relations import Item, Relation, quoted
 from tidemill.plan.scalars import conjunction
-from tidemill.plan.sources import APPLY
+from tidemill.plan.sources import APPLY, DELETES
 from tidemill.plan.validate import check_bounded
 from tidemill.runtime.garbage import seldom_collected
 from tidemill.runtime.thresholds import sizes
@@ -54,9 +54,6 @@ from tidemill.sql.statements import (
     RegisterTable,
     Select,
 )
-
-DELETES = ("delete", "d", "-", "remove")
-
 
 Planned = tuple[BoundQuery, Relation, tuple[tuple[str, str], ...]]  # bound, optimized, what the rules did
 

@@ -8,6 +8,10 @@ from typing import Any, Literal
 APPLY = "apply"  # the option `late`: late rows correct what can still be corrected
 OnError = Literal["dead_letter", "skip", "fail"]
 
+# What a column of operations may hold, in any case: a record of another word, or of none, cannot be read.
+UPSERTS = ("insert", "i", "create", "c", "read", "r", "update", "u", "upsert", "+")
+DELETES = ("delete", "d", "remove", "-")
+
 
 @dataclass(frozen=True)
 class Column:

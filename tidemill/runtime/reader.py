@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from tidemill.plan.physical import BEGINNING, FOREVER, Exchange, Op, Physical
 from tidemill.plan.relations import STATIC_TIME
 from tidemill.plan.scalars import columns_of
-from tidemill.plan.sources import APPLY, SourceSpec
+from tidemill.plan.sources import APPLY, DELETES, UPSERTS, SourceSpec
 from tidemill.runtime import inbox
 from tidemill.runtime.damage import arrow_file, missing, verify
 from tidemill.runtime.evaluate import Evaluation, route
@@ -30,11 +30,13 @@ from tidemill.runtime.operators.base import Batch
 from tidemill.runtime.planner import Assignment, Work, spec_of
 from tidemill.runtime.sources.columns import is_wall_time
 from tidemill.runtime.sources.connector import Chunk, event_time_us, open_connector
+from tidemill.runtime.sources.records import refuse
 from tidemill.runtime.state import from_ipc, ipc_bytes, ipc_pieces
 from tidemill.runtime.thresholds import sizes
 
 TICK, DEAD = "tick", "dead"
 Message = tuple[int, str, bytes]  # (shard label, port, payload)
+_OPERATIONS = pa.array([*UPSERTS, *DELETES], pa.string())
 Timed = tuple[pa.Table, np.ndarray]  # rows and the times at which they come
 EVENT = "__event"  # the event times, where rows come later
 
@@ -193,7 +195,7 @@ class Reader:
     def _in_order(self, spec: SourceSpec, chunk: Chunk, table: pa.Table, work: Work,
                   tally: Tally) -> list[Timed] | None:
         """The rows of a chunk piece by piece as they lie in memory, where none is without time or late; else None."""
-        if chunk.bad.num_rows or spec.static or not spec.timestamp or not table.num_rows:
+        if chunk.bad.num_rows or spec.static or spec.operation or not spec.timestamp or not table.num_rows:
             return None
         if table.num_rows < sizes.reader_piece_rows * table.column(0).num_chunks:
             table = table.combine_chunks()
@@ -233,7 +235,28 @@ class Reader:
             rows, times = self._believable(spec, rows, stamp.to_numpy(), work, tally)
         else:
             times = rows.column("__arrival").to_numpy()
-        return self._punctual(spec, rows, times, work.floor, tally)
+        return self._operated(spec, *self._punctual(spec, rows, times, work.floor, tally), tally)
+
+    def _operated(self, spec: SourceSpec, rows: pa.Table, times: np.ndarray,
+                  tally: Tally) -> tuple[pa.Table, np.ndarray]:
+        """A row whose operation is none of the known words cannot be applied: it is a bad record.
+
+        It has moved the clock like any other, so that what is late does not depend on how the input is cut.
+        """
+        if spec.operation is None or not len(times):
+            return rows, times
+        words = rows.column(spec.operation).cast(pa.string())
+        known = pc.is_in(pc.utf8_lower(words), value_set=_OPERATIONS)
+        if pc.all(known).as_py():
+            return rows, times
+        unknown = pc.invert(known)
+        if spec.on_error == "fail":
+            raise refuse(spec, f'column "{spec.operation}" has no known operation', f'"{words.filter(unknown)[0]}"')
+        if spec.on_error == "dead_letter":
+            self._bury_rows(spec, rows.filter(unknown), f'column "{spec.operation}" has no known operation')
+        good = known.to_numpy()
+        tally.bad, tally.rows = tally.bad + int((~good).sum()), tally.rows - int((~good).sum())
+        return rows.filter(known), times[good]
 
     def _believed(self, spec: SourceSpec, work: Work, top: int, first: int) -> int:
         """The latest event time that is believed when `top` is the newest one so far; the very first row is, where
@@ -354,7 +377,8 @@ def _narrowed(spec: SourceSpec, needed: set[str]) -> SourceSpec:
     """Decode only what is read; text needs all its columns to find the fields and to judge the record."""
     if spec.kind == "port" or spec.format in ("csv", "json") or spec.format is None:
         return spec
-    kept = tuple(c for c in spec.columns if c.name in needed or c.name == spec.timestamp) or spec.columns[:1]
+    judged = (spec.timestamp, spec.operation)
+    kept = tuple(c for c in spec.columns if c.name in needed or c.name in judged) or spec.columns[:1]
     return replace(spec, columns=kept, unread=tuple(c for c in spec.columns if c not in kept))
 
 
