@@ -21,6 +21,7 @@ from tidemill.engine.altering import anew, inherit
 from tidemill.engine.backup import Backup, Tell, back_up
 from tidemill.engine.directory import Directory
 from tidemill.engine.joining import JOINING
+from tidemill.engine.letters import LETTERS, bounds_of
 from tidemill.engine.options import check_open, checked, microseconds, placing
 from tidemill.engine.partly import with_what_stands
 from tidemill.engine.querying import OPERATORS, QUERYING, Querying, rows, trigger_length
@@ -551,8 +552,12 @@ class Database(Runner):
         elif name in QUERYING:
             self.querying.set(name, value)
             self._save()
+        elif name in LETTERS:
+            self.catalog.settings[name] = LETTERS[name](name, value)
+            self.outlet.bounds = bounds_of(self.catalog)
+            self._save()
         else:
-            names = ", ".join([*SHARING, *JOINING, *QUERYING, *OPERATORS])
+            names = ", ".join([*SHARING, *JOINING, *QUERYING, *OPERATORS, *LETTERS])
             raise PlanProblem("TM217", f'there is no setting "{statement.name}" to change',
                               hint=f"optimizer_off, trigger, sealed_rows, {names} can be set;"
                               " shards and clock are given to tidemill.open")

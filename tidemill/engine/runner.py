@@ -15,7 +15,9 @@ from py4j.protocol import Py4JError
 from tidemill.engine.directory import Directory
 from tidemill.engine.history import Subject
 from tidemill.engine.in_force import plans_in_force
+from tidemill.engine.input_warnings import input_warnings
 from tidemill.engine.lateness import late_warnings
+from tidemill.engine.letters import bounds_of
 from tidemill.engine.repair import Pinned, again, pinned_batch, repaired, unlog
 from tidemill.engine.rescale import install, rehashed
 from tidemill.engine.results import RunSummary
@@ -299,6 +301,7 @@ class Runner:
     def _show_views(self) -> None:
         with self.outlet.lock:
             self.outlet.views = {v.stored.id: v.stored for v in self.workload.views.values()}
+            self.outlet.bounds = bounds_of(self.catalog)
 
     def _cores(self) -> int:
         if self._spark is None:
@@ -576,5 +579,5 @@ def _summary(seen: list[dict[str, Any]], began: float) -> RunSummary:
         return sum(t[what] for s in seen for t in s["tallies"].values())
 
     return RunSummary(len(seen), total("rows"), time.monotonic() - began, total("late"), total("bad"),
-                      tuple(late_warnings([s["tallies"] for s in seen])))
+                      (*late_warnings([s["tallies"] for s in seen]), *input_warnings([s["tallies"] for s in seen])))
 

@@ -59,7 +59,7 @@ def status_of(workload: Workload, store: ViewStore, sinks: Sinks, last: dict[str
     for entry in workload.catalog.of("source"):
         assert entry.spec is not None
         name = entry.spec.name
-        total = totals.get(name, {"rows": 0, "late": 0, "bad": 0})
+        total = {"rows": 0, "late": 0, "bad": 0, "undeclared": {}, "files": []} | totals.get(name, {})
         seen = last.get("sources", {}).get(name, {})
         tally = last.get("tallies", {}).get(name, {})
         floor, top = seen.get("floor"), seen.get("top")
@@ -84,6 +84,7 @@ def status_of(workload: Workload, store: ViewStore, sinks: Sinks, last: dict[str
     return {
         "running": running, "batch": int(store.meta("batch") or -1), "plan": workload.catalog.version,
         "clock": plain_time(last.get("clock")), "sources": sources, "views": views, "dead_letters": dead,
+        "dead_letters_dropped": json.loads(store.meta("letters") or "{}").get("dropped", 0),
         "sinks": [{"name": e.name, "undelivered": sinks.undelivered(e.options), "problem": sinks.problems.get(e.name)}
                   for e in workload.catalog.of("sink")],
         "plan_changes": [c.shown() | {"at": plain_time(int(c.at * 1e6))} for c in workload.history.changes[-SHOWN:]],

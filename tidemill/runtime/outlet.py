@@ -26,8 +26,8 @@ from tidemill.runtime.damage import checksum, duckdb_file
 from tidemill.runtime.failures import is_of_operator, reason_of, stopped_views
 from tidemill.runtime.garbage import seldom_collected
 from tidemill.runtime.hearing import HEARING_BYTES, Hearing
+from tidemill.runtime.kept_letters import Bounds, LetterCount, count_letters, keep_letters
 from tidemill.runtime.layout import Paths, load_plan, write_json
-from tidemill.runtime.lending import lent
 from tidemill.runtime.letters import shown_letters
 from tidemill.runtime.pools import Pools
 from tidemill.runtime.reader import DEAD, TICK, Message
@@ -38,6 +38,7 @@ from tidemill.runtime.state import from_ipc, ipc_bytes
 from tidemill.runtime.stopped import ViewsFailed, attributed, gathered, guilty
 from tidemill.runtime.stopped import note as stopped_note
 from tidemill.runtime.thresholds import sizes
+from tidemill.runtime.totals import add_tallies
 from tidemill.runtime.views import StoredView, ViewStore
 
 KEPT_FEEDBACK = 16
@@ -55,6 +56,7 @@ class Outlet:
         self.subscribers: dict[str, list[Hearing]] = {}
         self.listeners: list[Listener] = []
         self.catalog = 0  # how many times it was saved
+        self.bounds = Bounds()
         self.views: dict[str, StoredView] = {}
         self.duck = store.cursor()
         self.pools = Pools(self.duck)
@@ -140,7 +142,8 @@ class Outlet:
             "plan": str(plan.version), "final": str(max(summary["final"], self.final)),
             "state_files": str(summary["state_files"]), "progress": json.dumps(self.progress),
             "gates": json.dumps({"clock": summary["clock"], **closed}),
-            "seeds": json.dumps(delivered), "loops": json.dumps(summary["loops"]), "totals": self._totals(summary),
+            "seeds": json.dumps(delivered), "loops": json.dumps(summary["loops"]), 
+            "totals": json.dumps(add_tallies(self._known("totals", {}), summary["tallies"])),
             "rows": self._row_counts(found, kept), "stopped": json.dumps(all_stopped),
             "peek": str(summary["peek"]), "peeks": json.dumps(summary["peeks"]),
             "tentative": self._tentative_counts(summary["peek"], shown),
@@ -177,7 +180,7 @@ class Outlet:
             if kept.notes:
                 self.store.sealed.adopt(kept.notes, kept.owners, self.duck)
                 self.store.sealed.merge(self.duck)
-            self._store_dead_letters(batch, messages)
+            meta |= self._store_dead_letters(batch, messages)
             self.store.set_metas(meta, self.duck)
             self.duck.execute("COMMIT")
         except BaseException as error:
@@ -313,24 +316,15 @@ class Outlet:
                 os.remove(old)
         return content
 
-    def _store_dead_letters(self, batch: int, messages: list[Message]) -> None:
+    def _store_dead_letters(self, batch: int, messages: list[Message]) -> dict[str, str]:
+        """What is noted of all dead letters, where there are new ones."""
         tables = [from_ipc(p) for _, _, p in outputs_of(messages, DEAD)]
         if not tables:
-            return
+            return {}
         names = {f"view:{v.id}": v.name for v in self.views.values()}
-        with lent(self.duck, "dead", shown_letters(pa.concat_tables(tables), names)):
-            self.duck.execute(
-                "INSERT INTO dead_letters SELECT source, reason, raw, position, ?, CAST(now() AS TIMESTAMP) FROM dead",
-                [batch],
-            )
-
-    def _totals(self, summary: dict[str, Any]) -> str:
-        totals = self._known("totals", {})
-        for name, tally in summary["tallies"].items():
-            total = totals.setdefault(name, {"rows": 0, "late": 0, "bad": 0})
-            for key in total:
-                total[key] += tally[key]
-        return json.dumps(totals)
+        before = LetterCount(**self._known("letters", {})) if "letters" in self.known else count_letters(self.duck)
+        letters = shown_letters(pa.concat_tables(tables), names)
+        return {"letters": json.dumps(vars(keep_letters(letters, batch, before, self.bounds, self.duck)))}
 
     def _row_counts(self, found: list[Changes], kept: Kept) -> str:
         """How many rows each view has now, kept up to date so that nobody has to count."""

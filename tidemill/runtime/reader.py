@@ -32,26 +32,14 @@ from tidemill.runtime.sources.columns import is_wall_time
 from tidemill.runtime.sources.connector import Chunk, event_time_us, open_connector
 from tidemill.runtime.sources.records import refuse
 from tidemill.runtime.state import from_ipc, ipc_bytes, ipc_pieces
+from tidemill.runtime.tally import Tally
 from tidemill.runtime.thresholds import sizes
 
 TICK, DEAD = "tick", "dead"
-Message = tuple[int, str, bytes]  # (shard label, port, payload)
 _OPERATIONS = pa.array([*UPSERTS, *DELETES], pa.string())
+Message = tuple[int, str, bytes]  # (shard label, port, payload)
 Timed = tuple[pa.Table, np.ndarray]  # rows and the times at which they come
 EVENT = "__event"  # the event times, where rows come later
-
-
-@dataclass
-class Tally:
-    """What one reader saw of one source."""
-
-    rows: int = 0
-    late: int = 0
-    behind: int = 0  # how far the latest of the late rows was behind what came before it
-    bad: int = 0
-    sent: int = 0  # bytes
-    top: int = BEGINNING
-    first: int | None = None
 
 
 @dataclass
@@ -133,6 +121,7 @@ class Reader:
         shared = self._shared(work.source)
         others = self._travels(scan)
         for chunk in connector.read(work.piece):
+            tally.note(chunk)
             pieces = None if others or shared is None else self._in_order(
                 spec, chunk, chunk.plain if shared.unfailing else chunk.rows, work, tally)
             for rows, times in [self._timed(spec, chunk, work, tally)] if pieces is None else pieces:

@@ -166,17 +166,10 @@ class Stage:
 
     def _send_tick(self, plan: Physical, evaluation: Evaluation, ticks: list[dict[str, Any]],
                    sources: dict[str, Any], peeks: dict[str, dict[str, int]]) -> None:
-        tallies: dict[str, dict[str, int]] = {}
-        for tick in ticks:
-            for name, tally in tick["tallies"].items():
-                total = tallies.setdefault(name, {"rows": 0, "late": 0, "bad": 0, "sent": 0, "behind": 0})
-                for key in ("rows", "late", "bad", "sent"):
-                    total[key] += tally[key]
-                total["behind"] = max(total["behind"], tally["behind"])
         rows, size = self.shelf.size()
         note = {
             "offset": ticks[0].get("offset"), "plan": plan.version, "final": ticks[0]["final"],
-            "sources": sources, "tallies": tallies,
+            "sources": sources, "tallies": _tallied(ticks),
             "loops": loop_frontiers(plan.loops, evaluation),
             "gates": [frontier_of(evaluation, o.op) for o in plan.outputs], "failed": evaluation.failed,
             "state_rows": rows, "state_bytes": size, "state_files": self.shelf.live_files(),
@@ -199,6 +192,22 @@ class Stage:
             if any(i in reached or ports.get(i) in reached for i in other.inputs):
                 reached.add(other.id)
         return next((o.view for o in self.plan.outputs if o.op in reached), op)
+
+
+def _tallied(ticks: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """What all readers together saw of each source."""
+    tallies: dict[str, dict[str, Any]] = {}
+    for tick in ticks:
+        for name, tally in tick["tallies"].items():
+            total = tallies.setdefault(name, {"rows": 0, "late": 0, "bad": 0, "sent": 0, "behind": 0,
+                                              "undeclared": {}, "files": []})
+            for key in ("rows", "late", "bad", "sent"):
+                total[key] += tally[key]
+            total["behind"] = max(total["behind"], tally["behind"])
+            for field, count in tally["undeclared"].items():
+                total["undeclared"][field] = total["undeclared"].get(field, 0) + count
+            total["files"] += tally["files"]
+    return tallies
 
 
 def _counted(ticks: list[dict[str, Any]]) -> dict[str, Any]:

@@ -97,13 +97,29 @@ def views_table(status: dict[str, Any]) -> Any:
 
 
 def problem_lines(status: dict[str, Any]) -> list[Text]:
-    """A line for each source whose clock ran away, each view that has stopped and each sink that is behind."""
+    """A line for each source whose clock ran away, each view that has stopped, each sink that is behind, and what is
+    wrong with the input.
+    """
     ahead = [f"the clock of source {s['name']} is {length(s['ahead_seconds'])} ahead of the wall clock: rows before"
              " that are late" for s in status.get("sources") or [] if s.get("ahead_seconds")]
     stopped = [f"view {v['name']} has stopped: {v['stopped']}" for v in status.get("views") or [] if v.get("stopped")]
     behind = [f"sink {s['name']} is {count(s['undelivered'])} files behind: {s['problem']}"
               for s in status.get("sinks") or [] if s.get("problem")]
-    return [Text(clean(line), style="yellow") for line in (*ahead, *stopped, *behind)]
+    return [Text(clean(line), style="yellow") for line in (*ahead, *stopped, *behind, *input_lines(status))]
+
+
+def input_lines(status: dict[str, Any]) -> list[str]:
+    """Files that are bad as a whole, fields that are not declared, dead letters that had to go."""
+    lines = []
+    for source in status.get("sources") or []:
+        lines += [f"source {source['name']}: file {text}" for text in source.get("files") or ()]
+        if fields := source.get("undeclared"):
+            often = sorted(fields.items(), key=lambda item: (-item[1], item[0]))
+            named = ", ".join(f"{field} ({count(n)})" for field, n in often)
+            lines.append(f"source {source['name']}: no column is declared for {named}")
+    if dropped := status.get("dead_letters_dropped"):
+        lines.append(f"{count(dropped)} dead letters were dropped, the oldest: SET dead_letter_rows, dead_letter_bytes")
+    return lines
 
 
 def plans_table(status: dict[str, Any]) -> Any:

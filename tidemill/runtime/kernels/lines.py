@@ -20,7 +20,7 @@ TEXT, INTEGER, DOUBLE, FLOAT, BOOLEAN, DATE, TIMESTAMP, TIME, DECIMAL = range(9)
 MOST_DIGITS = 18  # of a number that is read without a look at its magnitude
 _LF, _CR, _TAB, _SPACE, _QUOTE, _COMMA, _BACKSLASH = 10, 13, 9, 32, 34, 44, 92
 _PLUS, _MINUS, _POINT, _ZERO, _NINE, _COLON, _E, _T, _Z = 43, 45, 46, 48, 57, 58, 101, 84, 90
-_OPEN, _CLOSE, _MARK = 123, 125, 0xEF
+_OPEN, _CLOSE, _ARRAY, _ARRAY_END, _MARK = 123, 125, 91, 93, 0xEF
 _TRUE, _FALS, _NUL = (int.from_bytes(word, "little") for word in (b"true", b"fals", b"null"))
 _NULL, _STRING, _NUMBER, _WORD = range(4)  # the forms of a JSON value
 
@@ -304,7 +304,9 @@ def _column_of(a, b, names, offsets, guess):
 
 @njit(nogil=True)
 def _find_values(i, end, names, offsets, form, first, last):
-    """The values of one JSON object by column; False for anything that is not plain."""
+    """The values of one JSON object by column; False for anything that is not plain. The last place of `form` tells
+    that there are fields of other names.
+    """
     form[:] = -1
     i = _skip_blank(i + 1, end)
     if i < end and get_byte(i) == _CLOSE:
@@ -337,6 +339,8 @@ def _find_values(i, end, names, offsets, form, first, last):
             return False
         if c >= 0:
             form[c], first[c], last[c] = kind, a, b
+        else:
+            form[-1] = 1
         i = _skip_blank(i, end)
         if i < end and get_byte(i) == _CLOSE:
             return _skip_blank(i + 1, end) == end
@@ -392,14 +396,14 @@ def _take_object(i, end, kinds, low, high, names, offsets, form, first, last, ta
 @njit(cache=True, nogil=True)
 def take_json(data, starts, ends, kinds, low, high, names, offsets, limit, out, taken):
     """Write the plain JSON objects to `out` as CSV lines in the order of the columns; how many bytes; `taken`, all 0
-    before, says which.
+    before, says which: 2 of those that have other fields too.
 
     Column c is called names[offsets[c]:offsets[c + 1]], in ASCII. `out` has room for all records and, for each, two
     quotes and a comma for every column. Plain: strings without escapes, numbers without exponents, no object or array
     inside, no name twice, and no name that differs from a column's in its case alone.
     """
     width = kinds.shape[0]
-    form, start_of, end_of = np.empty(width, np.int64), np.empty(width, np.int64), np.empty(width, np.int64)
+    form, start_of, end_of = np.empty(width + 1, np.int64), np.empty(width, np.int64), np.empty(width, np.int64)
     base, called, first = np.int64(data.ctypes.data), np.int64(names.ctypes.data), np.int64(out.ctypes.data)
     target = first
     for r in range(starts.shape[0]):
@@ -409,5 +413,81 @@ def take_json(data, starts, ends, kinds, low, high, names, offsets, limit, out, 
         after = _take_object(start, end, kinds, low, high, called, offsets, form, start_of, end_of, target)
         if after >= 0:
             target = after
-            taken[r] = 1
+            taken[r] = 2 if form[width] == 1 else 1
     return target - first
+
+
+@njit(nogil=True)
+def _skip_string(i, end):
+    """The closing quote of any string whose bytes begin at i; `end` where there is none."""
+    while i < end:
+        octet = get_byte(i)
+        if octet == _QUOTE:
+            return i
+        i += 2 if octet == _BACKSLASH else 1
+    return end
+
+
+@njit(nogil=True)
+def _skip_value(i, end):
+    """The comma or bracket behind the JSON value that begins at i, whatever is inside of it."""
+    depth = 0
+    while i < end:
+        octet = get_byte(i)
+        if octet == _QUOTE:
+            i = _skip_string(i + 1, end)
+        elif octet in (_OPEN, _ARRAY):
+            depth += 1
+        elif octet in (_CLOSE, _ARRAY_END):
+            if depth == 0:
+                return i
+            depth -= 1
+        elif octet == _COMMA and depth == 0:
+            return i
+        i += 1
+    return end
+
+
+@njit(nogil=True)
+def _place_of(a, b, found, known, guess):
+    """Which of the names that are known bytes a..b are; -1 for another one."""
+    if guess < known and found[1, guess] == b - a and _is_name(a, found[0, guess], b - a):
+        return guess
+    for k in range(known):
+        if found[1, k] == b - a and _is_name(a, found[0, k], b - a):
+            return k
+    return -1
+
+
+@njit(cache=True, nogil=True)
+def count_fields(data, starts, ends, names, offsets, found):
+    """Count the fields of JSON objects whose names are not exactly those of columns; how many names there are.
+
+    Name k is found[1, k] bytes from found[0, k] on, as it is spelled, and came found[2, k] times; where `found`, all 0
+    before, is full, further names are left out. Every record is a valid object.
+    """
+    base, called, known = np.int64(data.ctypes.data), np.int64(names.ctypes.data), 0
+    for r in range(starts.shape[0]):
+        i, end, n, met = _skip_blank(base + starts[r], base + ends[r]) + 1, base + ends[r], 0, 0
+        while True:
+            i = _skip_blank(i, end)
+            if i >= end or get_byte(i) != _QUOTE:
+                break
+            a, b = i + 1, _skip_string(i + 1, end)
+            if _column_of(a, b, called, offsets, n) < 0:
+                k = _place_of(a, b, found, known, met)
+                if k < 0 and known < found.shape[1]:
+                    k = known
+                    found[0, k], found[1, k] = a, b - a
+                    known += 1
+                if k >= 0:
+                    found[2, k] += 1
+                    met = k + 1  # most records have their fields in the same order
+            n += 1
+            i = _skip_value(_skip_blank(b + 1, end), end)
+            if i >= end or get_byte(i) != _COMMA:
+                break
+            i += 1
+    for k in range(known):
+        found[0, k] -= base
+    return known

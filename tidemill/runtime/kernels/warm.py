@@ -158,6 +158,7 @@ def _text() -> None:
     taken, name, marks = np.zeros(1, np.uint8), np.frombuffer(b"a", np.uint8), np.empty(0, np.bool_)
     lines.take_csv(text, starts, ends, one, one, one, 44, 34, 100, out, taken)
     lines.take_json(text, starts, ends, one, one, one, name, offsets, 100, out, taken)
+    lines.count_fields(text, starts, ends, name, offsets, np.zeros((3, 1), np.int64))
     frame_lines(text, 0, 100, out)
     find_records(text, -1, one[:0], one[:0], one[:0], marks)
 

@@ -57,11 +57,15 @@ class Chunk:
     """Rows in source order, and the records that could not become rows.
 
     `plain` has the declared columns only; `stamped` makes what `rows` has. Most rows need no number of their own.
+    `undeclared` counts fields of JSON records that no column is declared for; `files` says which files are bad as a
+    whole, and why.
     """
 
     plain: pa.Table
     bad: pa.Table
     stamped: Callable[[], pa.Table]
+    undeclared: dict[str, int] = field(default_factory=dict)
+    files: tuple[str, ...] = ()
 
     @property
     def rows(self) -> pa.Table:

@@ -7,6 +7,7 @@ left to it. A compiled loop judges each record by itself and copies those that a
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -18,6 +19,7 @@ import pyarrow.csv as pacsv
 from tidemill.plan.sources import Column
 from tidemill.runtime.kernels import lines as kernel
 from tidemill.runtime.sources.columns import arrow_schema, type_name
+from tidemill.runtime.sources.records import MOST_UNDECLARED
 
 if TYPE_CHECKING:
     from tidemill.runtime.sources.text import Layout, Lines
@@ -39,7 +41,8 @@ class Fields:
     high: np.ndarray
 
 
-Taken = tuple[pa.Table, np.ndarray]  # rows, and the number of the record of each
+# Rows, the number of the record of each, and in how many of them each field was that no column is declared for.
+Taken = tuple[pa.Table, np.ndarray, dict[str, int]]
 
 
 def take_plain(lines: Lines, index: np.ndarray, columns: Sequence[Column], layout: Layout | None,
@@ -66,8 +69,34 @@ def take_plain(lines: Lines, index: np.ndarray, columns: Sequence[Column], layou
                                ord(layout.quote) if layout.quote else -1, limit, out, taken)
         marks = (layout.delimiter, layout.quote, layout.width)
     rows = _read(out[:size], places, columns, *marks) if size else None
-    chosen = index if taken.all() else index[taken.view(bool)]
-    return (rows, chosen) if rows is not None and rows.num_rows == len(chosen) else None
+    chosen = index if taken.all() else index[taken != 0]
+    if rows is None or rows.num_rows != len(chosen):
+        return None
+    more = index[taken == 2] if layout is None else _NONE
+    return rows, chosen, undeclared_fields(lines, more, columns) if len(more) else {}
+
+
+def undeclared_fields(lines: Lines, index: np.ndarray, columns: Sequence[Column]) -> dict[str, int]:
+    """In how many of the objects numbered `index` each field is that no column is declared for; of the first names."""
+    names = [column.name.encode() for column in columns]
+    data, found = np.frombuffer(lines.data, np.uint8), np.zeros((3, MOST_UNDECLARED + 2 * len(columns)), np.int64)
+    known = kernel.count_fields(data, lines.starts[index], lines.ends[index],
+                                np.frombuffer(b"".join(names), np.uint8), _offsets(names), found)
+    declared, counts = {column.name.lower() for column in columns}, dict[str, int]()
+    for at, size, count in found[:, :known].T.tolist():
+        name = _unescaped(data[at:at + size].tobytes())
+        if name.lower() not in declared and (name in counts or len(counts) < MOST_UNDECLARED):
+            counts[name] = counts.get(name, 0) + count
+    return counts
+
+
+def _unescaped(name: bytes) -> str:
+    """The name of a field as it is meant."""
+    text = name.decode("utf-8", "replace")
+    try:
+        return str(json.loads(f'"{text}"')) if "\\" in text else text
+    except ValueError:
+        return text
 
 
 def _is_suitable(columns: Sequence[Column], layout: Layout | None) -> bool:

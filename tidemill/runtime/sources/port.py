@@ -122,7 +122,7 @@ class Port:
             raise refuse(self.spec, bad[0][1], f"byte {bad[0][0]} of the spool")
         aside = [(reason, raw, position_text(byte=byte)) for byte, reason, raw in bad]
         kept = whole.pick(decoded.index) if len(decoded.index) < len(whole.byte) else whole
-        return numbered(decoded.rows, lambda: kept.byte, lambda: kept.arrival, aside)
+        return numbered(decoded.rows, lambda: kept.byte, lambda: kept.arrival, aside, decoded.undeclared)
 
     def _cut_record(self, data: bytes, found: Records, i: int) -> tuple[int, str, bytes]:
         begin, end = int(found.begin[i]), int(found.end[i])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
@@ -16,6 +17,7 @@ from tidemill.runtime.thresholds import sizes
 
 RAW_BYTES = 64 * 1024
 MAX_RECORD_BYTES = 1 << 20
+MOST_UNDECLARED = 64  # fields that are not declared, of which are told
 
 BAD_SCHEMA = pa.schema([("reason", pa.string()), ("raw", pa.binary()), ("position", pa.string())])
 _STAMPS = [pa.field("__seq", pa.int64()), pa.field("__arrival", pa.int64())]
@@ -41,9 +43,10 @@ def others(count: int, bad: dict[int, str]) -> np.ndarray:
     return np.flatnonzero(good)
 
 
-def numbered(rows: pa.Table, seq: Numbers, arrival: Numbers, bad: Sequence[Bad]) -> Chunk:
+def numbered(rows: pa.Table, seq: Numbers, arrival: Numbers, bad: Sequence[Bad],
+             undeclared: dict[str, int] | None = None, files: tuple[str, ...] = ()) -> Chunk:
     """Rows and bad records; the numbers of the rows are made when they are asked for."""
-    return Chunk(rows, bad_table(bad), lambda: _stamped(rows, seq(), arrival()))
+    return Chunk(rows, bad_table(bad), lambda: _stamped(rows, seq(), arrival()), undeclared or {}, files)
 
 
 def _stamped(rows: pa.Table, seq: np.ndarray, arrival: np.ndarray) -> pa.Table:
@@ -65,9 +68,9 @@ def bad_table(bad: Sequence[Bad]) -> pa.Table:
     )
 
 
-def only_bad(spec: SourceSpec, bad: Sequence[Bad]) -> Chunk:
+def only_bad(spec: SourceSpec, bad: Sequence[Bad], *files: str) -> Chunk:
     """A chunk without rows."""
-    return numbered(arrow_schema(spec.columns).empty_table(), _no_numbers, _no_numbers, bad)
+    return numbered(arrow_schema(spec.columns).empty_table(), _no_numbers, _no_numbers, bad, files=files)
 
 
 def _no_numbers() -> np.ndarray:
@@ -102,4 +105,8 @@ def _join(held: list[Chunk]) -> Chunk:
     if len(held) == 1:
         return held[0]
     plain, bad = (pa.concat_tables(tables) for tables in ([c.plain for c in held], [c.bad for c in held]))
-    return Chunk(plain, bad, lambda: pa.concat_tables([c.rows for c in held]))
+    undeclared: Counter[str] = Counter()
+    for chunk in held:
+        undeclared.update(chunk.undeclared)
+    files = tuple(text for chunk in held for text in chunk.files)
+    return Chunk(plain, bad, lambda: pa.concat_tables([c.rows for c in held]), dict(undeclared), files)

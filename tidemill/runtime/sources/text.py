@@ -7,6 +7,7 @@ so a block of text may be cut at any line end.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -90,20 +91,25 @@ class Layout:
 
 @dataclass
 class Fields:
-    """Undecoded columns: `raw[c]` row r belongs to record `index[r]`; `bad` says why others are none."""
+    """Undecoded columns: `raw[c]` row r belongs to record `index[r]`; `bad` says why others are none.
+
+    `undeclared` counts the records with each field that no column is declared for.
+    """
 
     raw: list[pa.ChunkedArray]
     index: np.ndarray
     bad: dict[int, str] = field(default_factory=dict)
+    undeclared: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass
 class Decoded:
-    """Typed rows, the record of each, and the reason of each record that is no row."""
+    """Typed rows, the record of each, the reason of each record that is no row, and what was not declared."""
 
     rows: pa.Table
     index: np.ndarray
     bad: dict[int, str]
+    undeclared: dict[str, int] = field(default_factory=dict)
 
 
 def declared_layout(spec: SourceSpec) -> Layout:
@@ -131,15 +137,23 @@ def decode(lines: Lines, spec: SourceSpec, csv: Layout | None, mixed: bool = Fal
         return _judge(lines, whole, spec, csv, mixed)
     from tidemill.runtime.sources.plain import take_plain
 
-    found = (take_plain(lines, chosen, spec.columns, None if is_json else csv, max_record_bytes(spec))
-             for chosen, is_json in _kinds(lines, whole, csv, mixed))
-    parts = [part for part in found if part is not None]
+    found = [take_plain(lines, chosen, spec.columns, None if is_json else csv, max_record_bytes(spec))
+             for chosen, is_json in _kinds(lines, whole, csv, mixed)]
+    parts = [(rows, index) for rows, index, _ in filter(None, found)]
+    undeclared = _added(*(fields for _, _, fields in filter(None, found)))
     count = sum(len(index) for _, index in parts)
     if count == len(lines) and parts:
-        return _merge(parts, {}, spec)
+        return _merge(parts, {}, undeclared)
     left = np.setdiff1d(whole, np.concatenate([index for _, index in parts]), True) if parts else whole
     rest = _judge(lines.pick(left), left, spec, csv, mixed)
-    return _merge([*parts, (rest.rows, rest.index)], rest.bad, spec)
+    return _merge([*parts, (rest.rows, rest.index)], rest.bad, _added(undeclared, rest.undeclared))
+
+
+def _added(*counts: dict[str, int]) -> dict[str, int]:
+    total: Counter[str] = Counter()
+    for one in counts:
+        total.update(one)
+    return dict(total)
 
 
 def _judge(lines: Lines, number: np.ndarray, spec: SourceSpec, csv: Layout | None, mixed: bool) -> Decoded:
@@ -149,13 +163,15 @@ def _judge(lines: Lines, number: np.ndarray, spec: SourceSpec, csv: Layout | Non
 
     bad = _unreadable(lines, max_record_bytes(spec))
     index = others(len(lines), bad)
-    parts = []
+    parts, undeclared = [], dict[str, int]()
     for chosen, is_json in _kinds(lines, index, csv, mixed):
         picked = lines.pick(chosen)
         fields = json_fields(picked, spec.columns) if is_json or csv is None else csv_fields(picked, csv, spec.columns)
+        undeclared = _added(undeclared, fields.undeclared)
         parts.append(_typed(fields, chosen, spec, bad))
-    found = _merge(parts, bad, spec)
-    return Decoded(found.rows, number[found.index], {int(number[i]): reason for i, reason in bad.items()})
+    found = _merge(parts, bad, undeclared)
+    wrong = {int(number[i]): reason for i, reason in bad.items()}
+    return Decoded(found.rows, number[found.index], wrong, undeclared)
 
 
 def _unreadable(lines: Lines, limit: int) -> dict[int, str]:
@@ -203,10 +219,11 @@ def _typed(fields: Fields, chosen: np.ndarray, spec: SourceSpec, bad: dict[int, 
     return rows, index
 
 
-def _merge(parts: list[tuple[pa.Table, np.ndarray]], bad: dict[int, str], spec: SourceSpec) -> Decoded:
+def _merge(parts: list[tuple[pa.Table, np.ndarray]], bad: dict[int, str], undeclared: dict[str, int]) -> Decoded:
     parts = [part for part in parts if len(part[1])] or parts[:1]
     if len(parts) == 1:
-        return Decoded(parts[0][0], parts[0][1], bad)
+        return Decoded(parts[0][0], parts[0][1], bad, undeclared)
     index = np.concatenate([part[1] for part in parts])
     order = np.argsort(index)
-    return Decoded(pa.concat_tables([part[0] for part in parts]).take(pa.array(order)), index[order], bad)
+    rows = pa.concat_tables([part[0] for part in parts]).take(pa.array(order))
+    return Decoded(rows, index[order], bad, undeclared)

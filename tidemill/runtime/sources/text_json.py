@@ -1,7 +1,7 @@
 """JSON lines into undecoded columns: an object by key, or an array in the declared order.
 
 A missing key is NULL; keys are matched exactly first, then in any case. A nested value is its
-JSON text.
+JSON text. Fields that no column is declared for are counted by name.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from tidemill.plan.sources import Column
 from tidemill.runtime.sources.columns import query
+from tidemill.runtime.sources.plain import undeclared_fields
 from tidemill.runtime.sources.text import ARRAY, OBJECT, Fields, Lines
 
 _NOT_JSON = "not valid JSON"
@@ -30,13 +31,14 @@ def json_fields(lines: Lines, columns: Sequence[Column]) -> Fields:
     filled = [part for part in parts if len(part[1])]
     if not filled:
         return Fields([pa.chunked_array([], pa.string()) for _ in columns], np.empty(0, np.int64), bad)
+    undeclared = undeclared_fields(lines, parts[0][1], columns) if len(parts[0][1]) else {}
     raw = [pa.chunked_array([c for part in filled for c in part[0][i].chunks], pa.string())
            for i in range(len(columns))]
     index = np.concatenate([part[1] for part in filled])
     if len(filled) == 2:
         order = np.argsort(index)
         raw, index = [column.take(pa.array(order)) for column in raw], index[order]
-    return Fields(raw, index, bad)
+    return Fields(raw, index, bad, undeclared)
 
 
 def _shapes(lines: Lines, bad: dict[int, str]) -> tuple[np.ndarray, np.ndarray]:

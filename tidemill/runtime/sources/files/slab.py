@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -15,11 +15,12 @@ from tidemill.runtime.sources.records import Bad, position_text
 
 @dataclass
 class Slab:
-    """Typed rows, the place of each in its file, and the bad records."""
+    """Typed rows, the place of each in its file, the bad records, and how often fields came that are not declared."""
 
     rows: pa.Table
     places: np.ndarray | range
     bad: list[Bad]
+    undeclared: dict[str, int] = field(default_factory=dict)
 
 
 def lost(entry: Entry, at: int, reason: str, raw: bytes, spec: SourceSpec) -> Slab:
