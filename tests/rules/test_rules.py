@@ -20,7 +20,7 @@ from tidemill.sql.parse import parse_one
 
 HERE = Path(__file__).parent
 SETUP = """
-REGISTER SOURCE rooms (RoomID INTEGER, Building INTEGER, Temperature INTEGER, ts BIGINT) FROM FILES '/nowhere/*.csv'
+REGISTER SOURCE rooms (RoomID INTEGER, Building INTEGER, Temperature INTEGER, ts BIGINT) FROM FILES '/nowhere*.csv'
   WITH (timestamp = 'ts');
 CREATE TAGGED STREAM RoomTempStr OVER rooms KEY RoomID;
 CREATE TAGGED STREAM Readings OVER rooms;

@@ -11,7 +11,7 @@ def test_a_table_that_was_read_lets_a_live_engine_rest(tmp_path):
     (tmp_path / "rooms.csv").write_text("room,building\n1,North\n")
     with LocalDatabase(str(tmp_path / "db")) as db:
         db.execute(f"""
-            REGISTER SOURCE Readings (room INTEGER, at TIMESTAMP) FROM FILES '{tmp_path}/none/*.csv'
+            REGISTER SOURCE Readings (room INTEGER, at TIMESTAMP) FROM FILES '{tmp_path}/none*.csv'
             WITH (timestamp = 'at');
             REGISTER TABLE Rooms (room INTEGER, building VARCHAR) FROM FILES '{tmp_path}/rooms.csv';
             CREATE TAGGED STREAM Log OVER Readings;

@@ -42,11 +42,11 @@ def db(tmp_path_factory):
     columns = ", ".join(f"{c.name} {c.type}" for c in PLAIN if c.name != "tm")
     for name, kind in STREAMS.items():
         database.execute(f"""
-            REGISTER SOURCE {name}Source ({columns}, tm {kind}) FROM FILES '/nowhere/{name}/*.json'
+            REGISTER SOURCE {name}Source ({columns}, tm {kind}) FROM FILES '/nowhere-{name}-*.json'
               WITH (timestamp = 'tm');
             CREATE TAGGED STREAM {name} OVER {name}Source;
             CREATE TAGGED STREAM {name}Keyed OVER {name}Source KEY k""")
-    database.execute("REGISTER TABLE D (k INTEGER, w INTEGER) FROM FILES '/nowhere/d/*.csv'")
+    database.execute("REGISTER TABLE D (k INTEGER, w INTEGER) FROM FILES '/nowhere-d*.csv'")
     database.execute("CREATE STREAMED VIEW V AS SELECT k, TS AS t FROM A [WINDOW 3]")
     yield database
     database.close()

@@ -214,13 +214,15 @@ def test_an_unreadable_file_is_bad_at_once_in_a_finite_run(folder):
 def test_a_half_written_line_waits(folder):
     path = folder / "in" / "a.csv"
     path.write_text("ts,b\n1,x\n2,")
-    connector = files(folder)
-    assert connector.latest(connector.initial(), None, True, 1).end == connector.initial()
+    for tail, waits in ((None, {"file": 1, "at": 0}), (False, {"file": 0, "at": 0})):
+        connector = files(folder, options={} if tail is None else {"tail": tail})
+        assert connector.latest(connector.initial(), None, True, 1).end == waits, "whole lines are not held up"
+        (folder / "db" / "files.jsonl").unlink()
     old(path)
-    assert everything(connector, live=True)[0].num_rows == 2
+    assert everything(files(folder), live=True)[0].num_rows == 2
 
 
-def test_text_is_taken_as_long_as_it_was(folder):
+def test_a_range_of_text_stays_as_long_as_it_was(folder):
     path = folder / "in" / "a.csv"
     path.write_text("ts,b\n1,x\n")
     connector = files(folder)

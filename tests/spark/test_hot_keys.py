@@ -43,6 +43,7 @@ class Days:
 
     def begin(self, db: Any) -> None:
         for name in "AB":
+            (self.arrived / name).mkdir(exist_ok=True, parents=True)
             db.execute(f"""REGISTER SOURCE r{name} (k INTEGER, g INTEGER, x INTEGER, at BIGINT)
                 FROM FILES '{self.arrived}/{name}/*.parquet' WITH (timestamp = 'at', batch_rows = 400);
                 CREATE TAGGED STREAM S{name} OVER r{name}""")

@@ -152,6 +152,7 @@ CHECKS: dict[str, Check] = {
     "batch_rows": _whole(100000), "max_record_bytes": _whole(1048576, most=1 << 30),
     "max_connections": _whole(256, most=65536), "connection_timeout": duration("1 hour"),
     "line_timeout": duration("1 minute"), "backlog_bytes": _whole(67108864, most=1 << 50), "settle_seconds": _number,
-    "key_null": _switch, "header": _switch, "unbounded_state": _switch, "empty_windows": _switch,
+    "key_null": _switch, "header": _switch, "tail": _switch, "follow_links": _switch,
+    "unbounded_state": _switch, "empty_windows": _switch,
     "delimiter": _delimiter,
 }

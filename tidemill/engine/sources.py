@@ -15,6 +15,7 @@ from tidemill.plan.sources import SourceSpec
 from tidemill.runtime.sources.columns import is_wall_time
 from tidemill.runtime.sources.connector import arrow_schema, event_time_us
 from tidemill.runtime.sources.generate import Generate
+from tidemill.runtime.sources.places import base_directory, inner_name
 from tidemill.sql.lexical_duration import duration_from_text
 from tidemill.sql.statements import RegisterSource, RegisterTable
 
@@ -67,7 +68,19 @@ def source_spec(statement: RegisterSource | RegisterTable, unit_us: int) -> Sour
                                 hint="name the column of the event time: timestamp = '…'")
     if kind == "generate":
         Generate(made, "")  # refuses what no row can be made of
+    if kind == "files":
+        _check_folder(origin["glob"])
     return made
+
+
+def _check_folder(pattern: str) -> None:
+    """A folder that is not there is a wrong path more often than one that will come: files of it would be waited for
+    in silence. Folders behind the first wildcard may come and go.
+    """
+    folder = base_directory(pattern)
+    if not os.path.isdir(folder):
+        raise SourceProblem("TM630", f'there is no folder "{folder}" to read files from',
+                            hint="correct the path, or make the folder first: it may be empty")
 
 
 def _ahead_us(kind: str, given: Any, statement: RegisterSource | RegisterTable, unit_us: int) -> int | None:
@@ -131,5 +144,5 @@ def _format(kind: str, given: Any, origin: dict[str, Any]) -> str | None:
                                 hint=f"one of {', '.join(known) or 'none'}")
         return name
     if kind == "files":
-        return _ENDINGS.get(os.path.splitext(origin["glob"])[1].lower())
+        return _ENDINGS.get(os.path.splitext(inner_name(origin["glob"]))[1].lower())
     return None

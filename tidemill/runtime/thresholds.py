@@ -124,6 +124,10 @@ class Thresholds:
     chunk_records: int = _size(1 << 18, 3)  # of a port
     generated_rows: int = _size(1 << 18, 3)  # that are generated at a time
     block_bytes: int = _size(8 << 20, 16)  # of a text file that are read at a time
+    unpacked_bytes: int = _size(256 << 20, 0)  # of a compressed text: a batch may take a part of it
+    forgotten_entries: int = _size(4096, 1)  # of a log of files that grow, read for good: it is written anew
+    numbered_entries: int = _size(1 << 22, 1)  # of it: their numbers are no longer part of those of their rows
+    watched_files: int = _size(256, 1)  # listed ones: live, so many are looked at again at a time
 
     # Sizes of batches.
     aggregated_rows: int = _size(4_000_000, 50)  # of a first batch of which partial aggregates travel

@@ -22,6 +22,7 @@ from tidemill.runtime.sketches import merged
 from tidemill.runtime.sources.connector import Range
 from tidemill.runtime.sources.files import columnar, listing
 from tidemill.runtime.sources.files.log import Entry
+from tidemill.runtime.sources.places import base_directory, packing
 from tidemill.runtime.thresholds import sizes
 
 
@@ -56,9 +57,9 @@ def _ends(spec: SourceSpec, enough: int) -> Iterator[Range]:
     """The first rows of the first file and the last ones of the last; nothing when one batch takes them all anyway."""
     pattern = os.path.abspath(spec.origin["glob"])
     found = list(listing.new_files(pattern, set()))
-    if not found:
+    if not found or any(packing(path) for path, _ in (found[0], found[-1])):
         return
-    base = listing.base_directory(pattern)
+    base = base_directory(pattern)
     entries = [
         Entry(n=n, path=path, arrival_us=0, **listing.describe(path, facts, spec, base, live=False))
         for n, (path, facts) in enumerate((found[0], found[-1]))

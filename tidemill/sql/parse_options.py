@@ -13,11 +13,11 @@ from tidemill.sql.lexical_duration import UNITS_US
 
 Value = str | int | float | bool
 
-_READING = ("format", "on_error", "header", "delimiter", "max_record_bytes")
+_READING = ("format", "on_error", "header", "delimiter", "max_record_bytes", "follow_links")
 KNOWN: dict[str, tuple[str, ...]] = {
     "source": (
         *_READING, "timestamp", "lateness", "late", "ahead", "idle_timeout", "batch_rows", "operation", "backlog_bytes",
-        "settle_seconds", "host", "key_null", "max_connections", "connection_timeout", "line_timeout",
+        "settle_seconds", "tail", "host", "key_null", "max_connections", "connection_timeout", "line_timeout",
     ),
     "restart": ("lateness", "ahead", "idle_timeout", "batch_rows", "on_error", "max_record_bytes"),
     "table": _READING,

@@ -1,6 +1,7 @@
 """Declared columns in Arrow: their types, conversion to them, and event times.
 
-Every conversion is DuckDB's TRY_CAST, so that a value in a file means what it means in a query.
+Every conversion is DuckDB's TRY_CAST, so that a value in a file means what it means in a query. One exception: a text
+with an offset from UTC, read into a TIMESTAMP, is that moment in UTC; a cast in a query drops the offset.
 """
 
 from __future__ import annotations
@@ -113,13 +114,18 @@ def convert(raw: Sequence[pa.ChunkedArray], columns: Sequence[Column]) -> tuple[
 
 def _try_cast(raw: list[pa.ChunkedArray], columns: list[Column]) -> list[pa.ChunkedArray]:
     table = pa.table({f"c{i}": array for i, array in enumerate(raw)})
-    items = ", ".join(f"{_tried(f'c{i}', type_name(column.type))} AS c{i}" for i, column in enumerate(columns))
+    items = ", ".join(f"{_tried(f'c{i}', type_name(column.type), array.type)} AS c{i}"
+                      for i, (array, column) in enumerate(zip(raw, columns, strict=True)))
     return query(f"SELECT {items} FROM uncast", "uncast", table).columns
 
 
-def _tried(column: str, name: str) -> str:
+def _tried(column: str, name: str, given: pa.DataType) -> str:
     """A cast that gives NULL for what cannot be read, and for what Arrow cannot carry: it has no 39th digit."""
     cast = f"TRY_CAST({column} AS {name})"
+    if name == "TIMESTAMP" and (pa.types.is_string(given) or pa.types.is_large_string(given)):
+        # Most texts have no room for an offset, and to look for one takes longer than all the rest.
+        return (f"CASE WHEN {column} LIKE '____-__-_____:__:__' THEN {cast}"
+                f" ELSE timezone('UTC', TRY_CAST({column} AS TIMESTAMPTZ)) END")
     return f"TRY_CAST({cast} AS DECIMAL(38,0))" if name == "HUGEINT" else cast
 
 

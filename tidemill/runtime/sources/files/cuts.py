@@ -6,18 +6,19 @@ import bisect
 
 from tidemill.plan.sources import SourceSpec
 from tidemill.runtime.sources.files import columnar, lined
-from tidemill.runtime.sources.files.log import Entry
+from tidemill.runtime.sources.files.log import Entry, Listed
+from tidemill.runtime.sources.places import packing
 
 Place = tuple[int, int]
 
 
-def cut_points(entries: list[Entry], first: Place, last: Place, parts: int, spec: SourceSpec) -> list[Place]:
+def cut_points(entries: Listed, first: Place, last: Place, parts: int, spec: SourceSpec) -> list[Place]:
     """At most parts - 1 places strictly between first and last, in order.
 
     With a timestamp column parquet is cut only at row-group borders, because only those have exact
     statistics, and other formats not at all; without one also at any row or line end.
     """
-    spans = [(e, *e.span(first, last)) for e in entries[first[0]:last[0] + 1]]
+    spans = [(e, *e.span(first, last)) for e in entries.between(first[0], last[0] + 1)]
     spans = [(e, low, high) for e, low, high in spans if low < high]
     total = sum(high - low for _, low, high in spans)
     cuts: list[Place] = []
@@ -39,10 +40,11 @@ def _cut_at(spans: list[tuple[Entry, int, int]], target: int, share: float, spec
 
 
 def _snap(entry: Entry, at: int, share: float, spec: SourceSpec) -> int:
-    if entry.bad is not None:
+    if entry.bad is not None or at <= entry.begin:
         return 0
     if entry.format in ("csv", "json"):
-        return 0 if spec.timestamp else lined.line_end(entry.path, at, entry.length)
+        # Each reader of a compressed text unpacks all that is before its part.
+        return 0 if spec.timestamp or packing(entry.path) else lined.line_end(entry.path, at, entry.length)
     if entry.format == "arrow" and spec.timestamp:
         return 0
     border = _nearest(columnar.shape_of(entry).borders, at)

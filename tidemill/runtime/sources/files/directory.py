@@ -1,14 +1,17 @@
 """The files connector: new files of a glob, in the order they were seen, cut at any row or line.
 
-A file is taken as it is when it is listed and never looked for again, even if it is replaced.
-Writers should rename complete files into place.
+A file is taken as it is when it is listed. Text that grows is read on; a file that changes otherwise is reported and
+not read again (`growth`). Writers of other formats should rename complete files into place.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import time
+from collections import deque
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 
@@ -20,14 +23,16 @@ from tidemill.plan.sources import SourceSpec
 from tidemill.runtime.sources.columns import arrow_schema
 from tidemill.runtime.sources.connector import Chunk, Position, Progress, Range
 from tidemill.runtime.sources.files import columnar, lined, listing
-from tidemill.runtime.sources.files.cuts import cut_points
-from tidemill.runtime.sources.files.log import Entry, FileLog
+from tidemill.runtime.sources.files.cuts import Place, cut_points
+from tidemill.runtime.sources.files.growth import Growth
+from tidemill.runtime.sources.files.log import Entry, FileLog, Listed
 from tidemill.runtime.sources.files.slab import Slab
+from tidemill.runtime.sources.places import base_directory
 from tidemill.runtime.sources.records import gather, numbered, only_bad, position_text, refuse
+from tidemill.runtime.thresholds import sizes
 
-# A sequence number holds the file number above and the place in the file below: 8 million files
-# of up to a tera row (or tera byte).
-_PLACE_BITS = 40
+LOOK_S = 1.0  # between two looks at files that were listed, while others are still to be read
+KEPT_BATCHES = 16  # whose parts of files stay in the log: a copy of the database may be that much older than the log
 
 
 class Files:
@@ -43,8 +48,11 @@ class Files:
                                 hint="give a pattern, for example '/data/in/*.parquet'")
         self.spec = spec
         self._glob = os.path.abspath(spec.origin["glob"])
-        self._base = listing.base_directory(self._glob)
+        self._base = base_directory(self._glob)
         self._log = FileLog(directory)
+        self._growth = Growth(spec)
+        self._committed: deque[int] = deque(maxlen=KEPT_BATCHES)
+        self._looked = 0.0
         self._promised = 0
 
     def initial(self) -> Position:
@@ -52,32 +60,56 @@ class Files:
 
     def latest(self, start: Position, max_rows: int | None, live: bool, now_us: int) -> Progress:
         self._promised = max(self._promised, now_us)
-        self._log.entries(int(start["file"]))
+        listed = self._log.entries(int(start["file"]))
         self._log.check(*_pair(start))  # before more is listed: an older log would get the wrong files
-        self._log.extend(lambda taken, n, last: self._discover(taken, n, max(last, self._promised), live))
-        entries = self._log.entries()
-        end = self._admit(entries, *_place(start, entries), max_rows)
+        again = self._is_due(_place(start, listed) == (len(listed), 0))
+        entries, end = self._advance(start, max_rows, live, again)
         exhausted = end == (len(entries), 0)
+        if exhausted and not again and not self.spec.static:  # of what is listed: files may have grown meanwhile
+            entries, end = self._advance(start, max_rows, live, True)
+            exhausted = end == (len(entries), 0)
         clock = self._promised if exhausted else entries[end[0]].arrival_us
         return Progress(_position(end), exhausted, None if self.spec.timestamp else clock)
 
-    def _discover(self, taken: set[str], n: int, arrival: int, live: bool) -> list[Entry]:
-        found: list[Entry] = []
-        for path, facts in listing.new_files(self._glob, taken):
+    def _advance(self, start: Position, max_rows: int | None, live: bool, again: bool) -> tuple[Listed, Place]:
+        """List what has come, also of files that are listed where `again` says so; and how far a batch goes."""
+        self._log.extend(lambda latest, n, last: self._discover(latest, n, last, live, again))
+        entries = self._log.entries()
+        return entries, self._admit(entries, *_place(start, entries), max_rows)
+
+    def _is_due(self, at_end: bool) -> bool:
+        """Whether listed files are looked at again: when all is read, and now and then before."""
+        now = time.monotonic()
+        due = not self.spec.static and (at_end or now - self._looked >= LOOK_S)
+        self._looked = now if due else self._looked
+        return due
+
+    def _discover(self, latest: dict[str, Entry], n: int, last: Entry | None, live: bool, again: bool) -> list[Entry]:
+        """What has come: parts of files that have grown, and new files."""
+        new = list(self._growth.look(latest, live)) if again else []
+        for path, facts in listing.new_files(self._glob, latest):
             try:
                 seen = listing.describe(path, facts, self.spec, self._base, live)
             except listing.NotYet:
                 continue
-            found.append(Entry(n=n + len(found), path=path, arrival_us=arrival, **seen))
+            new.append(Entry(n=0, path=path, arrival_us=0, **seen))
+        arrival = max(last.arrival_us if last else 0, self._promised)
+        found: list[Entry] = []
+        for number, entry in enumerate(new, n):
+            base = last.next_base if last and (entry.begin or number >= sizes.numbered_entries) else None
+            last = replace(entry, n=number, arrival_us=arrival, base=base)
+            found.append(last)
         return found
 
-    def _admit(self, entries: list[Entry], n: int, at: int, max_rows: int | None) -> tuple[int, int]:
+    def _admit(self, entries: Listed, n: int, at: int, max_rows: int | None) -> tuple[int, int]:
         if max_rows is None:
             return len(entries), 0
         left = max(max_rows, 1)
         while n < len(entries) and left > 0:
             entry = entries[n]
-            if entry.bad is None and entry.format in ("csv", "json"):
+            if entry.bad is not None:
+                stop, used = entry.length, 1
+            elif entry.format in ("csv", "json"):
                 stop, used = lined.admit(entry, at, left, self.spec)
             else:
                 stop = min(entry.length, at + left)
@@ -88,7 +120,8 @@ class Files:
 
     def split(self, start: Position, end: Position, parts: int) -> list[Range]:
         entries = self._log.entries(int(end["file"]))
-        self._log.check(*_pair(end))
+        for position in (start, end):
+            self._log.check(*_pair(position))
         first, last = _place(start, entries), _place(end, entries)
         if first >= last:
             return []
@@ -98,8 +131,8 @@ class Files:
             return [self._range(entries, first, last)]
         return ranges
 
-    def _range(self, entries: list[Entry], start: tuple[int, int], end: tuple[int, int]) -> Range:
-        files = [e for e in entries[start[0]:end[0] + 1] if e.n < end[0] or end[1] > 0]
+    def _range(self, entries: Listed, start: tuple[int, int], end: tuple[int, int]) -> Range:
+        files = [e for e in entries.between(start[0], end[0] + 1) if e.n < end[0] or end[1] > 0]
         best = self._greatest_time(files, start, end) if self.spec.timestamp else None
         return Range(_position(start), _position(end), best, {"files": [vars(e) for e in files]})
 
@@ -137,8 +170,9 @@ class Files:
         for slab in self._slabs(entry, low, high):
             if slab.bad and self.spec.on_error == "fail":
                 raise refuse(self.spec, slab.bad[0][0], _where(entry, slab.bad[0][2]))
-            first, arrived = entry.n << _PLACE_BITS, partial(np.full, slab.rows.num_rows, entry.arrival_us, np.int64)
-            yield numbered(slab.rows, partial(_numbers, first, slab.places), arrived, slab.bad)
+            arrived = partial(np.full, slab.rows.num_rows, entry.arrival_us, np.int64)
+            numbers = partial(_numbers, entry.first_number, slab.places)
+            yield numbered(slab.rows, numbers, arrived, slab.bad, slab.undeclared)
 
     def _slabs(self, entry: Entry, low: int, high: int) -> Iterator[Slab]:
         reader = columnar if entry.format in ("parquet", "arrow") else lined
@@ -152,10 +186,13 @@ class Files:
         if self.spec.on_error == "fail":
             raise refuse(self.spec, reason, entry.path)
         place = position_text(file=entry.n, at=0, path=entry.path)
-        return only_bad(self.spec, [(reason, entry.path.encode(), place)])
+        return only_bad(self.spec, [(reason, entry.path.encode(), place)], f"{entry.path}: {reason}")
 
     def trim(self, committed: Position) -> None:
-        """The files belong to the user and stay."""
+        """The files belong to the user and stay; what is known of parts that were read goes."""
+        self._committed.append(int(committed["file"]))
+        if len(self._committed) == KEPT_BATCHES:
+            self._log.forget(self._committed[0])
 
 
 def _where(entry: Entry, place: str) -> str:
@@ -179,13 +216,13 @@ def _position(place: tuple[int, int]) -> Position:
     return {"file": place[0], "at": place[1]}
 
 
-def _forward(n: int, at: int, entries: list[Entry]) -> tuple[int, int]:
+def _forward(n: int, at: int, entries: Listed) -> tuple[int, int]:
     """The same place in its one spelling: never at the end of a listed file."""
     while n < len(entries) and at >= entries[n].length:
         n, at = n + 1, 0
     return n, at
 
 
-def _place(position: Position, entries: list[Entry]) -> tuple[int, int]:
+def _place(position: Position, entries: Listed) -> tuple[int, int]:
     return _forward(*_pair(position), entries)
 

@@ -1,16 +1,17 @@
-"""CSV and JSON files: positions are byte offsets of line starts."""
+"""CSV and JSON files, compressed or not: positions are byte offsets of line starts in the text."""
 
 from __future__ import annotations
 
 import csv
 from collections.abc import Iterator
-from typing import BinaryIO
 
 import numpy as np
 
 from tidemill.plan.sources import SourceSpec
 from tidemill.runtime.sources.files.log import Entry
+from tidemill.runtime.sources.files.packed import Text, open_text
 from tidemill.runtime.sources.files.slab import Slab, lost
+from tidemill.runtime.sources.places import inner_name, packing
 from tidemill.runtime.sources.records import RAW_BYTES, max_record_bytes, position_text
 from tidemill.runtime.sources.text import Layout, Lines, declared_layout, decode, find_lines, layout
 from tidemill.runtime.thresholds import sizes
@@ -25,10 +26,10 @@ def _has_header(kind: str, spec: SourceSpec) -> bool:
 
 
 def _delimiter(path: str) -> str:
-    return "\t" if path.lower().endswith(".tsv") else ","
+    return "\t" if inner_name(path).lower().endswith(".tsv") else ","
 
 
-def _first_line(file: BinaryIO, limit: int) -> tuple[bytes, int]:
+def _first_line(file: Text, limit: int) -> tuple[bytes, int]:
     """The first line without its end, and where the second starts."""
     line = file.readline(limit + 2)
     return line.removeprefix(_BOM).rstrip(b"\r\n"), len(line)
@@ -53,9 +54,9 @@ def _header_layout(path: str, line: bytes, spec: SourceSpec) -> Layout:
 
 def header_problem(path: str, kind: str, spec: SourceSpec) -> str | None:
     """Why the file cannot be read as a whole; None when it can."""
-    with open(path, "rb") as file:
-        if not _has_header(kind, spec):
-            return None
+    if not _has_header(kind, spec):
+        return None
+    with open_text(path) as file:
         limit = max_record_bytes(spec)
         line, _ = _first_line(file, limit)
     if len(line) > limit:
@@ -67,18 +68,24 @@ def header_problem(path: str, kind: str, spec: SourceSpec) -> str | None:
     return None
 
 
-def is_whole(path: str, size: int) -> bool:
-    """Whether the last line has its line end."""
+def whole_end(path: str, begin: int, end: int) -> int:
+    """Behind the last line end between two bytes of a file; `begin` where there is none."""
     with open(path, "rb") as file:
-        file.seek(size - 1)
-        return file.read(1) == b"\n"
+        while begin < end:
+            low = max(begin, end - _SAMPLE)
+            file.seek(low)
+            found = file.read(end - low).rfind(b"\n")
+            if found >= 0:
+                return low + found + 1
+            end = low
+    return begin
 
 
 def line_end(path: str, at: int, end: int) -> int:
     """The first line start at or behind `at`, at most `end`."""
     if at <= 0:
         return 0
-    with open(path, "rb") as file:
+    with open_text(path) as file:
         # A line starts at `at` exactly when the byte before it ends one.
         at -= 1
         while at < end:
@@ -105,21 +112,26 @@ def admit(entry: Entry, start: int, rows: int, spec: SourceSpec) -> tuple[int, i
 
 
 def _admit(entry: Entry, start: int, rows: int, spec: SourceSpec) -> tuple[int, int]:
-    with open(entry.path, "rb") as file:
+    packed = packing(entry.path) is not None
+    with open_text(entry.path) as file:
         first = _first_line(file, max_record_bytes(spec))[1] if _has_header(entry.format, spec) else 0
-        begin = max(start, first)
-        file.seek(begin)
-        sample = file.read(min(_SAMPLE, max(entry.size - begin, 0)))
+        begin = max(start, first, entry.begin)
+        if not packed:  # the way to a place inside is long there: the beginning must do
+            file.seek(begin)
+        sample = file.read(min(_SAMPLE, max(entry.length - begin, 0)))
     lines = max(sample.count(b"\n"), 1)
     average = max(len(sample) / lines, 1.0)
-    end = line_end(entry.path, max(begin + int(rows * average), begin + 1), entry.size)
+    if packed and entry.length <= sizes.unpacked_bytes:
+        end = entry.length
+    else:
+        end = line_end(entry.path, max(begin + int(rows * average), begin + 1), entry.length)
     return end, max(1, round((end - begin) / average))
 
 
 def read(entry: Entry, start: int, end: int, spec: SourceSpec) -> Iterator[Slab]:
     """The records of bytes start..end, both at line starts."""
     fields, skip = _layout(entry, spec)
-    with open(entry.path, "rb") as file:
+    with open_text(entry.path) as file:
         for at, block, length in _blocks(file, max(start, skip), end, max_record_bytes(spec)):
             if length is not None:
                 reason = f"record of {length} bytes exceeds {max_record_bytes(spec)} bytes"
@@ -133,7 +145,7 @@ def read(entry: Entry, start: int, end: int, spec: SourceSpec) -> Iterator[Slab]
 
 def _layout(entry: Entry, spec: SourceSpec) -> tuple[Layout | None, int]:
     """The fields of each line, and how many bytes at the start of the file are no record."""
-    with open(entry.path, "rb") as file:
+    with open_text(entry.path) as file:
         mark = len(_BOM) if file.read(len(_BOM)) == _BOM else 0
         file.seek(0)
         if entry.format == "json":
@@ -145,7 +157,7 @@ def _layout(entry: Entry, spec: SourceSpec) -> tuple[Layout | None, int]:
         return _header_layout(entry.path, line, spec), after
 
 
-def _blocks(file: BinaryIO, start: int, end: int, limit: int) -> Iterator[tuple[int, bytes, int | None]]:
+def _blocks(file: Text, start: int, end: int, limit: int) -> Iterator[tuple[int, bytes, int | None]]:
     """(offset, whole lines, None), or (offset, first bytes, full length) of a line longer than a block."""
     size = max(sizes.block_bytes, limit + 2)
     while start < end:
@@ -163,7 +175,7 @@ def _blocks(file: BinaryIO, start: int, end: int, limit: int) -> Iterator[tuple[
             start = after
 
 
-def _line_after(file: BinaryIO, end: int) -> int:
+def _line_after(file: Text, end: int) -> int:
     at = file.tell()
     while at < end:
         block = file.read(min(sizes.block_bytes, end - at))
@@ -176,7 +188,7 @@ def _line_after(file: BinaryIO, end: int) -> int:
     return end
 
 
-def _line_length(file: BinaryIO, start: int, after: int) -> int:
+def _line_length(file: Text, start: int, after: int) -> int:
     file.seek(after - 2)
     tail = file.read(2)
     return after - start - (2 if tail == b"\r\n" else 1 if tail.endswith(b"\n") else 0)
@@ -189,13 +201,13 @@ def _slab(entry: Entry, at: int, lines: Lines, fields: Layout | None, spec: Sour
          position_text(file=entry.n, at=at + int(lines.starts[i]), path=entry.path))
         for i in sorted(decoded.bad)
     ]
-    return Slab(decoded.rows, at + lines.starts[decoded.index], bad)
+    return Slab(decoded.rows, at + lines.starts[decoded.index], bad, decoded.undeclared)
 
 
 def line_number(path: str, at: int) -> int:
     """The number of the line that starts at byte `at`, from 1."""
     number = 1
-    with open(path, "rb") as file:
+    with open_text(path) as file:
         while at > 0:
             block = file.read(min(sizes.block_bytes, at))
             if not block:
