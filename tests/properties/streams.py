@@ -24,6 +24,7 @@ PLAIN = (Column("k", "INTEGER"), Column("v", "INTEGER"), Column("x", "DOUBLE"), 
          Column("s", "VARCHAR"), Column("tm", "INTEGER"))
 KEYED = (*PLAIN[:5], Column("op", "VARCHAR"), PLAIN[5])
 TABLE = (Column("k", "INTEGER"), Column("label", "VARCHAR"), Column("w", "INTEGER"))
+UNKNOWN = (None, "truncate")  # operations that make a record bad
 Record = dict[str, Any]
 
 
@@ -90,7 +91,7 @@ class Stream:
         A row without a known operation moves the clock and is not seen.
         """
         rows = [{**r, "__seq": i} for i, r in enumerate(self.rows)] if self.static else self.punctual()[0]
-        rows = [r for r in rows if r["__seq"] >= first and r.get("op", "insert") not in (None, "truncate")]
+        rows = [r for r in rows if r["__seq"] >= first and r.get("op", "insert") not in UNKNOWN]
         schema = arrow_schema(self.columns)
         data = {c.name: pa.array([r[c.name] for r in rows], schema.field(c.name).type) for c in self.columns}
         times = [STATIC_TIME if self.static else r["tm"] * UNIT for r in rows]
@@ -200,7 +201,7 @@ def keyed(draw: st.DrawFn, name: str, *, most: int = 14, odd: bool = True, late:
     """Records that insert, replace or delete their key."""
     lateness = draw(st.sampled_from([0, 0, 2, 4]))
     moments = draw(times(draw(counts(most)), lateness, late=late))
-    operations = st.sampled_from(["insert", "u", "update", "c", "upsert", "delete", "DELETE", None, "truncate"])
+    operations = st.sampled_from(["insert", "u", "update", "c", "upsert", "delete", "DELETE", *UNKNOWN])
     rows = tuple(draw(_values(odd, keys=True)) | {"op": draw(operations), "tm": t} for t in moments)
     sizes, batch = draw(cuts(len(rows)))
     key = draw(st.sampled_from([("k",), ("k",), ("k", "s")]))

@@ -29,13 +29,18 @@ def test_late_rows_are_dead_letters_and_the_rest_is_answered(workload, place):
         # Both sources are read, whatever the views read.
         watch(db, sources)
         db.run()
-        found = db.query("SELECT source, reason, raw FROM dead_letters").to_pylist()
-        assert all(row["reason"].startswith("late") for row in found)
+        letters = db.query("SELECT source, reason, raw FROM dead_letters").to_pylist()
+        found = [row for row in letters if row["reason"].startswith("late")]
         for stream in sources:
+            unknown = [r["tm"] for r in stream.punctual()[0] if r.get("op", "insert") in streams.UNKNOWN]
+            others = [json.loads(row["raw"])["tm"] for row in letters if row not in found
+                      and row["source"] == stream.source and "operation" in row["reason"]]
+            assert sorted(others) == sorted(unknown)
             expected = Counter((r["k"], r["s"], r["tm"]) for r in stream.punctual()[1])
             raws = [json.loads(row["raw"]) for row in found if row["source"] == stream.source]
             assert Counter((r.get("k"), r.get("s"), r["tm"]) for r in raws) == expected or stream.format == "parquet"
             assert Counter(r["tm"] for r in raws) == Counter(r["tm"] for r in stream.punctual()[1])
+        assert len(letters) == len(found) + sum(row["reason"].startswith('column "op"') for row in letters)
         with oracle(db, sources) as truth:
             for view in made:
                 check_view(db, view, truth)
