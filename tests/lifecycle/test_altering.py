@@ -12,7 +12,7 @@ from tests.harness import LocalDatabase
 from tests.lifecycle.checkpointed import CheckpointedDatabase
 from tidemill.errors import TidemillError
 
-FORMATS = ("json",)
+FORMATS = ("csv", "json", "parquet", "arrow")
 
 
 def write(folder, name, form, rows):
@@ -120,3 +120,16 @@ def test_a_source_that_cannot_be_restarted_so_stays_as_it_is(tmp_path):
                 db.execute(text)
             assert caught.value.code == code
             assert db.query("SELECT * FROM V").num_rows == 0
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_files_without_the_only_column_that_is_read(tmp_path, form):
+    files = tmp_path / "in"
+    write(files, "1", form, [{"k": 1}, {"k": 2}])
+    write(files, "2", form, [{"k": 3, "colour": "red"}])
+    with LocalDatabase(str(tmp_path / "db")) as db:
+        db.execute(f"REGISTER SOURCE Raw (k INTEGER) FROM FILES '{files}/*.{form}';"
+                   "ALTER SOURCE Raw ADD colour VARCHAR; CREATE TAGGED STREAM S OVER Raw;"
+                   "CREATE VIEW V AS SELECT colour, count(*) AS n FROM S GROUP BY colour")
+        db.run(final=True)
+        assert answers(db, "V") == [("red", 1), (None, 2)]

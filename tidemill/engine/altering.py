@@ -19,8 +19,6 @@ from tidemill.sql.catalog import Entry
 from tidemill.sql.parse import parse_one
 from tidemill.sql.statements import RegisterSource
 
-_JSON = (".json", ".jsonl", ".ndjson")
-
 
 def add_columns(entry: Entry, columns: Schema, version: int) -> None:
     """More columns of a source, for whatever begins with plan `version` or later."""
@@ -62,8 +60,10 @@ def _check(entry: Entry, spec: SourceSpec, columns: Schema) -> None:
         if column.name.lower() in known:
             raise CatalogProblem("TM309", f'source "{entry.name}" has a column "{column.name}" already',
                                  hint=f"DESCRIBE {entry.name} shows its columns")
-    if spec.format != "json" and not str(spec.origin.get("glob", "")).endswith(_JSON):
+    by_place = spec.kind == "generate" or spec.options.get("header") is False or (
+        spec.kind == "port" and spec.format != "json")
+    if by_place:
         raise CatalogProblem(
             "TM309", f'source "{entry.name}" cannot get another column',
-            detail="only records in JSON may have a field or not",
+            detail="its fields have no names, so records with the column and without it look alike",
             hint="register a second source with the column, and let new views read that")

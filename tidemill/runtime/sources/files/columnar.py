@@ -15,6 +15,7 @@ from tidemill.errors import SourceProblem
 from tidemill.plan.python_values import json_text, python_rows
 from tidemill.plan.sources import Column, SourceSpec
 from tidemill.runtime.sources.columns import arrow_schema, convert, event_time_us
+from tidemill.runtime.sources.files.absent import known_to
 from tidemill.runtime.sources.files.log import Entry
 from tidemill.runtime.sources.files.pages import Pages
 from tidemill.runtime.sources.files.slab import Slab, lost
@@ -83,6 +84,7 @@ def _names(schema: pa.Schema, columns: Sequence[Column]) -> list[str]:
 
 def mismatch(shape: Shape, spec: SourceSpec) -> str | None:
     """Why no row of the file can be read as declared; None when they can."""
+    spec = known_to(shape.schema.names, spec)
     names = _names(shape.schema, spec.columns)
     for column, name in zip(spec.columns, names, strict=True):
         if not name:
@@ -94,6 +96,11 @@ def mismatch(shape: Shape, spec: SourceSpec) -> str | None:
         except Exception as error:  # DuckDB and Arrow refuse types each in its own way
             return f'column "{column.name}": cannot read {empty.column(name).type} as {column.type}: {error}'
     return None
+
+
+def known(entry: Entry, spec: SourceSpec) -> SourceSpec:
+    """The source without columns that were added later and are not in this file."""
+    return known_to(shape_of(entry).schema.names, spec) if spec.optional else spec
 
 
 def read(entry: Entry, start: int, end: int, spec: SourceSpec) -> Iterator[Slab]:
@@ -181,6 +188,7 @@ def greatest_time(entry: Entry, start: int, end: int, spec: SourceSpec) -> int |
     the file is sure to become a row. Groups cut by the range are looked into.
     """
     facts = shape_of(entry)
+    spec = known(entry, spec)
     names = _names(facts.schema, spec.columns)
     declared = arrow_schema(spec.columns)
     if not all(_always_fits(facts.schema.field(n).type, declared.field(i).type) for i, n in enumerate(names)):

@@ -23,6 +23,7 @@ from tidemill.plan.sources import SourceSpec
 from tidemill.runtime.sources.columns import arrow_schema
 from tidemill.runtime.sources.connector import Chunk, Position, Progress, Range
 from tidemill.runtime.sources.files import columnar, lined, listing
+from tidemill.runtime.sources.files.absent import widened
 from tidemill.runtime.sources.files.cuts import Place, cut_points
 from tidemill.runtime.sources.files.growth import Growth
 from tidemill.runtime.sources.files.log import Entry, FileLog, Listed
@@ -177,7 +178,9 @@ class Files:
     def _slabs(self, entry: Entry, low: int, high: int) -> Iterator[Slab]:
         reader = columnar if entry.format in ("parquet", "arrow") else lined
         try:
-            yield from reader.read(entry, low, high, self.spec)
+            spec = reader.known(entry, self.spec)
+            for slab in reader.read(entry, low, high, spec):
+                yield slab if spec is self.spec else replace(slab, rows=widened(slab.rows, self.spec))
         except (OSError, pa.ArrowException, ValueError) as error:
             raise SourceProblem("TM401", f'source "{self.spec.name}" cannot read a file it has listed',
                                 detail=f"{entry.path}: {error}") from error

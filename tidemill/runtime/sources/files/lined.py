@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from tidemill.plan.sources import SourceSpec
+from tidemill.runtime.sources.files.absent import known_to
 from tidemill.runtime.sources.files.log import Entry
 from tidemill.runtime.sources.files.packed import Text, open_text
 from tidemill.runtime.sources.files.slab import Slab, lost
@@ -35,21 +36,34 @@ def _first_line(file: Text, limit: int) -> tuple[bytes, int]:
     return line.removeprefix(_BOM).rstrip(b"\r\n"), len(line)
 
 
-def _header_layout(path: str, line: bytes, spec: SourceSpec) -> Layout:
-    """Where the header puts the declared columns; ValueError when it does not have one."""
+def known(entry: Entry, spec: SourceSpec) -> SourceSpec:
+    """The source without columns that were added later and are not in this file; a JSON field may always be missing."""
+    if not spec.optional or not _has_header(entry.format, spec):
+        return spec
+    with open_text(entry.path) as file:
+        return known_to(_header(entry.path, _first_line(file, max_record_bytes(spec))[0], spec), spec)
+
+
+def _header(path: str, line: bytes, spec: SourceSpec) -> list[str]:
+    """The names of the fields; ValueError when the line cannot be read."""
     base = layout(spec, 1, (0,), _delimiter(path))
     quoting = {"quotechar": base.quote} if base.quote else {"quoting": csv.QUOTE_NONE}
     try:
-        names = [n.strip() for n in next(csv.reader([line.decode()], delimiter=base.delimiter, **quoting), [])]
+        return [n.strip() for n in next(csv.reader([line.decode()], delimiter=base.delimiter, **quoting), [])]
     except (csv.Error, UnicodeDecodeError) as error:
         raise ValueError(f"header cannot be read: {error}") from None
+
+
+def _header_layout(path: str, line: bytes, spec: SourceSpec) -> Layout:
+    """Where the header puts the declared columns; ValueError when it does not have one."""
+    names = _header(path, line, spec)
     folded = [name.lower() for name in names]
     places = []
     for column in spec.columns:
         if column.name.lower() not in folded:
             raise ValueError(f'column "{column.name}" is missing')
         places.append(names.index(column.name) if column.name in names else folded.index(column.name.lower()))
-    return layout(spec, len(names), tuple(places), base.delimiter)
+    return layout(spec, len(names), tuple(places), layout(spec, 1, (0,), _delimiter(path)).delimiter)
 
 
 def header_problem(path: str, kind: str, spec: SourceSpec) -> str | None:
@@ -62,7 +76,7 @@ def header_problem(path: str, kind: str, spec: SourceSpec) -> str | None:
     if len(line) > limit:
         return f"header exceeds {limit} bytes"
     try:
-        _header_layout(path, line, spec)
+        _header_layout(path, line, known_to(_header(path, line, spec), spec))
     except ValueError as problem:
         return str(problem)
     return None
