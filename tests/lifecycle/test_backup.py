@@ -62,7 +62,7 @@ def test_backups_of_a_running_database_are_each_of_one_batch(tmp_path, feed):
         db.start()
 
         def pump() -> None:
-            for second in range(20, 80, 2):
+            for second in range(20, 50, 2):
                 feed.send([(draw.choice("abcde"), draw.randrange(9), second + i) for i in range(2)])
                 db.step()
             ended.set()
@@ -70,7 +70,7 @@ def test_backups_of_a_running_database_are_each_of_one_batch(tmp_path, feed):
         thread = threading.Thread(target=pump)
         thread.start()
         batches = []
-        while not ended.is_set() and len(batches) < 12:
+        while not ended.is_set() and len(batches) < 4:
             batches.append(db.backup(str(tmp_path / f"backup{len(batches)}")).batch)
         thread.join()
         db.stop()
