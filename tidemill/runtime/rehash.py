@@ -10,7 +10,11 @@ moved it is checked that every row is where it should be: what this module belie
 shards have, and refused where they do not agree (`Unmovable`).
 
 Small notes of an operator are the same in all shards, or those of the first are what counts, or they are put together
-as `_MERGED` says. Keys that are split over all shards because they are hot are not moved.
+as `_MERGED` says.
+
+Hot keys of a join have no one home. Rows of inputs that are copied are in every shard, so those at home stand for all.
+Rows of the input that is spread are in one shard or another, each together with the change that will take it back: they
+may go anywhere, as long as all of one shard go together.
 """
 
 from __future__ import annotations
@@ -22,9 +26,10 @@ import numpy as np
 import pyarrow as pa
 
 from tidemill.plan.homes import Home
-from tidemill.plan.physical import Op, Physical
+from tidemill.plan.physical import Exchange, Op, Physical
 from tidemill.plan.sources import Schema
 from tidemill.runtime.evaluate import STATEFUL, shard_numbers
+from tidemill.runtime.operators.base import key_hashes
 from tidemill.runtime.state import Segment, Shelf
 
 Notes = dict[str, Any]
@@ -51,7 +56,10 @@ class _Move:
         known = {op.id: op.schema for op in (*plan.reader, *plan.stage)}
         self.schemas: dict[str, Schema] = known | {
             e.port: known[e.source_op] for e in (*plan.exchanges, *plan.loops) if e.source_op in known}
-        self.hot = {e.port for e in (*plan.exchanges, *plan.loops) if e.hot and (e.hot.spread or e.hot.copied)}
+        self.hot = {e.port: e for e in (*plan.exchanges, *plan.loops) if e.hot and (e.hot.spread or e.hot.copied)}
+        for op in plan.stage:  # all branches of a union that feeds such a join have the same exceptions
+            if op.kind == "union" and op.inputs[0] in self.hot:
+                self.hot[op.id] = self.hot[op.inputs[0]]
 
     def own(self, name: str) -> None:
         """What every shard knows of sources, ports and the clock is the same. An end that was shown is shown anew."""
@@ -63,8 +71,6 @@ class _Move:
                 shelf.values[name] = dict(found[0])
 
     def operator(self, op: Op) -> None:
-        if self.hot.intersection(op.inputs):
-            raise Unmovable(f"{op.kind} {op.id} has hot keys, which are split over all shards")
         notes = [shelf.values.get(op.id, {}) for shelf in self.old]
         home = self.homes.get(op.inputs[0])
         if home is not None and home.how == "one":
@@ -85,13 +91,26 @@ class _Move:
         for index, shelf in enumerate(self.old):
             for segment in shelf.stored.get(op.id, {}).get(name, ()):
                 rows = shelf.read(segment).slice(segment.start)
-                for target, part in self._placed(op, home, source, index, rows):
+                rows, hot = self._without_hot(self.hot.get(source), source, index, rows)
+                for target, part in (*hot, *self._placed(op, home, source, index, rows)):
                     pieces[target].append(part)
         for shelf, found in zip(self.new, pieces, strict=True):
             if found:
                 # The largest first: a segment is merged with the one before it when that is not much larger.
                 segments = [Segment(t.num_rows, table=t.combine_chunks()) for t in found]
                 shelf.stored.setdefault(op.id, {})[name] = sorted(segments, key=lambda s: -s.rows)
+
+    def _without_hot(self, edge: Exchange | None, source: str, index: int,
+                     rows: pa.Table) -> tuple[pa.Table, list[tuple[int, pa.Table]]]:
+        """(rows of keys that have a home, (new shard, rows) of the others)."""
+        if edge is None or edge.hot is None or not rows.num_rows:
+            return rows, []
+        hashes = key_hashes(rows, self.schemas.get(source, ()), edge.keys)
+        spread, copied = (np.isin(hashes, np.array(keys, np.uint64)) for keys in (edge.hot.spread, edge.hot.copied))
+        at_home = hashes % np.uint64(len(self.old)) == index
+        whole, some = rows.filter(pa.array(copied & at_home)), rows.filter(pa.array(spread))
+        found = [*((i, whole) for i in range(len(self.new))), (index % len(self.new), some)]
+        return rows.filter(pa.array(~spread & ~copied)), [(i, part) for i, part in found if part.num_rows]
 
     def _placed(self, op: Op, home: Home, source: str, index: int, rows: pa.Table) -> list[tuple[int, pa.Table]]:
         """(new shard, rows) of the rows of one segment."""
@@ -163,12 +182,14 @@ def _band(notes: list[Notes], count: int) -> list[Notes]:
 
 def _counts(notes: list[Notes], count: int) -> list[Notes]:
     """An aggregation join: the rows of each input, which the optimizer adds up over the shards."""
-    if any(one.get("hot") for one in notes):
-        raise Unmovable("an aggregation join has hot keys, which are split over all shards")
+    hot = [one.get("hot", []) for one in notes]
+    if any(one != hot[0] for one in hot):
+        raise Unmovable("the shards do not agree on the hot keys of a join")
     names = sorted({name for one in notes for name in one if name != "hot"})
     whole = {name: [sum(each) for each in zip(*(one[name] for one in notes if name in one), strict=True)]
              for name in names}
-    return [whole, *({} for _ in range(count - 1))]
+    known = {"hot": hot[0]} if hot[0] else {}
+    return [{**whole, **known}, *(dict(known) for _ in range(count - 1))]
 
 
 _MERGED: dict[str, Callable[[list[Notes], int], list[Notes]]] = {

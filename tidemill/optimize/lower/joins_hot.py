@@ -117,7 +117,7 @@ class HotJoins(Groups):
         here = self.add_stage("filter", f"cold.{handle.op}", (handle.op,), handle.schema,
                               {"predicate": f"NOT ({inside})"})
         union = self.add_stage("union", f"union.{here}.{port}", (here, port), handle.schema, {})
-        return replace(handle, op=union)
+        return self.lying(replace(handle, op=union))
 
 
 def _columns(side: Side, split: tuple[frozenset[str], ...]) -> list[str] | None:
