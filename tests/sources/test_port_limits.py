@@ -195,7 +195,7 @@ def test_no_file_handle_for_the_next_segment(tmp_path, start, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr("tidemill.runtime.sources.spool.os.open", none_left)
         send(spooler, b"".join(b"%d,some text to fill it\n" % i for i in range(20)))
-        wait_for(lambda: not spooler.senders.present)
+        wait_for(has_rows(connector(tmp_path), 20))
     send(spooler, b"20,after\n21,after\n")
     port = connector(tmp_path)
     wait_for(has_rows(port, 22))
