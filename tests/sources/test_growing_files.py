@@ -257,6 +257,22 @@ def test_a_file_that_changed_otherwise_is_said_once(folder, change):
     follower.check()
 
 
+@pytest.mark.parametrize("at", [0, -1])
+def test_both_ends_of_what_was_read_tell_a_long_file_from_another(folder, at):
+    path = folder / "in" / "a.jsonl"
+    lines = text("json", 10_000, 3000).splitlines(keepends=True)
+    path.write_bytes(b"".join(lines))
+    follower = Follower(folder)
+    follower.read()
+    append(path, text("json", 13_000, 1))
+    follower.read()
+    assert follower.ids() == list(range(10_000, 13_001)) and follower.bad == []
+    lines[at] = lines[at].replace(b"1", b"2", 1)
+    path.write_bytes(b"".join(lines) + text("json", 13_000, 2))
+    follower.read()
+    assert len(follower.rows) == 3001 and "not its beginning" in follower.bad[0]["reason"]
+
+
 def test_a_changed_file_is_named_beside_the_rows(folder):
     path = folder / "in" / "a.csv"
     path.write_text("id,b\n1,x\n2,y\n")

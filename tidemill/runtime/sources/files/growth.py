@@ -32,9 +32,11 @@ _LEFT = "the rest of a line that was taken before it was finished; WITH (tail = 
 def mark_of(path: str, size: int) -> int:
     """What the first `size` bytes of a file look like at their two ends."""
     with open(path, "rb", buffering=0) as file:
-        head = file.read(min(SPAN, size))
-        file.seek(max(size - SPAN, 0))
-        return zlib.crc32(file.read(min(SPAN, size)), zlib.crc32(head))
+        head = end = file.read(min(SPAN, size))
+        if size > SPAN:
+            file.seek(size - SPAN)
+            end = file.read(SPAN)
+        return zlib.crc32(end, zlib.crc32(head))
 
 
 def settle_seconds(spec: SourceSpec) -> float:
