@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import tidemill
 from tests.lifecycle.checkpointed import CheckpointedDatabase
 from tests.lifecycle.sample import CHUNKS, SETUP, sized
 from tests.paper.notation import Feed, write
@@ -52,8 +53,6 @@ def test_a_restored_and_a_rescaled_one_too(tmp_path, umask):
     with sized(), CheckpointedDatabase(str(root)) as db:
         db.rescale(3)
         db.backup(str(tmp_path / "backup"), links=False)
-    import tidemill
-
     tidemill.restore(str(tmp_path / "backup"), str(tmp_path / "two"))
     with sized(), CheckpointedDatabase(str(tmp_path / "two"), shards=3) as db:
         db.run(final=False)
@@ -62,6 +61,13 @@ def test_a_restored_and_a_rescaled_one_too(tmp_path, umask):
         wrong = {name: f"{mode:o}" for name, mode in found.items() if name not in ("lock",)
                  and mode & 0o044 != 0o044 & ~umask}
         assert not wrong, place
+
+
+def test_a_directory_that_gives_its_group_to_what_is_in_it_keeps_doing_so(tmp_path, umask):
+    (tmp_path / "db").mkdir()
+    (tmp_path / "db").chmod(0o2775)
+    found = modes(run(tmp_path, shared=True))
+    assert found["."] == 0o2777 & ~umask and found["plans"] & stat.S_ISGID
 
 
 def test_a_private_database_is_closed_at_its_door(tmp_path, umask):

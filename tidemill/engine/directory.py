@@ -126,7 +126,8 @@ class Directory:
         """Others can enter the directory only if the user says so; then files in it have the modes of the umask."""
         facts = os.stat(self.paths.root)
         if self.shared:
-            wanted = 0o777 & ~_umask()
+            # What is made in a directory with this bit has its group, which workers of another user may be in.
+            wanted = 0o777 & ~_umask() | facts.st_mode & stat.S_ISGID
         elif facts.st_mode & stat.S_ISVTX:
             raise EngineProblem("TM610", f'everybody may write to "{self.paths.root}"',
                                 hint="give the database a directory of its own, for example "
