@@ -26,8 +26,6 @@ def in_rescaled_runs(sources, views, there, shards, place):
     with database(sources, write=False, kind=CheckpointedDatabase, **place) as db:
         folder = Path(db.paths.root).parent
         written = [(0, 0)] * len(sources)
-        for s in sources:
-            (folder / s.name).mkdir(parents=True, exist_ok=True)
         made = create(db, views)
         for number, count in enumerate(shards):
             for i, stream in enumerate(sources):

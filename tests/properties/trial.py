@@ -53,6 +53,7 @@ def database(streams: Iterable[Stream], *, write: bool = True, kind: type[LocalD
         folder = Path(name)
         with kind(str(folder / "db"), **options) as db:
             for stream in listed:
+                (folder / stream.name).mkdir(exist_ok=True)
                 if write:
                     stream.write(folder)
                 db.execute(stream.statements(folder))
