@@ -162,4 +162,5 @@ def test_a_source_that_feeds_other_ports_begins_again(db):
     db.plan()
     assert db.planner.portions["Raw"].rows == 64_000
     db.execute("CREATE VIEW All_ AS SELECT k, n FROM S")
+    db.plan()
     assert db.planner.portions["Raw"].rows <= 4_000
