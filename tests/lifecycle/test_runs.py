@@ -147,3 +147,39 @@ def test_the_summary_says_which_lateness_would_have_helped(db):
     assert first.warnings == ("1 row of LogRaw was late, up to 61 seconds behind a row before it:"
                               " WITH (lateness = '61 seconds') takes it in",)
     assert "'60 minutes'" in str(db.run(final=False))
+
+
+def test_what_comes_round_without_rows_closes_what_it_must(db):
+    """A grouping over a RIGHT JOIN with a band: the unmatched rows are none, but their time has to come round."""
+    for stream in "AB":
+        register(db, stream, "k INTEGER, v INTEGER, TS BIGINT", timestamp="TS")
+    put(db, "A", 1, "k,v,TS", "1,9,3", "0,1,5")
+    put(db, "B", 1, "k,v,TS", "1,1,3", "1,0,4")
+    for kind in ("RIGHT", "FULL"):
+        db.execute(f"CREATE VIEW {kind}V AS SELECT x.k AS xk, y.v AS yv FROM A AS x {kind} JOIN B AS y"
+                   " ON x.k = y.k AND y.TS BETWEEN x.TS - 5 AND x.TS + 4;"
+                   f"CREATE VIEW {kind}G AS SELECT xk, count(*) AS n FROM {kind}V GROUP BY xk")
+    db.run(final=False)
+    assert rows(db, "SELECT * FROM RIGHTG") == [(1, 2)]
+    assert rows(db, "SELECT * FROM FULLG ORDER BY xk") == [(0, 1), (1, 2)]
+
+
+def test_the_row_of_no_rows_does_not_depend_on_other_sources(db):
+    for stream in "AE":
+        register(db, stream, "k INTEGER, v INTEGER, at BIGINT", timestamp="at")
+    db.execute("CREATE VIEW Ones AS SELECT count(*) AS n FROM A; CREATE VIEW None_ AS SELECT count(*) AS n FROM E;"
+               "CREATE VIEW G AS SELECT k, sum(v) AS s FROM E GROUP BY k;"
+               "CREATE VIEW GG AS SELECT count(*) AS n FROM G")
+    for number, wanted in ((0, 0), (1, 1), (2, 2)):
+        if number:
+            put(db, "A", number, "k,v,at", f"0,1,{number}")
+        db.run(final=False)
+        assert rows(db, "SELECT * FROM Ones") == [(wanted,)]
+        assert rows(db, "SELECT * FROM None_") == [(0,)] == rows(db, "SELECT * FROM GG")
+
+
+def test_a_run_says_which_views_have_stopped(db):
+    register(db, "A", "v DECIMAL(38,0), at BIGINT", timestamp="at")
+    put(db, "A", 1, "v,at", f"{10**38 - 1},0", "1,1", "-7,2")
+    db.execute("CREATE VIEW T AS SELECT sum(v) AS s FROM A")
+    assert "view T has stopped: " in str(db.run(final=False))

@@ -37,3 +37,13 @@ def at_least(us: int) -> str:
     """
     unit, size = next(((unit, size) for unit, size in _UNITS if us >= 10 * size), _UNITS[-1])
     return f"{-(-us // size)} {unit}"
+
+
+def exactly(us: int) -> str:
+    """A duration in the largest unit that measures it.
+
+    >>> exactly(2_000_000), exactly(90_000_000), exactly(86_400_000_000)
+    ('2 seconds', '90 seconds', '1 days')
+    """
+    unit, size = next(((unit, size) for unit, size in _UNITS if us % size == 0), _UNITS[-1])
+    return f"{us // size} {unit}"

@@ -161,7 +161,8 @@ class Runner:
             threading.Thread(target=load, name="load connectors").start()
         else:
             self._end()
-        return _summary(seen, began)
+        return _summary(seen, began, [stopped_text(v.entry.name, self.workload.stopped[v.entry.id]["reason"])
+                                      for v in self.workload.views.values() if v.entry.id in self.workload.stopped])
 
     def start(self) -> None:
         """Run live, until stop()."""
@@ -574,10 +575,16 @@ def _progress(seen: list[dict[str, Any]], began: float) -> dict[str, Any]:
             "rows_per_second": total / seconds}
 
 
-def _summary(seen: list[dict[str, Any]], began: float) -> RunSummary:
+def stopped_text(view: str, reason: str) -> str:
+    """What a run says of a view that goes on no more."""
+    return f"view {view} has stopped: {reason.splitlines()[0][:200]}"
+
+
+def _summary(seen: list[dict[str, Any]], began: float, stopped: list[str]) -> RunSummary:
     def total(what: str) -> int:
         return sum(t[what] for s in seen for t in s["tallies"].values())
 
     return RunSummary(len(seen), total("rows"), time.monotonic() - began, total("late"), total("bad"),
-                      (*late_warnings([s["tallies"] for s in seen]), *input_warnings([s["tallies"] for s in seen])))
+                      (*late_warnings([s["tallies"] for s in seen]), *input_warnings([s["tallies"] for s in seen]),
+                       *stopped))
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tidemill.engine.lateness import at_least
+from tidemill.engine.lateness import at_least, exactly
 from tidemill.engine.status import plain_time
 from tidemill.engine.workload import BoundView, Workload
 from tidemill.plan.physical import BEGINNING, FOREVER
@@ -86,7 +86,7 @@ class _Why:
         return found
 
     def _of_view(self, entry: Entry) -> Iterator[Finding]:
-        about = f"view {entry.name}"
+        about = f"{entry.kind} {entry.name}"
         shown = next(v for v in self.status["views"] if v["name"] == entry.name)
         if shown["stopped"]:
             yield about, f"it has stopped: {shown['stopped']}; RESTART VIEW {entry.name} begins it anew"
@@ -96,7 +96,7 @@ class _Why:
             yield about, f"it was created after {rows:,} rows of {stream} had been taken in, and does not see them"
         period = self.workload.views[entry.name.lower()].query.rhythm.period
         if period is not None:
-            yield about, f"it refreshes every {at_least(period[0])}: rows show at the next point after their time"
+            yield about, f"it refreshes every {exactly(period[0])}: rows show at the next point after their time"
 
     def _of_source(self, entry: Entry) -> Iterator[Finding]:
         about, spec = f"source {entry.name}", entry.spec

@@ -299,7 +299,7 @@ class Outlet:
         real = bool(rows) or bool(seeds) or summary["loops"] != before
         looped = [(shard, PEEK_LOOP + port, payload) for shard, port, payload in outputs_of(messages, PEEK_LOOP)]
         rows += looped
-        content = real or bool(looped) or (bool(summary["peek"]) and summary["peeks"] != self._known("peeks", {}))
+        content = real or bool(looped) or self._ends_further(summary)
         written = _write_rows(self.paths.feedback_rows(batch), rows) if rows else None
         write_json(self.paths.feedback_notes(batch), {
             "database": self.paths.database, "batch": batch, "content": content, "loops": summary["loops"],
@@ -315,6 +315,14 @@ class Outlet:
             if os.path.exists(old):
                 os.remove(old)
         return content
+
+    def _ends_further(self, summary: dict[str, Any]) -> bool:
+        """Whether copies of the state that show the end have something to tell each other: how far loops are closed
+        has changed, or this is another end, whose copies are new.
+        """
+        before = self.known.get("peek", "0"), self._known("peeks", {})
+        return bool(summary["peek"]) and any(summary["peeks"].values()) and (
+            (str(summary["peek"]), summary["peeks"]) != before)
 
     def _store_dead_letters(self, batch: int, messages: list[Message]) -> dict[str, str]:
         """What is noted of all dead letters, where there are new ones."""

@@ -145,7 +145,9 @@ class Provisional:
         """No rows but those of loops; the group's sources are closed."""
         sources = ended(shelf.value("@sources"), group.sources)
         clock: dict[str, Any] = shelf.value(CLOCK)
-        if clock.get("begin") is None:
+        if all(sources[name].get("first") is None for name in group.sources):
+            clock["begin"] = None  # for these sources time has not begun, whatever others have had
+        elif clock.get("begin") is None:
             clock["begin"] = clock_begin(self.plan, sources)
         clock |= {"ended": True, "closed": min(sources[name]["floor"] for name in group.sources)}
         mine = {port.removeprefix(f"{group.name} "): tables for port, tables in arrived.items()
