@@ -30,7 +30,7 @@ types: $(READY)
 	@$(BIN)/mypy tidemill
 
 unit: $(READY)
-	@$(BIN)/python -m pytest --doctest-modules tidemill tests -m "not spark" -n logical --dist loadfile
+	@$(BIN)/python -m pytest --doctest-modules tidemill tests -m "not spark" -n logical --dist loadfile --no-loadscope-reorder
 	@$(BIN)/python -m pytest tests/spark
 
 thorough: $(READY)  ## the same properties with thousands of cases, and more crashes

@@ -43,7 +43,8 @@ def exactly(us: int) -> str:
     """A duration in the largest unit that measures it.
 
     >>> exactly(2_000_000), exactly(90_000_000), exactly(86_400_000_000)
-    ('2 seconds', '90 seconds', '1 days')
+    ('2 seconds', '90 seconds', '1 day')
     """
     unit, size = next(((unit, size) for unit, size in _UNITS if us % size == 0), _UNITS[-1])
-    return f"{us // size} {unit}"
+    number = us // size
+    return f"{number} {unit if number != 1 else unit[:-1]}"
