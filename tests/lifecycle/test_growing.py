@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import tempfile
 from pathlib import Path
@@ -47,7 +48,7 @@ def source(db):
 
 
 def shown(db) -> str:
-    console = Console(width=400, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    console = Console(width=400, record=True, file=io.StringIO())
     console.print(status_view(db.status()))
     return console.export_text()
 

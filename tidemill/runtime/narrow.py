@@ -63,8 +63,8 @@ def fitting(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 def _fitting(column: pa.ChunkedArray) -> pa.ChunkedArray:
     chunks = [_narrow(chunk) for chunk in column.chunks]
-    fitting = [chunk for chunk in chunks if chunk is not None]
-    return pa.chunked_array(fitting, pa.int64()) if len(fitting) == len(chunks) else column
+    fit = [chunk for chunk in chunks if chunk is not None]
+    return pa.chunked_array(fit, pa.int64()) if len(fit) == len(chunks) else column
 
 
 def _narrow(chunk: pa.Array) -> pa.Array | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import cast
+from typing import Any, cast
 
 from sqlglot import exp
 from sqlglot.tokens import Token
@@ -146,7 +146,8 @@ def _set(cursor: Cursor) -> Set:
 def _restart(cursor: Cursor) -> Restart | RestartSource:
     if cursor.word() == "SOURCE" and cursor.index + 1 < len(cursor.tokens):
         cursor.take("SOURCE")
-        name, options = cursor.name("the name of a source"), {}  # type: ignore[var-annotated]
+        name = cursor.name("the name of a source")
+        options: dict[str, Any] = {}
         parse_options(cursor, "restart", options)
         return RestartSource(name, options)
     cursor.take("VIEW")

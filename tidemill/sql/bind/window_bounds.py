@@ -53,8 +53,9 @@ class Bounds:
         for place, name, which in self.columns:
             time = quoted(_POINT) if which == "window_end" else f"({quoted(_POINT)} - {self.size})"
             items.insert(place, Item(name, stamp_sql(time, bound.domain, unit_us), kind))
-        return [Item(_POINT, stamp_sql(quoted(_POINT), bound.domain, unit_us), kind), *items] if (
-            output == "rstream") else items
+        if output == "rstream":
+            items.insert(0, Item(_POINT, stamp_sql(quoted(_POINT), bound.domain, unit_us), kind))
+        return items
 
 
 def without_bounds(query: exp.Expression, unit_us: int) -> tuple[exp.Expression, Bounds | None]:
