@@ -23,14 +23,14 @@ test: check  ## set everything up and pass all checks
 check: $(READY) lint types unit  ## exactly what CI runs
 
 lint: $(READY)
-	@$(BIN)/ruff check tidemill tests benchmarks experiments
+	@$(BIN)/ruff check src tests benchmarks experiments
 	@$(BIN)/lint-imports --no-cache
 
 types: $(READY)
-	@$(BIN)/mypy tidemill
+	@$(BIN)/mypy src
 
 unit: $(READY)
-	@$(BIN)/python -m pytest --doctest-modules tidemill tests -m "not spark" -n logical --dist loadfile --no-loadscope-reorder
+	@$(BIN)/python -m pytest --doctest-modules src tests -m "not spark" -n logical --dist loadfile --no-loadscope-reorder
 	@$(BIN)/python -m pytest tests/spark
 
 thorough: $(READY)  ## the same properties with thousands of cases, and more crashes
@@ -45,4 +45,4 @@ golden: $(READY)  ## write the expected plans of the rules anew; read the diff
 	@TIDEMILL_GOLDEN=1 $(BIN)/python -m pytest tests/rules
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -12,7 +12,8 @@ from typing import Any
 
 from benchmarks.report import machine
 
-DOCS = Path(__file__).resolve().parent.parent / "docs" / "benchmarks"
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs" / "benchmarks"
 
 
 class Steps:
@@ -30,7 +31,8 @@ class Steps:
 
 def perform(pipe: Any, name: str, quick: bool, folder: str) -> None:
     """Run one benchmark and draw its plots; everything is told through the pipe."""
-    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(DOCS.parent.parent), os.environ.get("PYTHONPATH")]))
+    places = [str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH")]
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, places))
     facts = machine()
     began = time.time()
     try:

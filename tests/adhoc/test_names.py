@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.adhoc.conftest import SECRET
+from tests.places import ROOT
 from tests.properties.effort import effort
 from tidemill.errors import TidemillError
 
@@ -186,7 +186,7 @@ def test_no_query_shows_what_is_outside_of_the_catalog(text, db, secret):
 
 def test_every_function_that_the_reference_lists_for_ad_hoc_queries_works(db):
     """SELECT any_value(n) FROM ByRoom: documented, and refused as "ignorenulls"."""
-    page = (Path(__file__).parents[2] / "docs/language.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/language.md").read_text(encoding="utf-8")
     listed = page.partition("Ad hoc queries also have window functions (")[2].partition("Views have no")[0]
     windowed, _, others = listed.partition("more aggregates")
     calls = {"row_number": "", "rank": "", "dense_rank": "", "percent_rank": "", "ntile": "3", "quantile": "n, 0.5",

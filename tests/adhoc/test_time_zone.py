@@ -9,6 +9,8 @@ import sys
 
 import pytest
 
+from tests.places import IMPORTS
+
 SCRIPT = """
 import json
 from tests.harness import LocalDatabase
@@ -29,9 +31,8 @@ with LocalDatabase("db") as db:
 def test_answers_are_in_utc_wherever_the_machine_is(zone, tmp_path):
     """In a process of its own: the zone is read once, when DuckDB is loaded."""
     (tmp_path / "a.csv").write_text("k,z,tm\n1,2024-01-01 23:30:00+00,1\n2,2024-07-01 10:00:00+02,2\n")
-    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     done = subprocess.run([sys.executable, "-c", SCRIPT], cwd=tmp_path, capture_output=True, text=True, timeout=120,
-                          env=os.environ | {"TZ": zone, "PYTHONPATH": root}, check=False)
+                          env=os.environ | {"TZ": zone, "PYTHONPATH": IMPORTS}, check=False)
     assert done.returncode == 0, done.stderr
     (view, ad_hoc), types = json.loads(done.stdout.splitlines()[-1])
     assert ad_hoc == view == [

@@ -28,11 +28,11 @@ from typer.testing import CliRunner
 
 import tidemill
 from tests.harness import LocalDatabase
+from tests.places import ROOT, SOURCE
 from tidemill.errors import TidemillError
 from tidemill.serve.cli import app
 from tidemill.serve.script import placed, setup_and_questions
 
-ROOT = Path(__file__).parents[2]
 PAGES = ("README.md", "docs/start.md", "docs/recipes.md", "docs/language.md")
 FENCE = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"(?<!!)\[[^\]]+\]\(([^)#\s]+)[^)]*\)|!\[[^\]]*\]\(([^)\s]+)\)")
@@ -241,7 +241,7 @@ def test_links_lead_somewhere():
 
 
 def test_the_reference_knows_every_error_code():
-    used = {code for path in (ROOT / "tidemill").rglob("*.py") for code in re.findall(r'"(TM\d{3})"', path.read_text())}
+    used = {code for path in SOURCE.rglob("*.py") for code in re.findall(r'"(TM\d{3})"', path.read_text())}
     listed = set(re.findall(r"^\| (TM\d{3}) \|", (ROOT / "docs/language.md").read_text(encoding="utf-8"), re.MULTILINE))
     assert used == listed
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-import tidemill
 from tests.harness import LocalDatabase
+from tests.places import IMPORTS, ROOT
 from tidemill.runtime import session
 from tidemill.runtime.kernels import warm as module
 from tidemill.runtime.kernels.warm import kernels, warm
@@ -44,8 +43,8 @@ def test_the_engine_finds_every_kernel_compiled(tmp_path):
     # In a process of its own: here other tests have called kernels with types of their own.
     code = (f"from tests.kernels.test_warm import types_that_warmth_missed\n"
             f"print('missed', types_that_warmth_missed({str(tmp_path)!r}))\n")
-    done = subprocess.run([sys.executable, "-c", code], cwd=Path(tidemill.__file__).parents[1], capture_output=True,
-                          text=True)
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True,
+                          env=os.environ | {"PYTHONPATH": IMPORTS})
     assert "missed {}" in done.stdout, done.stdout + done.stderr
 
 
@@ -82,6 +81,6 @@ def test_a_kernel_that_does_not_compile_fails_no_session(monkeypatch, problem):
 
 def test_a_folder_of_ones_own_is_used(tmp_path):
     code = "from tidemill.runtime.kernels.edges import floor_edges; print(floor_edges.stats.cache_path)"
-    done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)},
-                          cwd=Path(tidemill.__file__).parents[1], capture_output=True, text=True, check=True)
+    told = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": IMPORTS}
+    done = subprocess.run([sys.executable, "-c", code], env=told, cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.startswith(str(tmp_path))

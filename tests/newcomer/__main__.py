@@ -9,7 +9,8 @@ import tempfile
 import venv
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+from tests.places import ROOT
+
 PAGES = ("README.md", "docs/start.md", "docs/recipes.md")
 
 

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 import tidemill
 from tests.harness import LocalDatabase
+from tests.places import ROOT
 from tidemill.errors import EngineProblem
 from tidemill.runtime.kernels import warm as warm_module
 from tidemill.serve import demo as demo_module
@@ -27,7 +28,7 @@ FILE = """CREATE VIEW v AS SELECT a FROM s;
 SELECT STREAMED a FROM R(s);
 SELECT * FROM v;
 """
-EXAMPLES = Path(tidemill.__file__).parents[1] / "examples"
+EXAMPLES = ROOT / "examples"
 
 
 @pytest.fixture

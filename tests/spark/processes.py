@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+from tests.places import IMPORTS, ROOT
 
 
 def until(reached: Callable[[], bool], seconds: float, what: str) -> None:
@@ -34,7 +34,7 @@ class Child:
         with open(log, "ab") as out:
             self.process = subprocess.Popen(
                 command, cwd=ROOT, stdout=out, stderr=out, stdin=subprocess.DEVNULL,
-                env={**os.environ, "PYTHONPATH": str(ROOT), **(env or {})}, start_new_session=True,
+                env={**os.environ, "PYTHONPATH": IMPORTS, **(env or {})}, start_new_session=True,
             )
 
     @property

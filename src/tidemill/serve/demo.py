@@ -34,7 +34,7 @@ Tell = Callable[[str], None]
 
 def script_path() -> Path:
     """The SQL of the demo: in the source tree, or where an installed package puts shared files."""
-    places = (Path(__file__).parents[2] / "examples", Path(sys.prefix) / "share" / "tidemill" / "examples")
+    places = (Path(__file__).parents[3] / "examples", Path(sys.prefix) / "share" / "tidemill" / "examples")
     for place in places:
         if (place / SCRIPT).exists():
             return place / SCRIPT

@@ -107,7 +107,7 @@ def wanted_ranges() -> dict[str, str]:
     try:
         lines = metadata.requires("tidemill") or []
     except metadata.PackageNotFoundError:
-        project = Path(__file__).parents[2] / "pyproject.toml"
+        project = Path(__file__).parents[3] / "pyproject.toml"
         lines = tomllib.loads(project.read_text())["project"]["dependencies"] if project.exists() else []
     found: dict[str, str] = {}
     for line in lines:
