@@ -64,19 +64,19 @@ def types_that_warmth_missed(folder: str) -> dict[str, list[str]]:
 
 def test_an_unwanted_warmth_ends_early(monkeypatch):
     called = []
-    steps = tuple(lambda n=n: called.append(n) for n in range(3))
-    monkeypatch.setattr(module, "STEPS", steps)
+    monkeypatch.setattr(module, "GROUPS", {name: lambda n=name: called.append(n) for name in "abc"})
     warm(wanted=lambda: len(called) < 2)
-    assert called == [0, 1]
+    assert called == ["a", "b"]
 
 
 @pytest.mark.parametrize("problem", [RuntimeError("cannot cache function"), OSError("no room"), ImportError("numba")])
 def test_a_kernel_that_does_not_compile_fails_no_session(monkeypatch, problem):
-    def broken(wanted):
+    def broken(groups, wanted):
         raise problem
 
+    monkeypatch.setattr(session, "kept", lambda: ("lines",))
     monkeypatch.setattr(module, "warm", broken)
-    session.warm_kernels()
+    session.load_kernels()
 
 
 def test_a_folder_of_ones_own_is_used(tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.harness import LocalDatabase
+from tidemill.runtime.operators.synchronizer import Clock
 
 ROWS = "v,at\n1,2023-01-01 00:00:05\n2,2026-01-01 00:00:05\n3,2126-01-01 00:00:05\n"
 
@@ -54,3 +55,39 @@ def test_having_may_ask_for_them(tmp_path):
                    " WITH (timestamp = 'at'); CREATE TAGGED STREAM S OVER Raw")
         assert [row[1] for row in answers(db, "SELECT COUNT(*) AS n FROM S [RANGE 10 SLIDE 10] HAVING COUNT(*) = 0")
                 ] == [0, 0, 0, 0, 0]
+
+
+def test_points_of_the_clock_are_a_period(db, monkeypatch):
+    """The view of the clock itself would have half a row a second for a century: it stops and says why."""
+    monkeypatch.setattr(Clock, "MOST_TICKS", 1_000)
+    db.execute("CREATE STREAMED VIEW Even AS SELECT TimePoint FROM clockStr WHERE TimePoint mod 2 = 0;"
+               "CREATE STREAMED VIEW V AS SELECT v FROM S SYNC ON Even;"
+               "CREATE STREAMED VIEW W AS SELECT v FROM S SYNC EVERY 2 SECONDS")
+    db.run()
+    assert db.changes("V").to_pylist() == db.changes("W").to_pylist() and db.changes("V").num_rows == 2
+    [even] = [v for v in db.status()["views"] if v["name"] == "Even"]
+    assert "clockStr would have" in even["stopped"]
+
+
+@pytest.mark.parametrize("points", [
+    "SELECT TimePoint FROM clockStr WHERE TimePoint mod 3 = 0",
+    "SELECT TimePoint FROM clockStr WHERE 0 = TimePoint % 3",
+    "SELECT TimePoint FROM clockStr", "SELECT TimePoint AS TimePoint FROM clockStr WHERE mod(TimePoint, 3) = 0",
+    "SELECT TimePoint FROM clockStr WHERE TimePoint mod 3 = 1", "SELECT TimePoint + 1 AS TimePoint FROM clockStr",
+    "SELECT TimePoint FROM clockStr WHERE TimePoint mod 3 = 0 AND TimePoint mod 2 = 0",
+    "SELECT TimePoint FROM clockStr WHERE TimePoint mod 3 = 0 OR TimePoint mod 2 = 0",
+    "SELECT 3 * TimePoint AS TimePoint FROM clockStr", "SELECT TimePoint FROM clockStr SYNC EVERY 2 SECONDS",
+    "SELECT TimePoint FROM clockStr WHERE TimePoint mod 3 = 0 AND TimePoint mod 3 = 0"])
+def test_points_of_the_clock_are_what_their_view_says(tmp_path, points):
+    (tmp_path / "in.csv").write_text("v,at\n" + "".join(f"{t},{t}\n" for t in range(-7, 9, 2)))
+    with LocalDatabase(str(tmp_path / "db")) as db:
+        db.execute(f"REGISTER SOURCE Raw (v INTEGER, at INTEGER) FROM FILES '{tmp_path}/in.csv'"
+                   " WITH (timestamp = 'at');"
+                   f"CREATE TAGGED STREAM S OVER Raw; CREATE STREAMED VIEW P AS {points};"
+                   "CREATE STREAMED VIEW V AS SELECT v FROM S SYNC ON P")
+        db.run()
+        seen = [(row["TimePoint"], row["TS"]) for row in db.changes("P").to_pylist()]
+        # A point before it appears counts as of its appearance; one after the end has not come.
+        at = sorted(max(pair) for pair in seen if max(pair) <= 7)
+        wanted = [(v, min(p for p in at if p >= v)) for v in range(-7, 9, 2) if any(p >= v for p in at)]
+        assert [(row["v"], row["TS"]) for row in db.changes("V").to_pylist()] == wanted

@@ -12,6 +12,7 @@ from typing import Any
 
 from py4j.protocol import Py4JError
 
+from tidemill.engine.compiling import compile_for
 from tidemill.engine.directory import Directory
 from tidemill.engine.history import Subject
 from tidemill.engine.in_force import plans_in_force
@@ -222,6 +223,9 @@ class Runner:
 
     def _publish(self, **control: Any) -> None:
         """Write the next plan version if there is one, and point the planner at it and at what it shall do."""
+        if self._dirty and self._up:
+            # Outside of the lock: the other views go on meanwhile.
+            compile_for(lambda: self.workload.physical(self.workload.pending, self._shards()), self._spark).wait()
         with self._lock:  # what is learnt from the last batch may still be on its way into the catalog
             self._publish_now(**control)
 
@@ -230,7 +234,7 @@ class Runner:
             if control:
                 self._control(**control)
             return
-        version, shards = self.workload.pending, shard_labels(self.catalog.settings.setdefault("shards", self._cores()))
+        version, shards = self.workload.pending, self._shards()
         plan = self.workload.physical(version, shards, keep=True)
         # Where processes have to start, everything takes long: then the first batch tells.
         looks = tried_sources(self.paths, plan) if control.get("mode") == "finite" and self._up else {}
@@ -244,6 +248,9 @@ class Runner:
         self._control(plan=version, tried=noted(looks, version), **control)
         self._dirty = False
         load_plan(self.paths.plan(version))  # while others read it too; the outlet will want it at once
+
+    def _shards(self) -> tuple[int, ...]:
+        return shard_labels(self.catalog.settings.setdefault("shards", self._cores()))
 
     def _control(self, **values: Any) -> None:
         """Tell the planner. The file holds nothing that is not known elsewhere: one that is lost is written anew."""
@@ -348,7 +355,9 @@ class Runner:
 
         self._check_parts()
         self._prepare()
+        compilation = compile_for(lambda: load_plan(self.paths.plan(self.catalog.version)), self._spark)
         cores = int(self.spark.sparkContext.defaultParallelism)
+        compilation.wait()
         self._query = started(lambda: job.start(self.spark, self.paths.root, self.outlet, cores=cores,
                                                 shards=self.catalog.settings["shards"], interval=self._trigger))
 

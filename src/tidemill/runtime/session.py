@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -12,7 +11,6 @@ import threading
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from importlib.metadata import version
 from typing import Any
 
 import pyspark
@@ -24,7 +22,8 @@ from tidemill.errors import EngineProblem
 from tidemill.runtime import zygote
 from tidemill.runtime.archive import archive_options
 from tidemill.runtime.given_session import check_session
-from tidemill.runtime.layout import read_json, write_bytes
+from tidemill.runtime.kernels.kept import kept
+from tidemill.runtime.layout import write_bytes
 from tidemill.runtime.logs import bound_log
 from tidemill.runtime.private import process_folder, user_folder
 from tidemill.runtime.readiness import load
@@ -123,13 +122,10 @@ def local_session(cores: int | None = None, log: str | None = None, shared: bool
     for name, value in {**SETTINGS, **_private_places()}.items():
         builder = builder.config(name, value)
     builder = builder.config(JAVA_OPTIONS, f"{SETTINGS[JAVA_OPTIONS]} {archive_options(home)}".strip())
-    # No daemon: the interpreter must not end in the middle of a compilation, so it waits for the one under way.
-    kernels = threading.Thread(target=compile_kernels, name="warm kernels")
-    kernels.start()
     with _quiet(log), _closed_to_others(shared), _spark_home(), _python():
         session = builder.getOrCreate()
         session.sparkContext.setLogLevel("ERROR")
-    threading.Thread(target=_start_workers, args=(session, count, kernels), daemon=True, name="start workers").start()
+    threading.Thread(target=_start_workers, args=(session, count), daemon=True, name="start workers").start()
     return session
 
 
@@ -154,65 +150,27 @@ def _private_places() -> dict[str, str]:
     return {"spark.local.dir": folder, "spark.python.unix.domain.socket.dir": folder}
 
 
-def _start_workers(session: SparkSession, count: int, kernels: threading.Thread) -> None:
+def _start_workers(session: SparkSession, count: int) -> None:
     """Let Spark start its Python workers while the first query is planned, and let them load what is compiled."""
-    kernels.join()
     with suppress(Exception):  # a session that is stopped meanwhile
         session.range(0, count, 1, count).mapInArrow(_with_kernels, "id BIGINT").collect()
         pool.prepare()
 
 
 def _with_kernels(batches: Any) -> Any:
-    warm_kernels()
+    load_kernels()
     load()
     return batches
 
 
-def compile_kernels() -> None:
-    """Compile the kernels while the JVM starts: its workers find them compiled. Where that was done before, the start
-    has better things to do than to load them into a process that does not use them.
-    """
+def load_kernels() -> None:
+    """Load every kernel that was compiled here before. What is not, or cannot be, is compiled where it is used."""
     with suppress(Exception):
-        mark = os.path.join(user_folder("kernels"), _kernels_key())
-        if not _are_kept(mark):
-            folder = warm_kernels()
-            if folder:
-                write_bytes(mark, json.dumps([[place, _count_kept(place)] for place in folder.split(", ")]).encode())
+        groups = kept()
+        if groups:
+            from tidemill.runtime.kernels.warm import warm
 
-
-def kernels_are_kept() -> bool:
-    """Whether the kernels were compiled here before, so that loading them takes no time."""
-    return _are_kept(os.path.join(user_folder("kernels"), _kernels_key()))
-
-
-def _are_kept(mark: str) -> bool:
-    """Whether the machine code that was there when the mark was made is there still."""
-    found = read_json(mark)
-    return bool(found) and all(_count_kept(place) >= count for place, count in found)
-
-
-def _count_kept(folder: str) -> int:
-    return sum(name.endswith(".nbi") for name in os.listdir(folder))
-
-
-def _kernels_key() -> str:
-    """Another text for other kernels, another compiler or another place where machine code is kept."""
-    folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "kernels")
-    files = sorted((e.name, e.stat().st_mtime_ns, e.stat().st_size) for e in os.scandir(folder) if e.is_file())
-    facts = (sys.version, version("numba"), os.environ.get("NUMBA_CACHE_DIR"), folder, files)
-    return f"{zlib.crc32(repr(facts).encode()):08x}"
-
-
-def warm_kernels() -> str:
-    """Load every kernel, compiled if need be; where they are kept, or "" if not all are there. What cannot be compiled
-    or kept fails where it is used, not here.
-    """
-    with suppress(Exception):
-        from tidemill.runtime.kernels.warm import warm
-
-        found = warm(wanted=threading.main_thread().is_alive)
-        return found.folder if threading.main_thread().is_alive() else ""
-    return ""
+            warm(groups, wanted=threading.main_thread().is_alive)
 
 
 def _heap_mb() -> int:

@@ -212,11 +212,10 @@ def _load() -> None:
     daemon.load()
     with suppress(Exception):
         from tidemill.runtime.readiness import load_connectors
-        from tidemill.runtime.session import kernels_are_kept, warm_kernels
+        from tidemill.runtime.session import load_kernels
 
         load_connectors()
-        if kernels_are_kept():
-            warm_kernels()
+        load_kernels()
 
 
 if __name__ == "__main__":

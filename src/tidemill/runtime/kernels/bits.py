@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from numba import int64, njit, types, uint8
+from numba import int64, types, uint8
+
+from tidemill.runtime.kernels.compiled import compiled
 
 NEVER = np.iinfo(np.int64).max
 _WORD = types.Array(int64, 1, "C", readonly=True)
@@ -26,7 +28,7 @@ def packed(truths: Sequence[np.ndarray]) -> np.ndarray:
     return words
 
 
-@njit(types.void(types.Array(uint8, 1, "C", readonly=True), int64, int64[::1]), cache=True, nogil=True)
+@compiled(types.void(types.Array(uint8, 1, "C", readonly=True), int64, int64[::1]))
 def _set(truth, bit, words):
     """words[i] |= truth[i] << bit. A predicate at a time, so that rows go through the vector unit."""
     shift = np.int64(bit)
@@ -68,7 +70,7 @@ class RowsByBit:
         return self.found[bit]
 
 
-@njit(int64[::1](_WORD), cache=True, nogil=True)
+@compiled(int64[::1](_WORD))
 def _counts(word):
     """How many rows have each bit. O(rows + bits that are set)."""
     counts = np.zeros(64, np.int64)
@@ -81,7 +83,7 @@ def _counts(word):
     return counts
 
 
-@njit(int64[::1](_WORD, _WORD), cache=True, nogil=True)
+@compiled(int64[::1](_WORD, _WORD))
 def least_by_bit(word, values):
     """The least value of the rows that have each bit; NEVER where none has it. O(rows + bits that are set).
 
@@ -99,7 +101,7 @@ def least_by_bit(word, values):
     return least
 
 
-@njit(types.void(_WORD, int64, int64[::1], int64[::1]), cache=True, nogil=True)
+@compiled(types.void(_WORD, int64, int64[::1], int64[::1]))
 def _rows_of_bits(word, mask, places, rows):
     """The rows with each bit of the mask, those of bit b from places[b] on. O(rows + bits that are set)."""
     for i in range(word.shape[0]):

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from numba import boolean, float64, int32, int64, njit, types
 
+from tidemill.runtime.kernels.compiled import compiled
 from tidemill.runtime.kernels.edges import floor_edges
 from tidemill.runtime.kernels.sliding_folds import MIN, SUM, added, ranks_of, unrank
 from tidemill.runtime.kernels.sliding_rows import codes_of
@@ -201,7 +202,7 @@ def _add_loop(fixed: int):
 _add_any, _add_1, _add_2, _add_3, _add_4 = (_add_loop(fixed) for fixed in (-1, 1, 2, 3, 4))
 
 
-@njit(types.void(int64[:, ::1], int64[:, ::1], boolean[::1], *_WHERE), cache=True, nogil=True)
+@compiled(types.void(int64[:, ::1], int64[:, ::1], boolean[::1], *_WHERE))
 def _add(values, out, seen, group, fragment, code, bounds, queries, slots, count):
     """out[cell, p] = Σ values[i, p] of its rows modulo 2^64, and seen[cell], for all sums at once."""
     sums = values.shape[1]
@@ -217,7 +218,7 @@ def _add(values, out, seen, group, fragment, code, bounds, queries, slots, count
         _add_any(values, out, seen, group, fragment, code, bounds, queries, slots, count)
 
 
-@njit(types.void(_READ_INTS, boolean, _INTS, *_WHERE), cache=True, nogil=True)
+@compiled(types.void(_READ_INTS, boolean, _INTS, *_WHERE))
 def _extreme(values, least, out, group, fragment, code, bounds, queries, slots, count):
     """out[cell] = least (or greatest) of out[cell] and its rows' values."""
     for i in range(code.shape[0]):
@@ -227,7 +228,7 @@ def _extreme(values, least, out, group, fragment, code, bounds, queries, slots, 
             out[cell] = min(out[cell], value) if least else max(out[cell], value)
 
 
-@njit(types.void(_READ_FLOATS, _FLOATS, _FLOATS, *_WHERE), cache=True, nogil=True)
+@compiled(types.void(_READ_FLOATS, _FLOATS, _FLOATS, *_WHERE))
 def _add_floats(values, out, lost, group, fragment, code, bounds, queries, slots, count):
     """out[cell] + lost[cell] = Σ of its rows' values, with the rounding errors carried along."""
     for i in range(code.shape[0]):

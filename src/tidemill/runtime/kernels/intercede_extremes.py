@@ -12,8 +12,9 @@ Greatest values are least ones of ~value. Nodes of all stacks are in one pool; n
 from __future__ import annotations
 
 import numpy as np
-from numba import int8, int32, int64, njit, types
+from numba import int8, int32, int64, types
 
+from tidemill.runtime.kernels.compiled import compiled
 from tidemill.runtime.kernels.intercede_rows import MOST
 
 FREE, USED, TAKEN = 0, 1, 2  # of `pool`: first free node, nodes that were ever taken, nodes that are in stacks
@@ -24,8 +25,8 @@ _CODES = int32[::1]
 _ROWS = int64[:, ::1]
 
 
-@njit(types.void(_CODES, int64, _ROWS, int64, int64, _ROWS, _INTS, _ROWS, int64, int32[:, ::1], _INTS, _INTS, _CODES,
-                 _INTS), cache=True, nogil=True)
+@compiled(types.void(_CODES, int64, _ROWS, int64, int64, _ROWS, _INTS, _ROWS, int64, int32[:, ::1], _INTS, _INTS,
+                     _CODES, _INTS))
 def push_least(changed, n_changed, sums, parts, n_sums, stretches, bounds, wanted, time, heads, times, least, below,
                pool):
     """Put the least values of the fragment that began at `time` on the stacks of the groups that changed; clear them.
@@ -65,7 +66,7 @@ def push_least(changed, n_changed, sums, parts, n_sums, stretches, bounds, wante
                 own[c * parts + p] = MOST
 
 
-@njit(types.void(_CODES, _INTS, _INTS, _CODES, int64, int8[::1], _CODES, int64, _INTS), cache=True, nogil=True)
+@compiled(types.void(_CODES, _INTS, _INTS, _CODES, int64, int8[::1], _CODES, int64, _INTS))
 def gather_least(heads, times, least, below, since, truths, coarser, count, out):
     """out[coarser[g]] = the least of itself and what stack heads[g] has since a time, for the groups g < `count` that
     pass truths[g], all of them where there are no truths. O(groups + nodes since then).
@@ -83,7 +84,7 @@ def gather_least(heads, times, least, below, since, truths, coarser, count, out)
             out[at(coarser[at(g)])] = found
 
 
-@njit(types.void(int32[:, ::1], int64, _INTS, _INTS, _CODES, _INTS), cache=True, nogil=True)
+@compiled(types.void(int32[:, ::1], int64, _INTS, _INTS, _CODES, _INTS))
 def cut_stacks(heads, count, since, times, below, pool):
     """Free the nodes of stacks heads[k] that are earlier than since[k]. O(nodes)."""
     for k in range(heads.shape[0]):

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 from numba import boolean, int32, int64, njit, types
 
+from tidemill.runtime.kernels.compiled import compiled
 from tidemill.runtime.kernels.sliding_rows import codes_of
 
 _CODES = int32[::1]
@@ -161,9 +162,8 @@ def _add_loop(fixed: int):
 _add_any, _add_1, _add_2, _add_3 = (_add_loop(fixed) for fixed in (-1, 1, 2, 3))
 
 
-@njit(types.void(_CODES, _CODES, _CODES, _READ_ROWS, _CODES, _CODES, int32[:, ::1], _INTS, _CODES,
-                 int32[:, ::1], int64, _ROWS, boolean[::1], _CODES, boolean[::1], _ROWS, boolean[::1]),
-      cache=True, nogil=True)
+@compiled(types.void(_CODES, _CODES, _CODES, _READ_ROWS, _CODES, _CODES, int32[:, ::1], _INTS, _CODES,
+                     int32[:, ::1], int64, _ROWS, boolean[::1], _CODES, boolean[::1], _ROWS, boolean[::1]))
 def _add(group, fragment, code, sums, group_of, fragment_of, of, bounds, queries, slots, count, room, filled,
          met, marked, totals, seen):
     """Entries in the order of their times: the room holds the sums of one fragment only, so it stays in the cache."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numba import boolean, carray, int32, int64, njit, types, uint8
 
+from tidemill.runtime.kernels.compiled import compiled
 from tidemill.runtime.kernels.lfta_loops import NARROW, ONES, WIDE, pointer, read_column
 
 MOST = (1 << 63) - 1
@@ -99,7 +100,7 @@ def _number(words, n, places, slots, keys, count, numbers):
     return _number_any(words, n, places, slots, keys, count, numbers)
 
 
-@njit(types.UniTuple(int64, 2)(_ROWS, _CODES, _ROWS, int64, _CODES), cache=True, nogil=True)
+@compiled(types.UniTuple(int64, 2)(_ROWS, _CODES, _ROWS, int64, _CODES))
 def number_records(records, slots, keys, count, numbers):
     """The numbers of records[w, j] among `keys`, of which `count` are known; `slots` are 2^bits, -1 where empty.
     O(records). Returns how far it came, and how many keys there are.
@@ -177,9 +178,8 @@ def _mark(numbers, n, met, count_met, marked):
     return count_met
 
 
-@njit(types.Tuple((int64, int64, int64))(_INTS, _INTS, _ROWS, types.Array(uint8, 1, "C", readonly=True), int64, int64,
-                                         _INTS, _CODES, _ROWS, int64, _ROWS, _CODES, int64, boolean[::1]),
-      cache=True, nogil=True)
+@compiled(types.Tuple((int64, int64, int64))(_INTS, _INTS, _ROWS, types.Array(uint8, 1, "C", readonly=True), int64,
+                                             int64, _INTS, _CODES, _ROWS, int64, _ROWS, _CODES, int64, boolean[::1]))
 def fold_rows(columns, sizes, pairs, classes, start, stop, flips, slots, keys, count, sums, met, count_met, marked):
     """Put rows [start, stop) to the sums of their groups and classes. O(rows).
 
@@ -225,16 +225,15 @@ def fold_rows(columns, sizes, pairs, classes, start, stop, flips, slots, keys, c
     return start, count, count_met
 
 
-@njit(types.void(types.Array(int32, 1, "C", readonly=True), int64, types.Array(uint8, 1, "C", readonly=True), uint8,
-                 uint8[::1]), cache=True, nogil=True)
+@compiled(types.void(types.Array(int32, 1, "C", readonly=True), int64, types.Array(uint8, 1, "C", readonly=True), uint8,
+                     uint8[::1]))
 def _classify_narrow(column, least, table, scale, out):
     top = np.int64(table.shape[0] - 1)
     for i in range(column.shape[0]):
         out[i] += scale * table[at(min(max(np.int64(column[i]) - least, np.int64(0)), top))]
 
 
-@njit(types.void(_READ_INTS, int64, types.Array(uint8, 1, "C", readonly=True), uint8, uint8[::1]), cache=True,
-      nogil=True)
+@compiled(types.void(_READ_INTS, int64, types.Array(uint8, 1, "C", readonly=True), uint8, uint8[::1]))
 def _classify_wide(column, least, table, scale, out):
     top = np.int64(table.shape[0] - 1)
     for i in range(column.shape[0]):

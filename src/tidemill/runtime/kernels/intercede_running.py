@@ -16,6 +16,8 @@ from __future__ import annotations
 import numpy as np
 from numba import int8, int32, int64, njit, types
 
+from tidemill.runtime.kernels.compiled import compiled
+
 at = np.uintp  # an unsigned index saves the test for a negative one
 
 _INTS = int64[::1]
@@ -24,7 +26,7 @@ _ROWS = int64[:, ::1]
 _TRUTHS = int8[::1]
 
 
-@njit(int64(_ROWS, int64, int64, int64, _ROWS, _INTS, int64[:, :, ::1], _CODES), cache=True, nogil=True)
+@compiled(int64(_ROWS, int64, int64, int64, _ROWS, _INTS, int64[:, :, ::1], _CODES))
 def settle(sums, count, parts, counter, stretches, bounds, values, changed):
     """Bring the values of the first `count` groups up to date; how many groups have changed since the last time, whose
     numbers are then in `changed`.
@@ -59,7 +61,7 @@ def settle(sums, count, parts, counter, stretches, bounds, values, changed):
     return found
 
 
-@njit(types.void(int64, _INTS, _INTS, _INTS, _INTS), cache=True, nogil=True)
+@compiled(types.void(int64, _INTS, _INTS, _INTS, _INTS))
 def floors(time, slides, phases, bounds, out):
     """out[q] = the last edge of query q at or before the time; its classes are [bounds[q], bounds[q + 1])."""
     for q in range(out.shape[0]):
@@ -95,7 +97,7 @@ def _gather_loop(fixed: int):
     _gather_loop(fixed) for fixed in (-1, 1, 2))
 
 
-@njit(types.void(_ROWS, _TRUTHS, _CODES, int64, _INTS), cache=True, nogil=True)
+@compiled(types.void(_ROWS, _TRUTHS, _CODES, int64, _INTS))
 def gather(values, truths, coarser, count, totals):
     """totals[coarser[g]] += values[g] of the groups g < `count` that pass truths[g] (0 or -1), of all of them where
     there are no truths. O(groups).
@@ -116,7 +118,7 @@ def gather(values, truths, coarser, count, totals):
         _gather_some_any(values, truths, coarser, count, totals)
 
 
-@njit(int64(_INTS, _INTS, int64, int64, _CODES, int64[:, :]), cache=True, nogil=True)
+@compiled(int64(_INTS, _INTS, int64, int64, _CODES, int64[:, :]))
 def reap(before, totals, parts, counter, out_group, out):
     """The cells of a query of which a pane ends: (group, parts) of its groups that have rows in it; how many.
 

@@ -18,9 +18,10 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numba import boolean, int8, int32, int64, njit, types, uint8
+from numba import boolean, int8, int32, int64, types, uint8
 
 from tidemill.plan.windows import Window
+from tidemill.runtime.kernels.compiled import compiled
 from tidemill.runtime.kernels.sliding_folds import fold_floats, fold_ints
 
 WHOLE, CHANGES = 0, 1
@@ -108,7 +109,7 @@ def _taken(column: np.ndarray, rows: np.ndarray | None) -> np.ndarray:
     return column if rows is None else column.take(rows)
 
 
-@njit(types.Tuple((_INTS, _INTS, int64))(_READ_INTS, _READ_INTS, int64, int64), cache=True, nogil=True)
+@compiled(types.Tuple((_INTS, _INTS, int64))(_READ_INTS, _READ_INTS, int64, int64))
 def _seen(bounds, start, after, until):
     """Where the rows with after < start <= until begin and end for each key, and how many there are.
 
@@ -134,7 +135,7 @@ def _counted(begins: np.ndarray, ends: np.ndarray, seen: int, mask: np.ndarray) 
     return rows[:_count(begins, ends, mask.view(np.uint8), rows, bounds)], bounds
 
 
-@njit(int64(_INTS, _INTS, _READ_BYTES, _INTS, _INTS), cache=True, nogil=True)
+@compiled(int64(_INTS, _INTS, _READ_BYTES, _INTS, _INTS))
 def _count(begins, ends, mask, rows, bounds):
     """Fills `rows` and `bounds` of `_counted`; the number of rows. O(rows seen)."""
     n = 0
@@ -160,11 +161,8 @@ def _stretches(
     return _Stretches(key[:n], point[:n], points[:n], low[:n], middle[:n], high[:n]), total
 
 
-@njit(
-    types.UniTuple(int64, 2)(
-        _INTS, _INTS, _READ_INTS, int64, int64, int64, int64, int64, _CODES, _INTS, _INTS, _CODES, _CODES, _CODES),
-    cache=True, nogil=True,
-)
+@compiled(types.UniTuple(int64, 2)(
+    _INTS, _INTS, _READ_INTS, int64, int64, int64, int64, int64, _CODES, _INTS, _INTS, _CODES, _CODES, _CODES))
 def _walk(begins, ends, time, slide, after, until, origin, last, key, point, points, low, middle, high):
     """The stretches of all keys with at least one row inside, from `origin` to `last`; how many, and their points.
 
@@ -229,7 +227,7 @@ def _whole(
     return spread
 
 
-@njit(types.void(_CODES, _INTS, _INTS, int64, _CODES, _INTS), cache=True, nogil=True)
+@compiled(types.void(_CODES, _INTS, _INTS, int64, _CODES, _INTS))
 def _spread(key, point, points, slide, out_key, out_point):
     """The key and the point of each point of each stretch. O(output rows)."""
     n = 0
@@ -239,7 +237,7 @@ def _spread(key, point, points, slide, out_key, out_point):
             n += 1
 
 
-@njit(types.void(int64[:, ::1], _INTS, int64[:, ::1]), cache=True, nogil=True)
+@compiled(types.void(int64[:, ::1], _INTS, int64[:, ::1]))
 def _repeat(answers, points, out):
     """Each stretch's answers as often as it has points. O(parts · output rows)."""
     for row in range(answers.shape[0]):
@@ -273,16 +271,14 @@ def _chosen(answers: np.ndarray, source: np.ndarray) -> np.ndarray:
     return out
 
 
-@njit(types.void(_INTS, boolean[::1]), cache=True, nogil=True)
+@compiled(types.void(_INTS, boolean[::1]))
 def _mark(answers, differs):
     """differs[i] where an answer has other bits than the one before it. O(n)."""
     for i in range(1, answers.shape[0]):
         differs[i] |= answers[i] != answers[i - 1]
 
 
-@njit(
-    int64(_CODES, _INTS, _INTS, boolean[::1], int64, int64, int64, _INTS, _INTS, int8[::1]), cache=True, nogil=True
-)
+@compiled(int64(_CODES, _INTS, _INTS, boolean[::1], int64, int64, int64, _INTS, _INTS, int8[::1]))
 def _turn(key, point, points, differs, slide, first, last, source, at, diff):
     """The changes in order: which stretch's answer, at which point, −1 or +1; how many there are. O(stretches)."""
     stretches = key.shape[0]

@@ -17,6 +17,8 @@ from __future__ import annotations
 import numpy as np
 from numba import boolean, float64, int32, int64, njit, types
 
+from tidemill.runtime.kernels.compiled import compiled
+
 SUM, MIN, MAX = 0, 1, 2
 
 _READ_INTS = types.Array(int64, 1, "C", readonly=True)
@@ -28,7 +30,7 @@ _INFINITY = np.int64(0x7FF0000000000000)
 _NAN = np.int64(0x7FF8000000000000)
 
 
-@njit(int64(_READ_INTS, _PLACES, _PLACES, _INTS), cache=True, nogil=True)
+@compiled(int64(_READ_INTS, _PLACES, _PLACES, _INTS))
 def slide_sums(values, low, high, out):
     """out[i] = Σ values[low[i]:high[i]] modulo 2^64: add what comes, subtract what goes. O(rows + windows).
 
@@ -51,7 +53,7 @@ def slide_sums(values, low, high, out):
     return operations
 
 
-@njit(int64(_READ_INTS, boolean, _PLACES, _PLACES, _PLACES, _INTS), cache=True, nogil=True)
+@compiled(int64(_READ_INTS, boolean, _PLACES, _PLACES, _PLACES, _INTS))
 def slide_extremes(values, least, low, middle, high, out):
     """out[i] = least (or greatest) of values[low[i]:high[i]], which must not be empty. O(rows + windows).
 
@@ -86,7 +88,7 @@ def slide_extremes(values, least, low, middle, high, out):
     return operations
 
 
-@njit(types.UniTuple(float64, 2)(float64, float64, float64), cache=True, nogil=True)
+@njit(nogil=True)
 def added(total, error, value):
     """total + value rounded, and the error so far with what the rounding lost (Knuth's two-sum)."""
     whole = total + value
@@ -96,7 +98,7 @@ def added(total, error, value):
     return whole, error + ((total - (whole - part)) + (value - part))
 
 
-@njit(int64(_READ_FLOATS, _PLACES, _PLACES, _PLACES, float64[::1]), cache=True, nogil=True)
+@compiled(int64(_READ_FLOATS, _PLACES, _PLACES, _PLACES, float64[::1]))
 def slide_float_sums(values, low, middle, high, out):
     """out[i] = Σ values[low[i]:high[i]] in doubled precision, then rounded. O(rows + windows).
 
@@ -129,7 +131,7 @@ def slide_float_sums(values, low, middle, high, out):
     return operations
 
 
-@njit(_INTS(_READ_INTS), cache=True, nogil=True)
+@compiled(_INTS(_READ_INTS))
 def ranks_of(bits):
     """The bits of doubles as integers of the same order: NaN is the greatest (as in SQL), -0 is below +0. O(n)."""
     out = np.empty(bits.shape[0], np.int64)
@@ -141,7 +143,7 @@ def ranks_of(bits):
     return out
 
 
-@njit(types.void(_INTS), cache=True, nogil=True)
+@compiled(types.void(_INTS))
 def unrank(ranks):
     """Turns ranks back into the bits of doubles. O(n)."""
     for i in range(ranks.shape[0]):

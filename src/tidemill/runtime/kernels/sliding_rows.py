@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numba import boolean, float64, int32, int64, njit, types, uint64
+from numba import boolean, float64, int32, int64, types, uint64
 
+from tidemill.runtime.kernels.compiled import compiled
 from tidemill.runtime.kernels.sliding_folds import MIN, SUM, added, ranks_of, unrank
 from tidemill.runtime.thresholds import sizes
 
@@ -37,7 +38,7 @@ def bounds_of(key: np.ndarray, keys: int) -> np.ndarray:
     return np.concatenate((np.zeros(1, np.int64), np.bincount(key, minlength=keys).cumsum()))
 
 
-@njit(_CODES(_READ_INTS), cache=True, nogil=True)
+@compiled(_CODES(_READ_INTS))
 def _start_ranks(start):
     """The rank of each start among the different ones; empty if the starts are sorted as they are.
 
@@ -69,7 +70,7 @@ def _start_ranks(start):
     return out
 
 
-@njit(types.UniTuple(_INTS, 2)(_READ_CODES, _READ_INTS, int64), cache=True, nogil=True)
+@compiled(types.UniTuple(_INTS, 2)(_READ_CODES, _READ_INTS, int64))
 def order(key, start, keys):
     """The stable permutation that sorts by (key, start), and the bounds of each key. Needs 0 <= key < keys.
 
@@ -128,7 +129,7 @@ def _hashed(columns: Sequence[np.ndarray] | np.ndarray, seed: int) -> np.ndarray
     return hashes
 
 
-@njit(types.void(_READ_INTS, _HASHES), cache=True, nogil=True)
+@compiled(types.void(_READ_INTS, _HASHES))
 def _mix(column, hashes):
     """hashes[i] = f(hashes[i] ^ column[i]) for a one-to-one f that spreads every bit (the last steps of splitmix64)."""
     for i in range(column.shape[0]):
@@ -139,7 +140,7 @@ def _mix(column, hashes):
         hashes[i] = h ^ (h >> np.uint64(31))
 
 
-@njit(boolean(_READ_INTS, _CODES, _INTS), cache=True, nogil=True)
+@compiled(boolean(_READ_INTS, _CODES, _INTS))
 def _agrees(column, codes, first):
     """True when each row has the value of its code's first row. O(n)."""
     different = 0
@@ -181,7 +182,7 @@ def _numbered(hashes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return codes, first[:found]
 
 
-@njit(types.UniTuple(int64, 2)(_HASHES, int64, int64, _HASHES, _CODES, _INTS), cache=True, nogil=True)
+@compiled(types.UniTuple(int64, 2)(_HASHES, int64, int64, _HASHES, _CODES, _INTS))
 def _number(hashes, done, found, table, codes, first):
     """Codes of the rows from `done` on until the table is full; how many rows have one, and how many codes. O(n)."""
     last = table.shape[0] - 2
@@ -202,7 +203,7 @@ def _number(hashes, done, found, table, codes, first):
     return hashes.shape[0], found
 
 
-@njit(types.void(_HASHES, _HASHES), cache=True, nogil=True)
+@compiled(types.void(_HASHES, _HASHES))
 def _refill(narrow, table):
     """Moves the entries of one table into a wider one. O(slots)."""
     last = table.shape[0] - 2
@@ -255,7 +256,7 @@ def _nearby(identity: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray] | N
     return codes, first
 
 
-@njit(types.Tuple((_CODES, _INTS))(_READ_INTS, _READ_INTS, _HASHES), cache=True, nogil=True)
+@compiled(types.Tuple((_CODES, _INTS))(_READ_INTS, _READ_INTS, _HASHES))
 def _numbered_in_runs(key, start, hashes):
     """Dense codes of (key, start, hash) for rows sorted by (key, start); no codes if unsorted or with too many hashes.
 
@@ -281,7 +282,7 @@ def _numbered_in_runs(key, start, hashes):
     return codes, first[:found].copy()
 
 
-@njit(types.void(_READ_INTS, _READ_CODES, _INTS), cache=True, nogil=True)
+@compiled(types.void(_READ_INTS, _READ_CODES, _INTS))
 def _add_up(values, codes, out):
     """out[c] = Σ values of code c modulo 2^64. O(n)."""
     out[:] = 0
@@ -289,7 +290,7 @@ def _add_up(values, codes, out):
         out[codes[i]] += values[i]
 
 
-@njit(types.void(_READ_FLOATS, _READ_CODES, float64[::1]), cache=True, nogil=True)
+@compiled(types.void(_READ_FLOATS, _READ_CODES, float64[::1]))
 def _add_up_floats(values, codes, out):
     """out[c] = Σ values of code c, with the rounding errors carried along. O(n)."""
     out[:] = 0.0
@@ -301,7 +302,7 @@ def _add_up_floats(values, codes, out):
         out[c] += lost[c]
 
 
-@njit(types.void(_READ_INTS, _READ_CODES, _READ_INTS, boolean, _INTS), cache=True, nogil=True)
+@compiled(types.void(_READ_INTS, _READ_CODES, _READ_INTS, boolean, _INTS))
 def _extreme(values, codes, first, least, out):
     """out[c] = least (or greatest) value of code c. O(n)."""
     for c in range(out.shape[0]):

@@ -1,29 +1,44 @@
-"""Compile every kernel before somebody waits for it.
+"""Compile kernels before somebody waits for them.
 
 numba compiles a function for the types of its first call, seconds each, and keeps the machine code in a folder: the
 `__pycache__` beside the source or, where that cannot be written, the user's cache (`~/.cache/numba`). A folder named
-by NUMBA_CACHE_DIR comes before both. Later processes load what is kept in milliseconds. `warm` calls each
-kernel with the types that the engine uses, on a row or two.
+by NUMBA_CACHE_DIR comes before both. Later processes load what is kept in milliseconds. `warm` calls each kernel of
+some groups with the types that the engine uses, on a row or two. Which groups a plan needs: needed.py.
 
-    python -m tidemill.runtime.kernels.warm
+    python -m tidemill.runtime.kernels.warm [GROUP …]
 """
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterable
+from types import ModuleType
 from typing import NamedTuple
 
 import numpy as np
 from numba.core.dispatcher import Dispatcher
 
-from tidemill.plan.windows import Window
 from tidemill.runtime import kernels as package
-from tidemill.runtime.kernels import lines, meeting_rows, sliding_rows
+from tidemill.runtime.kernels import (
+    bits,
+    intercede,
+    intercede_extremes,
+    intercede_finer,
+    intercede_rows,
+    intercede_running,
+    lines,
+    meeting_rows,
+    sliding,
+    sliding_folds,
+    sliding_rows,
+)
+from tidemill.runtime.kernels.compiled import prepare
 from tidemill.runtime.kernels.distinct import turn_values
 from tidemill.runtime.kernels.edges import ascending, floor_edges, fragment_runs
 from tidemill.runtime.kernels.extremes import slide_extremes
+from tidemill.runtime.kernels.kept import compile_missing
 from tidemill.runtime.kernels.lfta import GREATEST, LEAST, RAW, SUM, Tables, TableSpec
 from tidemill.runtime.kernels.meeting import (
     Groups,
@@ -38,7 +53,6 @@ from tidemill.runtime.kernels.meeting import (
 )
 from tidemill.runtime.kernels.pages import SLACK, read_pages
 from tidemill.runtime.kernels.sketch import sketch, tried_tables
-from tidemill.runtime.kernels.sliding import CHANGES, WHOLE, slide
 from tidemill.runtime.kernels.spool import find_records, frame_lines
 from tidemill.runtime.kernels.tagging import tag_steps, walk_records
 
@@ -51,11 +65,13 @@ class Warmth(NamedTuple):
     folder: str
 
 
-def warm(wanted: Callable[[], bool] = lambda: True) -> Warmth:
-    """Call every kernel once; stops between two of them when it is no longer `wanted`."""
-    for step in STEPS:
+def warm(groups: Iterable[str] | None = None, wanted: Callable[[], bool] = lambda: True) -> Warmth:
+    """Call every kernel of these groups once, all when none is named; stops between two groups when it is no longer
+    `wanted`.
+    """
+    for group in GROUPS if groups is None else groups:
         if wanted():
-            step()
+            GROUPS[group]()
     found = kernels().values()
     misses = sum(sum(kernel.stats.cache_misses.values()) for kernel in found)
     folders = sorted({str(kernel.stats.cache_path) for kernel in found})
@@ -66,11 +82,21 @@ def kernels() -> dict[str, Dispatcher]:
     """Every function of this folder whose machine code is kept, by module and name."""
     found = {}
     for info in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
-        for name, value in vars(importlib.import_module(info.name)).items():
-            own = isinstance(value, Dispatcher) and value.py_func.__module__ == info.name
-            if own and value.stats.cache_path is not None:
-                found[f"{info.name.rpartition('.')[2]}.{name}"] = value
+        found.update(_kernels_of(importlib.import_module(info.name)))
     return found
+
+
+def _kernels_of(module: ModuleType) -> dict[str, Dispatcher]:
+    name = module.__name__
+    own = {n: v for n, v in vars(module).items() if isinstance(v, Dispatcher) and v.py_func.__module__ == name}
+    return {f"{name.rpartition('.')[2]}.{n}": v for n, v in own.items() if v.stats.cache_path is not None}
+
+
+def _prepare(*modules: ModuleType) -> None:
+    """Those that name their types need no call."""
+    for module in modules:
+        for kernel in _kernels_of(module).values():
+            prepare(kernel)
 
 
 def _edges() -> None:
@@ -104,9 +130,11 @@ def _sketches() -> None:
 
 
 def _tagging() -> None:
+    """Times and orders come out of Arrow as they are, read-only, or sorted."""
     one, none = np.zeros(1, np.int64), np.full(1, -1, np.int64)
     last, old, new = (np.empty(1, np.int64) for _ in range(3))
-    walk_records(one, one, one, one, one, np.zeros(1, np.bool_), none.copy(), none.copy(), last, old, new)
+    for column in _both(one):
+        walk_records(one, one, column, column, column, np.zeros(1, np.bool_), none.copy(), none.copy(), last, old, new)
     step, row, diff = (np.empty(2, np.int64) for _ in range(3))
     tag_steps(old, new, np.ones(1, np.bool_), step, row, diff)
 
@@ -118,12 +146,11 @@ def _extremes() -> None:
 
 
 def _sliding() -> None:
-    """These name their types, so they were compiled when they were imported; the calls see that they run."""
-    rows, bounds = sliding_rows.order(np.zeros(2, np.int32), np.array([10, 0]), 1)
-    window = Window(slide=10, offset=0, after=1, until=21)
-    for mode in (WHOLE, CHANGES):
-        slide(bounds, np.array([0, 10]), None, [rows], [SUM], [np.ones(2)], [SUM], window, 10, 30, mode)
-    sliding_rows.combine([rows, rows], [rows], [LEAST], [np.ones(2)], [GREATEST])
+    _prepare(bits, sliding_folds, sliding_rows, sliding)
+
+
+def _running() -> None:
+    _prepare(intercede, intercede_finer, intercede_rows, intercede_extremes, intercede_running)
 
 
 def _meeting() -> None:
@@ -151,20 +178,26 @@ def _meeting() -> None:
                  groups, sums)
 
 
-def _text() -> None:
+def _lines() -> None:
     """Text is read-only as it comes, from a file or a socket."""
     text, one, out = np.frombuffer(b'{"a":1}\n', np.uint8), np.zeros(1, np.int64), np.empty(200, np.uint8)
     starts, ends, offsets = np.zeros(1, np.int64), np.full(1, 7), np.array([0, 1])
-    taken, name, marks = np.zeros(1, np.uint8), np.frombuffer(b"a", np.uint8), np.empty(0, np.bool_)
+    taken, name = np.zeros(1, np.uint8), np.frombuffer(b"a", np.uint8)
     lines.take_csv(text, starts, ends, one, one, one, 44, 34, 100, out, taken)
     lines.take_json(text, starts, ends, one, one, one, name, offsets, 100, out, taken)
     lines.count_fields(text, starts, ends, name, offsets, np.zeros((3, 1), np.int64))
-    frame_lines(text, 0, 100, out)
-    find_records(text, -1, one[:0], one[:0], one[:0], marks)
 
 
-STEPS: tuple[Callable[[], None], ...] = (
-    _text, _edges, _tables, _pages, _sketches, _tagging, _extremes, _sliding, _meeting)
+def _spool() -> None:
+    text, none, marks = np.frombuffer(b"7\n", np.uint8), np.zeros(0, np.int64), np.empty(0, np.bool_)
+    frame_lines(text, 0, 100, np.empty(200, np.uint8))
+    find_records(text, -1, none, none, none, marks)
+
+
+GROUPS: dict[str, Callable[[], None]] = {
+    "lines": _lines, "spool": _spool, "edges": _edges, "tables": _tables, "pages": _pages, "sketches": _sketches,
+    "tagging": _tagging, "extremes": _extremes, "sliding": _sliding, "running": _running, "meeting": _meeting,
+}
 
 
 def _both(column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -175,5 +208,12 @@ def _both(column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 if __name__ == "__main__":
-    done = warm()
-    print(f"{done.kernels} kernels are ready ({done.compiled} compiled now), kept in {done.folder}")
+    if sys.argv[1:]:  # for kept.py
+        for name in sys.argv[1:]:
+            folders = warm([name]).folder
+            print("done", name, flush=True)
+        print("kept", folders, flush=True)
+    else:
+        compile_missing(GROUPS).wait()
+        done = warm()
+        print(f"{done.kernels} kernels are ready, kept in {done.folder}")

@@ -100,7 +100,10 @@ class Clock(Operator):
     """clockStr: every shard makes the same ticks, one for each clock unit that has been closed.
 
     Input frontier: the database clock. The first tick is the first unit at or after the time at which the clock began.
+    A jump of the clock over more than MOST_TICKS units ends the views over it: the rows would not fit into memory.
     """
+
+    MOST_TICKS = 100_000_000
 
     def step(self, inputs: list[Batch], shelf: Shelf) -> Batch:
         frontier, unit = inputs[0].frontier, self.params["unit"]
@@ -111,7 +114,10 @@ class Clock(Operator):
             if begin is None:
                 return Batch(None, frontier)
             start = -(-begin // unit)
-        ticks = np.arange(start, max(start, -(-frontier // unit)), dtype=np.int64)
+        end = max(start, -(-frontier // unit))
+        if end - start > self.MOST_TICKS:
+            raise OverflowError(f"clockStr would have {end - start:,} rows at once (SYNC EVERY needs none)")
+        ticks = np.arange(start, end, dtype=np.int64)
         value["next"] = int(start + len(ticks))
         if not len(ticks):
             return Batch(None, frontier)

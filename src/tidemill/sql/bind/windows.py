@@ -14,6 +14,7 @@ from sqlglot import exp
 from tidemill.plan import relations as r
 from tidemill.plan.node import walk
 from tidemill.plan.relations import Item, quoted, sync_ceiling
+from tidemill.sql.bind.clock_points import clock_period
 from tidemill.sql.bind.scalar import Scalars, duration_us, in_us
 from tidemill.sql.bind.scope import Input, Rhythm, Scope, problem
 from tidemill.sql.dialect_nodes import Now, Sync, WindowSpec
@@ -96,15 +97,18 @@ def apply_now(item: Input, conditions: list[exp.Expression], scope: Scope) -> In
 
 def apply_sync(item: Input, sync: Sync, points: Input | None, unit_us: int) -> Input:
     """SYNC EVERY … and SYNC ON … on an input."""
-    if sync.every is not None:
-        every = in_us(sync.every, unit_us)
-        return replace(item, node=r.Synchronize(item.node, every), rhythm=Rhythm(period=(every, 0)))
     if sync.rows is not None:
-        relation: r.Relation = r.RowPoints(item.node, sync.rows)
-    else:
-        assert points is not None
-        relation = time_points(points, unit_us, sync)
-    return replace(item, node=r.SynchronizeOn(item.node, relation), rhythm=Rhythm(points=relation))
+        return _sync_on(item, r.RowPoints(item.node, sync.rows))
+    relation = time_points(points, unit_us, sync) if points is not None else None
+    every = in_us(sync.every, unit_us) if sync.every is not None else clock_period(relation) if relation else None
+    if every is None:
+        assert relation is not None
+        return _sync_on(item, relation)
+    return replace(item, node=r.Synchronize(item.node, every), rhythm=Rhythm(period=(every, 0)))
+
+
+def _sync_on(item: Input, points: r.Relation) -> Input:
+    return replace(item, node=r.SynchronizeOn(item.node, points), rhythm=Rhythm(points=points))
 
 
 def time_points(view: Input, unit_us: int, sync: Sync) -> r.Relation:
