@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tidemill.engine import Database
+    from tidemill.engine.backup import Backup
 
 __version__ = "0.1.0"
 
 __all__ = ["__version__", "open", "restore"]
 
 
-def open(path: str, **options: Any) -> Any:
+def open(path: str, **options: Any) -> Database:
     """Open the database in a directory, which is created when it does not exist; see engine.Database."""
     # Imported here: workers import subpackages of tidemill and must not load the whole engine.
     from tidemill.engine import Database
@@ -19,7 +23,7 @@ def open(path: str, **options: Any) -> Any:
     return Database(path, **options)
 
 
-def restore(backup: str, target: str, **options: Any) -> Any:
+def restore(backup: str, target: str, **options: Any) -> Backup:
     """Make a database in the new directory `target` from a backup, after everything in it was checked."""
     from tidemill.engine import restore as restored
 
