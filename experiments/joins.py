@@ -15,9 +15,9 @@ from experiments.joins_checks import checks
 from experiments.joins_points import BEFORE, MOST_UNITS, RUNS, UNITS
 from experiments.joins_results import Set, measured_set, name
 from experiments.joins_setting import ends, figure_4, figure_5, figure_6
+from tidemill.engine.calibration import measured_joins
 from tidemill.optimize.joins import Constants
 from tidemill.runtime import calibrate_joins
-from tidemill.serve.calibrate import measured_joins
 
 SETUP = (
     "The query of figure 3 over the operator of the engine: G1, G2, SUM(A1), SUM(A2) of a join on J; join and grouping"

@@ -9,12 +9,12 @@ from functools import cache
 from math import prod
 
 from experiments.joins_setting import Input, Inputs, Sweep
+from tidemill.engine.calibration import join_plan
 from tidemill.optimize.joins import orders, parameters
 from tidemill.plan.physical import Physical
 from tidemill.runtime.calibrate_joins import SteadyJoin
 from tidemill.runtime.evaluate import Evaluation
 from tidemill.runtime.state import Shelf
-from tidemill.serve.calibrate import join_plan
 
 RUNS, UNITS, MOST_UNITS = 5, 4, 32
 BEFORE = 2  # turns that do not count: the system still hands out memory, up to half of the time of a batch

@@ -29,9 +29,9 @@ from typer.testing import CliRunner
 import tidemill
 from tests.harness import LocalDatabase
 from tests.places import ROOT, SOURCE
+from tidemill.engine.script import placed, setup_and_questions
 from tidemill.errors import TidemillError
 from tidemill.serve.cli import app
-from tidemill.serve.script import placed, setup_and_questions
 
 PAGES = ("README.md", "docs/start.md", "docs/recipes.md", "docs/language.md")
 FENCE = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -7,9 +7,9 @@ from types import SimpleNamespace
 import pyarrow as pa
 
 from tidemill.errors import CatalogProblem
+from tidemill.plan.statements import CreateView, Describe, Explain, Select, Show, Subscribe
 from tidemill.sql.lexical import where
 from tidemill.sql.parse import parse
-from tidemill.sql.statements import CreateView, Describe, Explain, Select, Show, Subscribe
 
 CHANGES = pa.table({
     "TAG": ["+", "u", "-"], "TS": [1, 2, 3], "VType": ["car", "car", "bus"], "n": [1, 2, 1],

@@ -9,6 +9,7 @@ from fake_db import FakeDatabase
 from typer.testing import CliRunner
 
 from tests.harness import LocalDatabase
+from tidemill.engine import calibration
 from tidemill.engine.sharing import Sharing, costs_path, keep_costs
 from tidemill.errors import EngineProblem, TidemillError
 from tidemill.optimize.share.phantoms.cost import Constants
@@ -49,8 +50,8 @@ def test_a_tight_table_evicts_every_row_and_a_roomy_one_each_group_once(tmp_path
 
     monkeypatch.setattr(runtime, "batch_cost", watched)
     roomy, tight, wide = (
-        calibrate.plan_with(1, 20_000, 1 << 22), calibrate.plan_with(2, 20_000, 1),
-        calibrate.plan_with(3, 20_000, 1 << 22, groups=20_000),
+        calibration.plan_with(1, 20_000, 1 << 22), calibration.plan_with(2, 20_000, 1),
+        calibration.plan_with(3, 20_000, 1 << 22, groups=20_000),
     )
     runtime.entry_seconds(str(tmp_path), roomy, tight, rounds=1)
     runtime.entry_seconds(str(tmp_path), roomy, wide, rounds=1)
@@ -62,7 +63,7 @@ def test_a_tight_table_evicts_every_row_and_a_roomy_one_each_group_once(tmp_path
 def test_everything_is_measured():
     said: list[str] = []
     try:
-        costs = calibrate.measured(said.append, rounds=1, rows=20_000)
+        costs = calibration.measured(said.append, rounds=1, rows=20_000)
     except EngineProblem as problem:
         assert problem.code == "TM507" and problem.hint
     else:
@@ -74,7 +75,7 @@ def test_everything_is_measured():
 def test_a_measure_that_makes_no_sense_is_refused(monkeypatch, what):
     monkeypatch.setattr(runtime, what, lambda *_: -1e-9)
     with pytest.raises(TidemillError) as caught:
-        calibrate.measured(rounds=1, rows=1_000)
+        calibration.measured(rounds=1, rows=1_000)
     assert caught.value.code == "TM507"
 
 

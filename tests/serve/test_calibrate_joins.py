@@ -11,6 +11,7 @@ import pytest
 from fake_db import FakeDatabase
 from typer.testing import CliRunner
 
+from tidemill.engine import calibration
 from tidemill.engine.sharing import costs_path, keep_costs, kept_constants, kept_join_constants
 from tidemill.errors import EngineProblem, TidemillError
 from tidemill.optimize.joins.cost import Constants, hash_join, nested_loop, unit_time_cost
@@ -47,7 +48,7 @@ def test_constants_are_found_again_in_times_that_the_cost_functions_give(monkeyp
         return taken
 
     monkeypatch.setattr(runtime, "least", predicted)
-    found = runtime.join_costs(calibrate.join_plan("00"), calibrate.join_plan("00", "nested loop")).nanoseconds()
+    found = runtime.join_costs(calibration.join_plan("00"), calibration.join_plan("00", "nested loop")).nanoseconds()
     # The few matches of the nested loop are not taken out.
     assert found == pytest.approx({k: getattr(known, k) for k in found}, rel=0.01)
 
@@ -56,7 +57,7 @@ def test_constants_are_found_again_in_times_that_the_cost_functions_give(monkeyp
 def test_windows_stay_full_and_every_plan_gives_the_same(method):
     inputs, answers = [Arrivals(40, 100, 3, 4), Arrivals(30, 60, 2, 4)], []
     for bits in product("01", repeat=2):
-        join, found = SteadyJoin(calibrate.join_plan("".join(bits), method), inputs), Counter()
+        join, found = SteadyJoin(calibration.join_plan("".join(bits), method), inputs), Counter()
         for units in (1, 3):
             assert join.unit(units) >= 0
             assert [i["rows"] for i in join.note["inputs"]] == [100, 60]
@@ -71,7 +72,7 @@ def test_windows_stay_full_and_every_plan_gives_the_same(method):
 
 
 def test_inputs_apart_share_no_join_value():
-    join = SteadyJoin(calibrate.join_plan("00"), [Arrivals(50, 20, 1, 5), Arrivals(50, 20, 1, 5, first=5)])
+    join = SteadyJoin(calibration.join_plan("00"), [Arrivals(50, 20, 1, 5), Arrivals(50, 20, 1, 5, first=5)])
     join.unit()
     assert join.note["pairs"] == 0
     assert join.nothing() >= 0 and join.note["inputs"][0]["changes"] == 0
@@ -80,7 +81,7 @@ def test_inputs_apart_share_no_join_value():
 def test_everything_is_measured():
     said: list[str] = []
     try:
-        costs = calibrate.measured_joins(said.append, rounds=1, tuples=1_000)
+        costs = calibration.measured_joins(said.append, rounds=1, tuples=1_000)
     except EngineProblem as problem:
         assert problem.code == "TM507" and problem.hint
     else:
@@ -89,9 +90,9 @@ def test_everything_is_measured():
 
 
 def test_a_measure_that_makes_no_sense_is_refused(monkeypatch):
-    monkeypatch.setattr(calibrate, "join_costs", lambda *_: MEASURED._replace(U_g=-1e-9))
+    monkeypatch.setattr(calibration, "join_costs", lambda *_: MEASURED._replace(U_g=-1e-9))
     with pytest.raises(TidemillError) as caught:
-        calibrate.measured_joins()
+        calibration.measured_joins()
     assert caught.value.code == "TM507"
 
 

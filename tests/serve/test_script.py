@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.properties.effort import effort
+from tidemill.engine.script import placed, setup_and_questions, take_complete
 from tidemill.errors import SyntaxProblem, TidemillError
 from tidemill.serve.problems import WIDEST_EXCERPT, describe, excerpt
-from tidemill.serve.script import placed, setup_and_questions, take_complete
 from tidemill.sql.lexical import semicolons, split
 
 PIECES = ["SHOW ALL", "SELECT ';'", ";", "\n", " -- a ; b\n", "/* ; /* ; */ */", '"a;b"', "'it''s;'", "$$;$$",

@@ -14,9 +14,9 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 from pygments.token import Keyword
 
-from tidemill.runtime.interrupts import plain_interrupts
+from tidemill.engine.script import arriving
+from tidemill.interrupts import plain_interrupts
 from tidemill.serve.follow import follow, last_error
-from tidemill.serve.script import arriving
 from tidemill.serve.shell import META, Leave, Shell, as_meta, feed_lines
 from tidemill.serve.shell_input import TidemillLexer, Words, catalog_names, converse, history_path, is_complete, session
 

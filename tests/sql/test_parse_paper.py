@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from tidemill.plan.statements import CreateView, Select
 from tidemill.sql.dialect import to_sql
 from tidemill.sql.dialect_nodes import Difference, Sync
 from tidemill.sql.parse import parse, parse_one
-from tidemill.sql.statements import CreateView, Select
 
 STATEMENTS = {
     "4.1 source": "REGISTER SOURCE TemperatureSource (int RoomID, int Temperature)\nFROM port5501",

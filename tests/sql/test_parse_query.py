@@ -9,11 +9,11 @@ import pytest
 from sqlglot import exp
 
 from tidemill.errors import SyntaxProblem
+from tidemill.plan.statements import Select
 from tidemill.sql.dialect import Tidemill, to_sql
 from tidemill.sql.dialect_nodes import Difference, Now, Sync, WindowSpec
 from tidemill.sql.lexical_duration import Duration
 from tidemill.sql.parse import parse, parse_one, position
-from tidemill.sql.statements import Select
 
 MINUTE = 60_000_000
 

@@ -6,9 +6,7 @@ import pytest
 from sqlglot import exp
 
 from tidemill.plan.sources import Column
-from tidemill.sql.dialect import to_sql
-from tidemill.sql.parse import parse, parse_one
-from tidemill.sql.statements import (
+from tidemill.plan.statements import (
     CreateSink,
     CreateTaggedStream,
     CreateView,
@@ -22,6 +20,8 @@ from tidemill.sql.statements import (
     Show,
     Subscribe,
 )
+from tidemill.sql.dialect import to_sql
+from tidemill.sql.parse import parse, parse_one
 
 TWO = (Column("RoomID", "INTEGER"), Column("Temperature", "INTEGER"))
 

@@ -17,9 +17,9 @@ import pyarrow as pa
 from sqlglot import exp, parse_one
 
 from tidemill.engine.workload import Workload
+from tidemill.interrupts import plain_interrupts
 from tidemill.plan.relations import quoted
 from tidemill.plan.sources import SourceSpec
-from tidemill.runtime.interrupts import plain_interrupts
 from tidemill.runtime.sandbox import pool
 from tidemill.runtime.sandbox.pool import Deadline, Inputs, Limits
 from tidemill.runtime.sources.connector import arrow_schema, open_connector

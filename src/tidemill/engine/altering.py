@@ -15,9 +15,9 @@ from tidemill.engine.options import checked
 from tidemill.engine.sources import source_spec
 from tidemill.errors import CatalogProblem
 from tidemill.plan.sources import Schema, SourceSpec
+from tidemill.plan.statements import RegisterSource
 from tidemill.sql.catalog import Entry
 from tidemill.sql.parse import parse_one
-from tidemill.sql.statements import RegisterSource
 
 
 def add_columns(entry: Entry, columns: Schema, version: int) -> None:

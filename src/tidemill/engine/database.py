@@ -40,17 +40,7 @@ from tidemill.errors import CatalogProblem, EngineProblem, PlanProblem, Tidemill
 from tidemill.optimize.optimizer import RULES
 from tidemill.plan.relations import Relation
 from tidemill.plan.show import Explanation
-from tidemill.runtime.checkpoint import under_way
-from tidemill.runtime.damage import duckdb_file
-from tidemill.runtime.garbage import seldom_collected
-from tidemill.runtime.given_session import check_session, check_workers
-from tidemill.runtime.hearing import HEARING_BYTES
-from tidemill.runtime.outlet import Outlet
-from tidemill.runtime.shards import shard_labels
-from tidemill.runtime.views import StoredView, ViewStore, present
-from tidemill.sql.catalog import Entry
-from tidemill.sql.parse import parse, parse_one
-from tidemill.sql.statements import (
+from tidemill.plan.statements import (
     AlterSource,
     CreateSink,
     CreateTaggedStream,
@@ -70,6 +60,16 @@ from tidemill.sql.statements import (
     Subscribe,
     Why,
 )
+from tidemill.runtime.checkpoint import under_way
+from tidemill.runtime.damage import duckdb_file
+from tidemill.runtime.garbage import seldom_collected
+from tidemill.runtime.given_session import check_session, check_workers
+from tidemill.runtime.hearing import HEARING_BYTES
+from tidemill.runtime.outlet import Outlet
+from tidemill.runtime.shards import shard_labels
+from tidemill.runtime.views import StoredView, ViewStore, present
+from tidemill.sql.catalog import Entry
+from tidemill.sql.parse import parse, parse_one
 
 _CREATE = (RegisterSource, RegisterTable, CreateTaggedStream, CreateView, CreateSink)
 _DEFINITIONS = (*_CREATE, Drop)

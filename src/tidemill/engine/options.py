@@ -10,8 +10,7 @@ from typing import Any
 
 from tidemill.errors import PlanProblem, SourceProblem, TidemillError
 from tidemill.plan.sources import APPLY
-from tidemill.sql.lexical_duration import LONGEST_US, duration_from_text
-from tidemill.sql.statements import (
+from tidemill.plan.statements import (
     CreateSink,
     CreateView,
     RegisterSource,
@@ -21,6 +20,7 @@ from tidemill.sql.statements import (
     Set,
     Statement,
 )
+from tidemill.sql.lexical_duration import LONGEST_US, duration_from_text
 
 Check = Callable[[Any], Any]
 _WORDS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}

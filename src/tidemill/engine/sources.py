@@ -12,12 +12,12 @@ import pyarrow as pa
 from tidemill.engine.options import microseconds
 from tidemill.errors import SourceProblem
 from tidemill.plan.sources import SourceSpec
+from tidemill.plan.statements import RegisterSource, RegisterTable
 from tidemill.runtime.sources.columns import is_wall_time
 from tidemill.runtime.sources.connector import arrow_schema, event_time_us
 from tidemill.runtime.sources.generate import Generate
 from tidemill.runtime.sources.places import base_directory, inner_name
 from tidemill.sql.lexical_duration import duration_from_text
-from tidemill.sql.statements import RegisterSource, RegisterTable
 
 ON_ERROR = ("dead_letter", "skip", "fail")
 FORMATS = {"files": ("parquet", "csv", "json", "arrow"), "port": ("csv", "json"), "generate": ()}

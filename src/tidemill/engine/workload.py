@@ -33,6 +33,15 @@ from tidemill.plan.physical import OPERATOR_SECONDS, Physical
 from tidemill.plan.relations import Item, Relation, quoted
 from tidemill.plan.scalars import conjunction
 from tidemill.plan.sources import APPLY, DELETES
+from tidemill.plan.statements import (
+    AlterSource,
+    CreateSink,
+    CreateTaggedStream,
+    CreateView,
+    RegisterSource,
+    RegisterTable,
+    Select,
+)
 from tidemill.plan.validate import check_bounded
 from tidemill.runtime.garbage import seldom_collected
 from tidemill.runtime.thresholds import sizes
@@ -45,15 +54,6 @@ from tidemill.sql.bind.window_bounds import Bounds, without_bounds
 from tidemill.sql.catalog import CLOCK, Catalog, Entry
 from tidemill.sql.lexical_duration import duration_from_text
 from tidemill.sql.parse import parse_one
-from tidemill.sql.statements import (
-    AlterSource,
-    CreateSink,
-    CreateTaggedStream,
-    CreateView,
-    RegisterSource,
-    RegisterTable,
-    Select,
-)
 
 Planned = tuple[BoundQuery, Relation, tuple[tuple[str, str], ...]]  # bound, optimized, what the rules did
 

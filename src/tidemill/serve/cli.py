@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tidemill import __version__
-from tidemill.runtime.interrupts import plain_interrupts
+from tidemill.interrupts import plain_interrupts
 from tidemill.serve import opening
 from tidemill.serve.problems import reported
 from tidemill.serve.terminal import console
@@ -88,7 +88,7 @@ def sql(
 
         echo "SELECT * FROM HotRooms;" | tidemill sql --db /data/lot
     """
-    from tidemill.serve.script import arriving
+    from tidemill.engine.script import arriving
     from tidemill.serve.shell import Shell, feed_lines
 
     out, live = console(), sys.stdin.isatty() and sys.stdout.isatty()

@@ -15,7 +15,7 @@ from rich.spinner import Spinner
 from rich.text import Text
 
 from tidemill.errors import EngineProblem
-from tidemill.runtime.interrupts import plain_interrupts
+from tidemill.interrupts import plain_interrupts
 from tidemill.serve.demo_screen import STREAM, Picture, print_plain, screen
 from tidemill.serve.follow import check_alive
 from tidemill.serve.opening import connect

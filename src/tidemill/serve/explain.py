@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.text import Text
 
-from tidemill.serve.script import is_question, placed
-from tidemill.sql.statements import CreateView, Select
+from tidemill.engine.script import is_question, placed
+from tidemill.plan.statements import CreateView, Select
 
 if TYPE_CHECKING:
     from tidemill.engine import Database

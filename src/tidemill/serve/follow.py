@@ -12,7 +12,7 @@ import pyarrow as pa
 from rich.console import Console
 
 from tidemill.errors import EngineProblem
-from tidemill.runtime.interrupts import plain_interrupts
+from tidemill.interrupts import plain_interrupts
 from tidemill.serve.render import change_lines
 
 if TYPE_CHECKING:

@@ -14,14 +14,9 @@ from rich.live import Live
 from rich.spinner import Spinner
 from rich.text import Text
 
-from tidemill.plan.value_text import clean
-from tidemill.runtime.interrupts import plain_interrupts
-from tidemill.serve.follow import Changes, check_alive, drain, follow
-from tidemill.serve.render import count, grid, size
-from tidemill.serve.results import print_result, print_table
-from tidemill.serve.script import Placed, placed, setup_and_questions
-from tidemill.serve.status import clock_text, views_table
-from tidemill.sql.statements import (
+from tidemill.engine.script import Placed, placed, setup_and_questions
+from tidemill.interrupts import plain_interrupts
+from tidemill.plan.statements import (
     CreateSink,
     CreateTaggedStream,
     CreateView,
@@ -30,6 +25,11 @@ from tidemill.sql.statements import (
     Select,
     Subscribe,
 )
+from tidemill.plan.value_text import clean
+from tidemill.serve.follow import Changes, check_alive, drain, follow
+from tidemill.serve.render import count, grid, size
+from tidemill.serve.results import print_result, print_table
+from tidemill.serve.status import clock_text, views_table
 
 if TYPE_CHECKING:
     from tidemill.engine import Database

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.text import Text
 
+from tidemill.engine.script import Placed, joined, placed, take_complete, together
 from tidemill.errors import TidemillError
+from tidemill.interrupts import plain_interrupts
+from tidemill.plan.statements import CreateSink, CreateView, Select, Subscribe
 from tidemill.plan.value_text import clean
-from tidemill.runtime.interrupts import plain_interrupts
 from tidemill.serve.follow import check_alive, drain, follow
 from tidemill.serve.problems import describe
 from tidemill.serve.results import print_result
 from tidemill.serve.run import print_summary, run_to_end
-from tidemill.serve.script import Placed, joined, placed, take_complete, together
 from tidemill.serve.status import status_view
-from tidemill.sql.statements import CreateSink, CreateView, Select, Subscribe
 
 if TYPE_CHECKING:
     from tidemill.engine import Database

@@ -20,7 +20,7 @@ from prompt_toolkit.styles import Style
 from pygments.lexers.sql import SqlLexer
 from pygments.token import Keyword, Name
 
-from tidemill.serve.script import take_complete
+from tidemill.engine.script import take_complete
 from tidemill.serve.shell import META, Leave, Shell, as_meta, feed_blocks, pieces
 
 HISTORY = "shell_history"

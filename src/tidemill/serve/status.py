@@ -12,8 +12,8 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
+from tidemill.interrupts import plain_interrupts
 from tidemill.plan.value_text import clean, moment, plain
-from tidemill.runtime.interrupts import plain_interrupts
 from tidemill.serve.render import count, grid, length, size
 
 REFRESH = 1.0

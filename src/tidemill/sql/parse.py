@@ -10,13 +10,7 @@ from sqlglot import exp
 from sqlglot.tokens import Token
 
 from tidemill.errors import SyntaxProblem
-from tidemill.sql.lexical import did_you_mean, position, problem, split
-from tidemill.sql.lexical_cursor import Cursor, quote
-from tidemill.sql.parse_create import parse_create
-from tidemill.sql.parse_options import parse_options, parse_value
-from tidemill.sql.parse_query import parse_query
-from tidemill.sql.parse_register import parse_alter, parse_register
-from tidemill.sql.statements import (
+from tidemill.plan.statements import (
     Describe,
     Drop,
     DropKind,
@@ -33,6 +27,12 @@ from tidemill.sql.statements import (
     Subscribe,
     Why,
 )
+from tidemill.sql.lexical import did_you_mean, position, problem, split
+from tidemill.sql.lexical_cursor import Cursor, quote
+from tidemill.sql.parse_create import parse_create
+from tidemill.sql.parse_options import parse_options, parse_value
+from tidemill.sql.parse_query import parse_query
+from tidemill.sql.parse_register import parse_alter, parse_register
 
 __all__ = ["parse", "parse_one", "position"]
 

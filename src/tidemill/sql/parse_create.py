@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+from tidemill.plan.statements import CreateSink, CreateTaggedStream, CreateView, Output
 from tidemill.sql.lexical import problem
 from tidemill.sql.lexical_cursor import Cursor, quote
 from tidemill.sql.parse_options import parse_options
 from tidemill.sql.parse_query import parse_query
 from tidemill.sql.parse_register import parse_if_not_exists
-from tidemill.sql.statements import CreateSink, CreateTaggedStream, CreateView, Output
 
 OUTPUTS = ("STREAMED", "COMPLETE", "RSTREAM")
 _HINT = "write CREATE TAGGED STREAM, CREATE [STREAMED | COMPLETE | RSTREAM] VIEW or CREATE SINK"

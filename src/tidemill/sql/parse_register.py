@@ -8,11 +8,11 @@ from typing import Any, Literal
 from sqlglot.tokens import Token, TokenType
 
 from tidemill.plan.sources import Column, Schema
+from tidemill.plan.statements import AlterSource, RegisterSource, RegisterTable
 from tidemill.sql.lexical import did_you_mean, problem
 from tidemill.sql.lexical_cursor import Cursor, quote
 from tidemill.sql.lexical_types import TYPE_NAMES, column_type
 from tidemill.sql.parse_options import parse_options, parse_pairs, unknown_name
-from tidemill.sql.statements import AlterSource, RegisterSource, RegisterTable
 
 Kind = Literal["port", "files", "generate"]
 

@@ -27,7 +27,7 @@ from typing import IO, Any
 import pyarrow as pa
 
 from tidemill.errors import EngineProblem, PlanProblem
-from tidemill.runtime.interrupts import plain_interrupts
+from tidemill.interrupts import plain_interrupts
 from tidemill.runtime.narrow import unmarked
 from tidemill.runtime.sandbox.worker import LENGTH, WHOLE
 

@@ -9,9 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TextIO
 
-from tidemill.sql.lexical import semicolons
-from tidemill.sql.parse import parse
-from tidemill.sql.statements import (
+from tidemill.plan.statements import (
     CreateSink,
     CreateTaggedStream,
     CreateView,
@@ -26,6 +24,8 @@ from tidemill.sql.statements import (
     Subscribe,
     Why,
 )
+from tidemill.sql.lexical import semicolons
+from tidemill.sql.parse import parse
 
 DEFINITIONS = (RegisterSource, RegisterTable, CreateTaggedStream, CreateView, CreateSink, Drop)
 
