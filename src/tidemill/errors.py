@@ -6,6 +6,8 @@ catalog, TM4xx sources and input, TM5xx the running engine, TM6xx the database d
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class TidemillError(Exception):
     """What went wrong, where, why, and what to type instead.
@@ -48,7 +50,7 @@ class TidemillError(Exception):
             return self
         return type(self)(self.code, self.message, detail=self.detail, hint=self.hint, line=place[0], column=place[1])
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (
             type(self), self.code, self.message, self.detail, self.hint, self.line, self.column,
         )
@@ -74,5 +76,6 @@ class EngineProblem(TidemillError):
     """The running job or the database directory refuses."""
 
 
-def _rebuild(kind, code, message, detail, hint, line, column):
+def _rebuild(kind: type[TidemillError], code: str, message: str, detail: str | None, hint: str | None, line: int | None,
+             column: int | None) -> TidemillError:
     return kind(code, message, detail=detail, hint=hint, line=line, column=column)

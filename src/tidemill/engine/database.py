@@ -206,7 +206,7 @@ class Database(Runner):
 
     def drop_aggregate(self, name: str) -> Created:
         """Forget an aggregate; refused while a view uses it."""
-        return self._execute(Drop(kind="aggregate", name=name))  # type: ignore[no-any-return]
+        return self._execute(Drop(kind="aggregate", name=name))
 
     def subscribe(self, name: str, most_bytes: int = HEARING_BYTES) -> Subscription:
         """A live iterator of changes, from a snapshot on. At most so many bytes wait for whoever reads (TM518)."""
@@ -333,7 +333,7 @@ class Database(Runner):
             return Created(existing.kind, existing.name, f"{existing.kind} {existing.name} exists already")
         if existing and statement.or_replace:
             self._check(statement)
-            self._drop(Drop(kind=existing.kind, name=existing.name), quietly=True)  # type: ignore[arg-type]
+            self._drop(Drop(kind=existing.kind, name=existing.name), quietly=True)
         entry = self._created(statement)
         plan = entry.kind in ("view", "sink")
         if plan:
@@ -392,7 +392,7 @@ class Database(Runner):
         if entry is None or entry.kind not in kinds:
             if statement.if_exists:
                 return Created(statement.kind, statement.name, f"there is no {statement.kind} {statement.name}")
-            entry = self.catalog.find(statement.name, *kinds)  # type: ignore[arg-type]
+            entry = self.catalog.find(statement.name, *kinds)
         dependents = self.catalog.dependents(entry.name)
         if dependents and not statement.cascade:
             names = ", ".join(f"{d.kind} {d.name}" for d in dependents)

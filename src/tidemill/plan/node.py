@@ -44,7 +44,7 @@ class Node(metaclass=_Interning):
     @property
     def fingerprint(self) -> str:
         """Eighteen hex digits that depend on type and operands only; the same from run to run."""
-        return self._print  # type: ignore[attr-defined,no-any-return]
+        return self._print  # type: ignore[attr-defined]
 
     @cached_property
     def children(self) -> tuple[Node, ...]:

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from tidemill.runtime.intercede import Edges, classes
+from tidemill.runtime.intercede import classes
+from tidemill.runtime.kernels.intercede import Edges
 from tidemill.runtime.running_layout import Layout, fitting
 from tidemill.runtime.thresholds import sizes
 

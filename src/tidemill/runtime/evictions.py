@@ -158,7 +158,7 @@ class Evictions:
         return now.patterns.signatures(r, self._store(r)["words"])
 
     def _store(self, r: int) -> dict[str, Any]:
-        return self.stores[self.relations[r]["emits"]]  # type: ignore[no-any-return]
+        return self.stores[self.relations[r]["emits"]]
 
     def leave(self, now: Generation) -> Iterator[tuple[str, pa.Table]]:
         """(leaf, rows) of all that is held, as rows of the fragment stores."""

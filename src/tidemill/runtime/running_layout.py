@@ -11,7 +11,7 @@ import numpy as np
 
 from tidemill.plan.relations import quoted
 from tidemill.plan.scalars import columns_of
-from tidemill.runtime.intercede import Edges
+from tidemill.runtime.kernels.intercede import Edges
 from tidemill.runtime.running_verdicts import EVERYTHING, Term, Verdicts
 from tidemill.runtime.thresholds import sizes
 

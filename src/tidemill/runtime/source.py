@@ -67,7 +67,7 @@ class TidemillStreamReader(DataSourceStreamReader):
         return self._planner
 
     def initialOffset(self) -> dict[str, Any]:
-        return self.planner.initial()  # type: ignore[no-any-return]
+        return self.planner.initial()
 
     def latestOffset(self, start: dict[str, Any], limit: Any) -> dict[str, Any]:
         from tidemill.runtime.readiness import ready
@@ -79,7 +79,7 @@ class TidemillStreamReader(DataSourceStreamReader):
             ready()
             if self._watch.changed(before, REST_S if planner.resting else PAUSE_S):
                 end = planner.latest(start)
-        return end  # type: ignore[no-any-return]
+        return end
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         if start == end:

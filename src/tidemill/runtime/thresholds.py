@@ -36,7 +36,7 @@ _ANY = 1 << 40  # more than anything that is compared with it
 
 def _size(usual: int, least: int) -> int:
     """A threshold: its usual value, and the one with which a few rows already take the other path."""
-    return field(default=usual, metadata={"smallest": least})  # type: ignore[no-any-return]
+    return field(default=usual, metadata={"smallest": least})
 
 
 @dataclass

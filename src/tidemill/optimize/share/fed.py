@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tidemill.optimize.share.shape import SECOND, Settings
+from tidemill.optimize.share.known import SECOND
+from tidemill.optimize.share.shape import Settings
 from tidemill.plan.relations import RowsWindow, Scan, WindowAggregate
 
 

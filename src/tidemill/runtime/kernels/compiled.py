@@ -23,7 +23,7 @@ def compiled(signature: Any) -> Callable[[Callable[..., Any]], Dispatcher]:
     def decorate(function: Callable[..., Any]) -> Dispatcher:
         kernel: Any = njit(cache=True, nogil=True)(function)
         kernel._compile_for_args = partial(_first_call, kernel, signature)
-        return kernel  # type: ignore[no-any-return]
+        return kernel
 
     return decorate
 

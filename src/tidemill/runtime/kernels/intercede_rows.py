@@ -27,7 +27,7 @@ def _read_pair(high, low, start, into):
     """Two columns of 32 bits as one of 64."""
     n = into.shape[0]
     left = carray(pointer(high + start * NARROW), n, np.int32)  # type: ignore[call-arg]
-    right = carray(pointer(low + start * NARROW), n, np.uint32)  # type: ignore[call-arg]
+    right = carray(pointer(low + start * NARROW), n, np.uint32)
     for i in range(n):
         into[i] = np.int64(left[i]) << 32 | np.int64(right[i])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -211,7 +211,7 @@ class Tables:
         if len(numbers) and numbers.view(np.uint32).max() >= min(lengths, default=0):
             raise ValueError("a code or a fragment of a row has no place in the maps")
 
-    def _state(self) -> tuple:
+    def _state(self) -> tuple[Any, ...]:
         return (self._place, self._step, self._counts, self._relations, self._picks, self._factors, self._maps,
                 self._tables, self._used, self._words, self._ends, self._outputs, self._room, self._filled,
                 self._scratch, self._counters)

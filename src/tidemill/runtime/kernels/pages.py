@@ -89,7 +89,7 @@ def element(data, at):
 def copy_words(source, target, length):
     """Copy in whole words, up to 7 bytes more than asked; right as long as the target is 8 bytes behind the source."""
     for i in range(0, length, 8):
-        store_word(target + i, load_word(source + i))  # type: ignore[call-arg]
+        store_word(target + i, load_word(source + i))
 
 
 @njit(nogil=True)
@@ -98,7 +98,7 @@ def copy_bytes(source, target, length):
     whole = length & -8
     copy_words(source, target, whole)
     for i in range(whole, length):
-        store_byte(target + i, load_byte(source + i))  # type: ignore[call-arg]
+        store_byte(target + i, load_byte(source + i))
 
 
 @njit(nogil=True)
@@ -110,14 +110,14 @@ def decompress(data, at, out, size):
     done = pairs = 0
     while at < end:
         if at + 8 <= end and done <= size - 8:
-            word = np.int64(load_word(source + at))  # type: ignore[call-arg]
+            word = np.int64(load_word(source + at))
             n = ((word & 0xC) >> 2) + 1  # bytes of the literal, where it is one
             copy = word >> 8 * n + 8
             offset = (copy & 0xE0) << 3 | copy >> 8 & 0xFF
             # A literal of 1 to 4 bytes, and what is missing to 8 of them from before they began.
             if word & 0xF3 == 0 and copy & 0x1F == 17 - 4 * n and 8 <= offset <= done:
                 fresh = (1 << 8 * n) - 1
-                before = np.int64(load_word(target + done - offset))  # type: ignore[call-arg]
+                before = np.int64(load_word(target + done - offset))
                 store_word(target + done, np.uint64(before & ~fresh | word >> 8 & fresh))
                 at += n + 3
                 done += 8
@@ -221,7 +221,7 @@ def look_up_bits(place, width, dictionary, out):
     fours = len(out) // 4 if 4 * width <= 57 else 0
     w = np.uint64(width)
     for i in range(fours):
-        word = load_word(bit >> 3) >> np.uint64(bit & 7)  # type: ignore[call-arg]
+        word = load_word(bit >> 3) >> np.uint64(bit & 7)
         a, b, c, d = word & mask, word >> w & mask, word >> w + w & mask, word >> w + w + w & mask
         if max(max(a, b), max(c, d)) >= known:
             return False
@@ -230,7 +230,7 @@ def look_up_bits(place, width, dictionary, out):
             dictionary[a], dictionary[b], dictionary[c], dictionary[d])
         bit += 4 * width
     for i in range(4 * fours, len(out)):
-        number = load_word(bit >> 3) >> np.uint64(bit & 7) & mask  # type: ignore[call-arg]
+        number = load_word(bit >> 3) >> np.uint64(bit & 7) & mask
         if number >= known:
             return False
         out[i] = dictionary[number]
@@ -258,7 +258,7 @@ def look_up(page, at, rows, dictionary, out):
             if not look_up_bits(start + at, width, dictionary, out[done:stop]):
                 return False
         else:
-            number = load_word(start + at) & mask  # type: ignore[call-arg]
+            number = load_word(start + at) & mask
             if number >= known:
                 return False
             out[done:stop] = dictionary[number]

@@ -142,7 +142,7 @@ def _slices(left: pa.Table, right: pa.Table) -> list[tuple[pa.Table, pa.Table]]:
     for high in cuts:
         pieces.append(tuple(_between(t, low, int(high)) for t in (left, right)))
         low = int(high)
-    return [p for p in pieces if p[0].num_rows or p[1].num_rows]  # type: ignore[misc]
+    return [p for p in pieces if p[0].num_rows or p[1].num_rows]
 
 
 def _between(table: pa.Table, low: int | None, high: int) -> pa.Table:

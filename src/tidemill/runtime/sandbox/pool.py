@@ -115,7 +115,7 @@ class Worker:
             socket.send_fds(self._line, [LENGTH.pack(len(text))], files)
             self._line.sendall(text)
             head = self._read(LENGTH.size, deadline)
-            return json.loads(self._read(LENGTH.unpack(head)[0], deadline))  # type: ignore[no-any-return]
+            return json.loads(self._read(LENGTH.unpack(head)[0], deadline))
         except (EOFError, ConnectionError):
             return None
 

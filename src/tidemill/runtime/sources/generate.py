@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -69,7 +70,7 @@ class Generate:
                                 hint="arrivals are regular or exponential")
         return name == "exponential"
 
-    def _columns(self, texts: dict[str, str]) -> list:
+    def _columns(self, texts: dict[str, str]) -> list[Any]:
         """A maker for each column; None makes it the event time."""
         given = {name.lower(): text for name, text in texts.items()}
         unknown = set(given) - {column.name.lower() for column in self.spec.columns}
@@ -79,7 +80,7 @@ class Generate:
         self._timed = self.spec.timestamp is not None and self.spec.timestamp.lower() not in given
         return [self._maker(column, given.get(column.name.lower())) for column in self.spec.columns]
 
-    def _maker(self, column: Column, text: str | None):
+    def _maker(self, column: Column, text: str | None) -> Any:
         if text is None:
             text = self._default(column)
         return None if text == _EVENT_TIME else distribution(text, column, self._seed)

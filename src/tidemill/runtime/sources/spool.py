@@ -20,6 +20,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import IO, Any
 
 from tidemill.errors import SourceProblem
 from tidemill.plan.sources import SourceSpec
@@ -110,7 +111,7 @@ class Spooler:
         self._sums.close()
         self._guard.close()
 
-    def _spawn(self, body, *arguments) -> None:
+    def _spawn(self, body: Callable[..., None], *arguments: Any) -> None:
         thread = threading.Thread(target=body, args=arguments, daemon=True, name=f"spool {self.spec.name}")
         with self._lock:
             others = [t for t in self._threads[2:] if t.is_alive() or t.ident is None]
@@ -330,7 +331,7 @@ class Spooler:
         return not self._stopping.is_set() or time.monotonic() < self._deadline
 
 
-def _claim(directory: Path, name: str):
+def _claim(directory: Path, name: str) -> IO[bytes]:
     """The lock that says a spooler runs here."""
     guard = open(directory / "lock", "wb")  # noqa: SIM115 - held until stop
     # A reader that asks whether a spooler runs holds the lock for an instant.

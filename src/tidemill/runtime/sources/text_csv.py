@@ -47,7 +47,8 @@ def _inner_returns(lines: Lines) -> dict[int, str]:
     return {int(i): "carriage return inside the record" for i in np.unique(owner[inside])}
 
 
-def _parse_halving(lines: Lines, index: np.ndarray, layout: Layout, tables: list, kept: list, bad: dict) -> None:
+def _parse_halving(lines: Lines, index: np.ndarray, layout: Layout, tables: list[pa.Table], kept: list[np.ndarray],
+                   bad: dict[int, str]) -> None:
     if not len(lines):
         return
     table, wrong = _parse(lines.text(), layout)

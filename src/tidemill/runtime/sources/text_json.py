@@ -6,7 +6,7 @@ JSON text. Fields that no column is declared for are counted by name.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import duckdb
 import numpy as np
@@ -18,6 +18,9 @@ from tidemill.runtime.sources.plain import undeclared_fields
 from tidemill.runtime.sources.text import ARRAY, OBJECT, Fields, Lines
 
 _NOT_JSON = "not valid JSON"
+
+_Raw = tuple[list[pa.ChunkedArray], np.ndarray]  # columns of texts, and the lines that they are of
+_How = Callable[[pa.Table, np.ndarray, Sequence[Column], dict[int, str]], _Raw]
 
 
 def json_fields(lines: Lines, columns: Sequence[Column]) -> Fields:
@@ -52,7 +55,7 @@ def _shapes(lines: Lines, bad: dict[int, str]) -> tuple[np.ndarray, np.ndarray]:
     return np.flatnonzero(first == OBJECT), np.flatnonzero(first == ARRAY)
 
 
-def _extract(lines: Lines, index: np.ndarray, columns, bad: dict[int, str], how) -> tuple[list, np.ndarray]:
+def _extract(lines: Lines, index: np.ndarray, columns: Sequence[Column], bad: dict[int, str], how: _How) -> _Raw:
     if not len(index):
         return [], index
     table = pa.table({"line": lines.pick(index).strings()})
@@ -78,7 +81,7 @@ def _extract(lines: Lines, index: np.ndarray, columns, bad: dict[int, str], how)
     return raw, np.concatenate([left[1], right[1]])
 
 
-def _object_columns(table: pa.Table, index: np.ndarray, columns, bad) -> tuple[list, np.ndarray]:
+def _object_columns(table: pa.Table, index: np.ndarray, columns: Sequence[Column], bad: dict[int, str]) -> _Raw:
     exact = [[column.name] for column in columns]
     raw = _by_pointer(table, [[_pointer(name) for name in names] for names in exact])
     missing = [i for i, column in enumerate(raw) if column.null_count]
@@ -92,7 +95,7 @@ def _object_columns(table: pa.Table, index: np.ndarray, columns, bad) -> tuple[l
     return raw, index
 
 
-def _array_columns(table: pa.Table, index: np.ndarray, columns, bad) -> tuple[list, np.ndarray]:
+def _array_columns(table: pa.Table, index: np.ndarray, columns: Sequence[Column], bad: dict[int, str]) -> _Raw:
     lengths = query("SELECT json_array_length(line) AS n FROM lines", "lines", table).column("n").to_numpy()
     right = lengths == len(columns)
     for i in np.flatnonzero(~right):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +42,7 @@ def collision_rates(groups: float, buckets: NDArray[np.float64], flow: float = 1
     return np.where(groups < _SPARSE * buckets, _sparse(groups, buckets), dense) / flow
 
 
-def _sparse(g, b):  # type: ignore[no-untyped-def]
+def _sparse(g: float, b: Any) -> Any:
     """Σ_{k>=2} (-1)^k C(g, k) b^(1-k) / g: the first four terms, (g-1)/2b - (g-1)(g-2)/6b² + …"""
     step = (g - 1) / (2 * b)
     total = step

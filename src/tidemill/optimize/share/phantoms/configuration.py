@@ -37,7 +37,7 @@ class Relation:
 
     def __hash__(self) -> int:
         # Optimizers look the same few hundred relations up hundreds of thousands of times.
-        return self._hash  # type: ignore[attr-defined,no-any-return]
+        return self._hash  # type: ignore[attr-defined]
 
     def __reduce__(self) -> tuple[type[Relation], tuple[Any, ...]]:
         return Relation, (self.attributes, self.tag)  # a hash means something in its own process only

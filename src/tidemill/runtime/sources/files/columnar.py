@@ -126,7 +126,8 @@ def _doubtful(schema: pa.Schema, columns: Sequence[Column]) -> list[Column]:
             if name and not _always_fits(schema.field(name).type, declared.field(c.name).type)]
 
 
-def _parquet_groups(entry, start, end, names, spec) -> Iterator[tuple[int, pa.Table | str]]:
+def _parquet_groups(entry: Entry, start: int, end: int, names: list[str],
+                    spec: SourceSpec) -> Iterator[tuple[int, pa.Table | str]]:
     """(first row, rows) of each row group in range; a text in place of rows says why it is lost."""
     borders = shape_of(entry).borders
     with open(entry.path, "rb") as source, pq.ParquetFile(entry.path) as file:
@@ -151,7 +152,8 @@ def _load_group(paged: Pages, file: pq.ParquetFile, group: int, after: int, name
         return f"rows up to {after} are damaged: {str(error).splitlines()[0]}"
 
 
-def _ipc_groups(entry, start, end, names, spec) -> Iterator[tuple[int, pa.Table | str]]:
+def _ipc_groups(entry: Entry, start: int, end: int, names: list[str],
+                spec: SourceSpec) -> Iterator[tuple[int, pa.Table | str]]:
     borders = shape_of(entry).borders
     wanted = list(dict.fromkeys(names))
     with pa.OSFile(entry.path) as source:

@@ -7,6 +7,7 @@ import os
 import stat
 import time
 from collections.abc import Container, Iterator
+from typing import Any
 
 import pyarrow as pa
 
@@ -54,7 +55,7 @@ def _hidden(relative: str) -> bool:
     return any(part.startswith(("_", ".")) for part in relative.split(os.sep))
 
 
-def describe(path: str, facts: os.stat_result, spec: SourceSpec, base: str, live: bool) -> dict:
+def describe(path: str, facts: os.stat_result, spec: SourceSpec, base: str, live: bool) -> dict[str, Any]:
     """`size`, `mtime_ns`, `format`, `length`, `bad` and `mark` of a new file; NotYet while it is unsettled."""
     seen = {"size": facts.st_size, "mtime_ns": facts.st_mtime_ns, "mark": None}
     if not is_allowed(path, spec, base):
