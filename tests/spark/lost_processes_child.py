@@ -88,9 +88,11 @@ def main(path: str) -> None:
     assert waiting == ["TM505"], waiting
     assert db.failure is not None and db.failure.code == "TM505"
     print("killed the JVM", flush=True)
+    db.execute("CREATE VIEW D AS SELECT max(n) AS most FROM C")  # nobody has to ask the JVM for it
     db.stop()
     db.start()
     goes_on("the JVM was killed")
+    until(lambda: db.query("SELECT most FROM D").num_rows == 1, "the view that was created without a JVM")
     db.stop()
     total = sum(db.query("SELECT n FROM C").column("n").to_pylist())
     seen = db.status()["sources"][0]["rows"]

@@ -250,7 +250,9 @@ class Runner:
         load_plan(self.paths.plan(version))  # while others read it too; the outlet will want it at once
 
     def _shards(self) -> tuple[int, ...]:
-        return shard_labels(self.catalog.settings.setdefault("shards", self._cores()))
+        if "shards" not in self.catalog.settings:  # only then: the JVM that knows may be gone
+            self.catalog.settings["shards"] = self._cores()
+        return shard_labels(self.catalog.settings["shards"])
 
     def _control(self, **values: Any) -> None:
         """Tell the planner. The file holds nothing that is not known elsewhere: one that is lost is written anew."""
@@ -314,7 +316,7 @@ class Runner:
     def _cores(self) -> int:
         if self._spark is None:
             return len(os.sched_getaffinity(0))
-        return int(self._spark.sparkContext.defaultParallelism)
+        return int(self.spark.sparkContext.defaultParallelism)
 
     @property
     def _up(self) -> bool:
