@@ -90,7 +90,8 @@ def _served_paced(side: Side, sending: Side, seconds: float) -> list[float]:
 def _parsing(form: str, rows: int, steps: Any) -> dict[str, float]:
     """ns of processor time a row to make typed rows of lines: in blocks, and record by record as before."""
     from tidemill.plan.sources import Column, SourceSpec
-    from tidemill.runtime.sources.text import declared_layout, decode, find_lines
+    from tidemill.runtime.sources.lines import declared_layout, find_lines
+    from tidemill.runtime.sources.text import decode
 
     columns = tuple(Column(*item.split()) for item in sender.COLUMNS.split(", "))
     spec = SourceSpec("Readings", "port", columns)

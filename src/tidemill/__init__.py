@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tidemill.version import __version__
+
 if TYPE_CHECKING:
     from tidemill.engine import Database
     from tidemill.engine.backup import Backup
-
-__version__ = "0.1.0"
 
 __all__ = ["__version__", "open", "restore"]
 

@@ -12,7 +12,8 @@ from benchmarks.live import comparison, sender, tidemill_side
 from benchmarks.report import Result
 from tests.harness import LocalDatabase
 from tidemill.plan.sources import Column, SourceSpec
-from tidemill.runtime.sources.text import declared_layout, decode, find_lines
+from tidemill.runtime.sources.lines import declared_layout, find_lines
+from tidemill.runtime.sources.text import decode
 
 
 def test_both_forms_say_the_same():

@@ -5,7 +5,9 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+from graphlib import TopologicalSorter
 
+import grimp
 import pytest
 
 from tests.places import ROOT, SOURCE
@@ -29,3 +31,9 @@ def test_a_forbidden_import_fails_the_check(tmp_path, module):
     code = "from importlinter.cli import lint_imports_command as check; check()"
     done = subprocess.run([sys.executable, "-c", code, "--no-cache"], cwd=tmp_path, capture_output=True, text=True)
     assert (done.returncode == 0) == (module is None), done.stdout + done.stderr
+
+
+def test_no_modules_import_each_other():
+    """Not even inside functions or for types: `prepare` raises CycleError with the cycle."""
+    graph = grimp.build_graph("tidemill", cache_dir=None)
+    TopologicalSorter({m: graph.find_modules_directly_imported_by(m) - {m} for m in graph.modules}).prepare()

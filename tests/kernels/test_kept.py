@@ -154,9 +154,9 @@ def test_where_nothing_can_be_kept_there_is_an_error(cache, monkeypatch, tmp_pat
 
 
 def test_the_session_loads_only_what_is_kept(cache, monkeypatch):
-    from tidemill.runtime import session
+    from tidemill.runtime import readiness
 
     called = []
     monkeypatch.setattr("tidemill.runtime.kernels.warm.warm", lambda *groups, **_: called.append(groups))
-    session.load_kernels()
+    readiness.load_kernels()
     assert not called

@@ -10,7 +10,7 @@ import pytest
 
 from tests.harness import LocalDatabase
 from tests.places import IMPORTS, ROOT
-from tidemill.runtime import session
+from tidemill.runtime import readiness
 from tidemill.runtime.kernels import warm as module
 from tidemill.runtime.kernels.warm import kernels, warm
 
@@ -74,9 +74,9 @@ def test_a_kernel_that_does_not_compile_fails_no_session(monkeypatch, problem):
     def broken(groups, wanted):
         raise problem
 
-    monkeypatch.setattr(session, "kept", lambda: ("lines",))
+    monkeypatch.setattr(readiness, "kept", lambda: ("lines",))
     monkeypatch.setattr(module, "warm", broken)
-    session.load_kernels()
+    readiness.load_kernels()
 
 
 def test_a_folder_of_ones_own_is_used(tmp_path):

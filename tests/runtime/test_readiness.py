@@ -13,7 +13,7 @@ SCRIPT = """
 import json, sys
 from tidemill.plan.sources import Column, SourceSpec
 from tidemill.runtime.planner import Planner
-from tidemill.runtime.sources.connector import open_connector
+from tidemill.runtime.sources.opening import open_connector
 if sys.argv[2] == "ready":
     from tidemill.runtime.readiness import load
     load()

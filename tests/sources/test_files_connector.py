@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from tidemill.errors import SourceProblem
 from tidemill.plan.sources import Column, SourceSpec
-from tidemill.runtime.sources.connector import open_connector
+from tidemill.runtime.sources.opening import open_connector
 
 COLUMNS = (Column("ts", "BIGINT"), Column("b", "VARCHAR"))
 

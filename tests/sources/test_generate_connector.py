@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from tidemill.errors import SourceProblem
 from tidemill.plan.sources import Column, SourceSpec
-from tidemill.runtime.sources.connector import open_connector
 from tidemill.runtime.sources.distributions import distribution
+from tidemill.runtime.sources.opening import open_connector
 
 COLUMNS = {
     "uni": ("INTEGER", "uniform(1,200)"), "nor": ("DOUBLE", "normal(85,5)"), "zip": ("BIGINT", "zipf(1.2, 1000)"),

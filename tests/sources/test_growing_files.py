@@ -21,9 +21,9 @@ from hypothesis import strategies as st
 from tests.properties.effort import effort
 from tidemill.errors import SourceProblem
 from tidemill.plan.sources import Column, SourceSpec
-from tidemill.runtime.sources.connector import open_connector
 from tidemill.runtime.sources.files.directory import KEPT_BATCHES
 from tidemill.runtime.sources.files.repairs import relist
+from tidemill.runtime.sources.opening import open_connector
 from tidemill.runtime.thresholds import changed, mixed
 
 COLUMNS = (Column("id", "BIGINT"), Column("b", "VARCHAR"))

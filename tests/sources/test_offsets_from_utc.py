@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from tests.properties.effort import effort
 from tidemill.plan.sources import Column, SourceSpec
-from tidemill.runtime.sources.text import declared_layout, decode, find_lines
+from tidemill.runtime.sources.lines import declared_layout, find_lines
+from tidemill.runtime.sources.text import decode
 
 NOON = dt.datetime(2024, 3, 1, 12, 0)
 CASES = {

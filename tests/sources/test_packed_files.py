@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from tests.properties.effort import effort
 from tidemill.errors import SourceProblem
 from tidemill.plan.sources import Column, SourceSpec
-from tidemill.runtime.sources.connector import open_connector
 from tidemill.runtime.sources.files.packed import Unpacked
+from tidemill.runtime.sources.opening import open_connector
 from tidemill.runtime.thresholds import changed
 
 COLUMNS = (Column("id", "BIGINT"), Column("b", "VARCHAR"))

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from tests.properties.effort import effort
 from tidemill.plan.sources import Column, SourceSpec
 from tidemill.runtime.kernels.spool import frame_lines
+from tidemill.runtime.sources.lines import declared_layout, find_lines, layout
 from tidemill.runtime.sources.plain import take_plain
 from tidemill.runtime.sources.segments import HEADER, records
-from tidemill.runtime.sources.text import declared_layout, decode, find_lines, layout
+from tidemill.runtime.sources.text import decode
 
 INTEGERS = {"TINYINT": (-2**7, 2**7), "SMALLINT": (-2**15, 2**15), "INTEGER": (-2**31, 2**31),
             "BIGINT": (-2**63, 2**63), "UTINYINT": (0, 2**8), "USMALLINT": (0, 2**16), "UINTEGER": (0, 2**32),

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from tidemill.errors import SourceProblem
 from tidemill.plan.sources import Column, SourceSpec
 from tidemill.runtime.sources.clock import SteadyClock
-from tidemill.runtime.sources.connector import open_connector
 from tidemill.runtime.sources.framing import Splitter, frame, frame_one_by_one
+from tidemill.runtime.sources.opening import open_connector
 from tidemill.runtime.sources.segments import read_json, segments
 from tidemill.runtime.sources.spool import Spooler
 

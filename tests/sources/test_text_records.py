@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidemill.plan.sources import Column, SourceSpec
-from tidemill.runtime.sources.text import declared_layout, decode, find_lines
+from tidemill.runtime.sources.lines import declared_layout, find_lines
+from tidemill.runtime.sources.text import decode
 
 SPEC = SourceSpec("s", "files", (Column("a", "INTEGER"), Column("b", "VARCHAR")), options={"max_record_bytes": 40})
 

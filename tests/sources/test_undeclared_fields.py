@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from tests.properties.effort import effort
 from tidemill.plan.sources import Column, SourceSpec
+from tidemill.runtime.sources.lines import find_lines
 from tidemill.runtime.sources.records import MOST_UNDECLARED
-from tidemill.runtime.sources.text import decode, find_lines
+from tidemill.runtime.sources.text import decode
 
 SPEC = SourceSpec("s", "port", (Column("id", "INTEGER"), Column("b", "VARCHAR")))
 NAMES = ["id", "b", "ID", "B", "x", "y", "xy", "é", "", 'q"', "idx"]

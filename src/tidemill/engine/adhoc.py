@@ -22,7 +22,8 @@ from tidemill.plan.relations import quoted
 from tidemill.plan.sources import SourceSpec
 from tidemill.runtime.sandbox import pool
 from tidemill.runtime.sandbox.pool import Deadline, Inputs, Limits
-from tidemill.runtime.sources.connector import arrow_schema, open_connector
+from tidemill.runtime.sources.connector import arrow_schema
+from tidemill.runtime.sources.opening import open_connector
 from tidemill.runtime.views import DEAD_LETTERS, ViewStore
 from tidemill.sql.bind.functions import aggregate_name, allowed, spoken
 from tidemill.sql.bind.scalar import stamp_sql

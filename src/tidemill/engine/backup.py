@@ -16,13 +16,13 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from tidemill import __version__
 from tidemill.engine.copying import Copier, copy_parts
 from tidemill.engine.examine import examine
 from tidemill.errors import EngineProblem
 from tidemill.runtime.checkpoint import Checkpoint
 from tidemill.runtime.damage import checksum, damaged, missing
 from tidemill.runtime.layout import Paths, read_json, write_json
+from tidemill.version import __version__
 
 Standing = Callable[[], AbstractContextManager[tuple[int, Checkpoint | None]]]
 Tell = Callable[[dict[str, Any]], None]

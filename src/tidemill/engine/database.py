@@ -14,7 +14,6 @@ import duckdb
 import pyarrow as pa
 from sqlglot import exp
 
-from tidemill import __version__
 from tidemill.engine.adhoc import answer
 from tidemill.engine.aggregates import entry_of
 from tidemill.engine.altering import anew, inherit
@@ -70,6 +69,7 @@ from tidemill.runtime.shards import shard_labels
 from tidemill.runtime.views import StoredView, ViewStore, present
 from tidemill.sql.catalog import Entry
 from tidemill.sql.parse import parse, parse_one
+from tidemill.version import __version__
 
 _CREATE = (RegisterSource, RegisterTable, CreateTaggedStream, CreateView, CreateSink)
 _DEFINITIONS = (*_CREATE, Drop)

@@ -8,10 +8,10 @@ import stat
 import uuid
 from typing import IO, Any
 
-from tidemill import __version__
 from tidemill.errors import EngineProblem
 from tidemill.runtime.damage import damaged, missing
 from tidemill.runtime.layout import Paths, read_json, write_json
+from tidemill.version import __version__
 
 FORMAT = 2
 _PARTS = ("control", "plans", "state", "checkpoint", "sealed", "progress", "sources")  # made when there is a format

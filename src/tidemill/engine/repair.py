@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -95,16 +94,6 @@ def stopped_problem(name: str, note: dict[str, Any]) -> EngineProblem:
     """The error of whoever waits for a stopped view."""
     return EngineProblem("TM508", f'view "{name}" has stopped', detail=note["reason"],
                          hint=f"RESTART VIEW {name} begins anew; its last contents can still be read")
-
-
-def check_reads_running(workload: Workload, needs: Iterable[str]) -> None:
-    """A new view cannot read one that has stopped."""
-    for name in sorted(needs):
-        view = workload.views.get(name.lower())
-        if view is not None and view.entry.id in workload.stopped:
-            raise CatalogProblem("TM509", f'view "{view.entry.name}" has stopped and cannot be read by another view',
-                                 detail=workload.stopped[view.entry.id]["reason"],
-                                 hint=f"RESTART VIEW {view.entry.name} first")
 
 
 def restarted(catalog: Catalog, workload: Workload, name: str) -> list[Entry]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,7 +14,6 @@ from sqlglot import exp
 from tidemill.engine.altering import add_columns, as_of
 from tidemill.engine.history import PlanHistory
 from tidemill.engine.joining import Joining
-from tidemill.engine.repair import check_reads_running
 from tidemill.engine.sharing import Sharing
 from tidemill.engine.sources import source_spec
 from tidemill.errors import CatalogProblem, PlanProblem
@@ -250,7 +250,7 @@ class Workload:
 
     def _install(self, entry: Entry, query: exp.Expression) -> BoundView:
         view = self._bound(entry, query)
-        check_reads_running(self, view.query.needs)
+        self._check_reads_running(view.query.needs)
         entry.needs = tuple(sorted(view.query.needs))
         self.catalog.add(entry)
         self.views[entry.name.lower()] = view
@@ -279,6 +279,15 @@ class Workload:
 
     def _sinks(self, view: str) -> tuple[dict[str, Any], ...]:
         return tuple(e.options for e in self.catalog.of("sink") if e.needs[0].lower() == view.lower())
+
+    def _check_reads_running(self, needs: Iterable[str]) -> None:
+        """A new view cannot read one that has stopped."""
+        for name in sorted(needs):
+            view = self.views.get(name.lower())
+            if view is not None and view.entry.id in self.stopped:
+                raise CatalogProblem(
+                    "TM509", f'view "{view.entry.name}" has stopped and cannot be read by another view',
+                    detail=self.stopped[view.entry.id]["reason"], hint=f"RESTART VIEW {view.entry.name} first")
 
     def _lookup(self, name: str, node: exp.Expression | None, birth: int) -> Input:
         if name.lower() == CLOCK:

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pyarrow as pa
 
 from tidemill.plan.relations import quoted
 from tidemill.runtime import duck
 
-if TYPE_CHECKING:
-    from tidemill.runtime.state import Arrangement
-
 
 class EndSearch:
     """Finds how deep into each segment's run of a hash one must look for enough live values at one end."""
 
-    def __init__(self, arrangement: Arrangement, hashes: np.ndarray, need: np.ndarray, front: bool) -> None:
-        self.arrangement, self.front = arrangement, front
+    def __init__(self, tables: list[pa.Table], column: str, hashes: np.ndarray, need: np.ndarray, front: bool) -> None:
+        """`tables` are the segments, sorted by `__h` and then by `column`, whose values are looked for."""
+        self.tables, self.column, self.front = tables, column, front
         self.hashes, self.need = hashes, need
-        self.tables = [arrangement.shelf.read(s) for s in arrangement.segments]
         columns = [t.column("__h").to_numpy() for t in self.tables]
         self.left = [np.searchsorted(c, hashes, side="left") for c in columns]
         self.size = [np.searchsorted(c, hashes, side="right") - l for c, l in zip(columns, self.left, strict=True)]
@@ -55,7 +50,7 @@ class EndSearch:
             pieces.append(rows.append_column("__edge", pa.array(edge)))
         if not pieces:
             return np.zeros(len(todo), bool)
-        value = quoted(str(self.arrangement.layout.then))
+        value = quoted(self.column)
         bound, inside = ("min", "<=") if self.front else ("max", ">=")
         rows = pa.concat_tables(pieces)
         enough = duck.run(

@@ -19,7 +19,8 @@ from tidemill.runtime.damage import missing
 from tidemill.runtime.layout import Paths, load_plan, read_part
 from tidemill.runtime.offsets import Offset, check_offset, same_place, signed
 from tidemill.runtime.sources.clock import SteadyClock
-from tidemill.runtime.sources.connector import Connector, Range, open_connector
+from tidemill.runtime.sources.connector import Connector, Range
+from tidemill.runtime.sources.opening import open_connector
 from tidemill.runtime.thresholds import sizes
 
 # A batch is as large as what is there, up to a limit that follows what its rows send to the shards.

@@ -23,7 +23,7 @@ class ShardProcessor(StatefulProcessor):
         self.blob = handle.getValueState("shelf", "blob BINARY")
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
-        from tidemill.runtime.daemon import begin_task
+        from tidemill.runtime.tasks import begin_task
 
         begin_task()
         from tidemill.runtime.stage import Stage

@@ -29,7 +29,8 @@ from tidemill.runtime.limits import memory_limited
 from tidemill.runtime.operators.base import Batch
 from tidemill.runtime.planner import Assignment, Work, spec_of
 from tidemill.runtime.sources.columns import is_wall_time
-from tidemill.runtime.sources.connector import Chunk, event_time_us, open_connector
+from tidemill.runtime.sources.connector import Chunk, event_time_us
+from tidemill.runtime.sources.opening import open_connector
 from tidemill.runtime.sources.records import refuse
 from tidemill.runtime.state import from_ipc, ipc_bytes, ipc_pieces
 from tidemill.runtime.tally import Tally

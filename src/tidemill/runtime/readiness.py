@@ -10,6 +10,8 @@ import threading
 from contextlib import suppress
 from functools import cache
 
+from tidemill.runtime.kernels.kept import kept
+
 
 @cache
 def load() -> None:
@@ -24,6 +26,16 @@ def load_connectors() -> None:
     """Import what connectors use to say what is there: no compiled kernels, no DuckDB."""
     with suppress(Exception):
         from tidemill.runtime.sources import files, generate, port  # noqa: F401
+
+
+def load_kernels() -> None:
+    """Load every kernel that was compiled here before. What is not, or cannot be, is compiled where it is used."""
+    with suppress(Exception):
+        groups = kept()
+        if groups:
+            from tidemill.runtime.kernels.warm import warm
+
+            warm(groups, wanted=threading.main_thread().is_alive)
 
 
 def ready() -> None:

@@ -22,11 +22,10 @@ from tidemill.errors import EngineProblem
 from tidemill.runtime import zygote
 from tidemill.runtime.archive import archive_options
 from tidemill.runtime.given_session import check_session
-from tidemill.runtime.kernels.kept import kept
 from tidemill.runtime.layout import write_bytes
 from tidemill.runtime.logs import bound_log
 from tidemill.runtime.private import process_folder, user_folder
-from tidemill.runtime.readiness import load
+from tidemill.runtime.readiness import load, load_kernels
 from tidemill.runtime.sandbox import pool
 
 LEAST_JAVA = 17
@@ -161,16 +160,6 @@ def _with_kernels(batches: Any) -> Any:
     load_kernels()
     load()
     return batches
-
-
-def load_kernels() -> None:
-    """Load every kernel that was compiled here before. What is not, or cannot be, is compiled where it is used."""
-    with suppress(Exception):
-        groups = kept()
-        if groups:
-            from tidemill.runtime.kernels.warm import warm
-
-            warm(groups, wanted=threading.main_thread().is_alive)
 
 
 def _heap_mb() -> int:

@@ -87,7 +87,7 @@ class TidemillStreamReader(DataSourceStreamReader):
         return [AssignmentPartition(a) for a in self.planner.assignments(start, end)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        from tidemill.runtime.daemon import begin_task
+        from tidemill.runtime.tasks import begin_task
 
         begin_task()
         import pyarrow as pa

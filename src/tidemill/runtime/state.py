@@ -106,8 +106,9 @@ class Arrangement:
         answer and not the size of the group.
         """
         picks: list[list[np.ndarray]] = [[] for _ in self.segments]
+        tables = [self.shelf.read(s) for s in self.segments]
         for front in [True] * low + [False] * high:
-            for i, rows in enumerate(EndSearch(self, hashes, need, front).run()):
+            for i, rows in enumerate(EndSearch(tables, str(self.layout.then), hashes, need, front).run()):
                 picks[i].append(rows)
         found = []
         for segment, parts in zip(self.segments, picks, strict=True):

@@ -211,8 +211,7 @@ def _load() -> None:
             import_module(name)
     daemon.load()
     with suppress(Exception):
-        from tidemill.runtime.readiness import load_connectors
-        from tidemill.runtime.session import load_kernels
+        from tidemill.runtime.readiness import load_connectors, load_kernels
 
         load_connectors()
         load_kernels()

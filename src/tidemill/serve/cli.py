@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidemill import __version__
 from tidemill.interrupts import plain_interrupts
 from tidemill.serve import opening
 from tidemill.serve.problems import reported
 from tidemill.serve.terminal import console
+from tidemill.version import __version__
 
 if TYPE_CHECKING:
     from tidemill.serve.shell import Shell

@@ -1,4 +1,4 @@
-"""The contract every connector keeps, and the door to all of them.
+"""The contract every connector keeps.
 
 A position is plain JSON that names a place in a source; it never moves backwards. Four laws:
 
@@ -18,12 +18,11 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from tidemill.errors import SourceProblem
 from tidemill.plan.sources import SourceSpec
 from tidemill.runtime.sources.columns import arrow_schema, event_time_us
 
 __all__ = [
-    "Chunk", "Connector", "Position", "Progress", "Range", "arrow_schema", "event_time_us", "open_connector",
+    "Chunk", "Connector", "Position", "Progress", "Range", "arrow_schema", "event_time_us",
 ]
 
 Position = dict[str, int | str]
@@ -87,19 +86,3 @@ class Connector(Protocol):
     def read(self, piece: Range) -> Iterator[Chunk]: ...
 
     def trim(self, committed: Position) -> None: ...
-
-
-def open_connector(spec: SourceSpec, directory: str) -> Connector:
-    """The connector of a source; `directory` is the source's own durable folder."""
-    # Imported here because each connector imports the contract above.
-    if spec.kind == "files":
-        from tidemill.runtime.sources.files import Files
-        return Files(spec, directory)
-    if spec.kind == "port":
-        from tidemill.runtime.sources.port import Port
-        return Port(spec, directory)
-    if spec.kind == "generate":
-        from tidemill.runtime.sources.generate import Generate
-        return Generate(spec, directory)
-    raise SourceProblem("TM402", f'source "{spec.name}" has the unknown kind "{spec.kind}"',
-                        hint="a source is FILES, PORT or GENERATE")

@@ -22,7 +22,7 @@ from tidemill.runtime.sources.columns import arrow_schema, type_name
 from tidemill.runtime.sources.records import MOST_UNDECLARED
 
 if TYPE_CHECKING:
-    from tidemill.runtime.sources.text import Layout, Lines
+    from tidemill.runtime.sources.lines import Layout, Lines
 
 _BITS = {"TINYINT": 7, "SMALLINT": 15, "INTEGER": 31, "BIGINT": 63,
          "UTINYINT": 8, "USMALLINT": 16, "UINTEGER": 32, "UBIGINT": 64}

@@ -14,6 +14,7 @@ from tidemill.plan.sources import SourceSpec
 from tidemill.runtime.damage import damaged
 from tidemill.runtime.sources.columns import arrow_schema
 from tidemill.runtime.sources.connector import Chunk, Position, Progress, Range
+from tidemill.runtime.sources.lines import Lines, declared_layout
 from tidemill.runtime.sources.records import gather, max_record_bytes, numbered, position_text, refuse
 from tidemill.runtime.sources.segments import (
     FULL_LENGTH,
@@ -26,7 +27,7 @@ from tidemill.runtime.sources.segments import (
     write_json,
 )
 from tidemill.runtime.sources.sums import sums_path
-from tidemill.runtime.sources.text import Lines, declared_layout, decode
+from tidemill.runtime.sources.text import decode
 from tidemill.runtime.thresholds import sizes
 
 

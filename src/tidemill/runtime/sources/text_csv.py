@@ -17,8 +17,8 @@ import pyarrow.csv as pacsv
 
 from tidemill.plan.sources import Column
 from tidemill.runtime.sources.columns import type_name
+from tidemill.runtime.sources.lines import CR, Fields, Layout, Lines
 from tidemill.runtime.sources.records import others
-from tidemill.runtime.sources.text import CR, Fields, Layout, Lines
 
 
 def csv_fields(lines: Lines, layout: Layout, columns: Sequence[Column]) -> Fields:

@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from tidemill.plan.sources import Column
 from tidemill.runtime.sources.columns import query
+from tidemill.runtime.sources.lines import ARRAY, OBJECT, Fields, Lines
 from tidemill.runtime.sources.plain import undeclared_fields
-from tidemill.runtime.sources.text import ARRAY, OBJECT, Fields, Lines
 
 _NOT_JSON = "not valid JSON"
 

@@ -12,9 +12,10 @@ from tidemill.runtime.sources.files.absent import known_to
 from tidemill.runtime.sources.files.log import Entry
 from tidemill.runtime.sources.files.packed import Text, open_text
 from tidemill.runtime.sources.files.slab import Slab, lost
+from tidemill.runtime.sources.lines import Layout, Lines, declared_layout, find_lines, layout
 from tidemill.runtime.sources.places import inner_name, packing
 from tidemill.runtime.sources.records import RAW_BYTES, max_record_bytes, position_text
-from tidemill.runtime.sources.text import Layout, Lines, declared_layout, decode, find_lines, layout
+from tidemill.runtime.sources.text import decode
 from tidemill.runtime.thresholds import sizes
 
 _SAMPLE = 64 << 10
