@@ -34,7 +34,7 @@ def start(tmp_path, monkeypatch):
         left = list(queries)
         monkeypatch.setattr(job, "start", lambda *_, **__: left.pop(0))
         db = tidemill.open(str(tmp_path / "db"), spark=SimpleNamespace(
-            sparkContext=SimpleNamespace(defaultParallelism=2)))
+            sparkContext=SimpleNamespace(defaultParallelism=2, master="spark://elsewhere:7077")))
         opened.append(db)
         db.catalog.settings["shards"] = 2
         db._begin()

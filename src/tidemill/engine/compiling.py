@@ -15,5 +15,7 @@ def compile_for(plan: Callable[[], Physical], spark: Any) -> Compilation:
 
     `spark` is None before there is a session: it will be a local one.
     """
+    if len(kept()) == len(SECONDS):
+        return compile_missing(())
     local = spark is None or str(spark.sparkContext.master).startswith("local")
-    return compile_missing(needed(plan()) if local and len(kept()) < len(SECONDS) else ())
+    return compile_missing(needed(plan()) if local else ())
