@@ -116,3 +116,58 @@ def test_time_passes_for_what_waits_for_it(db, tmp_path):
     arrivals(db, tmp_path, "SELECT host FROM P [WINDOW 1 SECOND]")
     step_until(db, lambda: shown(db, "H") == [])
     assert batches_in(db, 1.2) == 0
+
+
+def test_the_newest_row_is_seen_while_the_time_of_others_passes(db, tmp_path):
+    db.quiet_s = 0.05
+    feed = Feed(db, tmp_path, "Raw", "x VARCHAR").send("<a>5")
+    db.execute("CREATE TAGGED STREAM S OVER Raw; CREATE VIEW V AS SELECT x FROM S")
+    arrivals(db, tmp_path, "SELECT host FROM P;"
+                           "CREATE RSTREAM VIEW R AS SELECT host FROM P SYNC EVERY 500 MILLISECONDS")
+    feed.send("<b>6")
+    for _ in range(5):
+        time.sleep(0.55)  # a tick is due whenever the planner is asked
+        db.step()
+    assert shown(db, "V") == [("a",), ("b",)]
+
+
+def test_time_passes_at_the_points_of_a_report(db, tmp_path):
+    arrivals(db, tmp_path, "SELECT host FROM P; CREATE RSTREAM VIEW R AS SELECT host FROM P SYNC EVERY 1 HOUR")
+    settle(db)
+    assert batches_in(db, 1.2) <= 1, "a full hour may just have passed"
+
+
+def test_what_waits_for_an_event_time_does_not_wait_for_arrivals(db, tmp_path):
+    db.quiet_s = 0.05
+    Feed(db, tmp_path, "Raw", "x VARCHAR").send("<a>5 <b>6")
+    db.execute("CREATE TAGGED STREAM S OVER Raw; CREATE TAGGED STREAM K OVER Raw KEY x;"
+               "CREATE VIEW V AS SELECT x FROM S SYNC EVERY 60")
+    arrivals(db, tmp_path, "SELECT host FROM P; CREATE TAGGED STREAM PK OVER Pings KEY host;"
+                           "CREATE VIEW J AS SELECT host FROM PK JOIN K ON x = host")
+    step_until(db, lambda: shown(db, "J") == [("a",)])
+    settle(db)
+    assert batches_in(db, 2.4) <= 1, "a quiet moment may be seen once more"
+
+
+def test_a_silent_source_rests_when_nothing_waits_for_its_time(db, tmp_path):
+    Feed(db, tmp_path, "Raw", "x VARCHAR", options="idle_timeout = '0.1 seconds'").send("<a>5")
+    db.execute("CREATE TAGGED STREAM S OVER Raw; CREATE STREAMED VIEW V AS SELECT x FROM S")
+    db.start()
+    step_until(db, lambda: tagged(db, "V") == ["+<a>5"])
+    settle(db)
+    assert batches_in(db, 1.5) == 0
+
+
+def test_a_source_is_silent_whatever_others_do_that_nobody_reads_with_it(db, tmp_path):
+    feed = Feed(db, tmp_path, "Raw", "x VARCHAR", options="idle_timeout = '0.2 seconds'").send("<a>5")
+    other = Feed(db, tmp_path, "Other", "y VARCHAR").send("<p>900")
+    db.execute("CREATE TAGGED STREAM S OVER Raw KEY x; CREATE TAGGED STREAM O OVER Other;"
+               "CREATE STREAMED VIEW Silent AS SELECT x FROM S WHERE TS + 1 <= NOW;"
+               "CREATE STREAMED VIEW V AS SELECT x FROM S; CREATE VIEW W AS SELECT y FROM O")
+    db.start()
+    step_until(db, lambda: tagged(db, "Silent") == ["+<a>6"])
+    other.send("<q>950")
+    settle(db)
+    feed.send("<b>60")
+    step_until(db, lambda: "+<b>60" in tagged(db, "V"))
+    assert [s["late"] for s in db.status()["sources"]] == [0, 0]

@@ -19,6 +19,7 @@ from tidemill.plan.sources import Column, Schema, SourceSpec
 FOREVER = 1 << 62  # a frontier that will never be passed: nothing more can come
 SEALED_ROWS = 16_384  # fewer rows of one look cost less in a table than a file of their own does
 BEGINNING = -(1 << 62)
+CLOCK = "@clock"  # what clockStr reads: the frontier of all sources
 OPERATOR_SECONDS = 900.0
 
 Route = Literal["hash", "all", "one", "any"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from tidemill.plan.below import read_together
 from tidemill.plan.physical import BEGINNING, FOREVER, Physical
 from tidemill.plan.relations import STATIC_TIME
 from tidemill.plan.sources import SourceSpec
@@ -16,9 +17,10 @@ def advance(known: dict[str, Any], plan: Physical, ticks: list[dict[str, Any]]) 
     """Update `known` (source → top, floor) in place; a floor never falls.
 
     floor = greatest time seen − lateness, or the arrival clock where there is no timestamp column.
-    The time of an idle source is closed, and it follows the other event times; where all are idle, time passes as long
-    as they are silent. Arrival times close no event times. When the input is over for good, every source is closed up
-    to and including the greatest time of all; if none has ever had a row, up to the first days of all time.
+    The time of an idle source is closed, and it follows the event times that it is read together with; where all of
+    those are idle, time passes as long as they are silent. Arrival times close no event times. When the input is over
+    for good, every source is closed up to and including the greatest time of all; if none has ever had a row, up to
+    the first days of all time.
     """
     for spec in plan.sources:
         entry = known.setdefault(spec.name, {"top": BEGINNING, "floor": BEGINNING})
@@ -79,14 +81,15 @@ def _promise(spec: SourceSpec, top: int, note: dict[str, Any] | None) -> int:
 
 
 def _wake(known: dict[str, Any], plan: Physical, tick: dict[str, Any]) -> None:
-    timed = [s.name for s in plan.sources if s.timestamp and not s.static]
-    idle = {n for n in timed if tick["sources"].get(n, {}).get("idle")}
+    notes = tick["sources"]
+    idle = {s.name for s in plan.sources if s.timestamp and not s.static and notes.get(s.name, {}).get("idle")}
     if not idle:
         return
-    ahead = max((known[n]["floor"] for n in timed if n not in idle), default=BEGINNING)
-    top = max(known[n]["top"] for n in timed)
-    if len(idle) == len(timed) and top > BEGINNING:
-        ahead = top + tick["silent"] + 1
-    for name in idle:
-        own = known[name]["top"] + 1 if known[name]["top"] > BEGINNING else BEGINNING
-        known[name]["floor"] = max(known[name]["floor"], own, ahead)
+    for together in read_together(plan):
+        ahead = max((known[n]["floor"] for n in together - idle), default=BEGINNING)
+        top = max(known[n]["top"] for n in together)
+        if together <= idle and top > BEGINNING:
+            ahead = top + max(notes[n].get("silent", 0) for n in together) + 1
+        for name in together & idle:
+            own = known[name]["top"] + 1 if known[name]["top"] > BEGINNING else BEGINNING
+            known[name]["floor"] = max(known[name]["floor"], own, ahead)

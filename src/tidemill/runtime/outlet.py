@@ -379,7 +379,9 @@ def summarize(batch: int, notes: list[dict[str, Any]]) -> dict[str, Any]:
         "gates": [min(frontiers) for frontiers in zip(*(n["gates"] for n in notes), strict=True)],
         "state_files": sum(n["state_files"] for n in notes),
         "state_rows": sum(n["state_rows"] for n in notes), "state_bytes": sum(n["state_bytes"] for n in notes),
-        "stage_seconds": max(n["seconds"] for n in notes), "at": time.time(), "waits": min(n["waits"] for n in notes),
+        "stage_seconds": max(n["seconds"] for n in notes), "at": time.time(),
+        "waits": {op: min(n["waits"].get(op, FOREVER) for n in notes)
+                  for op in sorted({o for n in notes for o in n["waits"]})},
         "lfta": {source: note for n in notes for source, note in n.get("lfta", {}).items()},
         "failed": {op: reason for n in notes for op, reason in (n.get("failed") or {}).items()}, "stopped": {},
         "joins": {op: [n["joins"][op] for n in notes] for op in first.get("joins", {})},

@@ -14,6 +14,7 @@ from typing import Any
 
 from tidemill.plan.physical import BEGINNING, Physical
 from tidemill.plan.sources import SourceSpec
+from tidemill.runtime.awaited import Awaited, Waits, held
 from tidemill.runtime.checkpoint import first_offset
 from tidemill.runtime.damage import missing
 from tidemill.runtime.layout import Paths, load_plan, read_part
@@ -85,14 +86,14 @@ class Planner:
         self.fresh = True
         self.quiet_s = QUIET_S
         self.resting = False  # nothing comes until the control file says so
+        self._awaited: tuple[int, Awaited] | None = None  # of a plan version
 
     def initial(self) -> Offset:
         """Before anything was read, or where a checkpoint goes on from another one."""
         found = first_offset(self.paths)
         if found is not None:
             return found
-        return {"batch": -1, "closes": 0, "feedback": -1, "final": 0, "peek": 0, "peeks": 0, "plan": 0, "silent": 0,
-                "sources": {}}
+        return {"batch": -1, "closes": 0, "feedback": -1, "final": 0, "peek": 0, "peeks": 0, "plan": 0, "sources": {}}
 
     def latest(self, start: Offset) -> Offset:
         """What is there now; the same offset when nothing is new.
@@ -115,16 +116,15 @@ class Planner:
         end: Offset = {
             "closes": start.get("closes", 0), "feedback": max(start["feedback"], progress["feedback"]),
             "final": start["final"], "peek": start.get("peek", 0), "peeks": start.get("peeks", 0),
-            "plan": plan.version, "silent": start.get("silent", 0), "sources": dict(start["sources"]),
+            "plan": plan.version, "sources": dict(start["sources"]),
         }
         if not finished:
             tried = {} if live else control.get("tried", {})
-            waits = BEGINNING if reports_always(plan) else progress.get("waits", BEGINNING)
             exhausted = [
-                self._advance(plan, spec, end["sources"], live, notes.get(spec.name), tried.get(spec.name), waits)
+                self._advance(plan, spec, end["sources"], live, notes.get(spec.name), tried.get(spec.name))
                 for spec in plan.sources
             ]
-            end["silent"] = self._silent(plan, end["sources"]) if live else 0
+            self._pass_time(plan, start["sources"], end["sources"], progress)
             if not live and all(exhausted):
                 end["final"] = control["run"]
                 end["closes"] = control["run"] if control.get("closes") else end["closes"]
@@ -135,7 +135,7 @@ class Planner:
             for name in of_source.keys() - known:
                 del of_source[name]
         if not same_place(end, start):
-            self._peek(start, end, progress)
+            self._peek(start, end, progress, live and self._is_quiet(end, notes))
         elif live and self._is_quiet(end, notes):
             end["peek"] = end["peeks"] = end["peeks"] + 1
         else:
@@ -148,28 +148,52 @@ class Planner:
         shown = end["peek"] or not any(note["top"] >= note["floor"] for note in notes.values())
         return not shown and time.monotonic() - max(self.progressed.values(), default=0) >= self.quiet_s
 
-    def _silent(self, plan: Physical, sources: dict[str, Any]) -> int:
-        """For how long all sources with event times have been silent beyond their timeouts, in steps; 0 where one is
+    def _pass_time(self, plan: Physical, before: dict[str, Any], sources: dict[str, Any],
+                   progress: dict[str, Any]) -> None:
+        """Let time pass for sources without rows, at most every half second and only where something waits for it."""
+        if self._awaited is None or self._awaited[0] != plan.version:
+            self._awaited = plan.version, Awaited.by(plan)
+        awaited, notes = self._awaited[1], progress["sources"]
+        waits: Waits | None = found if isinstance(found := progress.get("waits"), dict) else None
+        still = held(plan, sources, notes)
+        for name, entry in sources.items():
+            was = before.get(name)
+            if was and was["position"] == entry["position"] and "" not in (was["clock"], entry["clock"]):
+                # A table that was read to its end has no time to pass.
+                steps = entry["clock"] - was["clock"] >= CLOCK_STEP_US and not entry["done"]
+                if not (steps and awaited.passes(name, was["clock"], entry["clock"], waits, still)):
+                    entry["clock"] = was["clock"]
+        for together in awaited.together:
+            silent = self._silent([spec_of(plan, name) for name in together], sources)
+            known = max(before.get(name, {}).get("silent", 0) for name in together)
+            top = max(notes.get(name, {}).get("top", BEGINNING) for name in together)
+            if silent > known and not any(
+                    awaited.passes(name, top + known + 1, top + silent + 1, waits, still) for name in together):
+                silent = known
+            for name in together:
+                sources[name]["silent"] = silent
+
+    def _silent(self, together: list[SourceSpec], sources: dict[str, Any]) -> int:
+        """For how long sources with event times have all been silent beyond their timeouts, in steps; 0 where one is
         not: while nothing comes, time passes as on the wall.
         """
-        timed = [s for s in plan.sources if s.timestamp and not s.static]
-        if not timed or not all(sources[s.name]["idle"] for s in timed):
+        if not all(sources[s.name]["idle"] for s in together):
             return 0
-        patience = max(s.idle_us or 0 for s in timed)
-        silent = int((time.monotonic() - max(self.progressed[s.name] for s in timed)) * 1e6) - patience
+        patience = max(s.idle_us or 0 for s in together)
+        silent = int((time.monotonic() - max(self.progressed[s.name] for s in together)) * 1e6) - patience
         step = max(CLOCK_STEP_US, patience // 2)
         return max(silent, 0) // step * step
 
-    def _peek(self, start: Offset, end: Offset, progress: dict[str, Any]) -> None:
+    def _peek(self, start: Offset, end: Offset, progress: dict[str, Any], quiet: bool) -> None:
         """Say in the offset whether the batch shows what the views would also have if the input ended with it: at the
-        end of a run that leaves the newest times open, and until rows come. `peeks` numbers these ends; what the batch
-        before has shown goes on only if nothing but that came round.
+        end of a run that leaves the newest times open or when it is `quiet`, and until rows come. `peeks` numbers these
+        ends; what the batch before has shown goes on only if nothing but that came round.
         """
         if end["final"] != start["final"]:
             shows = end["closes"] == start.get("closes", 0)
         else:
-            shows = bool(end["peek"]) and _positions(end) == _positions(start)
-        known = ("final", "plan", "silent", "sources")
+            shows = (quiet or bool(end["peek"])) and _positions(end) == _positions(start)
+        known = ("final", "plan", "sources")
         same = shows and all(end[name] == start.get(name) for name in known)
         if not (same and progress.get("real", -1) <= start["feedback"]):
             end["peeks"] += shows
@@ -195,9 +219,8 @@ class Planner:
             "batch": end.get("batch"), "offset": end.get("sum"), "sweep": sweep,
             "final": end["final"] if end["final"] != start["final"] else 0,
             "closes": end.get("closes", 0) != start.get("closes", 0), "peek": end.get("peek", 0),
-            "silent": end.get("silent", 0), "sources": {
-                name: {k: entry[k] for k in ("done", "idle", "clock")} for name, entry in end["sources"].items()
-            },
+            "sources": {name: {"silent": 0, **{k: entry[k] for k in ("done", "idle", "clock", "silent") if k in entry}}
+                        for name, entry in end["sources"].items()},
         }
         busy = [lane for lane in lanes if lane] or [[]]
         return [
@@ -251,10 +274,8 @@ class Planner:
         return portion.rows
 
     def _advance(self, plan: Physical, spec: SourceSpec, sources: dict[str, Any], live: bool,
-                 note: dict[str, Any] | None, tried: dict[str, Any] | None, waits: int) -> bool:
-        """Move one source's entry forward; True when there is nothing more at this moment. `waits` is the first time
-        for which something waits in the state.
-        """
+                 note: dict[str, Any] | None, tried: dict[str, Any] | None) -> bool:
+        """Move one source's entry forward; True when there is nothing more at this moment."""
         connector = self._connector(spec)
         entry = sources.get(spec.name)
         start = entry["position"] if entry else connector.initial()
@@ -268,11 +289,6 @@ class Planner:
             self.progressed[spec.name] = now
         silent = now - self.progressed.setdefault(spec.name, now)
         clock: Any = progress.clock if progress.clock is not None and not spec.timestamp else ""
-        if entry is not None and progress.end == start and clock != "" and entry["clock"] != "":
-            # Time alone passes at most every half second, and only where something waits for it: an idle port must not
-            # keep the machine busy. A table that was read to its end has no time to pass.
-            passes = clock - entry["clock"] >= CLOCK_STEP_US and clock > waits and not entry["done"]
-            clock = clock if passes else entry["clock"]
         idle = bool(live and spec.idle_us is not None and progress.exhausted and silent * 1e6 >= spec.idle_us)
         sources[spec.name] = {
             "clock": clock,
@@ -355,11 +371,6 @@ def tried_rows(rows: int, sent: int) -> int:
     (32000000, 4026531)
     """
     return max(sizes.least_rows, min(FOLDED_BYTES * rows // max(sent, 1), sizes.most_tried_rows))
-
-
-def reports_always(plan: Physical) -> bool:
-    """True when an answer is given at every point of time, whether anything has changed or not."""
-    return any(op.kind == "clock" or (op.kind == "rstream" and op.params.get("period")) for op in plan.stage)
 
 
 def is_light(plan: Physical, source: str) -> bool:

@@ -7,14 +7,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from tidemill.plan.physical import BEGINNING, Exchange, Physical
+from tidemill.plan.physical import BEGINNING, CLOCK, Exchange, Physical
 from tidemill.runtime.evaluate import Evaluation, route
 from tidemill.runtime.failures import guarded
 from tidemill.runtime.frontiers import clock_of
 from tidemill.runtime.operators.base import Batch
 from tidemill.runtime.state import ipc_pieces
-
-CLOCK = "@clock"
 
 
 def feeds(plan: Physical, sources: dict[str, Any], ports: dict[str, int], arrived: dict[str, list[pa.Table]],

@@ -16,14 +16,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from tidemill.plan.physical import Exchange, Op, Physical
+from tidemill.plan.below import Below
+from tidemill.plan.physical import CLOCK, Exchange, Op, Physical
 from tidemill.runtime.evaluate import Evaluation
 from tidemill.runtime.failures import above
 from tidemill.runtime.forks import Forks
 from tidemill.runtime.frontiers import clock_begin, ended
 from tidemill.runtime.limits import memory_limited
 from tidemill.runtime.operators.base import Batch
-from tidemill.runtime.ports import CLOCK, feeds, loop_frontiers, sent_round
+from tidemill.runtime.ports import feeds, loop_frontiers, sent_round
 from tidemill.runtime.state import Shelf
 
 Piece = tuple[int, str, bytes]  # (shard, port, payload)
@@ -51,50 +52,20 @@ class Ended:
 
 def groups(plan: Physical) -> tuple[Group, ...]:
     """The outputs of a plan by the moving sources below them; those of tables alone need no end."""
-    below = _Below(plan)
+    below = Below(plan)
     found: dict[frozenset[str], list[str]] = {}
     for output in plan.outputs:
         sources = below.sources(output.op)
         if sources:
             found.setdefault(sources, []).append(output.op)
-    return tuple(below.group(f"g{i}", sources, tuple(dict.fromkeys(gates)))
+    return tuple(_group(below, f"g{i}", sources, tuple(dict.fromkeys(gates)))
                  for i, (sources, gates) in enumerate(sorted(found.items(), key=lambda item: sorted(item[0]))))
 
 
-class _Below:
-    """What lies below the operators of a stage, loops and exchanges included."""
-
-    def __init__(self, plan: Physical) -> None:
-        self.plan = plan
-        self.ops = {op.id: op for op in plan.stage}
-        self.loops = {edge.port: edge for edge in plan.loops}
-        self.ports = {edge.port: edge.origin for edge in plan.exchanges}
-        self.moving = frozenset(s.name for s in plan.sources if not s.static)
-
-    def all(self, *names: str) -> set[str]:
-        """Operators and ports from which these are made."""
-        found: set[str] = set()
-        todo = list(names)
-        while todo:
-            name = todo.pop()
-            if name not in found:
-                found.add(name)
-                todo += self.ops[name].inputs if name in self.ops else ()
-                todo += [self.loops[name].source_op] if name in self.loops else ()
-        return found
-
-    def sources(self, name: str) -> frozenset[str]:
-        """The moving sources below an operator; the clock is of all."""
-        below = self.all(name)
-        if CLOCK in below:
-            return self.moving
-        origins = (self.ports[n].partition(":") for n in below if n in self.ports)
-        return frozenset(n for kind, _, n in origins if kind == "source") & self.moving
-
-    def group(self, name: str, sources: frozenset[str], gates: tuple[str, ...]) -> Group:
-        below = self.all(*gates)
-        return Group(name, sources, tuple(op for op in self.plan.stage if op.id in below), gates,
-                     tuple(edge for edge in self.plan.loops if edge.port in below))
+def _group(below: Below, name: str, sources: frozenset[str], gates: tuple[str, ...]) -> Group:
+    under = below.all(*gates)
+    return Group(name, sources, tuple(op for op in below.plan.stage if op.id in under), gates,
+                 tuple(edge for edge in below.plan.loops if edge.port in under))
 
 
 class Provisional:

@@ -173,7 +173,7 @@ class Stage:
             "loops": loop_frontiers(plan.loops, evaluation),
             "gates": [frontier_of(evaluation, o.op) for o in plan.outputs], "failed": evaluation.failed,
             "state_rows": rows, "state_bytes": size, "state_files": self.shelf.live_files(),
-            "seconds": time.perf_counter() - self.began, "waits": self.shelf.next_time(),
+            "seconds": time.perf_counter() - self.began, "waits": self.shelf.next_times(),
             "clock": clock_of(plan, sources), "lfta": _counted(ticks),
             "joins": evaluation.notes, "inbox": sorted(self.inbox.files),
             "peek": ticks[0]["peek"], "peeks": peeks,

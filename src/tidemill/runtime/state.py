@@ -346,13 +346,14 @@ class Shelf:
         """How many files the state itself needs: those that only a replay needs may go while the next batch runs."""
         return sum(1 for s in self._segments() if s.file)
 
-    def next_time(self) -> int:
-        """The first time for which something waits; FOREVER where nothing does."""
-        found = FOREVER
-        for segment in self._segments():
-            table = self.read(segment)
-            if segment.live and table.column_names[0] == "__time":
-                found = min(found, table.column(0)[segment.start].as_py())
+    def next_times(self) -> dict[str, int]:
+        """The first time for which something waits, by operator."""
+        found: dict[str, int] = {}
+        for node, parts in self.stored.items():
+            for segment in (s for segments in parts.values() for s in segments if s.live):
+                table = self.read(segment)
+                if table.column_names[0] == "__time":
+                    found[node] = min(found.get(node, FOREVER), table.column(0)[segment.start].as_py())
         return found
 
     def size(self) -> tuple[int, int]:
