@@ -185,3 +185,21 @@ def test_bounds_need_one_window_that_slides_by_time(tmp_path, text):
         with pytest.raises(TidemillError) as caught:
             db.execute(f"CREATE VIEW V AS {text}")
         assert caught.value.code == "TM201"
+
+
+@pytest.mark.parametrize("text, answer", [
+    ("SELECT window_end FROM S [RANGE 10] GROUP BY window_end", [(20,)]),
+    ("SELECT window_end AS e, count(*) AS n FROM S [RANGE 10] GROUP BY e", [(20, 3)]),
+    ("SELECT window_end, k, count(*) AS n FROM S [RANGE 10] GROUP BY 1, 2", [(20, 0, 1), (20, 1, 2)]),
+    ("SELECT window_end, k FROM S [RANGE 10] GROUP BY window_end, 2", [(20, 0), (20, 1)]),
+])
+def test_bounds_as_keys_of_groups(tmp_path, text, answer):
+    (tmp_path / "in.csv").write_text("k,at\n1,1\n0,12\n1,13\n1,14\n0,20\n")
+    with LocalDatabase(str(tmp_path / "db")) as db:
+        db.execute(f"REGISTER SOURCE Raw (k INTEGER, at INTEGER) FROM FILES '{tmp_path}/in.csv'"
+                   " WITH (timestamp = 'at'); CREATE TAGGED STREAM S OVER Raw")
+        db.execute(f"CREATE VIEW V AS {text}")
+        with pytest.raises(TidemillError, match="TM206"):
+            db.execute("CREATE VIEW W AS SELECT window_end, k FROM S [RANGE 10] GROUP BY window_end")
+        db.run()
+        assert rows_of(db, "SELECT * FROM V ORDER BY ALL") == answer

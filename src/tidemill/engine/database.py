@@ -195,6 +195,7 @@ class Database(Runner):
         """An aggregate function of your own: zero, add, combine, and where needed finish and invert, as functions or as
         attributes of an object; see docs/language.md, "Your own aggregates".
         """
+        self._check_open()
         made = entry_of(name, definition, **parts)
         with self._lock:
             if or_replace and name.lower() in self.catalog.entries:
@@ -206,6 +207,7 @@ class Database(Runner):
 
     def drop_aggregate(self, name: str) -> Created:
         """Forget an aggregate; refused while a view uses it."""
+        self._check_open()
         return self._execute(Drop(kind="aggregate", name=name))
 
     def subscribe(self, name: str, most_bytes: int = HEARING_BYTES) -> Subscription:

@@ -15,6 +15,7 @@ from sqlglot.parsers.duckdb import DuckDBParser
 from sqlglot.tokens import TokenType
 
 from tidemill.sql import lexical
+from tidemill.sql.arguments import check_arguments
 from tidemill.sql.dialect_from import hoist, parse_refinements
 from tidemill.sql.dialect_nodes import Difference, Now, Sync
 from tidemill.sql.lexical_cursor import Cursor
@@ -175,6 +176,18 @@ class TidemillParser(DuckDBParser):
             for link in right.flatten(unnest=False) if isinstance(right, exp.And) else [right]:
                 this = self.expression(exp.And(this=this, expression=link))
         return this
+
+    def _parse_function_call(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
+        begin, name = self._index, self._curr
+        call = self._next.token_type == TokenType.L_PAREN
+        if call:
+            check_arguments(self._tokens, begin)
+        found = super()._parse_function_call(*args, **kwargs)
+        if call and found is not None:
+            # The parser knows functions of one meaning by one name; errors use the one that was written.
+            inner = found.this if isinstance(found, (exp.Window, exp.Filter)) else found
+            inner.meta["written"] = name.text.lower()
+        return found
 
     def _parse_not(self) -> exp.Not:
         operand = self._parse_equality()

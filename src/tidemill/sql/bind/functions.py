@@ -69,6 +69,8 @@ def spoken(node: exp.Expr) -> str:
         return spoken(node.this)
     if isinstance(node, exp.Anonymous):
         return node.name
+    if "written" in node.meta:
+        return str(node.meta["written"])
     if not isinstance(node, exp.Func):
         return node.key
     written = node.sql(dialect="duckdb").partition("(")[0].lower()

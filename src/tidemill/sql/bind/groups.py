@@ -278,13 +278,14 @@ def _argument(call: exp.Expression, function: str) -> tuple[exp.Expression | Non
             raise problem("DISTINCT inside an aggregate takes one column", call, code="TM206",
                           hint="concatenate the columns")
         inner = inner.expressions[0]
-    if inner is None or isinstance(inner, exp.Star):
-        return None, False
     if isinstance(call, exp.Count) and call.expressions:
         raise problem("COUNT takes one column", call, code="TM206", hint="write COUNT(*) or COUNT(column)")
+    if inner is None or isinstance(inner, exp.Star):
+        return None, False
     if _arguments(call) > 1:
-        raise problem(f"{function.upper()} takes one argument in a view", call, code="TM206",
-                      hint="the n greatest or least values: a view with ORDER BY … LIMIT n in an ad hoc query")
+        raise problem(f"{function.upper()} takes one argument in a view", call, code="TM206", hint={
+            name: "the n greatest or least values: a view with ORDER BY … LIMIT n in an ad hoc query"
+            for name in ("min", "max")}.get(function))
     if distinct and function not in ("count", "min", "max"):
         raise problem(f"{function.upper()}(DISTINCT …) is not possible", call, code="TM206",
                       hint="aggregate over a subquery with SELECT DISTINCT")

@@ -116,7 +116,7 @@ class Scope:
     def _hint(self, name: str, known: list[str]) -> str:
         if name.lower() in ("window_start", "window_end"):
             return ("it may stand in SELECT and GROUP BY by itself, of a query with one window"
-                    " [RANGE … SLIDE …]; a query around that one may compute with it")
+                    " [RANGE … SLIDE …]; a view over that one may compute with it")
         here = ", ".join(known[:12])
         return _near(name, known) or f"text is written in single quotes: '{name}'; columns here: {here}"
 

@@ -22,6 +22,7 @@ from tidemill.sql.dialect_nodes import WindowSpec, copied
 
 NAMES = ("window_start", "window_end")
 _POINT = "TS"
+_ROWS = "__rows"  # counts the rows of a window that is a group by itself
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class Bounds:
     def _items(self, bound: BoundQuery, node: Relation, output: str, unit_us: int) -> list[Item]:
         """The columns in the order in which they were asked for; RSTREAM has its time before them."""
         kind = "TIMESTAMP" if bound.domain == "timestamp" else "BIGINT"
-        items = [Item(c.name, quoted(c.name), c.type) for c in node.schema]
+        items = [Item(c.name, quoted(c.name), c.type) for c in node.schema if c.name != _ROWS]
         for place, name, which in self.columns:
             time = quoted(_POINT) if which == "window_end" else f"({quoted(_POINT)} - {self.size})"
             items.insert(place, Item(name, stamp_sql(time, bound.domain, unit_us), kind))
@@ -71,13 +72,24 @@ def without_bounds(query: exp.Expression, unit_us: int) -> tuple[exp.Expression,
     query = copied(query)
     columns = tuple((place, item.alias_or_name, str(_which(item)))
                     for place, item in enumerate(query.expressions) if _which(item))
-    query.set("expressions", [i for i in query.expressions if not _which(i)])
     group = query.args.get("group")
+    keys = [_selected(g, query.expressions) for g in group.expressions] if group is not None else []
+    query.set("expressions", [i for i in query.expressions if not _which(i)])
     if group is not None:
-        group.set("expressions", [g for g in group.expressions if not _which(g)])
+        group.set("expressions", [g for g in keys if not _which(g)])
         if not group.expressions:
+            # The window is the group: one row, of aggregates and bounds alone.
             query.set("group", None)
+            query.append("expressions", exp.alias_(exp.Count(this=exp.Star()), _ROWS, quoted=True))
     return query, Bounds(columns, *_lengths(windows[0], unit_us), asked)
+
+
+def _selected(key: exp.Expr, items: list[exp.Expr]) -> exp.Expr:
+    """The item of SELECT that a key of GROUP BY names by its number, or by the alias of a bound; or the key itself."""
+    if isinstance(key, exp.Literal) and key.is_int and 1 <= int(key.this) <= len(items):
+        return copied(items[int(key.this) - 1].unalias())
+    bounds = [i for i in items if _which(i) and isinstance(key, exp.Column) and not key.table]
+    return next((i for i in bounds if i.alias_or_name.lower() == key.name.lower()), key)
 
 
 def _lengths(window: WindowSpec, unit_us: int) -> tuple[int, int]:
@@ -86,7 +98,7 @@ def _lengths(window: WindowSpec, unit_us: int) -> tuple[int, int]:
     return size, in_us(window.slide, unit_us) if window.slide is not None else size
 
 
-def _which(item: exp.Expression) -> str | None:
+def _which(item: exp.Expr) -> str | None:
     """The bound that an item of SELECT or GROUP BY is."""
     inner = item.this if isinstance(item, exp.Alias) else item
     name = inner.name.lower() if isinstance(inner, exp.Column) else ""
