@@ -28,6 +28,7 @@ class CheckpointedDatabase(LocalDatabase):
     def _begin(self) -> None:
         self._check_parts()
         mark_checkpoint(self.paths)
+        (Path(self.paths.checkpoint) / "metadata").write_text('{"id":"of a query"}')
         self._recover()
         super()._begin()
         pending = self._offset(self.batch)

@@ -163,6 +163,7 @@ def test_a_plan_that_is_lost_takes_nothing_with_it(tmp_path):
 
 @pytest.mark.parametrize("name, named", [
     ("checkpoint/offsets/3", "checkpoint/offsets/3"), ("checkpoint/tidemill.json", "checkpoint/tidemill.json"),
+    ("checkpoint/metadata", "checkpoint/metadata"), ("checkpoint/state", "checkpoint/state"),
 ])
 def test_one_file_of_the_checkpoint_that_was_removed_is_named(place, name, named):
     take(place, name)
@@ -179,13 +180,20 @@ def test_what_is_known_elsewhere_is_written_anew(place, name):
         assert rows_of(db, ANSWER) == [(1, 2), (2, 2)]
 
 
-@pytest.mark.parametrize("name", ["catalog.json", "views.duckdb", "format.json"])
+@pytest.mark.parametrize("name", ["catalog.json", "views.duckdb", "format.json", "checkpoint/metadata"])
 @pytest.mark.parametrize("cut", [0, 40, -10])
 def test_a_file_that_was_cut_is_named(place, name, cut):
     path = place / "db" / name
     os.truncate(path, cut if cut >= 0 else path.stat().st_size + cut)
     problem = refused(place)
     assert problem.code == "TM607" and name in problem.message
+
+
+def test_a_commit_that_was_cut_is_named(place):
+    path = place / "db" / "checkpoint" / "commits" / "3"
+    os.truncate(path, 4)
+    problem = refused(place)
+    assert problem.code == "TM607" and "checkpoint/commits/3" in problem.message
 
 
 def test_one_digit_of_the_catalog_cannot_change_unseen(place):

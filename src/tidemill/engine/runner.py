@@ -47,6 +47,8 @@ from tidemill.sql.catalog import Catalog, Entry
 Progress = Callable[[dict[str, Any]], None]
 _PATIENCE = 1200.0
 _LOOK_S = 0.5
+_TELLING = re.compile(r"\s*(\S*(Error|Problem|Exception)\b|TM\d{3} )")
+_NO_STATE = "CANNOT_LOAD_STATE_STORE"
 _COMMIT_S, _COMMIT_LOOK_S = 10.0, 0.01  # until Spark has committed a batch whose results are in the views
 
 
@@ -353,6 +355,8 @@ class Runner:
                                      f" succeeded can be read; the log is {self.paths.log}")
 
     def _begin(self) -> None:
+        from pyspark.errors import PySparkException
+
         from tidemill.runtime import job
 
         self._check_parts()
@@ -360,8 +364,11 @@ class Runner:
         compilation = compile_for(lambda: load_plan(self.paths.plan(self.catalog.version)), self._spark)
         cores = int(self.spark.sparkContext.defaultParallelism)
         compilation.wait()
-        self._query = started(lambda: job.start(self.spark, self.paths.root, self.outlet, cores=cores,
-                                                shards=self.catalog.settings["shards"], interval=self._trigger))
+        try:
+            self._query = started(lambda: job.start(self.spark, self.paths.root, self.outlet, cores=cores,
+                                                    shards=self.catalog.settings["shards"], interval=self._trigger))
+        except PySparkException as error:
+            raise self._failure(str(error)) from error
 
     @contextmanager
     def _standing(self) -> Iterator[tuple[int, Checkpoint | None]]:
@@ -571,9 +578,14 @@ class Runner:
             return EngineProblem("TM505", "the JVM is gone", hint=f"start again; the log is {self.paths.log}")
         if error is None:
             return EngineProblem("TM506", "the job was stopped", hint="start() or run() goes on from here")
-        text = str(error)
-        telling = [x.strip() for x in text.splitlines() if re.match(r"\s*(\S*(Error|Problem|Exception)\b|TM\d{3} )", x)]
+        return self._failure(str(error))
+
+    def _failure(self, text: str) -> EngineProblem:
+        lines = text.splitlines()
+        telling = [x.strip() for x in lines if _TELLING.match(x)] or [x for x in lines if x.startswith("Caused by: ")]
         reason = telling[-1] if telling else text[:300]
+        if _NO_STATE in text:
+            reason = f"Spark cannot load {os.path.join(self.paths.checkpoint, 'state')}: {reason}"
         return EngineProblem("TM504", f"the job failed: {reason}", detail=text[:2000],
                              hint=f"the log is {self.paths.log}")
 

@@ -148,6 +148,7 @@ def _logs(paths: Paths, found: Checkpoint, batch: int, version: int) -> Iterator
         yield misfit(paths.checkpoint, f"it ends with batch {found.committed}, the views with batch {batch}")
     elif not found.committed <= found.logged <= found.committed + 1:
         yield misfit(paths.checkpoint, f"batch {found.logged} is logged, batch {found.committed} is committed")
+    yield from _lost_by_spark(paths, found)
     wanted = int(found.offset["plan"]) if found.offset else 0
     if wanted > version:
         yield misfit(paths.catalog, f"it knows plan {version}, Spark has logged a batch of plan {wanted}")
@@ -159,6 +160,14 @@ def _logs(paths: Paths, found: Checkpoint, batch: int, version: int) -> Iterator
                 yield missing(paths.feedback_notes(taken), f"batch {found.logged} is logged and takes it in")
         except EngineProblem as problem:
             yield problem
+
+
+def _lost_by_spark(paths: Paths, found: Checkpoint) -> Iterator[EngineProblem]:
+    """What Spark has beside its logs from the first batch on, and does not start without."""
+    for name, batch in (("metadata", found.logged), ("state", found.committed)):
+        path = os.path.join(paths.checkpoint, name)
+        if batch >= found.first and not os.path.exists(path):
+            yield missing(path, f"batch {batch} is in the logs beside it")
 
 
 def _other_offset(paths: Paths, found: Checkpoint, batch: int, wanted: str | None) -> Iterator[EngineProblem]:

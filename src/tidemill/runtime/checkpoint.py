@@ -51,6 +51,7 @@ def read_checkpoint(paths: Paths) -> Checkpoint:
     offset, before = (_offset(paths, n, first) or _begins(mark, n) for n in (logged, logged - 1))
     if committed >= first:
         _check_commit(os.path.join(paths.checkpoint, "commits", str(committed - first)))
+    _check_name(os.path.join(paths.checkpoint, "metadata"))
     database = None if mark is None else str(mark.get("database", ""))
     return Checkpoint(logged, committed, offset, database, before, first)
 
@@ -134,7 +135,23 @@ def _offset(paths: Paths, batch: int, first: int) -> Offset | None:
     return Offset(found)
 
 
+def _check_name(path: str) -> None:
+    """Spark's name of its query; without a file there is none yet, or it is missed by who knows that there must be."""
+    try:
+        with open(path, "rb") as file:
+            if not isinstance(json.load(file)["id"], str):
+                raise ValueError("it has another form")
+    except FileNotFoundError:
+        return
+    except (ValueError, KeyError, TypeError) as error:
+        raise damaged(path, f"it is not the name of a query: {error}") from None
+
+
 def _check_commit(path: str) -> None:
     with open(path, "rb") as file:
-        if not file.read().startswith(b"v1\n{"):
-            raise damaged(path, "it is not a commit")
+        version, _, text = file.read().partition(b"\n")
+    try:
+        if version != b"v1" or not isinstance(json.loads(text), dict):
+            raise ValueError("it has another form")
+    except ValueError as error:
+        raise damaged(path, f"it is not a commit: {error}") from None
