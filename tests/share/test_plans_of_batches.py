@@ -115,6 +115,15 @@ def test_a_phantom_that_evicts_what_it_is_fed_is_refused():
     assert not Driven(db.queries, db.settings).shape.chosen.configuration.phantoms
 
 
+def test_a_phantom_that_is_fed_little_is_refused_in_the_end():
+    """Three queries of the same 2 %: a phantom that evicted all of its 20 rows a batch stayed for ever."""
+    texts = tuple(f"SELECT {g}, COUNT(*) AS n FROM {W} WHERE e < 20 GROUP BY {g}" for g in ("a, b", "b, c", "a, c"))
+    db, data = driven(texts, 2_000_000), stream(64_000, 9, groups=(100_000, 50, 2_000, 1))
+    assert db.shape.chosen.configuration.phantoms, "nothing is known at first"
+    settle(db, data, 1_000, 64)
+    assert not db.shape.chosen.configuration.phantoms
+
+
 @pytest.mark.parametrize("limit", [1_000, 5_000])
 def test_a_broken_peak_load_forces_another_plan(limit):
     """A limit of 20,000 was kept by no plan for 20 batches, since only cheaper plans were installed."""

@@ -53,7 +53,7 @@ def statistics(params: Params, note: Mapping[str, Any], before: Mapping[str, Any
     }
     known = known_statistics(found)
     found["flows"], found["lengths"] = _flows(params, note, known, before)
-    _note_idle(params, note, known, found["idle"])
+    found["fed"] = _note_idle(params, note, known, found["idle"], before.get("fed", {}))
     return found
 
 
@@ -135,19 +135,27 @@ def _comes(params: Params, relation: Mapping[str, Any], known: Known) -> tuple[f
     return epochs, keys, known.skew(attributes, relation["buckets"])
 
 
-def _note_idle(params: Params, note: Mapping[str, Any], known: Known, idle: dict[str, float]) -> None:
+def _note_idle(params: Params, note: Mapping[str, Any], known: Known, idle: dict[str, float],
+               before: Mapping[str, Sequence[int]]) -> dict[str, list[int]]:
     """Phantoms that evicted nearly all they were fed with; with more than twice as many rows for each group they may
-    try again.
+    try again. Where a batch feeds one too little to tell, the next batches are added: what it was fed and evicted so
+    far is the result.
     """
-    names = [a["name"] for a in params["attributes"]]
+    names, fed = [a["name"] for a in params["attributes"]], {}
     for relation, (probes, *evicted) in zip(params["relations"], note["relations"], strict=True):
-        if relation["emits"] < 0 and relation["buckets"] and probes >= _SEEN:
-            attributes = frozenset(names[i] for i in relation["attributes"])
-            name = "\x1f".join(sorted(attributes))
-            if sum(evicted) >= REFUSED * probes:
-                idle[name] = max(round(known.each(attributes), 4), idle.get(name, 0.0))
-            else:
-                idle.pop(name, None)
+        if relation["emits"] >= 0 or not relation["buckets"]:
+            continue
+        attributes = frozenset(names[i] for i in relation["attributes"])
+        name = "\x1f".join(sorted(attributes))
+        earlier, gone = before.get(name, (0, 0))
+        probes, gone = probes + earlier, sum(evicted) + gone
+        if probes < _SEEN:
+            fed[name] = [probes, gone]
+        elif gone >= REFUSED * probes:
+            idle[name] = max(round(known.each(attributes), 4), idle.get(name, 0.0))
+        else:
+            idle.pop(name, None)
+    return fed
 
 
 def settled(shape: Shape, measured: Mapping[str, Any]) -> bool:
