@@ -91,3 +91,16 @@ def test_points_of_the_clock_are_what_their_view_says(tmp_path, points):
         at = sorted(max(pair) for pair in seen if max(pair) <= 7)
         wanted = [(v, min(p for p in at if p >= v)) for v in range(-7, 9, 2) if any(p >= v for p in at)]
         assert [(row["v"], row["TS"]) for row in db.changes("V").to_pylist()] == wanted
+
+
+def test_answers_that_stay_through_a_century_stop_their_report_alone(tmp_path):
+    """The whole answer at every second of a century has more rows than fit anywhere."""
+    (tmp_path / "in.csv").write_text("k,at\n1,1920-01-01 00:00:01\n2,2020-01-01 00:00:01\n")
+    with LocalDatabase(str(tmp_path / "db")) as db:
+        db.execute(f"REGISTER SOURCE Raw (k INTEGER, at TIMESTAMP) FROM FILES '{tmp_path}/in.csv'"
+                   " WITH (timestamp = 'at'); CREATE TAGGED STREAM S OVER Raw;"
+                   "CREATE RSTREAM VIEW Each AS SELECT k FROM S SYNC EVERY 1 SECOND;"
+                   "CREATE VIEW Last AS SELECT k FROM S SYNC EVERY 1 SECOND")
+        said = str(db.run(final=False))
+        assert "view Each has stopped" in said and "rows at once" in said
+        assert db.query("SELECT count(*) AS n FROM Last").to_pylist() == [{"n": 2}]

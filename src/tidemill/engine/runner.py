@@ -608,6 +608,11 @@ def _summary(seen: list[dict[str, Any]], began: float, stopped: list[str]) -> Ru
         return sum(t[what] for s in seen for t in s["tallies"].values())
 
     return RunSummary(len(seen), total("rows"), time.monotonic() - began, total("late"), total("bad"),
-                      (*late_warnings([s["tallies"] for s in seen]), *input_warnings([s["tallies"] for s in seen]),
-                       *stopped))
+                      (*late_warnings([s["tallies"] for s in seen], _tops(seen)),
+                       *input_warnings([s["tallies"] for s in seen]), *stopped))
+
+
+def _tops(seen: list[dict[str, Any]]) -> dict[str, int]:
+    """The greatest time of each source after these batches."""
+    return {name: entry["top"] for name, entry in seen[-1]["sources"].items()} if seen else {}
 

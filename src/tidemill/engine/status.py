@@ -8,6 +8,7 @@ from collections import Counter
 from typing import Any
 
 from tidemill.engine.directory import held
+from tidemill.engine.lateness import LONG_AGO, ahead_of_wall
 from tidemill.engine.workload import Workload
 from tidemill.errors import EngineProblem
 from tidemill.plan.html import html_table, html_text
@@ -17,8 +18,6 @@ from tidemill.runtime.sinks import Sinks
 from tidemill.runtime.views import ViewStore
 
 SHOWN = 10  # the last changes of plan
-_DAY = 86_400
-_LONG_AGO = 946_684_800_000_000  # the year 2000: smaller event times count something else than wall time
 
 
 class Status(dict[str, Any]):
@@ -63,12 +62,12 @@ def status_of(workload: Workload, store: ViewStore, sinks: Sinks, last: dict[str
         seen = last.get("sources", {}).get(name, {})
         tally = last.get("tallies", {}).get(name, {})
         floor, top = seen.get("floor"), seen.get("top")
-        timely = top is not None and top > _LONG_AGO and entry.spec.kind != "files"
+        timely = top is not None and top > LONG_AGO and entry.spec.kind != "files"
         seconds = last.get("batch_seconds")
         sources.append({
             "name": entry.name, "kind": entry.spec.kind, **total, "frontier": plain_time(floor),
             "lag_seconds": time.time() - top / 1e6 if timely else None,
-            "ahead_seconds": _ahead(top, bool(entry.spec.timestamp)),
+            "ahead_seconds": ahead_of_wall(top, bool(entry.spec.timestamp)),
             "rows_per_second": round(tally.get("rows", 0) / seconds, 1) if seconds else 0.0,
             "idle": bool(last) and not tally.get("rows"),
             **({"senders": ports[entry.name.lower()]} if entry.name.lower() in ports else {}),
@@ -92,18 +91,6 @@ def status_of(workload: Workload, store: ViewStore, sinks: Sinks, last: dict[str
         "current_batch": current,
         "last_batch": {k: last[k] for k in ("batch", "plan", "batch_seconds", "stage_seconds", "at") if k in last},
     }
-
-
-def _ahead(top: int | None, timed: bool) -> float | None:
-    """By how much the newest row of a source is after today; None where it is not, or where times count something else.
-
-    >>> _ahead(4_102_444_800_000_000, True) > 0, _ahead(5, True), _ahead(None, True)
-    (True, None, None)
-    """
-    if not timed or top is None or top <= _LONG_AGO:
-        return None
-    ahead = top / 1e6 - time.time()
-    return round(ahead) if ahead > _DAY else None
 
 
 def read_status(path: str) -> dict[str, Any]:

@@ -33,6 +33,8 @@ from tidemill.runtime.operators.join_values import number_rows
 from tidemill.runtime.operators.synchronizer import known_points
 from tidemill.runtime.state import Shelf
 
+MOST_ROWS = 100_000_000  # that one batch reports: more would not fit into memory
+
 
 @dataclass
 class Runs:
@@ -210,9 +212,13 @@ def _filled_points(start: int, end: int, period: tuple[int, int], base: pa.Table
     after = held + np.cumsum(closed.column("__diff").to_numpy()[order])
     begins, counts = np.append(start, np.maximum(times[order], start)), np.append(held, after)
     ends = np.append(begins[1:], end)
-    pieces = [np.arange(p, q, period[0], dtype=np.int64) for p, q, n in zip(
+    filled = [(p, q, n) for p, q, n in zip(
         (begins + (period[1] - begins) % period[0]).tolist(), np.minimum(ends, end).tolist(), counts.tolist(),
         strict=True) if n > 0 and p < q]
+    rows = sum(-((p - q) // period[0]) * n for p, q, n in filled)
+    if rows > MOST_ROWS:
+        raise OverflowError(f"an RSTREAM view would report {rows:,} rows at once (a COMPLETE view keeps one answer)")
+    pieces = [np.arange(p, q, period[0], dtype=np.int64) for p, q, _ in filled]
     return np.concatenate(pieces) if pieces else np.empty(0, np.int64)
 
 
