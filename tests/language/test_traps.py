@@ -169,6 +169,19 @@ def test_why_counts_files_bad_and_late_rows(db):
     assert "source None_: no row yet; 0 files match" in found
 
 
+@pytest.mark.parametrize("view, said", [
+    ("SELECT v FROM L SYNC EVERY 5 ROWS", "it refreshes with every 5 rows"),
+    ("SELECT v FROM L SYNC ON Never", "it refreshes at the points of SYNC ON"),
+    ("SELECT TimePoint FROM clockStr", "it is as far as the slowest of all sources"),
+    ("SELECT TimePoint FROM clockStr", "source Log: 1 rows taken in"),
+])
+def test_why_names_what_a_view_waits_for(db, view, said):
+    register(db, "Log", "v INTEGER, at INTEGER", ["1,10"])
+    db.execute("CREATE STREAMED VIEW Never AS SELECT TS FROM L WHERE v = 7; CREATE VIEW V AS " + view)
+    db.run(final=False)
+    assert any(said in line for line in findings(db, "V"))
+
+
 def test_a_clock_that_ran_away_is_pointed_at(db):
     register(db, "Log", "v INTEGER, at TIMESTAMP", ["1,9999-01-01 00:00:00"])
     db.execute("CREATE VIEW V AS SELECT v FROM L")

@@ -12,7 +12,9 @@ import pyarrow as pa
 from tidemill.engine.lateness import at_least, exactly
 from tidemill.engine.status import plain_time
 from tidemill.engine.workload import BoundView, Workload
+from tidemill.plan.node import walk
 from tidemill.plan.physical import BEGINNING, FOREVER
+from tidemill.plan.relations import Clock, RowPoints
 from tidemill.runtime.views import ViewStore
 from tidemill.sql.catalog import Catalog, Entry
 
@@ -70,6 +72,10 @@ class _Why:
             if entry.kind in ("view", "query"):
                 yield from self._of_view(entry)
         sources = [e for e in self.reads if e.kind == "source"]
+        if self._reads_clock():
+            yield "clockStr", "it is as far as the slowest of all sources that are read, and begins with their rows"
+            sources += [e for e in self.catalog.of("source")
+                        if e.spec and e.spec.name in self.known and e not in sources]
         for entry in sources:
             yield from self._of_source(entry)
         yield from self._slowest(sources)
@@ -85,6 +91,10 @@ class _Why:
                 todo += below.needs
         return found
 
+    def _reads_clock(self) -> bool:
+        views = [self.view, *(self.workload.views[e.name.lower()] for e in self.reads if e.kind in ("view", "query"))]
+        return any(isinstance(node, Clock) for view in views for node in walk(view.node))
+
     def _of_view(self, entry: Entry) -> Iterator[Finding]:
         about = f"{entry.kind} {entry.name}"
         shown = next(v for v in self.status["views"] if v["name"] == entry.name)
@@ -94,9 +104,13 @@ class _Why:
         yield about, f"{shown['rows']:,} rows; {until}"
         for stream, rows in entry.missed.items():
             yield about, f"it was created after {rows:,} rows of {stream} had been taken in, and does not see them"
-        period = self.workload.views[entry.name.lower()].query.rhythm.period
-        if period is not None:
-            yield about, f"it refreshes every {exactly(period[0])}: rows show at the next point after their time"
+        rhythm = self.workload.views[entry.name.lower()].query.rhythm
+        if rhythm.period is not None:
+            yield about, f"it refreshes every {exactly(rhythm.period[0])}: rows show at the next point after their time"
+        elif isinstance(rhythm.points, RowPoints):
+            yield about, f"it refreshes with every {rhythm.points.rows:,} rows: those after the last such row wait"
+        elif rhythm.points is not None:
+            yield about, "it refreshes at the points of SYNC ON: rows show at the next one at or after their time"
 
     def _of_source(self, entry: Entry) -> Iterator[Finding]:
         about, spec = f"source {entry.name}", entry.spec

@@ -77,7 +77,7 @@ class Catalog:
         if taken or name.lower() == CLOCK or name.lower() == "dead_letters":
             what = taken.kind if taken else "built-in relation"
             raise CatalogProblem("TM302", f'the name "{name}" is taken by a{"n" * (what == "aggregate")} {what}',
-                                 hint="choose another name, or DROP it first")
+                                 hint="choose another name, or DROP it first; IF NOT EXISTS keeps what is there")
 
     def dependents(self, name: str) -> list[Entry]:
         """Everything that reads `name`, directly or through others, in the order of creation."""
