@@ -66,3 +66,24 @@ def test_a_question_at_rest_is_answered_when_a_run_is_asked_for(tmp_path):
         found = reader.latestOffset(db.offset, None)
         asked.join()
         assert found["final"] == 1 and found["sources"]["P"]["position"] == {"file": 1, "at": 0}
+
+
+def test_a_live_question_is_held_back_until_something_comes(tmp_path):
+    (tmp_path / "a.jsonl").write_text(json.dumps({"ts": 1}) + "\n")
+    with LocalDatabase(str(tmp_path / "db")) as db:
+        db.execute(f"REGISTER SOURCE P (ts BIGINT) FROM FILES '{tmp_path}/*.jsonl' WITH (timestamp = 'ts');"
+                   " CREATE TAGGED STREAM S OVER P; CREATE VIEW v AS SELECT count(*) AS n FROM S")
+        db.start()
+        while db.step():
+            pass
+        reader = TidemillStreamReader(db.paths.root, 2)
+        reader.planner.quiet_s = 1e9
+        began = time.monotonic()
+        assert reader.latestOffset(db.offset, None) == db.offset and time.monotonic() - began >= 0.2
+        late = threading.Timer(0.05, lambda: (tmp_path / "b.jsonl").write_text(json.dumps({"ts": 2}) + "\n"))
+        late.start()
+        found = db.offset
+        while found == db.offset:  # a question at a time, as Spark asks
+            found = reader.latestOffset(db.offset, None)
+        late.join()
+        assert found["sources"] != db.offset["sources"] and time.monotonic() - began < 30

@@ -8,6 +8,7 @@ what it uses.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +19,9 @@ if TYPE_CHECKING:
 
 MESSAGE_SCHEMA = "shard INT, port STRING, payload BINARY"
 # How long the planner holds a question back that has no answer yet: at rest only a word of the engine can be new, while
-# live something may arrive at any moment. Stopping waits for it.
+# live something may arrive at any moment, and it looks after every pause. Stopping waits for it.
 REST_S, PAUSE_S = 0.25, 0.04
+QUIET_QUESTIONS, QUIET_PAUSE_S = 20, 0.12  # after so many without an answer, some five seconds, it looks less often
 
 
 class AssignmentPartition(InputPartition):
@@ -51,6 +53,7 @@ class TidemillStreamReader(DataSourceStreamReader):
         self.cores = cores
         self._planner: Any = None
         self._watch: Any = None
+        self._unanswered = 0
 
     @property
     def planner(self) -> Any:
@@ -77,9 +80,23 @@ class TidemillStreamReader(DataSourceStreamReader):
         end = planner.latest(start)
         if end == start:
             ready()
-            if self._watch.changed(before, REST_S if planner.resting else PAUSE_S):
-                end = planner.latest(start)
+            end = self._held_back(start, before)
+        self._unanswered = self._unanswered + 1 if end == start else 0
         return end
+
+    def _held_back(self, start: dict[str, Any], seen: Any) -> Any:
+        """What is new within a moment, or `start`. To look again here costs less than to be asked again."""
+        until = time.monotonic() + REST_S
+        pause = PAUSE_S if self._unanswered < QUIET_QUESTIONS else QUIET_PAUSE_S
+        if self.planner.resting:
+            return self.planner.latest(start) if self._watch.changed(seen, REST_S) else start
+        while time.monotonic() < until:
+            if self._watch.changed(seen, pause, pause / 4):
+                return self.planner.latest(start)
+            end = self.planner.latest(start)
+            if end != start:
+                return end
+        return start
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         if start == end:
@@ -105,4 +122,4 @@ class TidemillStreamReader(DataSourceStreamReader):
         self.planner.commit(end)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"root": self.root, "cores": self.cores, "_planner": None, "_watch": None}
+        return {"root": self.root, "cores": self.cores, "_planner": None, "_watch": None, "_unanswered": 0}

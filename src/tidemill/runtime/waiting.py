@@ -28,13 +28,13 @@ class Watch:
             return None
         return facts.st_ino, facts.st_mtime_ns
 
-    def changed(self, since: _Seen, seconds: float) -> bool:
-        """Wait until the file is another one than it was, but not longer than that."""
+    def changed(self, since: _Seen, seconds: float, look: float = _LOOK_S) -> bool:
+        """Wait until the file is another one than it was, but not longer than that; look so often."""
         until = time.monotonic() + seconds
         while self.seen() == since:
             if time.monotonic() >= until:
                 return False
-            self._sleep(_LOOK_S)
+            self._sleep(look)
         return True
 
 
