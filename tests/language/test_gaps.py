@@ -104,3 +104,20 @@ def test_answers_that_stay_through_a_century_stop_their_report_alone(tmp_path):
         said = str(db.run(final=False))
         assert "view Each has stopped" in said and "rows at once" in said
         assert db.query("SELECT count(*) AS n FROM Last").to_pylist() == [{"n": 2}]
+
+
+@pytest.mark.parametrize("points, times", [
+    ("SELECT TimePoint FROM clockStr WHERE TimePoint mod 3 = 0", [3, 6, 9, 12]),
+    ("SELECT TimePoint * 3 AS TimePoint FROM clockStr", [3, 6, 9, 12]),
+    ("SELECT CAST(TimePoint * 4 AS BIGINT) AS TimePoint FROM clockStr WHERE TimePoint mod 2 = 0", [8]),
+    ("SELECT TimePoint * 1000000 AS TimePoint FROM clockStr", []),
+])
+def test_points_that_are_computed_from_the_clock_are_those_points(tmp_path, points, times):
+    """Only the points of the clock itself are those of a period."""
+    (tmp_path / "in.csv").write_text("k,at\n" + "".join(f"{i},{i}\n" for i in range(1, 13)))
+    with LocalDatabase(str(tmp_path / "db")) as db:
+        db.execute(f"REGISTER SOURCE Raw (k INTEGER, at BIGINT) FROM FILES '{tmp_path}/in.csv'"
+                   " WITH (timestamp = 'at'); CREATE TAGGED STREAM S OVER Raw;"
+                   f"CREATE VIEW P AS {points}; CREATE STREAMED VIEW V AS SELECT k FROM S SYNC ON P")
+        db.run()
+        assert sorted(set(db.changes("V").column("TS").to_pylist())) == times

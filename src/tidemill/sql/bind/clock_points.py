@@ -17,28 +17,32 @@ def clock_period(points: Relation) -> int | None:
     Such a relation selects every row of clockStr, or those with `TimePoint mod m = 0`. A remainder other than 0 is no
     period: SQL's remainder of a time before 1970 is negative.
     """
-    unit = 1
+    unit = scale = 1
     while not isinstance(points, r.Clock):
-        if isinstance(points, r.View) or (isinstance(points, r.Project) and _passes(points)):
+        if isinstance(points, r.View):
             points = points.input
+        elif isinstance(points, r.Project) and (factor := _factor(points)) and 1 in (scale, factor):
+            scale, points = scale * factor, points.input
         elif isinstance(points, r.Filter) and unit == 1 and (divisor := _divisor(points.predicate)) is not None:
             unit, points = divisor, points.input
         else:
             return None
-    return unit * points.unit_us
+    # Points are in microseconds here: clock units times their length, once, and nothing else.
+    return unit * points.unit_us if scale in (1, points.unit_us) else None
 
 
-def _passes(node: r.Project) -> bool:
-    """Whether each row keeps its time point, in clock units or in microseconds."""
+def _factor(node: r.Project) -> int | None:
+    """What each time point is multiplied by; None where something else becomes of it."""
+    factor: int | None = 1
     item = next((i for i in node.items if i.name == _POINT), None)
     point = _parsed(item.sql) if item is not None else None
     while isinstance(point, (exp.Paren, exp.Cast)):
         point = point.this
     if isinstance(point, exp.Mul) and isinstance(point.expression, exp.Literal):
-        point = point.this
+        factor, point = _whole(point.expression), point.this
     while isinstance(point, (exp.Paren, exp.Cast)):
         point = point.this
-    return _is_point(point)
+    return factor if _is_point(point) else None
 
 
 def _divisor(predicate: str) -> int | None:
