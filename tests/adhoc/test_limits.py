@@ -79,6 +79,35 @@ def test_a_killed_process_is_replaced(db):
     assert db.query("SELECT 1 AS one").to_pylist() == [{"one": 1}]
 
 
+def test_a_process_that_was_killed_while_it_waited_is_not_asked(db):
+    """kill -9 of an idle process: the next query, of a few rows, needed "more memory than 1,024 MB"."""
+    db.query("SELECT 1")
+    for pid in children():
+        os.kill(int(pid), signal.SIGKILL)
+    until = time.monotonic() + 10
+    while any(worker.is_alive for worker in pool._idle) and time.monotonic() < until:
+        time.sleep(0.01)
+    assert db.query("SELECT 1 AS one").to_pylist() == [{"one": 1}]
+
+
+def test_a_query_can_have_the_memory_that_it_may_use(db):
+    """SELECT DISTINCT over 13 million rows: Arrow had reserved all but 512 MB of what the operating system allows, so a
+    query failed before DuckDB knew that it has to use temporary files.
+    """
+    db.execute("SET query_memory = '1 GB'")
+    db.query("SELECT 1")
+    for worker in pool._idle:
+        worker.end()
+    pool._idle.clear()
+    db.query("SELECT * FROM Log")
+    [pid] = children()
+    with open(f"/proc/{pid}/limits", encoding="ascii") as file:
+        [limit] = [int(line.split()[3]) for line in file if line.startswith("Max data size")]
+    with open(f"/proc/{pid}/statm", encoding="ascii") as file:
+        taken = int(file.read().split()[5]) * os.sysconf("SC_PAGESIZE")
+    assert limit - taken > 1_000_000_000
+
+
 def children() -> list[str]:
     with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as file:
         return [p for p in file.read().split() if "sandbox/worker.py" in open(f"/proc/{p}/cmdline").read()]

@@ -102,9 +102,11 @@ class Worker:
         self._spill = tempfile.mkdtemp(prefix="tidemill-query-")
         program = str(Path(__file__).with_name("worker.py"))
         # -P: nothing in the working directory takes the place of a library. A session of its own: ctrl-C is for us.
+        # Arrow's own allocator reserves a gigabyte at a time, which counts as memory although nothing is in it.
         self._process = subprocess.Popen(
             [sys.executable, "-P", program, str(theirs.fileno()), self._spill], pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+            env={**os.environ, "ARROW_DEFAULT_MEMORY_POOL": "system"},
         )
         theirs.close()
 
@@ -131,6 +133,10 @@ class Worker:
             found += piece
         return found
 
+    @property
+    def is_alive(self) -> bool:
+        return self._process.poll() is None
+
     def end(self) -> None:
         """At once, whatever it does."""
         self._process.kill()
@@ -150,12 +156,21 @@ def prepare() -> None:
             _idle.append(Worker())
 
 
+def _waiting() -> Worker | None:
+    """A process that waits for a query; those that were killed meanwhile go."""
+    with _lock:
+        while _idle:
+            worker = _idle.pop()
+            if worker.is_alive:
+                return worker
+            worker.end()
+    return None
+
+
 @contextmanager
 def _worker() -> Iterator[Worker]:
     """A process for one query; it is not used again when anything went wrong."""
-    with _lock:
-        worker = _idle.pop() if _idle else None
-    worker = worker or Worker()
+    worker = _waiting() or Worker()
     try:
         yield worker
     except BaseException:
