@@ -180,6 +180,19 @@ def test_what_is_known_elsewhere_is_written_anew(place, name):
         assert rows_of(db, ANSWER) == [(1, 2), (2, 2)]
 
 
+def test_control_that_is_removed_under_a_job_is_written_by_the_next_start(place):
+    with opened(place) as db:
+        db.start()
+        take(place, "control.json")
+        with pytest.raises(TidemillError, match="TM606") as caught:
+            db.step()
+        assert "start()" in (caught.value.hint or "")
+        db.stop()
+        write(place / "Raw" / "000003.json", ["k", "v", "at"], raw(CHUNKS[2]))
+        db.run()
+        assert rows_of(db, ANSWER) == [(1, 2), (2, 2)]
+
+
 @pytest.mark.parametrize("name", ["catalog.json", "views.duckdb", "format.json", "checkpoint/metadata"])
 @pytest.mark.parametrize("cut", [0, 40, -10])
 def test_a_file_that_was_cut_is_named(place, name, cut):

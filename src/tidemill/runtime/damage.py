@@ -30,9 +30,9 @@ _SIGNS = ("corrupt", "checksum", "not a valid duckdb", "could not read", "could 
           "no files found", "parquet", "snappy", "thrift", "failed to read", "wal file")
 
 
-def missing(path: str, why: str) -> EngineProblem:
+def missing(path: str, why: str, hint: str = RESTORE) -> EngineProblem:
     """A part of the database is not there, although another part says that it must be."""
-    return EngineProblem("TM606", f"a part of the database is missing: {path}", detail=why, hint=RESTORE)
+    return EngineProblem("TM606", f"a part of the database is missing: {path}", detail=why, hint=hint)
 
 
 def damaged(path: str, why: str) -> EngineProblem:

@@ -247,7 +247,8 @@ class Planner:
         """What the engine wants."""
         found = read_part(self.paths, self.paths.control)
         if found is None:
-            raise missing(self.paths.control, "the engine writes it before it starts a job; open the database again")
+            raise missing(self.paths.control, "it was removed while the job ran",
+                          hint="stop() and start(), which write it anew; nothing is lost")
         return dict(found)
 
     def _connector(self, spec: SourceSpec) -> Connector:
