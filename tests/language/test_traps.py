@@ -182,6 +182,15 @@ def test_why_names_what_a_view_waits_for(db, view, said):
     assert any(said in line for line in findings(db, "V"))
 
 
+def test_why_says_the_lateness_as_it_was_written(db):
+    (db.folder / "in.csv").write_text("v,at\n1,10\n")
+    db.execute(f"REGISTER SOURCE Raw (v INTEGER, at INTEGER) FROM FILES '{db.folder}/in.csv'"
+               " WITH (timestamp = 'at', lateness = '5 seconds'); CREATE TAGGED STREAM L OVER Raw;"
+               "CREATE VIEW V AS SELECT v FROM L")
+    db.run(final=False)
+    assert any("its lateness is 5 seconds" in line for line in findings(db, "V"))
+
+
 def test_a_clock_that_ran_away_is_pointed_at(db):
     register(db, "Log", "v INTEGER, at TIMESTAMP", ["1,9999-01-01 00:00:00"])
     db.execute("CREATE VIEW V AS SELECT v FROM L")

@@ -130,7 +130,7 @@ class _Why:
                           " before that are late; WITH (ahead = '1 hour') keeps such rows out")
         times = self.known.get(spec.name, {})
         if BEGINNING < times.get("floor", BEGINNING) < FOREVER:
-            rest = f", its lateness is {at_least(spec.lateness_us)}" if spec.lateness_us else ""
+            rest = f", its lateness is {exactly(spec.lateness_us)}" if spec.lateness_us else ""
             yield about, f"closed up to {plain_time(times['floor'])}; newest row {plain_time(times['top'])}{rest}"
 
     def _nothing_read(self, entry: Entry, shown: dict[str, Any]) -> str:
