@@ -20,6 +20,7 @@ from tests.paper.notation import Feed, raw, rows_of, write
 from tidemill.engine.examine import examine
 from tidemill.errors import TidemillError
 from tidemill.runtime.offsets import offset_sum
+from tidemill.runtime.sealed import SealedFiles
 
 SETUP = """
     CREATE TAGGED STREAM S OVER Raw;
@@ -374,6 +375,16 @@ def test_the_doctor_finds_every_part_that_was_cut(place, name):
     before = {p: p.stat().st_mtime_ns for p in (place / "db").rglob("*")}
     assert any(path.name in detail for detail in failures(place).values())
     assert before == {p: p.stat().st_mtime_ns for p in (place / "db").rglob("*")}, "it only looks"
+
+
+def test_the_doctor_survives_views_that_only_some_can_read(place, monkeypatch):
+    """A views.duckdb that opens, and whose list of sealed files cannot be read: doctor ended in DuckDB's traceback."""
+    def noted(*_: object) -> None:
+        raise duckdb.IOException('IO Error: Could not read enough bytes from file "views.duckdb"')
+
+    (place / "db" / "sealed").mkdir(exist_ok=True)
+    monkeypatch.setattr(SealedFiles, "noted", noted)
+    assert "TM607" in failures(place)["sealed"]
 
 
 def test_the_doctor_leaves_an_open_database_alone(place):

@@ -14,7 +14,7 @@ from tidemill.engine.directory import FORMAT, held, read_format
 from tidemill.engine.whole import problems
 from tidemill.errors import TidemillError
 from tidemill.runtime.checkpoint import read_checkpoint
-from tidemill.runtime.damage import arrow_file, missing, verify
+from tidemill.runtime.damage import arrow_file, duckdb_file, missing, verify
 from tidemill.runtime.layout import Paths, load_plan, read_feedback, read_json, read_part
 from tidemill.runtime.sources import segments
 from tidemill.runtime.sources.files.log import FileLog
@@ -55,7 +55,8 @@ def examine(root: str) -> list[Finding]:
 
 def _finding(name: str, check: Callable[[Paths], str], paths: Paths) -> Finding:
     try:
-        return Finding("ok", name, check(paths))
+        with duckdb_file(paths.views):  # others than the one who looks at it read it as well
+            return Finding("ok", name, check(paths))
     except TidemillError as problem:
         return Finding("fail", name, _text(problem), problem.hint or "")
 
@@ -78,8 +79,12 @@ def _together(paths: Paths) -> list[Finding]:
     if _is_older(paths):
         return [Finding("warn", "together", "an older format, whose parts do not say where they belong",
                         "open the database once: it is brought up to this version")]
-    with _open(paths) as store:
-        found = list(problems(paths, _read_catalog(paths), store.store, read_checkpoint(paths)))
+    found: list[TidemillError] = []
+    try:
+        with duckdb_file(paths.views), _open(paths) as store:
+            found += problems(paths, _read_catalog(paths), store.store, read_checkpoint(paths))
+    except TidemillError as problem:
+        found.append(problem)
     if not found:
         return [Finding("ok", "together", "all parts are of one database and one batch")]
     return [Finding("fail", "together", _text(problem), problem.hint or "") for problem in found]
