@@ -377,6 +377,14 @@ def test_the_doctor_finds_every_part_that_was_cut(place, name):
     assert before == {p: p.stat().st_mtime_ns for p in (place / "db").rglob("*")}, "it only looks"
 
 
+def test_the_doctor_knows_how_far_a_source_was_read(place):
+    """A list of files that was cut between two lines looks whole, and a run refuses it."""
+    path = place / "db" / "sources" / "Raw" / "files.jsonl"
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))
+    assert "files.jsonl" in refused(place).message
+    assert "files.jsonl" in failures(place)["sources"]
+
+
 def test_the_doctor_survives_views_that_only_some_can_read(place, monkeypatch):
     """A views.duckdb that opens, and whose list of sealed files cannot be read: doctor ended in DuckDB's traceback."""
     def noted(*_: object) -> None:

@@ -182,7 +182,22 @@ def _sources(paths: Paths) -> str:
         FileLog(folder).entries()
         for state in ("head", "committed"):
             segments.read_json(Path(folder) / state)
+    for name, position in _positions(paths).items():
+        if "file" in position and os.path.isdir(paths.source(name)):
+            log = FileLog(paths.source(name))
+            log.entries()
+            log.check(position["file"], position.get("at", 0))
     return f"{len(names)} folders"
+
+
+def _positions(paths: Paths) -> dict[str, dict[str, Any]]:
+    """How far each source was read; a checkpoint that cannot be read is told by who looks at it."""
+    try:
+        offset = read_checkpoint(paths).offset
+    except TidemillError:
+        return {}
+    return {name: entry["position"] for name, entry in (offset or {}).get("sources", {}).items()
+            if isinstance(entry["position"], dict)}
 
 
 def _is_older(paths: Paths) -> bool:
