@@ -104,7 +104,8 @@ class Oracle:
             return f"SELECT * FROM {self._table(node, moments)} WHERE FALSE"
         table = self._table(node, tuple(sorted({t for _, t in pairs})))
         values = ", ".join(f"(CAST({m} AS BIGINT), CAST({t} AS BIGINT))" for m, t in pairs)
-        return f"SELECT {_names(node)}, p.m AS __at FROM {table} AS i JOIN (VALUES {values}) AS p(m, t) ON i.__at = p.t"
+        joined = f"{table} AS i JOIN (VALUES {values}) AS p(__m, __t) ON i.__at = p.__t"
+        return f"SELECT {_names(node)}, p.__m AS __at FROM {joined}"
 
     # ---- leaves ------------------------------------------------------------------------------------
 
