@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 import tidemill
 from tests.harness import LocalDatabase
 from tests.places import ROOT
+from tidemill.engine import machine as machine_module
 from tidemill.errors import EngineProblem
 from tidemill.runtime.kernels import warm as warm_module
 from tidemill.serve import demo as demo_module
@@ -194,7 +195,7 @@ def test_doctor_looks_at_every_part_of_a_database(monkeypatch, tmp_path):
 def test_doctor_warns_of_compiled_code_that_others_can_change(monkeypatch, tmp_path, mode, state):
     (tmp_path / "kept").mkdir()
     (tmp_path / "kept").chmod(mode)
-    monkeypatch.setattr(warm_module, "warm", lambda: warm_module.Warmth(9, 0, str(tmp_path / "kept")))
+    monkeypatch.setattr(machine_module, "warm", lambda: warm_module.Warmth(9, 0, str(tmp_path / "kept")))
     assert doctor_module.kernels().state == state
 
 
