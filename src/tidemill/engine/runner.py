@@ -46,7 +46,7 @@ from tidemill.sql.catalog import Catalog, Entry
 
 Progress = Callable[[dict[str, Any]], None]
 _PATIENCE = 1200.0
-_LOOK_S = 0.5
+_LOOK_S = 1.0
 _TELLING = re.compile(r"\s*(\S*(Error|Problem|Exception)\b|TM\d{3} )")
 _NO_STATE = "CANNOT_LOAD_STATE_STORE"
 _COMMIT_S, _COMMIT_LOOK_S = 10.0, 0.01  # until Spark has committed a batch whose results are in the views

@@ -21,7 +21,8 @@ MESSAGE_SCHEMA = "shard INT, port STRING, payload BINARY"
 # How long the planner holds a question back that has no answer yet: at rest only a word of the engine can be new, while
 # live something may arrive at any moment, and it looks after every pause. Stopping waits for it.
 REST_S, PAUSE_S = 0.25, 0.04
-QUIET_QUESTIONS, QUIET_PAUSE_S = 20, 0.12  # after so many without an answer, some five seconds, it looks less often
+# After so many questions without an answer, some five seconds, it looks less often and holds them back longer.
+QUIET_QUESTIONS, QUIET_REST_S, QUIET_PAUSE_S = 20, 1.0, 0.2
 
 
 class AssignmentPartition(InputPartition):
@@ -86,10 +87,11 @@ class TidemillStreamReader(DataSourceStreamReader):
 
     def _held_back(self, start: dict[str, Any], seen: Any) -> Any:
         """What is new within a moment, or `start`. To look again here costs less than to be asked again."""
-        until = time.monotonic() + REST_S
-        pause = PAUSE_S if self._unanswered < QUIET_QUESTIONS else QUIET_PAUSE_S
+        quiet = self._unanswered >= QUIET_QUESTIONS
+        rest, pause = (QUIET_REST_S, QUIET_PAUSE_S) if quiet else (REST_S, PAUSE_S)
+        until = time.monotonic() + rest
         if self.planner.resting:
-            return self.planner.latest(start) if self._watch.changed(seen, REST_S) else start
+            return self.planner.latest(start) if self._watch.changed(seen, rest) else start
         while time.monotonic() < until:
             if self._watch.changed(seen, pause, pause / 4):
                 return self.planner.latest(start)

@@ -42,6 +42,7 @@ from tidemill.runtime.sources.sums import SumWriter, recover_sums
 BACKLOG_BYTES = 64 << 20
 _RECEIVE = 256 << 10
 _TICK = 0.1
+_QUIET_TICK = 0.5  # where all that came is on disk and nobody is held back
 _SYNC_PAUSE = 0.01  # s between two syncs, at least
 _SYNC_REST = 3  # and as many times as long as the last one took
 _PATIENCE = 0.02
@@ -91,6 +92,7 @@ class Spooler:
         """Stop receiving; every complete line received is durable and visible afterwards."""
         self._deadline = time.monotonic() + _DRAIN
         self._stopping.set()
+        self._arrived.set()
         # Closing alone would not wake the thread that accepts.
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
@@ -215,7 +217,8 @@ class Spooler:
     def _tick(self) -> None:
         """Make visible what arrives as soon as it is there, with pauses that leave the disk alone most of the time."""
         while not self._stopping.is_set():
-            self._arrived.wait(_TICK)
+            behind = self._synced < self._byte or self._byte - self._committed > self._backlog.limit
+            self._arrived.wait(_TICK if behind else _QUIET_TICK)
             self._arrived.clear()
             began = time.monotonic()
             # A full disk passes: senders are held, and the next tick tries again.
