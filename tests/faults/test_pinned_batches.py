@@ -147,4 +147,6 @@ def test_a_logged_batch_that_takes_in_no_feedback_misses_none(tmp_path):
         db.run()
         offset = {"plan": db.catalog.version, "feedback": -1, "final": 0, "sources": {}}
         logged = Checkpoint(db.outlet.committed + 1, db.outlet.committed, offset, db.paths.database)
+        for name in ("metadata", "state"):  # what Spark has beside its logs
+            (tmp_path / "db" / "checkpoint" / name).mkdir(parents=True)
         assert list(problems(db.paths, db.catalog, db.store, logged)) == []
