@@ -12,7 +12,7 @@ help:  ## what there is to make
 $(READY): pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]'
-	@$(BIN)/python -m tidemill.runtime.kernels.warm
+	@$(BIN)/python -m tidemill.runtime.kernels.compiling.warm
 	@touch $@
 
 demo: $(READY)  ## a live parking lot and temperatures, in the terminal
@@ -23,11 +23,12 @@ test: check  ## set everything up and pass all checks
 check: $(READY) lint types unit  ## exactly what CI runs
 
 lint: $(READY)
-	@$(BIN)/ruff check src tests benchmarks experiments
+	@$(BIN)/ruff check src tests benchmarks
+	@$(BIN)/ruff format --check --quiet src tests benchmarks
 	@$(BIN)/lint-imports --no-cache
 
 types: $(READY)
-	@$(BIN)/mypy src
+	@$(BIN)/mypy src tests benchmarks
 
 unit: $(READY)
 	@$(BIN)/python -m pytest --doctest-modules src tests -m "not spark" -n logical --dist loadfile --no-loadscope-reorder

@@ -35,7 +35,7 @@ def python() -> str | None:
 
 def install() -> None:
     """Flink by pip, its Parquet format from Maven Central by the Ivy that comes with Spark."""
-    from tidemill.runtime.session import java_home
+    from tidemill.runtime.spark.session import java_home
 
     venv.create(_HOME, with_pip=True)
     path = os.path.join(_HOME, "bin", "python")
@@ -52,7 +52,7 @@ class Flink:
     """A process with Flink's Python, asked by lines of JSON (see flink_job.py)."""
 
     def __init__(self) -> None:
-        from tidemill.runtime.session import java_home
+        from tidemill.runtime.spark.session import java_home
 
         path = python()
         assert path is not None, "Flink is not installed"

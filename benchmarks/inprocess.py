@@ -14,12 +14,19 @@ from contextlib import contextmanager
 from typing import Any
 
 from tidemill.engine.database import Database
-from tidemill.runtime import outbox, sealing
-from tidemill.runtime.operators.base import Batch, Operator
-from tidemill.runtime.planner import Planner
-from tidemill.runtime.reader import Message, Reader
-from tidemill.runtime.stage import Stage
-from tidemill.runtime.state import Shelf
+from tidemill.engine.recovery.repair import Pinned
+from tidemill.engine.run.job import Job
+from tidemill.engine.run.reports import BatchReports
+from tidemill.engine.state import DatabaseState
+from tidemill.runtime.answer_files import write
+from tidemill.runtime.checkpoint.progress import Checkpoint
+from tidemill.runtime.dataflow.operator import Batch, Operator
+from tidemill.runtime.messages import outbox
+from tidemill.runtime.messages.message import Message
+from tidemill.runtime.planning.planner import Planner
+from tidemill.runtime.reader.reader import Reader
+from tidemill.runtime.stage.stage import Stage
+from tidemill.runtime.state.shard_state import ShardState
 
 Timer = Callable[[], float]  # time.perf_counter for how long it takes, time.process_time for what it costs
 
@@ -32,6 +39,34 @@ class _Query:
 
     def exception(self) -> None:
         return None
+
+
+class _InProcessJob(Job):
+    """A job whose micro-batches are the steps of an InProcess database; nothing is logged."""
+
+    def __init__(self, db: InProcess) -> None:
+        super().__init__(db.directory)
+        self.db = db
+
+    def start(self, state: DatabaseState, interval: str | None) -> None:
+        self.db.open_planner()
+        self.query = _Query()
+
+    def wait_for_batch(self, reports: BatchReports, reached: Callable[[], bool]) -> None:
+        if self.db.step() is None:
+            raise RuntimeError("nothing is new but the run has not come to its end")
+
+    def count_cores(self) -> int:
+        return 1
+
+    def checkpoint(self) -> Checkpoint | None:
+        return None
+
+    def pinned_batch(self) -> Pinned | None:
+        return None
+
+    def read_shards(self) -> dict[int, bytes]:
+        return dict(self.db.blobs)
 
 
 class InProcess(Database):
@@ -80,47 +115,42 @@ class InProcess(Database):
         self.planner.commit(end)
         self.offset, self.batch = end, self.batch + 1
         stored = self.timer()
-        self.spent.update(reader=read - began, stage=staged - read, outlet=stored - staged)
+        self.spent.update(reader=read - began, stage=staged - read, outlet=stored - staged)  # type: ignore[call-overload]  # floats
         if self.after is not None:
             self.after(self)
         return stored - began
 
     def _without_answers(self, sent: list[Message]) -> list[Message]:
-        answers = (outbox.VIEW, outbox.LETTER, sealing.SEALED)
-        letters = [(port, payload) for _, port, payload in sent if port in answers]
-        outbox.discard(self.paths.outbox, letters)
-        self.store.tidy(note["file"] for note in sealing.received(letters))
+        answers = (outbox.VIEW, outbox.VIEW_FILE, write.ANSWERS)
+        answered = [(port, payload) for _, port, payload in sent if port in answers]
+        outbox.discard(self.paths.outbox, answered)
+        self.store.tidy(file.file for file in write.receive(answered))
         return [message for message in sent if message[1] not in answers]
 
     def state_rows(self, operator: str = "tagger") -> int:
         """Rows that the arrangements of one kind of operator hold, equal rows added up."""
-        from tidemill.runtime.layout import load_plan
+        from tidemill.runtime.paths import load_plan
 
         plan = load_plan(self.paths.plan(self.catalog.version))
         total = 0
         for shard, blob in self.blobs.items():
-            shelf = Shelf.load(blob, self.paths.shard(shard))
+            state = ShardState.load(blob, self.paths.shard(shard))
             for op in plan.stage:
                 if op.kind == operator:
-                    total += shelf.arrangement(op.id, "rows", _contents_of(op)).scan().num_rows
+                    total += state.arrangement(op.id, "rows", _contents_of(op)).scan().num_rows
         return total
 
-    def _cores(self) -> int:
-        return 1
-
-    def _begin(self) -> None:
+    def open_planner(self) -> None:
+        """A new planner, as in a job that has just started."""
         self.planner = Planner(self.paths.root, 1)
         self.offset = self.offset or self.planner.initial()
-        self._query = _Query()
 
-    def _await(self, reached: Callable[[], bool]) -> None:
-        while not reached():
-            if self.step() is None:
-                raise RuntimeError("nothing is new but the run has not come to its end")
+    def _make_job(self, spark: Any) -> Job:
+        return _InProcessJob(self)
 
 
 def _contents_of(op: Any) -> Any:
-    from tidemill.runtime.operators.base import contents_layout
+    from tidemill.runtime.dataflow.changes import contents_layout
 
     return contents_layout(op.schema)
 
@@ -130,9 +160,9 @@ def watching(operator: type[Operator], seen: Counter[str], timer: Timer = time.p
     """Add up change rows into (`in`) and out of (`out`) every operator of a class, and its `seconds` of `timer`."""
     plain = operator.step
 
-    def step(self: Operator, inputs: list[Batch], shelf: Shelf) -> Batch:
+    def step(self: Operator, inputs: list[Batch], state: ShardState) -> Batch:
         began = timer()
-        result = plain(self, inputs, shelf)
+        result = plain(self, inputs, state)
         seen.update(
             {
                 "seconds": timer() - began,

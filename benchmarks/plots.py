@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -44,7 +44,7 @@ def lines(axes: Any, title: str, across: str, up: str, series: Iterable[Line], m
     axes.legend()
 
 
-def bars(axes: Any, title: str, up: str, names: Sequence[str], series: dict[str, Sequence[float]]) -> None:
+def bars(axes: Any, title: str, up: str, names: Sequence[str], series: Mapping[str, Sequence[float]]) -> None:
     """Grouped bars, one group for each name."""
     width = 0.8 / len(series)
     for number, (label, values) in enumerate(series.items()):
@@ -56,7 +56,7 @@ def bars(axes: Any, title: str, up: str, names: Sequence[str], series: dict[str,
     axes.legend()
 
 
-def rates(axes: Any, title: str, up: str, names: Sequence[str], series: dict[str, Sequence[float]]) -> None:
+def rates(axes: Any, title: str, up: str, names: Sequence[str], series: Mapping[str, Sequence[float]]) -> None:
     """Grouped bars over a logarithmic axis, without the sides that have nothing to show."""
     bars(axes, title, up, names, {label: values for label, values in series.items() if any(values)})
     axes.set_yscale("log")

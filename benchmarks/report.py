@@ -11,8 +11,10 @@ from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from typing import Any
 
+from benchmarks.markdown import link_papers, reflow
+
 LIBRARIES = ("pyspark", "duckdb", "pyarrow", "numpy", "numba")
-ORDER = ("throughput", "peers", "joins", "tagger", "state_cost", "memory", "live", "start", "neighbours")
+ORDER = ("throughput", "peers", "joins", "tagger", "state_cost", "memory", "live", "start", "neighbours", "fast_paths")
 
 
 @dataclass
@@ -92,7 +94,7 @@ def render(results: dict[str, Any]) -> str:
     lines += ["", *_machines(results, known)]
     for name in known:
         lines += _section(results[name])
-    return "\n".join(lines).rstrip() + "\n"
+    return link_papers(reflow("\n".join(lines).rstrip() + "\n"), "../papers.md")
 
 
 def _machines(results: dict[str, Any], known: Iterable[str]) -> list[str]:
@@ -151,7 +153,7 @@ def _processor() -> str:
 
 
 def _java() -> str:
-    from tidemill.runtime.session import java_home, java_version
+    from tidemill.runtime.spark.session import java_home, java_version
 
     home = java_home()
     java = os.path.join(home, "bin", "java") if home else "java"

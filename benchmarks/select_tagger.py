@@ -194,7 +194,7 @@ def _fluctuating(sheet: Sheet) -> dict[str, Values]:
             for name, (files, view) in zip(INPUTS, ((wild, rooms), (calm, hotter), (wild, hotter)), strict=True)
         }
         done = f"figure 9: {part / SPAN:.2f}"
-        found = alternate(sides, MORE_ROUNDS * sheet.rounds, lambda done=done: sheet.steps.done(done))
+        found = alternate(sides, MORE_ROUNDS * sheet.rounds, lambda done=done: sheet.steps.done(done))  # type: ignore[misc]
         for name, runs in found.items():
             for measure in MEASURES:
                 series[measure][name].append(median(r[measure] for r in runs))

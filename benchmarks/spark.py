@@ -24,7 +24,7 @@ def session() -> Any:
     """Code generation, a heap of 4 GB, one shuffle partition for each core."""
     from pyspark.sql import SparkSession
 
-    from tidemill.runtime.session import java_home
+    from tidemill.runtime.spark.session import java_home
 
     os.environ["JAVA_HOME"] = java_home() or os.environ.get("JAVA_HOME", "")
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable

@@ -15,8 +15,13 @@ from benchmarks.report import Check, Result, Table
 
 TARGET_S = 6.0
 # The parts of one start, in the order in which they end.
-PARTS = ("the plan is written", "a session is up", "the query is started", "the first batch is committed",
-         "the answer is there")
+PARTS = (
+    "the plan is written",
+    "a session is up",
+    "the query is started",
+    "the first batch is committed",
+    "the answer is there",
+)
 SQL = """REGISTER SOURCE Readings (room INTEGER, temp DOUBLE, at TIMESTAMP)
          FROM GENERATE (rate = 20, rows = 1200, seed = 7, room = 'uniform(1,30)', temp = 'normal(74,6)')
          WITH (timestamp = 'at');
@@ -32,7 +37,7 @@ def child(place: str) -> None:
     import psutil
 
     import tidemill
-    from tidemill.runtime import job, session
+    from tidemill.runtime.spark import job, session
 
     with tidemill.open(os.path.join(place, "db")) as db:
         db.execute(SQL)
@@ -72,7 +77,7 @@ def _kind(words: list[str]) -> str:
     text = " ".join(words)
     if "java" in words[0]:
         return "JVM"
-    if "tidemill.runtime.zygote" in text:
+    if "tidemill.runtime.spark.zygote" in text:
         return "planner, readers and shards"
     if "sandbox" in text:
         return "the query"
@@ -129,22 +134,34 @@ def _result(first: dict[str, Any], found: dict[bool, list[dict[str, Any]]]) -> R
         "From `db.run()` in a new process to the answer of `db.query`, with 1,200 generated rows and two views: five"
         " starts with the archive of Java's classes and five without, in turns; medians. The very first start of a"
         " user, which also makes the archive when it ends, stands beside them. A part ends when what it names has"
-        " happened; the parts follow each other, while processes start side by side within them.")
+        " happened; the parts follow each other, while processes start side by side within them.",
+    )
     columns = {"with the archive": found[True], "without": found[False], "the very first": [first]}
     rows: list[list[Any]] = []
     for i, part in enumerate(PARTS):
-        rows.append([part, *(median(r["ends"][i] - (r["ends"][i - 1] if i else 0.0) for r in runs)
-                             for runs in columns.values())])
+        rows.append(
+            [
+                part,
+                *(median(r["ends"][i] - (r["ends"][i - 1] if i else 0.0) for r in runs) for runs in columns.values()),
+            ]
+        )
     rows.append(["all", *(median(r["ends"][-1] for r in runs) for runs in columns.values())])
     result.tables.append(Table("Seconds until", ["", *columns], rows))
     kinds = sorted({kind for runs in columns.values() for r in runs for kind in r["processor"]})
-    spent = [[kind, *(median(r["processor"].get(kind, 0.0) for r in runs) for runs in columns.values())]
-             for kind in kinds]
+    spent = [
+        [kind, *(median(r["processor"].get(kind, 0.0) for r in runs) for runs in columns.values())] for kind in kinds
+    ]
     spent.append(["all", *(median(sum(r["processor"].values()) for r in runs) for runs in columns.values())])
     result.tables.append(Table("Seconds of processor time", ["process", *columns], spent))
     taken = median(r["ends"][-1] for r in found[True])
-    result.checks.append(Check("from run() in a new process to the first answer, two quiet cores", f"< {TARGET_S:g} s",
-                               f"{taken:.1f} s", taken < TARGET_S))
+    result.checks.append(
+        Check(
+            "from run() in a new process to the first answer, two quiet cores",
+            f"< {TARGET_S:g} s",
+            f"{taken:.1f} s",
+            taken < TARGET_S,
+        )
+    )
     result.series = {"parts": [[row[1], row[2]] for row in rows[:-1]]}
     return result
 

@@ -81,7 +81,7 @@ class SparkSide:
         db.outlet.listeners.append(listener)
         try:
             with quiet(), db.running():
-                query = db._query
+                query = db.runner.job.query
                 for number in range(count + 2):
                     groups.send()
                     _wait(lambda number=number: sum(_rows(s) > 0 for s in seen) > number)

@@ -84,10 +84,7 @@ def figure10(sheet: Sheet) -> None:
         for rooms in (ROOMS, MORE_ROOMS):
             files = data.readings(sheet.tuples, rooms, RATE)
             view = f"{TAGGER} SYNC EVERY {tenths * 100} MILLISECONDS"
-            paper, ours = (
-                measure(files, view, ("presynchronize",)),
-                measure(files, view),
-            )
+            paper, ours = (measure(files, view, ("presynchronize",)), measure(files, view))
             assert paper["answer"] == ours["answer"], "the synchronizer above and below the tagger differ"
             series[str(rooms)].append(ours["output"])
             row.append(ours["output"])
@@ -108,10 +105,7 @@ def figure10(sheet: Sheet) -> None:
         a > b for rooms in (ROOMS, MORE_ROOMS) for a, b in zip(series[str(rooms)], series[str(rooms)][1:], strict=False)
     )
     sheet.finding(
-        "figure 10: a longer period gives fewer tuples",
-        "falls at every step",
-        "falls" if falls else "does not",
-        falls,
+        "figure 10: a longer period gives fewer tuples", "falls at every step", "falls" if falls else "does not", falls
     )
     grows = all(a < b for a, b in zip(series[str(ROOMS)], series[str(MORE_ROOMS)], strict=True))
     ratio = series[str(MORE_ROOMS)][-1] / series[str(ROOMS)][-1]
@@ -133,7 +127,7 @@ def figure11(sheet: Sheet) -> None:
         found = alternate(
             {name: pipeline(files, view, without) for name, without in names.items()},
             sheet.rounds,
-            lambda tenths=tenths: sheet.steps.done(f"figure 11: every {tenths / 10:g} s"),
+            lambda tenths=tenths: sheet.steps.done(f"figure 11: every {tenths / 10:g} s"),  # type: ignore[misc]
         )
         assert found["with"][0]["answer"] == found["without"][0]["answer"], "presynchronization changed the answer"
         for name, runs in found.items():
@@ -153,10 +147,7 @@ def figure11(sheet: Sheet) -> None:
     fewer = all(b < a for a, b in zip(series["tuples"]["without"], series["tuples"]["with"], strict=True))
     part = sum(series["tuples"]["with"]) / sum(series["tuples"]["without"])
     sheet.finding(
-        "figure 11: presynchronization gives the aggregate fewer tuples",
-        "at every step",
-        f"{part:.2f} × in all",
-        fewer,
+        "figure 11: presynchronization gives the aggregate fewer tuples", "at every step", f"{part:.2f} × in all", fewer
     )
     faster = sum(series["seconds"]["with"]) / sum(series["seconds"]["without"])
     sheet.finding(

@@ -19,7 +19,7 @@ from benchmarks.inprocess import InProcess, Timer, watching
 from benchmarks.report import Table
 from benchmarks.sides import medians
 from tidemill.runtime.operators.tagger import Tagger
-from tidemill.runtime.operators.windows import Gate
+from tidemill.runtime.operators.windows import ViewOutput
 
 RATE, ROOMS, MORE_ROOMS = 20_000, 200, 600
 RATES = tuple(range(6_000, 20_001, 2_000))
@@ -65,7 +65,7 @@ def measure(
         db.execute(SOURCE.format(files=files) + view)
         if watch_state:
             db.after = lambda db: states.append(db.state_rows())
-        with watching(Tagger, tagger, timer), watching(Gate, gate, timer):
+        with watching(Tagger, tagger, timer), watching(ViewOutput, gate, timer):
             db.run(final=True)
         parts = {"reader": db.spent["reader"], "tagger": tagger["seconds"], "gate": gate["seconds"]}
         return {

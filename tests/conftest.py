@@ -11,7 +11,7 @@ import pytest
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """The one local session of all ordinary Spark tests."""
-    from tidemill.runtime.session import local_session
+    from tidemill.runtime.spark.session import local_session
 
     session = local_session(log=str(tmp_path_factory.mktemp("spark") / "spark.log"))
     yield session

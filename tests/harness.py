@@ -12,11 +12,15 @@ from collections.abc import Callable
 from typing import Any
 
 from tidemill.engine.database import Database
-from tidemill.engine.repair import Pinned
-from tidemill.runtime.outlet import Outlet
-from tidemill.runtime.planner import Planner
-from tidemill.runtime.reader import Reader
-from tidemill.runtime.stage import Stage
+from tidemill.engine.recovery.repair import Pinned
+from tidemill.engine.run.job import Job
+from tidemill.engine.run.reports import BatchReports
+from tidemill.engine.state import DatabaseState
+from tidemill.runtime.checkpoint.progress import Checkpoint
+from tidemill.runtime.planning.planner import Planner
+from tidemill.runtime.reader.reader import Reader
+from tidemill.runtime.stage.stage import Stage
+from tidemill.runtime.views.outlet import Outlet
 
 
 class _Query:
@@ -27,6 +31,40 @@ class _Query:
 
     def exception(self) -> None:
         return None
+
+
+class LocalJob(Job):
+    """A job whose micro-batches are the steps of a LocalDatabase; what Spark would log is in that object."""
+
+    def __init__(self, db: LocalDatabase) -> None:
+        super().__init__(db.directory)
+        self.db, self.idle = db, 0
+
+    def start(self, state: DatabaseState, interval: str | None) -> None:
+        self.db.open_planner()
+        self.query = _Query()
+
+    def wait_for_batch(self, reports: BatchReports, reached: Callable[[], bool]) -> None:
+        self.idle = 0 if self.db.step() else self.idle + 1
+        assert self.idle < 3, "the job is idle but has not reached what it waits for"
+        if reached():
+            self.idle = 0
+
+    def count_cores(self) -> int:
+        return self.db.cores
+
+    def checkpoint(self) -> Checkpoint | None:
+        return None
+
+    def pinned_batch(self) -> Pinned | None:
+        db = self.db
+        return Pinned(db.batch, db.offset, db.logged) if db.logged is not None else None
+
+    def unlog(self, batch: int) -> None:
+        self.db.logged = None
+
+    def read_shards(self) -> dict[int, bytes]:
+        return dict(self.db.blobs)
 
 
 class LocalDatabase(Database):
@@ -45,35 +83,19 @@ class LocalDatabase(Database):
         self.planner: Planner | None = None
         super().__init__(path, shards=shards or 2, **options)
 
-    def _cores(self) -> int:
-        return self.cores
+    def _make_job(self, spark: Any) -> Job:
+        return LocalJob(self)
 
-    def _checkpoint(self) -> None:
-        """Nobody logs: what Spark would remember is in this object."""
-
-    def _begin(self) -> None:
+    def open_planner(self) -> None:
+        """A new planner, as in a job that has just started."""
         self.planner = self._planner()
         if self.offset is None:
             self.offset = self.planner.initial()
-        self._prepare()
-        self._query = _Query()
 
     def _planner(self) -> Planner:
         made = Planner(self.paths.root, self.cores)
         made.quiet_s = self.quiet_s
         return made
-
-    def _pinned(self) -> Pinned | None:
-        return Pinned(self.batch, self.offset, self.logged) if self.logged is not None else None
-
-    def _unlog(self, batch: int) -> None:
-        self.logged = None
-
-    def _await(self, reached: Callable[[], bool]) -> None:
-        idle = 0
-        while not reached():
-            idle = 0 if self.step() else idle + 1
-            assert idle < 3, "the job is idle but has not reached what it waits for"
 
     def run(self, progress: Any = None, *, final: bool = True) -> Any:
         """To the end: what tests of answers want."""
@@ -122,8 +144,8 @@ class LocalDatabase(Database):
         """As after a crash: everything in memory is new, what was committed is there."""
         self.outlet.duck.close()
         listeners = self.outlet.listeners
-        self.outlet = Outlet(self.paths.root, self.store)
+        self.state.outlet = Outlet(self.paths.root, self.store)
         self.outlet.listeners = listeners
-        self._show_views()
+        self.state.show_views()
         if self.planner is not None:
             self.planner = self._planner()

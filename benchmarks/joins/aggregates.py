@@ -1,8 +1,10 @@
 """Aggregates that do not invert beside SUM, over the same join of windows: CPU time, memory, and their ratio to SUM.
 
-    python -m benchmarks.joins.aggregates [--packets 70000] [--windows 14] [--only MAX] [--slides]
+    python -m benchmarks.joins.aggregates [--packets 70000] [--windows 14] [--only MAX] [--window sliding]
 
-Every question runs in a process of its own, in one pipeline, so its peak memory is its own.
+Every query runs in a process of its own, in one pipeline, so its peak memory is its own. MIN and MAX meet as many pairs
+as SUM (`runtime/joins/value_presence.py`); what they add is a row for each value that comes or goes. COUNT(DISTINCT)
+adds the lists of values that the reader makes of each fragment and sends, which is also most of its memory.
 """
 
 from __future__ import annotations
@@ -31,10 +33,7 @@ SELECTS = {
     "STDDEV": "count(*) AS n, sum(A.len) AS s, stddev(B.len) AS t",
     "COUNT DISTINCT": "count(*) AS n, sum(A.len) AS s, count(DISTINCT B.len) AS t",
 }
-WINDOWS = {
-    "tumbling": "[RANGE 10 SECONDS SLIDE 10 SECONDS]",
-    "sliding": "[RANGE 10 SECONDS SLIDE 2 SECONDS]",
-}
+WINDOWS = {"tumbling": "[RANGE 10 SECONDS SLIDE 10 SECONDS]", "sliding": "[RANGE 10 SECONDS SLIDE 2 SECONDS]"}
 
 
 def measure(folder: str, select: str, window: str, output: str) -> dict[str, float]:
@@ -42,16 +41,24 @@ def measure(folder: str, select: str, window: str, output: str) -> dict[str, flo
     columns = "(sip INT, len INT, ts TIMESTAMP)"
     made = [
         f"REGISTER SOURCE {n}Source {columns} FROM FILES '{folder}/{n}/*.parquet' WITH (timestamp = 'ts');"
-        f"CREATE TAGGED STREAM {n} OVER {n}Source;" for n in streams.NAMES
+        f"CREATE TAGGED STREAM {n} OVER {n}Source;"
+        for n in streams.NAMES
     ]
-    view = (f"CREATE {output} VIEW V AS SELECT A.sip, {select} FROM PacketsA AS A {window}, PacketsB AS B {window}"
-            f" WHERE A.sip = B.sip GROUP BY A.sip;")
+    view = (
+        f"CREATE {output} VIEW V AS SELECT A.sip, {select} FROM PacketsA AS A {window}, PacketsB AS B {window}"
+        f" WHERE A.sip = B.sip GROUP BY A.sip;"
+    )
     with data.scratch("join-aggregates") as place, InProcess(os.path.join(place, "db"), timer=time.process_time) as db:
         db.execute("".join(made) + view)
         before = _peak()
         db.run(final=True)
-        return {"seconds": db.pipeline_seconds, "reader": db.spent["reader"], "stage": db.spent["stage"],
-                "memory": _peak() - before, "rows": db.query("SELECT count(*) AS n FROM V").to_pylist()[0]["n"]}
+        return {
+            "seconds": db.pipeline_seconds,
+            "reader": db.spent["reader"],
+            "stage": db.spent["stage"],
+            "memory": _peak() - before,
+            "rows": db.query("SELECT count(*) AS n FROM V").to_pylist()[0]["n"],
+        }
 
 
 def _peak() -> float:
@@ -59,8 +66,9 @@ def _peak() -> float:
 
 
 def _alone(arguments: list[str]) -> dict[str, float]:
-    done = subprocess.run([sys.executable, "-m", "benchmarks.joins.aggregates", *arguments], check=True,
-                          capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.joins.aggregates", *arguments], check=True, capture_output=True, text=True
+    )
     return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
@@ -80,13 +88,23 @@ def main() -> None:
         print(json.dumps(again | {"memory": first["memory"]}))  # kernels are compiled the first time
         return
     names = ["SUM", *(n for n in given.only or SELECTS if n != "SUM")]
-    same = ["--packets", str(given.packets), "--windows", str(given.windows), "--window", given.window,
-            "--output", given.output]
+    same = [
+        "--packets",
+        str(given.packets),
+        "--windows",
+        str(given.windows),
+        "--window",
+        given.window,
+        "--output",
+        given.output,
+    ]
     found = {name: _alone([*same, "--one", name]) for name in names}
     print(f"{'':22}{'CPU s':>8}{'reader':>8}{'stage':>8}{'ratio':>8}{'MB':>8}{'rows':>10}")
     for name, one in found.items():
-        print(f"{name:22}{one['seconds']:8.2f}{one['reader']:8.2f}{one['stage']:8.2f}"
-              f"{one['seconds'] / found['SUM']['seconds']:8.2f}{one['memory']:8.0f}{one['rows']:10,.0f}")
+        print(
+            f"{name:22}{one['seconds']:8.2f}{one['reader']:8.2f}{one['stage']:8.2f}"
+            f"{one['seconds'] / found['SUM']['seconds']:8.2f}{one['memory']:8.0f}{one['rows']:10,.0f}"
+        )
 
 
 if __name__ == "__main__":

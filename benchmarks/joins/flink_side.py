@@ -75,9 +75,9 @@ SELECTS: dict[str, dict[str, tuple[list[str], str]]] = {
             [
                 "CREATE TEMPORARY VIEW Matched AS SELECT b.ts, b.auctionID FROM Bid AS b"
                 " JOIN Auction FOR SYSTEM_TIME AS OF b.ts AS a ON b.auctionID = a.auctionID"
-                " JOIN Person FOR SYSTEM_TIME AS OF b.ts AS p ON a.sellerID = p.personID WHERE p.state = 'VT'",
+                " JOIN Person FOR SYSTEM_TIME AS OF b.ts AS p ON a.sellerID = p.personID WHERE p.state = 'VT'"
             ],
             f"SELECT window_end, auctionID, count(*) FROM TABLE({_HOP}) GROUP BY window_start, window_end, auctionID",
-        ),
+        )
     },
 }

@@ -58,9 +58,5 @@ def closing(stream: int, windows: int) -> pa.Table:
 
 def _table(sips: np.ndarray, lengths: np.ndarray, times: np.ndarray) -> pa.Table:
     return pa.table(
-        {
-            "sip": sips.astype(np.int32),
-            "len": lengths.astype(np.int32),
-            "ts": pa.array(times).cast(pa.timestamp("us")),
-        }
+        {"sip": sips.astype(np.int32), "len": lengths.astype(np.int32), "ts": pa.array(times).cast(pa.timestamp("us"))}
     )

@@ -90,8 +90,8 @@ def _served_paced(side: Side, sending: Side, seconds: float) -> list[float]:
 def _parsing(form: str, rows: int, steps: Any) -> dict[str, float]:
     """ns of processor time a row to make typed rows of lines: in blocks, and record by record as before."""
     from tidemill.plan.sources import Column, SourceSpec
-    from tidemill.runtime.sources.lines import declared_layout, find_lines
-    from tidemill.runtime.sources.text import decode
+    from tidemill.runtime.sources.text.decode import decode
+    from tidemill.runtime.sources.text.lines import declared_layout, find_lines
 
     columns = tuple(Column(*item.split()) for item in sender.COLUMNS.split(", "))
     spec = SourceSpec("Readings", "port", columns)
@@ -108,35 +108,89 @@ def _parsing(form: str, rows: int, steps: Any) -> dict[str, float]:
 
 def _result(rates: dict[str, Any], latency: dict[str, list[float]], parsing: dict[str, Any], seconds: float) -> Result:
     result = Result("Live text input", SETUP.format(paced=PACED, seconds=seconds, settle=SETTLE_S))
-    middle = {side: {form: median(r["rate"] for r in found) for form, found in forms.items()}
-              for side, forms in rates.items()}
+    middle = {
+        side: {form: median(r["rate"] for r in found) for form, found in forms.items()} for side, forms in rates.items()
+    }
     rows = []
     for form, name in FORMS.items():
         first = rates["Tidemill"][form]
         spent = median(r["processor_s"] / r["rows"] * 1e9 for r in first)
-        rows.append([name, first[0]["rows"], rates["Spark"][form][0]["rows"], round(middle["Tidemill"][form]),
-                     round(middle["Spark"][form]), middle["Tidemill"][form] / middle["Spark"][form], round(spent),
-                     " ".join(f"{r['rate']:,.0f}" for r in first)])
-    result.tables.append(Table("Rows/s into the four views", [
-        "lines", "rows of Tidemill", "rows of Spark", "Tidemill rows/s", "Spark rows/s", "ratio",
-        "Tidemill, all processes: ns of processor time a row", "all runs of Tidemill"], rows))
+        rows.append(
+            [
+                name,
+                first[0]["rows"],
+                rates["Spark"][form][0]["rows"],
+                round(middle["Tidemill"][form]),
+                round(middle["Spark"][form]),
+                middle["Tidemill"][form] / middle["Spark"][form],
+                round(spent),
+                " ".join(f"{r['rate']:,.0f}" for r in first),
+            ]
+        )
+    result.tables.append(
+        Table(
+            "Rows/s into the four views",
+            [
+                "lines",
+                "rows of Tidemill",
+                "rows of Spark",
+                "Tidemill rows/s",
+                "Spark rows/s",
+                "ratio",
+                "Tidemill, all processes: ns of processor time a row",
+                "all runs of Tidemill",
+            ],
+            rows,
+        )
+    )
     shares = (50, 75, 90, 95, 99, 100)
-    result.tables.append(Table(f"Latency at {PACED:,} rows/s, seconds", ["side", "rows", *(f"{s} %" for s in shares)], [
-        [side, len(found), *(float(np.percentile(found, s)) if found else "-" for s in shares)]
-        for side, found in latency.items()]))
-    result.tables.append(Table("Parsing alone, ns of processor time a row", ["lines", "in blocks", "one by one"], [
-        [name, round(parsing[form]["in blocks"]), round(parsing[form]["one by one"])] for form, name in FORMS.items()]))
+    result.tables.append(
+        Table(
+            f"Latency at {PACED:,} rows/s, seconds",
+            ["side", "rows", *(f"{s} %" for s in shares)],
+            [
+                [side, len(found), *(float(np.percentile(found, s)) if found else "-" for s in shares)]
+                for side, found in latency.items()
+            ],
+        )
+    )
+    result.tables.append(
+        Table(
+            "Parsing alone, ns of processor time a row",
+            ["lines", "in blocks", "one by one"],
+            [
+                [name, round(parsing[form]["in blocks"]), round(parsing[form]["one by one"])]
+                for form, name in FORMS.items()
+            ],
+        )
+    )
     for form, name in FORMS.items():
         rate = middle["Tidemill"][form]
-        result.checks.append(Check(f"{name} lines of a port into four views, two quiet cores",
-                                   f"≥ {TARGETS[form]:,} rows/s", f"{rate:,.0f} rows/s", rate >= TARGETS[form]))
+        result.checks.append(
+            Check(
+                f"{name} lines of a port into four views, two quiet cores",
+                f"≥ {TARGETS[form]:,} rows/s",
+                f"{rate:,.0f} rows/s",
+                rate >= TARGETS[form],
+            )
+        )
     for share, target in ((50, MEDIAN_S), (95, LATE_S)):
         found = float(np.percentile(latency["Tidemill"], share))
-        result.checks.append(Check(f"{PACED:,} rows/s: from the sending to `subscribe`, {share} % of the rows",
-                                   f"≤ {target} s", f"{found:.2f} s", found <= target))
-    result.series = {"rate": middle, "paced": PACED,
-                     "latency": {side: [float(np.percentile(found, s)) for s in range(1, 101)]
-                                 for side, found in latency.items() if found}}
+        result.checks.append(
+            Check(
+                f"{PACED:,} rows/s: from the sending to `subscribe`, {share} % of the rows",
+                f"≤ {target} s",
+                f"{found:.2f} s",
+                found <= target,
+            )
+        )
+    result.series = {
+        "rate": middle,
+        "paced": PACED,
+        "latency": {
+            side: [float(np.percentile(found, s)) for s in range(1, 101)] for side, found in latency.items() if found
+        },
+    }
     return result
 
 

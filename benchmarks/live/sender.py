@@ -29,8 +29,12 @@ def lines(form: str, rows: int, seed: int, first_us: int, apart_us: int) -> byte
     ]
     if form == "csv":
         return "".join([f"{s},{v},k{k},{n},{at}\n" for s, v, k, n, at in zip(*columns, strict=True)]).encode()
-    return "".join([f'{{"sensor":{s},"value":{v},"kind":"k{k}","n":{n},"at":"{at}"}}\n'
-                    for s, v, k, n, at in zip(*columns, strict=True)]).encode()
+    return "".join(
+        [
+            f'{{"sensor":{s},"value":{v},"kind":"k{k}","n":{n},"at":"{at}"}}\n'
+            for s, v, k, n, at in zip(*columns, strict=True)
+        ]
+    ).encode()
 
 
 def prepared(form: str, rows: int) -> str:

@@ -32,8 +32,10 @@ class SparkSide:
         rooms = self.session.read.csv(sender.table(self.place), header=True, schema="sensor INT, room STRING")
         with quiet():
             self.running = [
-                frame.writeStream.outputMode(mode).option("checkpointLocation", f"{self.place}/{name}")
-                .foreachBatch(self._taker(name)).start()
+                frame.writeStream.outputMode(mode)
+                .option("checkpointLocation", f"{self.place}/{name}")
+                .foreachBatch(self._taker(name))
+                .start()
                 for name, (frame, mode) in self._frames(port, form, rooms).items()
             ]
         return len(self.running)

@@ -15,11 +15,11 @@ from benchmarks.sides import quiet
 VIEWS = {
     "High": "CREATE STREAMED VIEW High AS SELECT sensor, value, at FROM Log WHERE value > {high}",
     "ByKind": "CREATE VIEW ByKind AS SELECT kind, count(*) AS n, sum(n) AS total FROM Log SYNC EVERY 1 SECOND"
-              " GROUP BY kind",
+    " GROUP BY kind",
     "Sliding": "CREATE STREAMED VIEW Sliding AS SELECT sensor, count(*) AS n, max(value) AS top"
-               " FROM Log [RANGE 10 SECONDS SLIDE 1 SECOND] GROUP BY sensor",
+    " FROM Log [RANGE 10 SECONDS SLIDE 1 SECOND] GROUP BY sensor",
     "ByRoom": "CREATE VIEW ByRoom AS SELECT S.room, count(*) AS n, sum(L.value) AS total"
-              " FROM Log L SYNC EVERY 1 SECOND JOIN Sensors S ON L.sensor = S.sensor GROUP BY S.room",
+    " FROM Log L SYNC EVERY 1 SECOND JOIN Sensors S ON L.sensor = S.sensor GROUP BY S.room",
 }
 
 
@@ -40,7 +40,7 @@ class TidemillSide:
                 REGISTER SOURCE Readings ({sender.COLUMNS}) FROM PORT {port} WITH (timestamp = 'at');
                 REGISTER TABLE Sensors (sensor INTEGER, room VARCHAR) FROM FILES '{sender.table(self.place)}';
                 CREATE TAGGED STREAM Log OVER Readings;
-                {';'.join(VIEWS.values()).format(high=sender.HIGH)}""")
+                {";".join(VIEWS.values()).format(high=sender.HIGH)}""")
             self.db.warm()
             self.db.outlet.listeners.append(lambda summary: self.seen.append((time.time(), dict(summary))))
             self.db.start()

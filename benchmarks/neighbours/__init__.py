@@ -31,8 +31,9 @@ def run(quick: bool, steps: Any) -> Result:
     unexplained = []
     for name, work in WORKS.items():
         plain, found, fixed = slowdowns(work, sizes, steps.done)
-        batches += [[f"{name}, {change}", round(f.rows_a_batch), f.batch_ms, 100 * f.share]
-                    for change, f in fixed.items()]
+        batches += [
+            [f"{name}, {change}", round(f.rows_a_batch), f.batch_ms, 100 * f.share] for change, f in fixed.items()
+        ]
         rows.append([name, plain, *(found.get(c, "–") for c in CHANGES)])
         for change in (c for c, ratio in found.items() if ratio > LIMIT):
             reason = REASONS.get((name, change)) or REASONS.get(("", change))
@@ -44,8 +45,12 @@ def run(quick: bool, steps: Any) -> Result:
     )
     result.tables.append(Table(f"Above {LIMIT:g}, and why", ["neighbour", "times", "reason"], reasons))
     result.tables.append(
-        Table("What a micro-batch costs whatever is in it",
-              ["neighbour", "rows a batch", "ms a batch", "% of the time"], batches, _BATCHES)
+        Table(
+            "What a micro-batch costs whatever is in it",
+            ["neighbour", "rows a batch", "ms a batch", "% of the time"],
+            batches,
+            _BATCHES,
+        )
     )
     result.checks.append(
         Check(

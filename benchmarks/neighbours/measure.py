@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from statistics import median
 
 from benchmarks import data
@@ -54,8 +55,9 @@ def fixed_cost(plain: Cost, small: Cost) -> Fixed:
     return Fixed(small.rows / small.batches, batch_ns / 1e6, batch_ns * small.batches / (small.row_ns * small.rows))
 
 
-def slowdowns(work: Work, sizes: Sizes,
-              done: Callable[[str], None]) -> tuple[float, dict[str, float], dict[str, Fixed]]:
+def slowdowns(
+    work: Work, sizes: Sizes, done: Callable[[str], None]
+) -> tuple[float, dict[str, float], dict[str, Fixed]]:
     """Nanoseconds of the plain workload for a row, how many times that each neighbour takes, and what a batch costs in
     those that have more of them.
     """
@@ -66,7 +68,7 @@ def slowdowns(work: Work, sizes: Sizes,
         if name == "MAX" and not work.maximum:
             continue
         runs = alternate(
-            {"plain": lambda: cost(work, _PLAIN, sizes), name: lambda c=change: cost(work, c, sizes)}, sizes.rounds
+            {"plain": partial(cost, work, _PLAIN, sizes), name: partial(cost, work, change, sizes)}, sizes.rounds
         )
         plain += [run.row_ns for run in runs["plain"]]
         usual, changed = (_middle(runs[side]) for side in ("plain", name))

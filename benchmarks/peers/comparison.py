@@ -189,7 +189,7 @@ def _alternate(
         "tidemill": lambda: ours.ask("measure", trace, queries, os.path.join(place, "tidemill"))
     }
     for form in forms:
-        sides[form] = lambda form=form: duck.ask(
+        sides[form] = lambda form=form: duck.ask(  # type: ignore[misc]
             "measure", trace, queries, found.ways[work][form], os.path.join(place, form)
         )
     runs = alternate(sides, found.rounds, lambda: done(f"{work}: Tidemill and DuckDB"))

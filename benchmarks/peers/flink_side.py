@@ -22,7 +22,7 @@ class FlinkSide(flink.Flink):
     def measure(self, folder: str, queries: Sequence[Query], setting: str, kept: str) -> dict[str, Any]:
         """Seconds from the statement set to its end; the answers are Parquet files in a folder."""
         used = {"len"}.union(*(q.keys for q in queries))
-        columns = {n: "INT" for n in ("sip", "dip", "sp", "dp", "len") if n in used}
+        columns: dict[str, str] = {n: "INT" for n in ("sip", "dip", "sp", "dp", "len") if n in used}
         return self.run(
             {"P": flink.source(folder, {**columns, "ts": "TIMESTAMP"}, readers=len(os.sched_getaffinity(0)))},
             [

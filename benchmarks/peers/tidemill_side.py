@@ -32,11 +32,7 @@ class TidemillSide:
     """One database for each measurement, one Spark session for all."""
 
     def measure(
-        self,
-        folder: str,
-        queries: Sequence[Query | Unlike],
-        kept: str | None,
-        shown: Sequence[Query | Unlike] = (),
+        self, folder: str, queries: Sequence[Query | Unlike], kept: str | None, shown: Sequence[Query | Unlike] = ()
     ) -> Any:
         """Seconds from the first statement to the end of the run in an engine that is up, those of its parts, and the
         pace between the first and the last micro-batch. The answers of `shown`, or of all queries, are kept in a folder

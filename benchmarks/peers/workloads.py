@@ -51,10 +51,7 @@ _SLIDING = (
     (24, 10), (25, 6), (28, 15), (30, 20), (35, 4), (36, 5), (40, 12), (45, 8), (50, 12), (60, 5),
 )  # fmt: skip
 WORKS = {
-    "W1": Work(
-        "four tumbling group-bys of 10 s",
-        tuple(Query(f"w1_{a}_{b}", (a, b), 10, 10) for a, b in _PAIRS),
-    ),
+    "W1": Work("four tumbling group-bys of 10 s", tuple(Query(f"w1_{a}_{b}", (a, b), 10, 10) for a, b in _PAIRS)),
     "W2": Work("one window of 60 s every 1 s by sip", (Query("w2", ("sip",), 60, 1),)),
     "W3": Work(
         "twenty sliding windows by sip",

@@ -96,9 +96,7 @@ def _refreshed(rows: Any, way: str) -> Any:
     cores = len(os.sched_getaffinity(0))
     if way == ROWS:
         buckets = rows.select("ts", "k", f.expr(f"k % {cores}").alias("bucket")).groupBy("bucket")
-        return buckets.applyInPandasWithState(
-            totals.refresh, totals.ANSWER, totals.STATE, "append", "EventTimeTimeout"
-        )
+        return buckets.applyInPandasWithState(totals.refresh, totals.ANSWER, totals.STATE, "append", "EventTimeTimeout")
     # A row at a point belongs to it: windows begin a microsecond after a point and end a microsecond after the next.
     window = f.window("ts", f"{EVERY} seconds", startTime="1 microsecond")
     counts = _windows(rows, window, f.col("window.end") - f.expr("INTERVAL 0.000001 SECOND"))

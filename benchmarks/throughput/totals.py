@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from pyspark.sql import Row
-from pyspark.sql.streaming import StatefulProcessor
+from pyspark.sql.streaming import StatefulProcessor  # type: ignore[attr-defined]
 
 from benchmarks.throughput.questions import EVERY
 

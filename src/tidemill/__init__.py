@@ -8,7 +8,7 @@ from tidemill.version import __version__
 
 if TYPE_CHECKING:
     from tidemill.engine import Database
-    from tidemill.engine.backup import Backup
+    from tidemill.engine.directory.backup import Backup
 
 __all__ = ["__version__", "open", "restore"]
 
@@ -17,7 +17,7 @@ def open(path: str, **options: Any) -> Database:
     """Open the database in a directory, which is created when it does not exist; see engine.Database."""
     # Imported here: workers import subpackages of tidemill and must not load the whole engine.
     from tidemill.engine import Database
-    from tidemill.engine.notebook import show_tables
+    from tidemill.engine.show.notebook import show_tables
 
     show_tables()
     return Database(path, **options)

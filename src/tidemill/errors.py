@@ -51,9 +51,7 @@ class TidemillError(Exception):
         return type(self)(self.code, self.message, detail=self.detail, hint=self.hint, line=place[0], column=place[1])
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (
-            type(self), self.code, self.message, self.detail, self.hint, self.line, self.column,
-        )
+        return _rebuild, (type(self), self.code, self.message, self.detail, self.hint, self.line, self.column)
 
 
 class SyntaxProblem(TidemillError):
@@ -76,6 +74,13 @@ class EngineProblem(TidemillError):
     """The running job or the database directory refuses."""
 
 
-def _rebuild(kind: type[TidemillError], code: str, message: str, detail: str | None, hint: str | None, line: int | None,
-             column: int | None) -> TidemillError:
+def _rebuild(
+    kind: type[TidemillError],
+    code: str,
+    message: str,
+    detail: str | None,
+    hint: str | None,
+    line: int | None,
+    column: int | None,
+) -> TidemillError:
     return kind(code, message, detail=detail, hint=hint, line=line, column=column)

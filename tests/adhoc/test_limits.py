@@ -134,10 +134,19 @@ def test_a_large_answer_comes_whole(db):
     assert answer.num_rows == 200 * 200 * 9 and answer.nbytes > pool._SMALL
 
 
-@pytest.mark.parametrize("statement", [
-    "SET query_time = 'x'", "SET query_time = 0", "SET query_time = -1", "SET query_memory = '1 GX'",
-    "SET query_memory = '1 kB'", "SET query_bytes = ''", "SET query_bytes = -5", "SET query_bytes = 'much'",
-])
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SET query_time = 'x'",
+        "SET query_time = 0",
+        "SET query_time = -1",
+        "SET query_memory = '1 GX'",
+        "SET query_memory = '1 kB'",
+        "SET query_bytes = ''",
+        "SET query_bytes = -5",
+        "SET query_bytes = 'much'",
+    ],
+)
 def test_a_limit_is_checked_when_it_is_said(statement, db):
     with pytest.raises(TidemillError, match=r"TM217|TM101") as refused:
         db.execute(statement)

@@ -112,15 +112,15 @@ NAMES = {
     "WITH RECURSIVE ByRoom AS (SELECT 1 AS x UNION ALL SELECT x + 1 FROM ByRoom WHERE x < 3) SELECT sum(x) AS s "
     "FROM ByRoom": [{"s": 6}],
     "WITH RECURSIVE ByRoom AS (SELECT count(*) AS x FROM ByRoom) SELECT * FROM ByRoom": [{"x": 9}],
-    "SELECT (WITH Log AS (SELECT 5 AS x) SELECT x FROM Log) AS a, (SELECT count(*) FROM Log) AS b":
-        [{"a": 5, "b": 200}],
+    "SELECT (WITH Log AS (SELECT 5 AS x) SELECT x FROM Log) AS a, (SELECT count(*) FROM Log) AS b": [
+        {"a": 5, "b": 200}
+    ],
     "SELECT count(*) AS c FROM ByRoom AS b(x, y, z) WHERE z > 0 AND x = 1": [{"c": 1}],
     "SELECT count(*) AS c FROM ByRoom, Log WHERE ByRoom.room = Log.room": [{"c": 200}],
     "SELECT count(*) AS c FROM ByRoom b WHERE n = (SELECT count(*) FROM Log l WHERE l.room = b.room)": [{"c": 9}],
     "SELECT count(*) AS c FROM Log NATURAL JOIN ByRoom": [{"c": 200}],
     "SELECT count(*) AS c FROM (ByRoom JOIN Log USING (room))": [{"c": 200}],
-    'WITH "input 0" AS (SELECT 7 AS x) SELECT x, (SELECT count(*) FROM ByRoom) AS n FROM "input 0"':
-        [{"x": 7, "n": 9}],
+    'WITH "input 0" AS (SELECT 7 AS x) SELECT x, (SELECT count(*) FROM ByRoom) AS n FROM "input 0"': [{"x": 7, "n": 9}],
     "SELECT ByRoom.n > 0 AS b FROM ByRoom WHERE ByRoom.room = 1 UNION SELECT true": [{"b": True}],
     "SELECT count(b) AS c FROM ByRoom b": [{"c": 9}],
     "SELECT count(*) AS c FROM dead_letters": [{"c": 0}],
@@ -138,8 +138,20 @@ def test_a_streamed_view_has_no_answer(db):
         db.query("WITH Flow AS (SELECT * FROM Flow) SELECT * FROM Flow")
 
 
-NAME = st.sampled_from(["{file}", "__meta", "sqlite_master", "duckdb_tables", "SECRET_TABLE", "contents v1",
-                        "information_schema.tables", "ByRoom", "a", "b"])
+NAME = st.sampled_from(
+    [
+        "{file}",
+        "__meta",
+        "sqlite_master",
+        "duckdb_tables",
+        "SECRET_TABLE",
+        "contents v1",
+        "information_schema.tables",
+        "ByRoom",
+        "a",
+        "b",
+    ]
+)
 
 
 def spelled(name: str) -> str:
@@ -157,7 +169,8 @@ def places(name: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
             st.tuples(name.map(spelled), inner, inner).map(lambda t: f"WITH {t[0]} AS ({t[1]}) {t[2]}"),
             st.tuples(name.map(spelled), inner, inner).map(lambda t: f"WITH RECURSIVE {t[0]} AS ({t[1]}) {t[2]}"),
             st.tuples(name.map(spelled), inner, inner).map(
-                lambda t: f"WITH RECURSIVE {t[0]} AS (SELECT '1' AS word UNION {t[1]}) {t[2]}"),
+                lambda t: f"WITH RECURSIVE {t[0]} AS (SELECT '1' AS word UNION {t[1]}) {t[2]}"
+            ),
             inner.map("SELECT * FROM ({}) x".format),
             two.map(lambda t: f"SELECT * FROM ({t[0]}) x, {t[1]} y"),
             two.map(lambda t: f"SELECT x.* FROM {t[1]} x WHERE EXISTS ({t[0]})"),
@@ -189,8 +202,17 @@ def test_every_function_that_the_reference_lists_for_ad_hoc_queries_works(db):
     page = (ROOT / "docs/language.md").read_text(encoding="utf-8")
     listed = page.partition("Ad hoc queries also have window functions (")[2].partition("Views have no")[0]
     windowed, _, others = listed.partition("more aggregates")
-    calls = {"row_number": "", "rank": "", "dense_rank": "", "percent_rank": "", "ntile": "3", "quantile": "n, 0.5",
-             "string_agg": "n, ','", "arg_max": "n, room", "arg_min": "n, room"}
+    calls = {
+        "row_number": "",
+        "rank": "",
+        "dense_rank": "",
+        "percent_rank": "",
+        "ntile": "3",
+        "quantile": "n, 0.5",
+        "string_agg": "n, ','",
+        "arg_max": "n, room",
+        "arg_min": "n, room",
+    }
     names = [(name, " OVER (ORDER BY n)") for name in re.findall(r"`(\w+)`", windowed)]
     names += [(name, "") for name in re.findall(r"`(\w+)`", others)]
     assert len(names) > 15 and ("any_value", "") in names
@@ -205,16 +227,24 @@ def test_a_view_has_no_any_value(db):
 
 
 VALUE = st.sampled_from(["5", "-1", "70.5", "'5'", "99999999999999999999", "temp", "(3, 4)", "1e400"])
-CONDITION = st.builds("{}{} {} {}".format, st.sampled_from(["", "Log.", "ROOM.", "x."]),
-                      st.sampled_from(["room", "Room", "temp", "word", "n"]),
-                      st.sampled_from(["=", "<", ">=", "<>", "IN"]), VALUE)
+CONDITION = st.builds(
+    "{}{} {} {}".format,
+    st.sampled_from(["", "Log.", "ROOM.", "x."]),
+    st.sampled_from(["room", "Room", "temp", "word", "n"]),
+    st.sampled_from(["=", "<", ">=", "<>", "IN"]),
+    VALUE,
+)
 
 
 @effort(60)
-@given(conditions=st.lists(CONDITION, min_size=1, max_size=3), glue=st.sampled_from([" AND ", " OR "]),
-       columns=st.sampled_from(["*", "count(*) AS n", "room + 1 AS room", "temp AS word, room AS temp"]))
+@given(
+    conditions=st.lists(CONDITION, min_size=1, max_size=3),
+    glue=st.sampled_from([" AND ", " OR "]),
+    columns=st.sampled_from(["*", "count(*) AS n", "room + 1 AS room", "temp AS word, room AS temp"]),
+)
 def test_rows_that_are_left_out_early_are_those_that_the_query_leaves_out(conditions, glue, columns, db):
     """The same with a subquery, which nothing reaches into."""
+
     def ask(text):
         try:
             return sorted(map(str, db.query(text).to_pylist()))

@@ -31,12 +31,23 @@ with LocalDatabase("db") as db:
 def test_answers_are_in_utc_wherever_the_machine_is(zone, tmp_path):
     """In a process of its own: the zone is read once, when DuckDB is loaded."""
     (tmp_path / "a.csv").write_text("k,z,tm\n1,2024-01-01 23:30:00+00,1\n2,2024-07-01 10:00:00+02,2\n")
-    done = subprocess.run([sys.executable, "-c", SCRIPT], cwd=tmp_path, capture_output=True, text=True, timeout=120,
-                          env=os.environ | {"TZ": zone, "PYTHONPATH": IMPORTS}, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=os.environ | {"TZ": zone, "PYTHONPATH": IMPORTS},
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     (view, ad_hoc), types = json.loads(done.stdout.splitlines()[-1])
-    assert ad_hoc == view == [
-        {"h": 23, "d": "2024-01-01 00:00:00+00", "t": "2024-01-01 23:30:00+00", "a": "2024-01-01"},
-        {"h": 8, "d": "2024-07-01 00:00:00+00", "t": "2024-07-01 08:00:00+00", "a": "2024-07-01"},
-    ]
+    assert (
+        ad_hoc
+        == view
+        == [
+            {"h": 23, "d": "2024-01-01 00:00:00+00", "t": "2024-01-01 23:30:00+00", "a": "2024-01-01"},
+            {"h": 8, "d": "2024-07-01 00:00:00+00", "t": "2024-07-01 08:00:00+00", "a": "2024-07-01"},
+        ]
+    )
     assert types == ["timestamp[us, tz=UTC]"] * 2

@@ -35,8 +35,10 @@ def test_other_statements_do_not_wait_for_a_query(db):
 
 def test_results_come_in_the_order_of_the_statements(db):
     told: list[str] = []
-    last = db.execute("CREATE VIEW A1 AS SELECT room FROM T; SELECT 7 AS x; DROP VIEW A1; SELECT 8 AS x",
-                      lambda result: told.append(str(result) if hasattr(result, "kind") else str(result.to_pylist())))
+    last = db.execute(
+        "CREATE VIEW A1 AS SELECT room FROM T; SELECT 7 AS x; DROP VIEW A1; SELECT 8 AS x",
+        lambda result: told.append(str(result) if hasattr(result, "kind") else str(result.to_pylist())),
+    )
     assert told[0].startswith("view A1 created")
     assert told[1:] == ["[{'x': 7}]", "view A1 dropped", "[{'x': 8}]"]
     assert last.to_pylist() == [{"x": 8}]

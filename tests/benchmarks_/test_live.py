@@ -12,8 +12,8 @@ from benchmarks.live import comparison, sender, tidemill_side
 from benchmarks.report import Result
 from tests.harness import LocalDatabase
 from tidemill.plan.sources import Column, SourceSpec
-from tidemill.runtime.sources.lines import declared_layout, find_lines
-from tidemill.runtime.sources.text import decode
+from tidemill.runtime.sources.text.decode import decode
+from tidemill.runtime.sources.text.lines import declared_layout, find_lines
 
 
 def test_both_forms_say_the_same():
@@ -35,7 +35,7 @@ def test_the_four_views_have_all_rows(form, tmp_path):
             REGISTER SOURCE Readings ({sender.COLUMNS}) FROM PORT {port} WITH (timestamp = 'at');
             REGISTER TABLE Sensors (sensor INTEGER, room VARCHAR) FROM FILES '{sender.table(str(tmp_path))}';
             CREATE TAGGED STREAM Log OVER Readings;
-            {';'.join(tidemill_side.VIEWS.values()).format(high=sender.HIGH)}""")
+            {";".join(tidemill_side.VIEWS.values()).format(high=sender.HIGH)}""")
         sender.Sender().push(str(path), port)
         rows = 0
         while rows < 5001:

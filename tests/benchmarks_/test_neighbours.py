@@ -37,8 +37,10 @@ def test_the_page_says_what_a_batch_costs():
 def test_answers_of_the_mixture_are_those_of_duckdb(tmp_path):
     folder, queries = packets.trace(600_000, 2), mixed(24)
     with InProcess(str(tmp_path / "db")) as db, duckdb.connect() as duck:
-        db.execute(f"REGISTER SOURCE P ({COLUMNS}) FROM FILES '{folder}/*.parquet' WITH (timestamp = 'ts');"
-                   " CREATE TAGGED STREAM S OVER P;" + ";".join(q.statement() for q in queries))
+        db.execute(
+            f"REGISTER SOURCE P ({COLUMNS}) FROM FILES '{folder}/*.parquet' WITH (timestamp = 'ts');"
+            " CREATE TAGGED STREAM S OVER P;" + ";".join(q.statement() for q in queries)
+        )
         db.run()
         for query in queries:
             rows = db.query(f'SELECT "TS", {", ".join(query.columns)} FROM {query.name}')

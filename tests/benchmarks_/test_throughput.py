@@ -58,7 +58,7 @@ class State:
 
     def setTimeoutTimestamp(self, when: int) -> None:
         assert when > self.watermark, "Spark refuses a timeout that has passed"
-        self.timeout = when
+        self.timeout = when  # type: ignore[assignment]
 
 
 def batches(rows: Rows, cuts: list[int]) -> Iterator[pd.DataFrame]:

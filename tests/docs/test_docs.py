@@ -27,13 +27,14 @@ import pytest
 from typer.testing import CliRunner
 
 import tidemill
-from tests.harness import LocalDatabase
+from tests.harness import LocalDatabase, LocalJob
 from tests.places import ROOT, SOURCE
-from tidemill.engine.script import placed, setup_and_questions
+from tidemill.engine.run.reports import BatchReports
+from tidemill.engine.script import place_statements, setup_and_questions
 from tidemill.errors import TidemillError
 from tidemill.serve.cli import app
 
-PAGES = ("README.md", "docs/start.md", "docs/recipes.md", "docs/language.md")
+PAGES = ("README.md", "docs/start.md", "docs/recipes.md", "docs/python.md", "docs/language.md")
 FENCE = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"(?<!!)\[[^\]]+\]\(([^)#\s]+)[^)]*\)|!\[[^\]]*\]\(([^)\s]+)\)")
 
@@ -75,34 +76,45 @@ def write_file(block: Block) -> None:
     path.write_text(block.text, encoding="utf-8")
 
 
-class LiveDatabase(LocalDatabase):
-    """A LocalDatabase whose micro-batches go on by themselves between start() and stop()."""
+class LiveJob(LocalJob):
+    """A LocalJob whose micro-batches go on by themselves while it is live."""
 
     pump: threading.Thread | None = None
 
-    def start(self) -> None:
-        super().start()
+    def run_live(self) -> None:
         self.pump = threading.Thread(target=self._go, daemon=True)
         self.pump.start()
 
     def _go(self) -> None:
-        while self.is_running:
-            if not self.step():
+        while self.is_up:
+            if not self.db.step():
                 time.sleep(0.01)
 
-    def _await(self, reached: Any) -> None:
+    def wait_for_batch(self, reports: BatchReports, reached: Any) -> None:
         if self.pump is None:
-            super()._await(reached)
-        while not reached():
+            super().wait_for_batch(reports, reached)
+        else:
             time.sleep(0.01)
 
-    def _end(self) -> None:
-        if self._query is not None:
-            self._query.stop()
+    def end(self) -> bool:
+        if self.query is not None:
+            self.query.stop()
         if self.pump is not None:
             self.pump.join()
             self.pump = None
-        super()._end()
+        return super().end()
+
+
+class LiveDatabase(LocalDatabase):
+    """A LocalDatabase whose micro-batches go on by themselves between start() and stop()."""
+
+    def _make_job(self, spark: Any) -> LiveJob:
+        return LiveJob(self)
+
+    def start(self) -> None:
+        super().start()
+        assert isinstance(self.runner.job, LiveJob)
+        self.runner.job.run_live()
 
 
 @pytest.fixture
@@ -127,7 +139,7 @@ def place(tmp_path, monkeypatch):
 
 def run(db: LocalDatabase, text: str) -> Any:
     """As `tidemill run`: declarations, then the data, then the questions at the end."""
-    declared, questions = setup_and_questions(placed(text))
+    declared, questions = setup_and_questions(place_statements(text))
     result = None
     for part in declared:
         result = db.execute(part.text)
@@ -171,7 +183,7 @@ def setup_of(page: str) -> str:
 
 
 def refused(db: LocalDatabase, block: Block) -> None:
-    for part in placed(block.text):
+    for part in place_statements(block.text):
         with pytest.raises(TidemillError) as caught:
             db.execute(part.text)
             db.run()
@@ -195,16 +207,16 @@ def test_examples_do_what_they_say(group, place):
             continue
         if block.kind == "text":
             assert db is not None, f"{here} follows no SQL"
-            found = changes(db, block.words[1]) if block.words else shown(result)
+            found = changes(db, block.words[1]) if block.words else shown(result)  # type: ignore[arg-type]
             assert found == block.text.rstrip("\n"), here
             continue
         if db is None:
             db = tidemill.open("db")
             db.execute(setup_of(block.page))
         if block.words[:1] == ("refused",):
-            refused(db, block)
+            refused(db, block)  # type: ignore[arg-type]
         else:
-            result = run(db, block.text)
+            result = run(db, block.text)  # type: ignore[arg-type]
 
 
 def test_readme_from_top_to_bottom(place):
@@ -217,6 +229,19 @@ def test_readme_from_top_to_bottom(place):
         (place / f"{name}.sql").write_text(block.text, encoding="utf-8")
         done = CliRunner().invoke(app, ["run", f"{name}.sql", "--db", name])
         assert done.exit_code == 0, f"README.md:{block.line} {done.output}"
+
+
+def test_the_readme_repeats_the_benchmark_page():
+    """The rows of its table begin with W1, W2, W3 and the numbers of the page."""
+    page = (
+        (ROOT / "docs/benchmarks/README.md").read_text(encoding="utf-8").partition("**Million rows/s, whole query")[2]
+    )
+    measured = {
+        work: re.search(rf"^\| {work} (\|( [\d.]+ \|){{4}})", page, re.MULTILINE)[1] for work in ("W1", "W2", "W3")
+    }
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    repeated = dict(re.findall(r"^\| (W\d): [^|]+ (\|(?: [\d.]+ \|){4})$", readme, re.MULTILINE))
+    assert repeated == measured
 
 
 def test_every_page_has_examples():
@@ -235,7 +260,8 @@ def test_links_lead_somewhere():
         for page in documents()
         for found in LINK.finditer(page.read_text(encoding="utf-8"))
         if not (target := found[1] or found[2]).startswith(("http://", "https://", "mailto:"))
-        and not (page.parent / target).exists() and not target.endswith("benchmarks/README.md")
+        and not (page.parent / target).exists()
+        and not target.endswith("benchmarks/README.md")
     ]
     assert not broken
 
@@ -247,10 +273,17 @@ def test_the_reference_knows_every_error_code():
 
 
 def test_the_reference_knows_every_option():
-    from tidemill.sql.parse_options import KNOWN
+    from tidemill.sql.parse.options import KNOWN
 
     text = (ROOT / "docs/language.md").read_text(encoding="utf-8")
     assert not [option for known in KNOWN.values() for option in known if f"| `{option}` |" not in text]
+
+
+def test_the_reference_lists_the_rules_in_their_order():
+    from tidemill.optimize.optimizer import RULES
+
+    section = (ROOT / "docs/language.md").read_text(encoding="utf-8").partition("### Rules")[2].partition("\n# ")[0]
+    assert re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE) == [rule.__name__ for rule in RULES]
 
 
 def test_the_reference_knows_every_function():
@@ -259,6 +292,20 @@ def test_the_reference_knows_every_function():
     text = (ROOT / "docs/language.md").read_text(encoding="utf-8")
     section = text.partition("## Functions")[2].partition("\n## ")[0]
     # Operators, and names that only the parser has for functions listed under another one.
-    inside = {"anonymous", "case", "cast", "try_cast", "is_nan", "is_inf", "int_div", "safe_divide", "pad", "sha2",
-              "split", "date_from_parts", "time_from_parts", "timestamp_from_parts"}
+    inside = {
+        "anonymous",
+        "case",
+        "cast",
+        "try_cast",
+        "is_nan",
+        "is_inf",
+        "int_div",
+        "safe_divide",
+        "pad",
+        "sha2",
+        "split",
+        "date_from_parts",
+        "time_from_parts",
+        "timestamp_from_parts",
+    }
     assert not sorted(f for f in ALLOWED - inside if not re.search(rf"\b{f}\b", section))

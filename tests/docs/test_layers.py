@@ -13,11 +13,13 @@ import pytest
 from tests.places import ROOT, SOURCE
 
 FORBIDDEN = {
-    "plan/node.py": "tidemill.runtime.duck",
-    "sql/parse.py": "tidemill.optimize.lower",
-    "runtime/duck.py": "tidemill.sql.parse",
-    "serve/render.py": "tidemill.runtime.duck",
-    "engine/status.py": "tidemill.serve.render",
+    "plan/node.py": "tidemill.runtime.duckdb.duck",
+    "sql/parse/statements.py": "tidemill.optimize.lower",
+    "runtime/duckdb/duck.py": "tidemill.sql.parse.statements",
+    "serve/render.py": "tidemill.runtime.duckdb.duck",
+    "engine/show/status.py": "tidemill.serve.render",
+    "runtime/stage/ports.py": "tidemill.runtime.views.changes",
+    "runtime/kernels/grouping/distinct.py": "tidemill.runtime.integrity",
 }
 
 

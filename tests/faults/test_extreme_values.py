@@ -16,8 +16,8 @@ from tests.faults.extremes import EXTREMES
 from tests.harness import LocalDatabase
 from tests.properties.effort import thorough
 from tidemill.plan.python_values import python_rows, python_values
-from tidemill.runtime import sinks
 from tidemill.runtime.sources.columns import event_time_us
+from tidemill.runtime.views import sinks
 from tidemill.serve.render import change_lines, table_of
 
 FORMATS = ("parquet", "arrow", "csv", "json")
@@ -37,11 +37,12 @@ def rows_of(kind: str) -> pa.Table:
     values = [v for v in EXTREMES[kind] for _ in range(3)]
     shapes = [(1, 100), (2, LATE), (FAILING, 100)] * len(EXTREMES[kind])
     duck = connected()
-    raw = pa.table({"v": values, "n": [n for n, _ in shapes], "at": [at for _, at in shapes],
-                    "i": range(len(values))})
+    raw = pa.table({"v": values, "n": [n for n, _ in shapes], "at": [at for _, at in shapes], "i": range(len(values))})
     duck.register("raw", raw)
-    return duck.sql(f"SELECT CAST(v AS {kind}) AS v, CAST(n AS INTEGER) AS n, CAST(raw.at AS BIGINT) AS at, v AS text"
-                    f" FROM raw ORDER BY i").to_arrow_table()
+    return duck.sql(
+        f"SELECT CAST(v AS {kind}) AS v, CAST(n AS INTEGER) AS n, CAST(raw.at AS BIGINT) AS at, v AS text"
+        f" FROM raw ORDER BY i"
+    ).to_arrow_table()
 
 
 def write(folder: Path, form: str, rows: pa.Table) -> str:
@@ -67,8 +68,12 @@ def write(folder: Path, form: str, rows: pa.Table) -> str:
 
 def pairs(kinds: tuple[str, ...]) -> list[tuple[str, str]]:
     """(type, format): all of them when asked, else every type in one format and dates in all."""
-    return [(k, f) for i, k in enumerate(kinds) for j, f in enumerate(FORMATS)
-            if thorough() or k in DATES or (i + j) % len(FORMATS) == 0]
+    return [
+        (k, f)
+        for i, k in enumerate(kinds)
+        for j, f in enumerate(FORMATS)
+        if thorough() or k in DATES or (i + j) % len(FORMATS) == 0
+    ]
 
 
 @pytest.fixture
@@ -112,8 +117,12 @@ def test_every_value_is_data_or_a_dead_letter(tmp_path, kind, form, shown):
         failed = [x for x in lost if x not in late and x not in bad]
         assert len(failed) + db.query("SELECT * FROM Casts").num_rows == good.num_rows
         assert len(failed) == python_values(good.column("n")).count(FAILING)
-        for table in (good, *(db.query(f"SELECT * FROM {v}") for v in ("Casts", "Latest", "Groups", "Ends")),
-                      db.query("SELECT * FROM dead_letters"), db.subscribe("Good").next(0.0)):
+        for table in (
+            good,
+            *(db.query(f"SELECT * FROM {v}") for v in ("Casts", "Latest", "Groups", "Ends")),
+            db.query("SELECT * FROM dead_letters"),
+            db.subscribe("Good").next(0.0),
+        ):
             show(table)
         assert len(shown) == good.num_rows
         written = [json.loads(line) for file in (tmp_path / "json").iterdir() for line in file.open(encoding="utf-8")]
@@ -131,8 +140,11 @@ def show(table: pa.Table) -> None:
 @pytest.mark.parametrize(("kind", "form"), pairs(TIMES))
 def test_an_event_time_that_nothing_can_be_added_to_is_a_dead_letter(tmp_path, kind, form):
     """One row with the event time infinity closes all time: every row after it is late, for ever."""
-    stamps = {"DATE": "2020-01-02", "TIMESTAMP": "2020-01-02 00:00:00",
-              "TIMESTAMP WITH TIME ZONE": "2020-01-02 00:00:00+00"}
+    stamps = {
+        "DATE": "2020-01-02",
+        "TIMESTAMP": "2020-01-02 00:00:00",
+        "TIMESTAMP WITH TIME ZONE": "2020-01-02 00:00:00+00",
+    }
     values = [*EXTREMES[kind], stamps.get(kind, "7")]
     duck = connected()
     duck.register("raw", pa.table({"v": values, "i": range(len(values))}))

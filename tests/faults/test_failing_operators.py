@@ -14,13 +14,14 @@ import pytest
 
 from tests.harness import LocalDatabase
 from tidemill.errors import TidemillError
-from tidemill.runtime import evaluate, ports
-from tidemill.runtime.branch import Branch
-from tidemill.runtime.layout import load_plan
-from tidemill.runtime.operators.group import GroupBy
-from tidemill.runtime.pools import Pools
-from tidemill.runtime.stage import Stage
+from tidemill.runtime.evaluation import evaluate
+from tidemill.runtime.operators.grouping.group import GroupBy
+from tidemill.runtime.paths import load_plan
+from tidemill.runtime.share.reader.branch import Branch
+from tidemill.runtime.stage import ports
+from tidemill.runtime.stage.stage import Stage
 from tidemill.runtime.thresholds import changed
+from tidemill.runtime.views.pools import Pools
 
 SOURCE = """
     REGISTER SOURCE S (k INTEGER, v INTEGER, at BIGINT) FROM FILES '{data}/*.json'
@@ -97,14 +98,14 @@ def test_an_operator_of_a_shard_that_fails_stops_its_views_only(db, wanted, monk
 
 def test_an_operator_of_a_reader_that_fails_stops_its_views_only(db, wanted, monkeypatch):
     """A filter that raises in the reader, and cannot be put down to a row."""
-    before = evaluate.duck.run_put_aside
+    before = evaluate.duck.run_put_aside  # type: ignore[attr-defined]
 
     def failing(sql: str, *args: Any) -> pa.Table:
         if "% 2" in sql:
             raise RuntimeError("no single row is to blame")
         return before(sql, *args)
 
-    monkeypatch.setattr(evaluate.duck, "run_put_aside", failing)
+    monkeypatch.setattr(evaluate.duck, "run_put_aside", failing)  # type: ignore[attr-defined]
     db.run()
     assert stopped(db) == {"Plain": "RuntimeError: no single row is to blame"}
     rest = NAMES[1:]
@@ -132,18 +133,22 @@ def test_a_view_that_cannot_be_stored_stops_alone(db, wanted, monkeypatch):
 @pytest.mark.parametrize("which", [0, 1])
 def test_rows_of_one_shard_that_do_not_fit_stop_their_views_only(db, wanted, monkeypatch, alone, which):
     """One shard sent a column of another type: an Arrow error in the outlet ended the job."""
-    before = Stage._parcels
+    before = Stage._pack_blocks
     more = "CREATE VIEW Others AS SELECT k, sum(v) AS s FROM T WHERE v > 3 GROUP BY k"  # a view of the same kind
     db.execute(more)
     gate = next(o.op for o in plan_of(db).outputs if o.view == db.workload.views["sums"].entry.id)
 
     def damaged(self, rows, failed):
         if self.shard == self.plan.shards[which]:
-            rows = [(g, t.set_column(t.schema.get_field_index("s"), "s", pa.array(["?"] * t.num_rows)))
-                    if g == gate else (g, t) for g, t in rows]
+            rows = [
+                (g, t.set_column(t.schema.get_field_index("s"), "s", pa.array(["?"] * t.num_rows)))
+                if g == gate
+                else (g, t)
+                for g, t in rows
+            ]
         return before(self, rows, failed)
 
-    monkeypatch.setattr(Stage, "_parcels", damaged)
+    monkeypatch.setattr(Stage, "_pack_blocks", damaged)
     with changed(alone_rows=alone):
         db.run()
     # Arrow says so where numbers come first, the view store where texts do.
@@ -171,16 +176,15 @@ def test_rows_of_one_reader_that_do_not_fit_stop_their_views_only(db, wanted, mo
 
 
 def plan_of(db: Any) -> Any:
-    db._publish()
+    db.runner.publisher.publish()
     return load_plan(db.paths.plan(db.catalog.version))
 
 
 def test_a_replay_agrees_about_what_stopped(db, wanted, monkeypatch):
-    """A crash between the commit of the outlet and that of Spark: the replay does not fail, and the view stays stopped.
-    """
+    """A crash between the outlet's commit and Spark's: the replay does not fail, and the view stays stopped."""
     fail_after(monkeypatch, GroupBy, "step", 0)
     db.warm()
-    db._publish(mode="finite", run=1)
+    db.runner.publisher.publish(mode="finite", run=1)
     end = db.plan()
     _, out = db.compute(end)
     db.outlet.apply(db.batch, out)

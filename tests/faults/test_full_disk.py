@@ -40,8 +40,9 @@ def files_up_to(size: int) -> Iterator[None]:
 
 
 def answers(db: Any) -> list[Any]:
-    return [db.query(f"SELECT * FROM {v} ORDER BY ALL").to_pylist() for v in ("Sums", "Pairs")] + \
-        [sorted((r["k"], r["v"]) for r in db.changes("Log").to_pylist())]
+    return [db.query(f"SELECT * FROM {v} ORDER BY ALL").to_pylist() for v in ("Sums", "Pairs")] + [
+        sorted((r["k"], r["v"]) for r in db.changes("Log").to_pylist())
+    ]
 
 
 def written(folder: Path) -> list[str]:

@@ -12,8 +12,8 @@ import pytest
 from tests.faults.test_failing_operators import stopped
 from tests.harness import LocalDatabase
 from tidemill.errors import TidemillError
-from tidemill.runtime.limits import OutOfTime, memory_limited, time_limited
-from tidemill.runtime.operators.group import GroupBy
+from tidemill.runtime.evaluation.limits import OutOfTime, memory_limited, time_limited
+from tidemill.runtime.operators.grouping.group import GroupBy
 
 SETUP = """
     REGISTER SOURCE S (k INTEGER, n INTEGER, at BIGINT) FROM FILES '{data}/*.json' WITH (timestamp = 'at');

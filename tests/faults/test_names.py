@@ -11,12 +11,53 @@ import pytest
 
 from tests.harness import LocalDatabase
 from tidemill.errors import TidemillError
-from tidemill.runtime.views import ViewStore
+from tidemill.runtime.views.store import ViewStore
 
-NAMES = ("../../evil", "/evil", "..", ".", "a/b", "a\x00b", "", "x" * 300, "é" * 200, "a'b", 'a"b', "a\nb", "%s", "{x}",
-         "__meta", "dead_letters", "contents v1", "main", "\u202eab", "a#b", "a\\b", "input 0", "sqlite_master", "a;b",
-         "--", "NOW", "TS", " ", "__time", "__diff", "__ts", "__seq", "__arrival", "TAG", "OLD", "rowid", "__n", "__v",
-         "feed", "NULL", "__enter", "__out", "e0")
+NAMES = (
+    "../../evil",
+    "/evil",
+    "..",
+    ".",
+    "a/b",
+    "a\x00b",
+    "",
+    "x" * 300,
+    "é" * 200,
+    "a'b",
+    'a"b',
+    "a\nb",
+    "%s",
+    "{x}",
+    "__meta",
+    "dead_letters",
+    "contents v1",
+    "main",
+    "\u202eab",
+    "a#b",
+    "a\\b",
+    "input 0",
+    "sqlite_master",
+    "a;b",
+    "--",
+    "NOW",
+    "TS",
+    " ",
+    "__time",
+    "__diff",
+    "__ts",
+    "__seq",
+    "__arrival",
+    "TAG",
+    "OLD",
+    "rowid",
+    "__n",
+    "__v",
+    "feed",
+    "NULL",
+    "__enter",
+    "__out",
+    "e0",
+)
 SOURCE = "REGISTER SOURCE S (k INTEGER, at BIGINT) FROM FILES '{data}/*.csv' WITH (timestamp = 'at', header = false);"
 
 
@@ -51,27 +92,35 @@ def works_or_is_refused(tmp_path: Path, text: str, view: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_name_is_no_path_and_stops_nothing(tmp_path, data, name):
     """REGISTER SOURCE "../../evil": its spool was outside of the database."""
-    works_or_is_refused(tmp_path, f"""
+    works_or_is_refused(
+        tmp_path,
+        f"""
         {SOURCE.format(data=data).replace(" S (", f" {quoted(name)} (", 1)}
         CREATE TAGGED STREAM {quoted(name + "t")} OVER {quoted(name)};
         CREATE VIEW {quoted(name + "v")} AS SELECT k, at FROM {quoted(name + "t")};
         CREATE STREAMED VIEW {quoted(name + "w")} AS SELECT k, count(*) AS n FROM {quoted(name + "v")} GROUP BY k;
         CREATE SINK {quoted(name + "s")} FROM {quoted(name + "w")} TO FILES '{tmp_path}/deep/er/out';
-    """, quoted(name + "v"))
+    """,
+        quoted(name + "v"),
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_column_may_have_any_name_that_is_accepted(tmp_path, data, name):
     """SELECT k AS "": a raw error of DuckDB, and every later statement of the process failed as well."""
     column = quoted(name)
-    works_or_is_refused(tmp_path, f"""
+    works_or_is_refused(
+        tmp_path,
+        f"""
         {SOURCE.format(data=data)}
         CREATE TAGGED STREAM T OVER S;
         CREATE VIEW V AS SELECT k AS {column} FROM T;
         CREATE STREAMED VIEW W AS SELECT {column}, count(*) AS c FROM V GROUP BY {column};
         CREATE VIEW X AS SELECT k, count(*) AS {column} FROM T [RANGE 4 SLIDE 2] GROUP BY k;
         CREATE SINK J FROM W TO FILES '{tmp_path}/deep/er/out' WITH (format = 'json');
-    """, "V")
+    """,
+        "V",
+    )
 
 
 def test_a_view_whose_tables_cannot_be_made_is_not_there(tmp_path, data, monkeypatch):

@@ -42,8 +42,9 @@ def test_views_with_and_without_nulls_stand_together(db, order):
         db.execute(VIEWS[number].format(f"V{number}"))
     db.run()
     assert not [v for v in db.status()["views"] if v["stopped"]]
-    found = [[tuple(r.values()) for r in db.query(f"SELECT * FROM V{n} ORDER BY ALL").to_pylist()]
-             for n in range(len(VIEWS))]
+    found = [
+        [tuple(r.values()) for r in db.query(f"SELECT * FROM V{n} ORDER BY ALL").to_pylist()] for n in range(len(VIEWS))
+    ]
     assert found[0] == [(i, None) for i in range(5)] and found[1] == [(i, i) for i in range(5)]
     assert found[2] == [(i, None) for i in (2, 3, 4)] and found[3] == [(i, i) for i in (2, 3, 4)]
     assert {x for *_, x in found[4]} == {None} and len(found[4]) == len(found[5])

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from tests.harness import LocalDatabase
-from tidemill.engine.whole import problems
+from tidemill.engine.directory.consistency import problems
 from tidemill.errors import TidemillError
-from tidemill.runtime.checkpoint import Checkpoint
-from tidemill.runtime.stage import Stage
+from tidemill.runtime.checkpoint.progress import Checkpoint
+from tidemill.runtime.stage.stage import Stage
 
 SOURCES = """
     REGISTER SOURCE Good (k INTEGER, at BIGINT) FROM FILES '{data}/good/*.json' WITH (timestamp = 'at');
@@ -38,7 +38,8 @@ def prepared(data: Path, form: str) -> None:
     (data / "good" / "a.json").write_text(lines([{"k": i, "at": i} for i in range(10)]))
     (data / "bad" / f"a.{form}").write_text(lines([{"k": i, "at": i} for i in range(5)], form))
     (data / "bad" / f"b.{form}").write_text(
-        lines([{"k": 7, "at": 7}, {"k": "no number", "at": 8}, {"k": 9, "at": 9}], form))
+        lines([{"k": 7, "at": 7}, {"k": "no number", "at": 8}, {"k": 9, "at": 9}], form)
+    )
 
 
 @pytest.fixture(params=["json", "csv"])
@@ -118,7 +119,7 @@ def test_a_batch_that_is_committed_is_replayed_as_it_was(tmp_path, monkeypatch):
         db.execute(SOURCES.format(data=tmp_path / "in", form="json", options=""))
         (tmp_path / "in" / "bad" / "b.json").unlink()
         db.warm()
-        db._publish(mode="finite", run=1)
+        db.runner.publisher.publish(mode="finite", run=1)
         db.logged = end = db.plan()
         _, out = db.compute(end)
         db.outlet.apply(db.batch, out)

@@ -19,7 +19,7 @@ from tests.harness import LocalDatabase
 from tests.network import free_port
 from tests.properties.effort import effort, thorough
 from tidemill.plan.python_values import interval_text
-from tidemill.runtime import sinks
+from tidemill.runtime.views import sinks
 
 FORMATS = ("csv", "json")
 LAST = 127
@@ -36,18 +36,65 @@ def line(form: str, text: str, n: int) -> bytes:
 
 # As bytes, for a column VARCHAR and one INTEGER.
 RAW: dict[str, tuple[bytes, ...]] = {
-    "csv": (b"\xff\xfe,1\n", b"\xc3\x28,1\n", b"\xed\xa0\x80,1\n", b"a\x00b,1\n", b"\x00\n", b"\xef\xbb\xbfx,1\n",
-            b"\n", b"\r\n", b",\n", b",,,,,\n", b'"open,1\n', b'a"b"c,1\n', b'"a""b",1\n',
-            b"x," + b"9" * 100_000 + b"\n",
-            b"x,1e400\n", b"x,-0\n", b"x,0x10\n", b"x, 1\n", b"x,1_000\n", b"x,\xd9\xa1\n", b"x,NaN\n", b"x,1\r\n",
-            b"y" * 3_000_000 + b",1\n", b"," * 100_000 + b"\n", b"\\,1\n", b"\\N,\\N\n"),
-    "json": (b'{"v":"\xff","n":1}\n', b'{"v":"\\ud800","n":1}\n', b'{"v":"\\u0000","n":1}\n', b'{"v":"\x00","n":1}\n',
-             b'\xef\xbb\xbf{"v":"x","n":1}\n', b"\n", b"null\n", b"[]\n", b"[1,2]\n", b'"x"\n', b"{}\n", b"{\n", b"}\n",
-             b'{"v":"x","n":1} {"v":"y","n":2}\n', b'{"v":"x","v":"y","n":1}\n', b'{"v":' + b"[" * 100_000 + b"\n",
-             b'{"v":' + b"[" * 5_000 + b"]" * 5_000 + b',"n":1}\n', b'{"v":"x","n":1e400}\n', b'{"v":"x","n":NaN}\n',
-             b'{"v":"x","n":' + b"9" * 100_000 + b"}\n", b'{"v":{"a":1},"n":1}\n', b'{"v":"x","n":true}\n',
-             b'{"v":"x","n":1.5}\n', b'{"n":1,"v":"x","' + b"k" * 100_000 + b'":0}\n', b"\x00\n",
-             b'{"v":"' + b"y" * 3_000_000 + b'","n":1}\n', b'{"v":"x","n":"1"}\n', b'{"v":5,"n":1}\n', b"{'v':1}\n"),
+    "csv": (
+        b"\xff\xfe,1\n",
+        b"\xc3\x28,1\n",
+        b"\xed\xa0\x80,1\n",
+        b"a\x00b,1\n",
+        b"\x00\n",
+        b"\xef\xbb\xbfx,1\n",
+        b"\n",
+        b"\r\n",
+        b",\n",
+        b",,,,,\n",
+        b'"open,1\n',
+        b'a"b"c,1\n',
+        b'"a""b",1\n',
+        b"x," + b"9" * 100_000 + b"\n",
+        b"x,1e400\n",
+        b"x,-0\n",
+        b"x,0x10\n",
+        b"x, 1\n",
+        b"x,1_000\n",
+        b"x,\xd9\xa1\n",
+        b"x,NaN\n",
+        b"x,1\r\n",
+        b"y" * 3_000_000 + b",1\n",
+        b"," * 100_000 + b"\n",
+        b"\\,1\n",
+        b"\\N,\\N\n",
+    ),
+    "json": (
+        b'{"v":"\xff","n":1}\n',
+        b'{"v":"\\ud800","n":1}\n',
+        b'{"v":"\\u0000","n":1}\n',
+        b'{"v":"\x00","n":1}\n',
+        b'\xef\xbb\xbf{"v":"x","n":1}\n',
+        b"\n",
+        b"null\n",
+        b"[]\n",
+        b"[1,2]\n",
+        b'"x"\n',
+        b"{}\n",
+        b"{\n",
+        b"}\n",
+        b'{"v":"x","n":1} {"v":"y","n":2}\n',
+        b'{"v":"x","v":"y","n":1}\n',
+        b'{"v":' + b"[" * 100_000 + b"\n",
+        b'{"v":' + b"[" * 5_000 + b"]" * 5_000 + b',"n":1}\n',
+        b'{"v":"x","n":1e400}\n',
+        b'{"v":"x","n":NaN}\n',
+        b'{"v":"x","n":' + b"9" * 100_000 + b"}\n",
+        b'{"v":{"a":1},"n":1}\n',
+        b'{"v":"x","n":true}\n',
+        b'{"v":"x","n":1.5}\n',
+        b'{"n":1,"v":"x","' + b"k" * 100_000 + b'":0}\n',
+        b"\x00\n",
+        b'{"v":"' + b"y" * 3_000_000 + b'","n":1}\n',
+        b'{"v":"x","n":"1"}\n',
+        b'{"v":5,"n":1}\n',
+        b"{'v':1}\n",
+    ),
 }
 
 
@@ -91,8 +138,12 @@ def fed(tmp_path, kind: str, form: str, pieces: list[bytes], check: Any) -> None
             step_until(db, lambda: LAST in db.changes("Good").column("n").to_pylist())
         db.stop()
         assert not [v["name"] for v in db.status()["views"] if v["stopped"]]
-        for table in (db.changes("Good"), db.changes("Latest"), db.query("SELECT * FROM Groups"),
-                      db.query("SELECT * FROM dead_letters")):
+        for table in (
+            db.changes("Good"),
+            db.changes("Latest"),
+            db.query("SELECT * FROM Groups"),
+            db.query("SELECT * FROM dead_letters"),
+        ):
             show(table)
         for file in (tmp_path / "json").iterdir():
             [json.loads(text) for text in file.open(encoding="utf-8")]
@@ -125,6 +176,7 @@ def test_every_value_that_is_sent_is_data_or_a_dead_letter(tmp_path, kind, form,
 @pytest.mark.parametrize("form", FORMATS)
 def test_bytes_that_are_no_records_are_dead_letters(tmp_path, form, shown):
     """Invalid UTF-8, zero bytes, very long lines, byte order marks, half records, nesting without end."""
+
     def check(db: Any) -> None:
         lost, good = db.query("SELECT reason FROM dead_letters").num_rows, db.changes("Good").num_rows
         empty = sum(1 for piece in RAW[form] if not piece.strip())
@@ -135,8 +187,10 @@ def test_bytes_that_are_no_records_are_dead_letters(tmp_path, form, shown):
 
 def kept(kind: str) -> list[str]:
     """The values of a computed type as DuckDB spells them; those that it cannot read, or Arrow cannot carry, go."""
-    spelled = [connected().sql(f"SELECT CAST(TRY_CAST('{text}' AS {kind}) AS VARCHAR)").fetchall()[0][0]
-               for text in COMPUTED[kind]]
+    spelled = [
+        connected().sql(f"SELECT CAST(TRY_CAST('{text}' AS {kind}) AS VARCHAR)").fetchall()[0][0]
+        for text in COMPUTED[kind]
+    ]
     return [text for text in spelled if text is not None and not text.lstrip("-").startswith("2562047788:")]
 
 
@@ -158,8 +212,11 @@ def test_intervals_are_spelled_as_duckdb_spells_them(tmp_path, shown):
 
 
 @effort(100)
-@given(st.integers(-(2**31), 2**31 - 1) | st.integers(-30, 30), st.integers(-(2**31), 2**31 - 1) | st.integers(-2, 2),
-       st.integers(-(2**53), 2**53) | st.integers(-5_000_000, 5_000_000))
+@given(
+    st.integers(-(2**31), 2**31 - 1) | st.integers(-30, 30),
+    st.integers(-(2**31), 2**31 - 1) | st.integers(-2, 2),
+    st.integers(-(2**53), 2**53) | st.integers(-5_000_000, 5_000_000),
+)
 def test_the_text_of_an_interval_is_that_of_duckdb(months, days, us):
     sql = "SELECT CAST(to_months(CAST(? AS INTEGER)) + to_days(CAST(? AS INTEGER)) + to_microseconds(?) AS VARCHAR)"
     assert interval_text(months, days, us) == connected().execute(sql, [months, days, us]).fetchall()[0][0]

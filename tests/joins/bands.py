@@ -15,8 +15,9 @@ def dense(draw, name: str, most: int = 24) -> Stream:
     """Rows with few keys and no NULLs, so that many pairs are in the band."""
     lateness = draw(st.sampled_from([0, 0, 2]))
     moments = draw(times(draw(st.integers(most // 2, most)), lateness, late=False))
-    rows = tuple({"k": draw(st.integers(0, 1)), "v": i, "x": 0.5, "d": None, "s": "a", "tm": t}
-                 for i, t in enumerate(moments))
+    rows = tuple(
+        {"k": draw(st.integers(0, 1)), "v": i, "x": 0.5, "d": None, "s": "a", "tm": t} for i, t in enumerate(moments)
+    )
     sizes, batch = draw(cuts(len(rows)))
     return Stream(name, PLAIN, rows, (), lateness, draw(formats), sizes, batch or 5)
 
@@ -26,15 +27,39 @@ def band(draw, a: str, b: str) -> str:
     """low <= b.TS - a.TS <= high in one of its spellings; strict bounds, both directions, negative offsets."""
     low = draw(offsets)
     high = low + draw(st.integers(0, 6))
-    lower = draw(st.sampled_from([
-        f"{b}.TS >= {a}.TS + ({low})", f"{b}.TS > {a}.TS + ({low})", f"{a}.TS + ({low}) <= {b}.TS",
-        f"{a}.TS <= {b}.TS - ({low})", f"{b}.TS - ({low}) > {a}.TS", f"{b}.TS + 2 >= {a}.TS + ({low}) + 2"]))
-    upper = draw(st.sampled_from([
-        f"{b}.TS <= {a}.TS + ({high})", f"{b}.TS < {a}.TS + ({high})", f"{a}.TS + ({high}) >= {b}.TS",
-        f"{a}.TS >= {b}.TS - ({high})", f"{b}.TS - ({high}) < {a}.TS"]))
-    return draw(st.sampled_from([
-        f"{lower} AND {upper}", f"{upper} AND {lower}", f"{b}.TS BETWEEN {a}.TS + ({low}) AND {a}.TS + ({high})",
-        f"{a}.TS BETWEEN {b}.TS - ({high}) AND {b}.TS - ({low})"]))
+    lower = draw(
+        st.sampled_from(
+            [
+                f"{b}.TS >= {a}.TS + ({low})",
+                f"{b}.TS > {a}.TS + ({low})",
+                f"{a}.TS + ({low}) <= {b}.TS",
+                f"{a}.TS <= {b}.TS - ({low})",
+                f"{b}.TS - ({low}) > {a}.TS",
+                f"{b}.TS + 2 >= {a}.TS + ({low}) + 2",
+            ]
+        )
+    )
+    upper = draw(
+        st.sampled_from(
+            [
+                f"{b}.TS <= {a}.TS + ({high})",
+                f"{b}.TS < {a}.TS + ({high})",
+                f"{a}.TS + ({high}) >= {b}.TS",
+                f"{a}.TS >= {b}.TS - ({high})",
+                f"{b}.TS - ({high}) < {a}.TS",
+            ]
+        )
+    )
+    return draw(
+        st.sampled_from(
+            [
+                f"{lower} AND {upper}",
+                f"{upper} AND {lower}",
+                f"{b}.TS BETWEEN {a}.TS + ({low}) AND {a}.TS + ({high})",
+                f"{a}.TS BETWEEN {b}.TS - ({high}) AND {b}.TS - ({low})",
+            ]
+        )
+    )
 
 
 def held(points: list[str]) -> st.SearchStrategy[str]:

@@ -30,10 +30,23 @@ REFRESHES = ("changes", "changes", "all", "some")
 RESIDUALS = ("order", "different", "either", "three", "band", "one")
 GROUPINGS = ("none", "column", "joined", "computed", "several", "time", "epoch", "only")
 FACTS = {
-    *(f"window {w}" for w in WINDOWS), *(f"graph {g}" for g in GRAPHS), *(f"aggregate {c}" for c in CALLS),
-    *(f"key {k}" for k in KEYS), *(f"output {o}" for o in OUTPUTS), *(f"refresh {x}" for x in REFRESHES),
-    *(f"residual {x}" for x in RESIDUALS), *(f"grouping {g}" for g in GROUPINGS), *(f"inputs {m}" for m in range(2, 7)),
-    "several inputs in an aggregate", "FILTER", "HAVING", "NULL", "deletion", "skew", "spread", "a view above",
+    *(f"window {w}" for w in WINDOWS),
+    *(f"graph {g}" for g in GRAPHS),
+    *(f"aggregate {c}" for c in CALLS),
+    *(f"key {k}" for k in KEYS),
+    *(f"output {o}" for o in OUTPUTS),
+    *(f"refresh {x}" for x in REFRESHES),
+    *(f"residual {x}" for x in RESIDUALS),
+    *(f"grouping {g}" for g in GROUPINGS),
+    *(f"inputs {m}" for m in range(2, 7)),
+    "several inputs in an aggregate",
+    "FILTER",
+    "HAVING",
+    "NULL",
+    "deletion",
+    "skew",
+    "spread",
+    "a view above",
 }
 
 
@@ -63,10 +76,13 @@ def windowed(rng: Random, source: Source, alias: str, kind: str, number: int) ->
         return Input(Item(source, alias, f"[ROWS {size} SLIDE {slide}]", plain=False))
     if kind == "now":
         now = f"⟨now {number}⟩"
-        inside = rng.choice([
-            f"{now} - {size} < {alias}.TS AND {alias}.TS <= {now}", f"{alias}.TS >= {now} - {size}",
-            f"{alias}.TS BETWEEN {now} - {size} AND {now} - 1",
-        ])
+        inside = rng.choice(
+            [
+                f"{now} - {size} < {alias}.TS AND {alias}.TS <= {now}",
+                f"{alias}.TS >= {now} - {size}",
+                f"{alias}.TS BETWEEN {now} - {size} AND {now} - 1",
+            ]
+        )
         return Input(Item(source, alias, sync=f"SYNC EVERY {slide}", every=slide), inside)
     return Input(Item(source, alias, "[WINDOW UNTIL NOW]" if kind == "until" else ""))
 
@@ -111,8 +127,10 @@ def inputs(rng: Random, kinds: list[str], found: dict[str, Stream], first: int, 
 # ---- conditions ----------------------------------------------------------------------------------
 
 CONDITIONS = {
-    "int": ("{} > 0", "{} <> 2", "{} BETWEEN 0 AND 4", "{} % 2 = 0", "{} IS NULL"), "dbl": ("{} > 0.5", "{} <= 3"),
-    "dec": ("{} >= 2.5", "{} IS NOT NULL"), "str": ("{} = 'a'", "{} IN ('a', 'b', '')", "{} IS NULL", "{} < 'b'"),
+    "int": ("{} > 0", "{} <> 2", "{} BETWEEN 0 AND 4", "{} % 2 = 0", "{} IS NULL"),
+    "dbl": ("{} > 0.5", "{} <= 3"),
+    "dec": ("{} >= 2.5", "{} IS NOT NULL"),
+    "str": ("{} = 'a'", "{} IN ('a', 'b', '')", "{} IS NULL", "{} < 'b'"),
 }
 
 
@@ -130,8 +148,11 @@ def edges(graph: str, count: int) -> list[tuple[int, int]]:
     """
     chain = [(i, i + 1) for i in range(count - 1)]
     return {
-        "chain": chain, "star": [(0, i) for i in range(1, count)], "cycle": [*chain, (0, count - 1)],
-        "clique": list(combinations(range(count), 2)), "loose": chain[:-1],
+        "chain": chain,
+        "star": [(0, i) for i in range(1, count)],
+        "cycle": [*chain, (0, count - 1)],
+        "clique": list(combinations(range(count), 2)),
+        "loose": chain[:-1],
     }[graph]
 
 
@@ -140,8 +161,11 @@ def equality(rng: Random, one: Input, other: Input) -> tuple[list[str], str]:
     a, b = one.item.alias, other.item.alias
     kind = rng.choice(["int"] * 5 + ["str", "composite", "mixed", "computed"])
     return {
-        "int": [f"{a}.k = {b}.k"], "str": [f"{a}.s = {b}.s"], "composite": [f"{a}.k = {b}.k", f"{b}.s = {a}.s"],
-        "mixed": [f"{a}.k = {b}.b"], "computed": [f"{a}.k % 2 = {b}.b % 2"],
+        "int": [f"{a}.k = {b}.k"],
+        "str": [f"{a}.s = {b}.s"],
+        "composite": [f"{a}.k = {b}.k", f"{b}.s = {a}.s"],
+        "mixed": [f"{a}.k = {b}.b"],
+        "computed": [f"{a}.k % 2 = {b}.b % 2"],
     }[kind], kind
 
 
@@ -157,7 +181,8 @@ def residual(rng: Random, found: list[Input]) -> tuple[str, str]:
     if kind == "one":
         return condition(rng, one.columns), kind
     return {"different": f"{a}.s <> {b}.s", "either": f"({a}.v > 1 OR {b}.v > 2)"}.get(
-        kind, f"{a}.k <= {b}.b + 1"), kind if kind in ("different", "either") else "order"
+        kind, f"{a}.k <= {b}.b + 1"
+    ), kind if kind in ("different", "either") else "order"
 
 
 # ---- answers -------------------------------------------------------------------------------------
@@ -220,8 +245,11 @@ def joins(rng: Random, found: list[Input], graph: str, strange: bool, taste: Tas
     for i, j in edges(graph, len(found)):
         # Edges that close a circle are mostly on the same column: otherwise little is left.
         closing = j in conditions and rng.random() < 0.7
-        tests, kind = ([f"{found[i].item.alias}.k = {found[j].item.alias}.k"], "int") if closing else equality(
-            rng, found[i], found[j])
+        tests, kind = (
+            ([f"{found[i].item.alias}.k = {found[j].item.alias}.k"], "int")
+            if closing
+            else equality(rng, found[i], found[j])
+        )
         conditions.setdefault(j, []).extend(tests)
         facts.add(f"key {kind}")
     where = [i.condition for i in found if i.condition]
@@ -243,8 +271,9 @@ def joins(rng: Random, found: list[Input], graph: str, strange: bool, taste: Tas
         where = [*(t for tests in conditions.values() for t in tests), *where]
         text = ", ".join(spelled)
     else:
-        text = spelled[0] + "".join(f" JOIN {s} ON {' AND '.join(conditions.get(i, ['TRUE']))}"
-                                    for i, s in enumerate(spelled) if i)
+        text = spelled[0] + "".join(
+            f" JOIN {s} ON {' AND '.join(conditions.get(i, ['TRUE']))}" for i, s in enumerate(spelled) if i
+        )
     text += f" WHERE {' AND '.join(where)}" if where else ""
     text += f" GROUP BY {', '.join(keys)}" if keys else ""
     having = rng.choice([*[""] * 9, "COUNT(*) > 1", "COUNT(*) % 2 = 1", "SUM(a.v) > 2"])
@@ -311,5 +340,3 @@ def plan_names(count: int) -> list[str]:
     ['00', '01', '10', '11']
     """
     return [format(n, f"0{count}b") for n in range(2**count)]
-
-

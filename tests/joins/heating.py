@@ -11,14 +11,18 @@ from typing import Any, ClassVar
 
 from tests.properties.test_invariance import Crashing
 from tidemill.optimize.joins.decide import HotKey
+from tidemill.plan import physical
 from tidemill.plan.node import walk
-from tidemill.plan.physical import Op, Physical
+from tidemill.plan.physical import Physical, ids
 from tidemill.plan.relations import JoinAggregate
-from tidemill.runtime import duck
-from tidemill.runtime.layout import load_plan
+from tidemill.runtime.duckdb import duck
+from tidemill.runtime.paths import load_plan
 
-VALUES: dict[str, tuple[str, ...]] = {"INTEGER": ("0", "1", "2"), "BIGINT": ("0", "1", "2", "300"),
-                                      "VARCHAR": ("'a'", "'b'", "'1'")}
+VALUES: dict[str, tuple[str, ...]] = {
+    "INTEGER": ("0", "1", "2"),
+    "BIGINT": ("0", "1", "2", "300"),
+    "VARCHAR": ("'a'", "'b'", "'1'"),
+}
 SEEN: Counter[str] = Counter()
 
 
@@ -41,25 +45,25 @@ class Heating(Crashing):
         for heat in [h for h in self.heats if h.batch == self.batch]:
             self.heats.remove(heat)
             if heat.plan:
-                self.workload.joining.set("early_aggregation", heat.plan)
+                self.workload.join_planning.set("early_aggregation", heat.plan)
             else:
                 self._heat(Random(heat.seed), heat.key)
-            self._dirty = True
-            self._publish()
+            self.runner.publisher.plan_is_stale = True
+            self.runner.publisher.publish()
         return super().plan()
 
     def _heat(self, rng: Random, key: str) -> None:
         for node, op in joins_of(self):
-            able = op.params["hot"]
+            able = op.hot
             SEEN["splittable" if able else "not splittable"] += 1
             if able:
                 for hash_ in [key_hash(key)] if key else rng.sample(key_hashes_of(op), 2):
-                    heat(self, node, hash_, rng.choice(able["spread"]))
+                    heat(self, node, hash_, rng.choice(able.spread))
 
 
 def heat(db: Any, node: JoinAggregate, hash_: int, spread: int) -> None:
     """From the next plan on the key is copied, and split from the one after it."""
-    db.workload.joining.split(node, [HotKey(hash_, spread)])
+    db.workload.join_planning.split(node, [HotKey(hash_, spread)])
 
 
 def running(db: Any) -> Physical:
@@ -67,21 +71,25 @@ def running(db: Any) -> Physical:
     return load_plan(db.paths.plan(db.catalog.version))
 
 
-def joins_of(db: Any) -> Iterator[tuple[JoinAggregate, Op]]:
+def joins_of(db: Any) -> Iterator[tuple[JoinAggregate, physical.JoinAggregate]]:
     """The aggregation joins that stand, with their operators in the newest plan."""
-    ops = {op.id: op for op in running(db).stage}
+    ops = {op.id: op for op in running(db).stage if isinstance(op, physical.JoinAggregate)}
     nodes = {n.fingerprint: n for v in db.workload.views.values() for n in walk(v.node) if isinstance(n, JoinAggregate)}
-    return ((node, ops[f"meet.{name}"]) for name, node in sorted(nodes.items()) if f"meet.{name}" in ops)
+    return (
+        (node, ops[ids.node("meet", name)]) for name, node in sorted(nodes.items()) if ids.node("meet", name) in ops
+    )
 
 
-def key_hashes_of(op: Op) -> list[int]:
+def key_hashes_of(op: physical.JoinAggregate) -> list[int]:
     """Hashes of some keys that rows may have, and of some that none has."""
-    params = op.params
-    number = next(i for i, own in enumerate(params["hot"]["keys"]) if own is not None)
-    types = dict(params["inputs"][number]["keys"])
-    choices = [VALUES.get(types[k], ("NULL", "0")) for k in params["hot"]["keys"][number]]
-    return [key_hash(*(f"CAST({v} AS {types[k]})" for v, k in zip(values, params["hot"]["keys"][number], strict=True)))
-            for values in product(*choices)]
+    assert op.hot is not None
+    number, keys = next((i, own) for i, own in enumerate(op.hot.keys) if own is not None)
+    types = {c.name: c.type for c in op.joined[number].keys}
+    choices = [VALUES.get(types[k], ("NULL", "0")) for k in keys]
+    return [
+        key_hash(*(f"CAST({v} AS {types[k]})" for v, k in zip(values, keys, strict=True)))
+        for values in product(*choices)
+    ]
 
 
 def key_hash(*values: str) -> int:
@@ -93,10 +101,10 @@ def note_split(db: Any) -> None:
     """Count what was reached: keys that were split in the end, joins whose groups went round, inputs of every kind."""
     plan = running(db)
     for _, op in joins_of(db):
-        able = op.params["hot"] or {"split": [], "hot": []}
-        SEEN["split"] += len(able["split"])
-        SEEN["copied only"] += len(able["hot"]) - len(able["split"])
-        if able["split"]:
-            SEEN[f"split in a join of {len(op.params['inputs'])}"] += 1
-            SEEN["groups gone round"] += any(e.source_op == f"split.{op.id}" for e in plan.loops)
+        able = op.hot or physical.Splitting((), ())
+        SEEN["split"] += len(able.split)
+        SEEN["copied only"] += len(able.hot) - len(able.split)
+        if able.split:
+            SEEN[f"split in a join of {len(op.joined)}"] += 1
+            SEEN["groups gone round"] += any(e.source_op == ids.split(op.id) for e in plan.loops)
             SEEN["copied by a loop"] += any(e.hot is not None for e in plan.loops)

@@ -9,17 +9,22 @@ from typing import Any
 import pyarrow as pa
 
 from tests.joins import operator_twin as twin
+from tidemill.plan import physical as p
 from tidemill.plan.aggregates import Aggregate, Part, parts
-from tidemill.plan.physical import Op
 from tidemill.plan.relations import quoted
 from tidemill.plan.sources import Column
-from tidemill.runtime import duck
-from tidemill.runtime.operators.base import Batch
-from tidemill.runtime.operators.join_aggregate import JoinAggregate
-from tidemill.runtime.state import Shelf
+from tidemill.runtime.dataflow.operator import Batch
+from tidemill.runtime.duckdb import duck
+from tidemill.runtime.joins.join_aggregate import JoinAggregate
+from tidemill.runtime.state.shard_state import ShardState
 
-KINDS = {"INTEGER": pa.int32(), "VARCHAR": pa.string(), "DOUBLE": pa.float64(), "HUGEINT": pa.decimal128(38, 0),
-         "BIGINT": pa.int64()}
+KINDS = {
+    "INTEGER": pa.int32(),
+    "VARCHAR": pa.string(),
+    "DOUBLE": pa.float64(),
+    "HUGEINT": pa.decimal128(38, 0),
+    "BIGINT": pa.int64(),
+}
 
 
 @dataclass
@@ -42,48 +47,70 @@ class Query:
         """The join attributes of an input."""
         return sorted({c for e in self.on for n, c in ((e[0], e[1]), (e[2], e[3])) if n == i})
 
-    def keys(self, i: int) -> list[list[str]]:
+    def keys(self, i: int) -> tuple[Column, ...]:
         """K_i."""
-        names = [[c, self.types[c]] for c in self.attributes(i)]
-        names += [[f"g{i}", "INTEGER"]] if i in self.grouped or self.residual or self.mixed else []
-        return names + ([["v0", "INTEGER"]] if self.valued and i == 0 else [])
+        names = [Column(c, self.types[c]) for c in self.attributes(i)]
+        names += [Column(f"g{i}", "INTEGER")] if i in self.grouped or self.residual or self.mixed else []
+        return (*names, *([Column("v0", "INTEGER")] if self.valued and i == 0 else []))
 
-    def args(self, i: int) -> list[list[str]]:
+    def args(self, i: int) -> tuple[Column, ...]:
         """Arguments that are folded early."""
-        return [[f"a{i}", self.types.get(f"a{i}", "INTEGER")]] if i in self.summed else []
+        return (Column(f"a{i}", self.types.get(f"a{i}", "INTEGER")),) if i in self.summed else ()
 
     def parts(self, i: int) -> list[Part]:
         """The parts of an input."""
-        found = [Aggregate(self.function, n, t, "s", t if self.function in ("min", "max") else "HUGEINT")
-                 for n, t in self.args(i)]
-        return [p for a in found for p in parts(a, self.insert_only)]
+        found = [
+            Aggregate(self.function, c.name, c.type, "s", c.type if self.function in ("min", "max") else "HUGEINT")
+            for c in self.args(i)
+        ]
+        return [part for a in found for part in parts(a, self.insert_only)]
 
-    def op(self, early: list[bool], orders: list[list[int]] | None = None, method: str = "hash",
-           stored: list[bool] | None = None) -> Op:
+    def op(
+        self,
+        early: list[bool],
+        orders: list[list[int]] | None = None,
+        method: str = "hash",
+        stored: list[bool] | None = None,
+    ) -> p.JoinAggregate:
         """The operator of one plan."""
         m = self.inputs
         orders = orders or [[j for j in range(m) if j != i] for i in range(m)]
-        inputs = [{"keys": self.keys(i), "args": self.args(i),
-                   "parts": [[p.name, p.type, p.combine, p.sql] for p in self.parts(i)],
-                   "early": early[i], "order": orders[i], "stored": stored[i] if stored else True} for i in range(m)]
-        found = [[p.name, p.type, p.combine, i, p.sql] for i in self.summed for p in self.parts(i)]
+        inputs = [
+            p.JoinInput(
+                self.keys(i),
+                self.args(i),
+                tuple(p.InputPart(part.name, part.type, part.combine, part.sql) for part in self.parts(i)),
+                early[i],
+                tuple(orders[i]),
+                stored[i] if stored else True,
+            )
+            for i in range(m)
+        ]
+        found = [
+            p.OutputPart(part.name, part.type, part.combine, i, part.sql) for i in self.summed for part in self.parts(i)
+        ]
         if self.mixed:
             term = f'(coalesce("g{self.mixed[0]}", 0) * coalesce("g{self.mixed[1]}", 1))'
             sql = f"CAST(coalesce(sum(CAST({term} AS HUGEINT) * __diff), 0) AS HUGEINT)"
-            found.append(["both", "HUGEINT", "sum", -1, sql])
+            found.append(p.OutputPart("both", "HUGEINT", "sum", -1, sql))
         shift = " + 1" if self.shifted else ""
-        params = {
-            "inputs": inputs, "on": [list(e) for e in self.on], "method": method,
-            "residual": f'coalesce("g0", 0) <= coalesce("g{m - 1}", 1)' if self.residual else None,
-            "outputs": {"keys": [[f"k{i}", "INTEGER", quoted(f"g{i}") + shift] for i in self.grouped], "parts": found,
-                        "values": [["x.v", quoted("v0"), "INTEGER"]] if self.valued else []},
-        }
-        schema = (*(Column(f"k{i}", "INTEGER") for i in self.grouped), Column("__n", "BIGINT"),
-                  *(Column(p[0], p[1]) for p in found))
-        return Op("x", "join_aggregate", tuple(f"p{i}" for i in range(m)), schema, params)
+        outputs = p.JoinOutputs(
+            tuple(p.OutputKey(f"k{i}", "INTEGER", quoted(f"g{i}") + shift) for i in self.grouped),
+            tuple(found),
+            (p.OutputValues("x.v", quoted("v0"), "INTEGER"),) if self.valued else (),
+        )
+        schema = (
+            *(Column(f"k{i}", "INTEGER") for i in self.grouped),
+            Column("__n", "BIGINT"),
+            *(Column(part.name, part.type) for part in found),
+        )
+        residual = f'coalesce("g0", 0) <= coalesce("g{m - 1}", 1)' if self.residual else None
+        ports, on = tuple(f"p{i}" for i in range(m)), tuple(p.Equality(*e) for e in self.on)
+        return p.JoinAggregate("x", ports, schema, tuple(inputs), on, residual, method, outputs)
 
     def expected(self, changes: list[list[twin.Change]], valued: bool = False) -> dict[tuple, tuple]:
         """What the twin gives: the partials, or the value counts."""
+
         def number(value: Any, nothing: int) -> int:
             return nothing if value is None else value
 
@@ -112,37 +139,37 @@ def arrives(query: Query, i: int, changes: list[twin.Change], early: bool) -> pa
     if not changes:
         return None
     columns = [*query.keys(i), *query.args(i)]
-    data = {n: pa.array([row[n] for row, _, _ in changes], KINDS[t]) for n, t in columns}
+    data = {c.name: pa.array([row[c.name] for row, _, _ in changes], KINDS[c.type]) for c in columns}
     data["__time"] = pa.array([t for _, t, _ in changes], pa.int64())
     data["__diff"] = pa.array([d for _, _, d in changes], pa.int64())
-    group = [*(quoted(n) for n, _ in (query.keys(i) if early else columns)), "__time"]
+    group = [*(quoted(c.name) for c in (query.keys(i) if early else columns)), "__time"]
     sums = [f"{p.sql} AS {quoted(p.name)}" for p in query.parts(i)] if early else []
     chosen = ", ".join([*group, "CAST(sum(__diff) AS BIGINT) AS __n", *sums])
-    inner = duck.source("feed", [Column(n, t) for n, t in columns], "__time", "__diff")
+    inner = duck.source("feed", columns, "__time", "__diff")
     return duck.run(f"SELECT {chosen} FROM {inner} GROUP BY {', '.join(group)}", feed=pa.table(data))
 
 
 @dataclass
 class Run:
-    """The operator over several batches with a stored shelf, its output added up."""
+    """The operator over several batches with stored state, its output added up."""
 
     query: Query
-    shelf: Shelf = field(default_factory=lambda: Shelf("nowhere"))
+    state: ShardState = field(default_factory=lambda: ShardState.empty("nowhere"))
     out: Counter = field(default_factory=Counter)
     values: Counter = field(default_factory=Counter)
     note: dict[str, Any] = field(default_factory=dict)
-    complaints: list[tuple[list[dict[str, Any]], str]] = field(default_factory=list)
+    row_errors: list[tuple[list[dict[str, Any]], str]] = field(default_factory=list)
 
-    def step(self, op: Op, tables: list[pa.Table | None], frontier: int) -> None:
+    def step(self, op: p.JoinAggregate, tables: list[pa.Table | None], frontier: int) -> None:
         """One batch."""
         operator = JoinAggregate(op)
-        operator.complain = lambda op, rows, why: self.complaints.append((rows.to_pylist(), why))
-        result = operator.step([Batch(t, frontier) for t in tables], self.shelf)
+        operator.on_row_error = lambda op, rows, why: self.row_errors.append((rows.to_pylist(), why))
+        result = operator.step([Batch(t, frontier) for t in tables], self.state)
         assert result.frontier == frontier
         assert operator.note is not None
         self.note = operator.note
-        self.shelf = Shelf.load(self.shelf.dump(), "nowhere")
-        names = [p[0] for p in op.params["outputs"]["parts"]]
+        self.state = ShardState.load(self.state.dump(), "nowhere")
+        names = [part.name for part in op.outputs.parts]
         self._add(self.out, result.rows, names, frontier)
         for found in (result.picks or {}).values():
             self._add(self.values, found, [], frontier)
@@ -154,12 +181,12 @@ class Run:
             assert any(found)
             assert time < frontier
             key = (*row.values(), time)
-            into[key] = tuple(a + b for a, b in zip(into[key] or [0] * len(found), found, strict=True))
+            into[key] = tuple(a + b for a, b in zip(into[key] or [0] * len(found), found, strict=True))  # type: ignore[arg-type, assignment]
 
     def result(self) -> dict[tuple, tuple]:
         """Added-up partials by (keys, time)."""
-        return {k: v for k, v in self.out.items() if any(v)}
+        return {k: v for k, v in self.out.items() if any(v)}  # type: ignore[arg-type, misc]
 
     def counted(self) -> dict[tuple, tuple]:
         """Added-up value counts by (keys, value, time)."""
-        return {k: v for k, v in self.values.items() if any(v)}
+        return {k: v for k, v in self.values.items() if any(v)}  # type: ignore[arg-type, misc]

@@ -27,8 +27,13 @@ def joined(contents: list[Counter], on: list[tuple[int, str, int, str]]) -> Iter
             yield {k: v for part in parts for k, v in part.items()}, count
 
 
-def partials(inputs: list[list[Change]], on: list[tuple[int, str, int, str]], keep: Callable[[Row], bool],
-             key: Callable[[Row], tuple], terms: Callable[[Row], Iterable[Any]]) -> dict[tuple, tuple]:
+def partials(
+    inputs: list[list[Change]],
+    on: list[tuple[int, str, int, str]],
+    keep: Callable[[Row], bool],
+    key: Callable[[Row], tuple],
+    terms: Callable[[Row], Iterable[Any]],
+) -> dict[tuple, tuple]:
     """(key, time) → change of (count, sums of the terms) at that time; terms that are None add nothing."""
     contents: list[Counter] = [Counter() for _ in inputs]
     before: dict[tuple, list] = {}

@@ -12,8 +12,14 @@ from typing import Any
 from tests.properties.streams import Stream
 from tidemill.plan.sources import Column
 
-TABLE = (Column("k", "INTEGER"), Column("b", "BIGINT"), Column("s", "VARCHAR"), Column("v", "INTEGER"),
-         Column("x", "DOUBLE"), Column("d", "DECIMAL(8,2)"))
+TABLE = (
+    Column("k", "INTEGER"),
+    Column("b", "BIGINT"),
+    Column("s", "VARCHAR"),
+    Column("v", "INTEGER"),
+    Column("x", "DOUBLE"),
+    Column("d", "DECIMAL(8,2)"),
+)
 APPENDED = (*TABLE, Column("tm", "INTEGER"))
 KEYED = (*TABLE, Column("op", "VARCHAR"), Column("tm", "INTEGER"))
 ODD = (float("inf"), float("-inf"), float("nan"), -0.0)
@@ -22,8 +28,10 @@ ODD = (float("inf"), float("-inf"), float("nan"), -0.0)
 def record(rng: Random, strange: bool, skewed: bool, nulls: float) -> dict[str, Any]:
     """Doubles are multiples of 1/8, and infinities or NaN where `strange`; where `skewed`, half of the keys are 0."""
     values = {
-        "k": 0 if skewed and rng.random() < 0.5 else rng.randrange(3), "b": rng.choice((0, 1, 2) * 3 + (300,)),
-        "s": rng.choice("aaaabbbb1") if rng.random() < 0.95 else "", "v": rng.randint(-4, 9),
+        "k": 0 if skewed and rng.random() < 0.5 else rng.randrange(3),
+        "b": rng.choice((0, 1, 2) * 3 + (300,)),
+        "s": rng.choice("aaaabbbb1") if rng.random() < 0.95 else "",
+        "v": rng.randint(-4, 9),
         "x": rng.choice(ODD) if strange and rng.random() < 0.2 else rng.randint(-16, 40) / 8,
         "d": Decimal(rng.randint(-500, 2500)) / 100,
     }

@@ -12,15 +12,14 @@ from tests.properties.streams import Stream
 from tests.properties.trial import database
 from tests.share.outcomes import Outcome, outcome
 from tidemill.errors import TidemillError
-from tidemill.plan.physical import Physical
+from tidemill.plan.physical import JoinAggregate, Physical
 
 METHODS = ("hash", "nested loop")
 PLAIN_JOINS = ("join_aggregates",)  # rules to go without: pairs, then groups
 
 
 def switch(db: LocalDatabase, plan: str) -> None:
-    """Another plan from the next batch on: 'auto', 'late', 'early' or bits; or another method, 'hash' or 'nested loop'.
-    """
+    """Another plan from the next batch on: 'auto', 'late', 'early' or bits; or 'hash' or 'nested loop'."""
     db.execute(f"SET {'join_method' if plan in METHODS else 'early_aggregation'} = '{plan}'")
 
 
@@ -42,8 +41,8 @@ def running_plans(db: LocalDatabase) -> list[str]:
     """
     with open(db.paths.plan(db.catalog.version)) as file:
         plan = Physical.from_json(file.read())
-    joined = [op for op in plan.stage if op.kind == "join_aggregate"]
-    return ["".join("01"[i["early"]] if i["args"] else "-" for i in op.params["inputs"]) for op in joined]
+    joined = [op for op in plan.stage if isinstance(op, JoinAggregate)]
+    return ["".join("01"[i.early] if i.args else "-" for i in op.joined) for op in joined]
 
 
 def obeys(running: str, plan: str) -> bool:

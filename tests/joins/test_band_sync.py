@@ -49,8 +49,9 @@ def folder(tmp_path_factory):
     place = tmp_path_factory.mktemp("rows")
     for seed, name in enumerate("IO"):
         chance = np.random.default_rng(seed)
-        table = pa.table({"k": chance.integers(0, KEYS, ROWS), "v": np.arange(ROWS),
-                          "tm": np.sort(chance.integers(0, SPAN, ROWS))})
+        table = pa.table(
+            {"k": chance.integers(0, KEYS, ROWS), "v": np.arange(ROWS), "tm": np.sort(chance.integers(0, SPAN, ROWS))}
+        )
         os.makedirs(place / name)
         pq.write_table(table, place / name / "0.parquet", row_group_size=500)
     return place
@@ -60,7 +61,8 @@ def statements(folder, band, held):
     left, right, above = HELD[held]
     found = [
         f"REGISTER SOURCE {n}Raw (k BIGINT, v BIGINT, tm BIGINT) FROM FILES '{folder}/{n}/*.parquet'"
-        f" WITH (timestamp = 'tm', batch_rows = {BATCH}); CREATE TAGGED STREAM {n} OVER {n}Raw" for n in "IO"
+        f" WITH (timestamp = 'tm', batch_rows = {BATCH}); CREATE TAGGED STREAM {n} OVER {n}Raw"
+        for n in "IO"
     ]
     found += [f"CREATE VIEW Events AS {EVENTS}", f"CREATE VIEW Ticks AS {CLOCK}"]
     text = f"SELECT I.v AS i, O.v AS o FROM I {left} AS I, O {right} AS O WHERE I.k = O.k AND O.TS {band}"
@@ -98,9 +100,11 @@ def pairs(folder, band, held):
     """What DuckDB says of the rows that the synchronizers have let out."""
     (low, high), (left, right, above), points = BANDS[band], HELD[held], Points(folder)
     came = f"greatest({_time('i.tm', left)}, {_time('o.tm', right)})"
-    sql = (f"SELECT i.v, o.v FROM '{folder}/I/0.parquet' i JOIN '{folder}/O/0.parquet' o ON i.k = o.k"
-           f" AND o.tm - i.tm BETWEEN {low} AND {high} WHERE i.tm <= {points.last(left, 'I')}"
-           f" AND o.tm <= {points.last(right, 'O')} AND {came} <= {points.last(above, '')}")
+    sql = (
+        f"SELECT i.v, o.v FROM '{folder}/I/0.parquet' i JOIN '{folder}/O/0.parquet' o ON i.k = o.k"
+        f" AND o.tm - i.tm BETWEEN {low} AND {high} WHERE i.tm <= {points.last(left, 'I')}"
+        f" AND o.tm <= {points.last(right, 'O')} AND {came} <= {points.last(above, '')}"
+    )
     return Counter(duckdb.sql(sql).fetchall())
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from tests.harness import LocalDatabase
 from tests.joins.switching import running_plans
-from tidemill.engine import runner
+from tidemill.engine.run import runner
 
 RATE, BATCH = 100, 200  # rows of each stream in a second, rows of a file and batch
 
@@ -22,8 +22,13 @@ def write(folder: str, number: int, keys: int, seed: int) -> None:
     """Two seconds of a stream whose join values are `keys` different ones."""
     chance = np.random.default_rng((number, keys, seed))
     times = (np.arange(BATCH) + number * BATCH) * (1_000_000 // RATE)
-    table = pa.table({"k": chance.integers(0, keys, BATCH), "v": chance.integers(0, 1_000_000, BATCH),
-                      "at": pa.array(times).cast(pa.timestamp("us"))})
+    table = pa.table(
+        {
+            "k": chance.integers(0, keys, BATCH),
+            "v": chance.integers(0, 1_000_000, BATCH),
+            "at": pa.array(times).cast(pa.timestamp("us")),
+        }
+    )
     os.makedirs(folder, exist_ok=True)
     path = os.path.join(folder, f"{number:04d}.parquet")
     pq.write_table(table, path)
@@ -42,11 +47,15 @@ def make(tmp_path):
         db = LocalDatabase(str(tmp_path / "db"), shards=1, cores=1)
         opened.append(db)
         for name in "AB":
-            db.execute(f"REGISTER SOURCE Source{name} (k BIGINT, v BIGINT, at TIMESTAMP) FROM FILES"
-                       f" '{tmp_path}/{name}/*.parquet' WITH (timestamp = 'at', batch_rows = {BATCH});"
-                       f"CREATE TAGGED STREAM {name} OVER Source{name};")
-        db.execute(f"CREATE VIEW V AS SELECT {select}"
-                   " FROM A [RANGE 4 SECONDS SLIDE 2 SECONDS], B [RANGE 4 SECONDS SLIDE 2 SECONDS] WHERE A.k = B.k")
+            db.execute(
+                f"REGISTER SOURCE Source{name} (k BIGINT, v BIGINT, at TIMESTAMP) FROM FILES"
+                f" '{tmp_path}/{name}/*.parquet' WITH (timestamp = 'at', batch_rows = {BATCH});"
+                f"CREATE TAGGED STREAM {name} OVER Source{name};"
+            )
+        db.execute(
+            f"CREATE VIEW V AS SELECT {select}"
+            " FROM A [RANGE 4 SECONDS SLIDE 2 SECONDS], B [RANGE 4 SECONDS SLIDE 2 SECONDS] WHERE A.k = B.k"
+        )
         return db
 
     yield database
@@ -55,7 +64,7 @@ def make(tmp_path):
 
 
 def statistics(db: LocalDatabase) -> dict:
-    found, = db.workload.joining.settings.statistics.values()
+    (found,) = db.workload.join_planning.settings.statistics.values()
     return found
 
 
@@ -89,7 +98,7 @@ def test_the_clock_on_the_wall_changes_no_statistics(make, monkeypatch):
     db.close()
     shutil.rmtree(db.paths.root)
     real = time.time
-    monkeypatch.setattr(runner.time, "time", lambda: 62 * real())
+    monkeypatch.setattr(runner.time, "time", lambda: 62 * real())  # type: ignore[attr-defined]
     slow = make([50] * 8)
     slow.run()
     assert statistics(slow) == expected

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -11,55 +12,80 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.properties.effort import effort
-from tidemill.plan.physical import Op
+from tidemill.plan import physical as p
 from tidemill.plan.sources import Column
-from tidemill.runtime.operators.base import Batch, Operator
-from tidemill.runtime.operators.group import GroupBy
+from tidemill.runtime.dataflow.operator import Batch, Operator
+from tidemill.runtime.operators.grouping.group import GroupBy
 from tidemill.runtime.operators.rstream import Rstream
-from tidemill.runtime.state import Layout, Shelf
+from tidemill.runtime.state.arrangements import Layout
+from tidemill.runtime.state.shard_state import ShardState
 
 HUGE = pa.decimal128(38, 0)
 KEYS = {"k": "INTEGER", "g": "VARCHAR"}
-PARTS = pa.schema([("k", pa.int32()), ("g", pa.string()), ("__n", pa.int64()), ("c", pa.int64()), ("s", HUGE),
-                   ("__time", pa.int64())])
+PARTS = pa.schema(
+    [("k", pa.int32()), ("g", pa.string()), ("__n", pa.int64()), ("c", pa.int64()), ("s", HUGE), ("__time", pa.int64())]
+)
 ROWS = pa.schema([("k", pa.int32()), ("s", HUGE), ("b", pa.bool_()), ("__time", pa.int64()), ("__diff", pa.int64())])
-ANSWERS = [["a0", 'CAST(CASE WHEN "c" > 0 THEN "s" END AS HUGEINT)'], ["a1", "CAST(__n AS BIGINT)"],
-           ["a2", 'CAST("s" AS DOUBLE) / "c"']]
+ANSWERS = [
+    ["a0", 'CAST(CASE WHEN "c" > 0 THEN "s" END AS HUGEINT)'],
+    ["a1", "CAST(__n AS BIGINT)"],
+    ["a2", 'CAST("s" AS DOUBLE) / "c"'],
+]
 
 keys = st.tuples(st.none() | st.integers(-2, 2), st.none() | st.sampled_from(["", "a", "aa"]))
 sums = st.integers(-3, 3) | st.sampled_from([1 << 63, -(1 << 63), (1 << 64) - 1, -(1 << 70), 1 << 99])
 partials = st.lists(st.tuples(keys, st.integers(-2, 2), st.integers(-1, 2), sums, st.integers(0, 9)), max_size=14)
-rows = st.lists(st.tuples(st.none() | st.integers(-1, 1), st.none() | sums, st.none() | st.booleans(),
-                          st.integers(0, 30), st.integers(-2, 2).filter(bool)), max_size=14)
+rows = st.lists(
+    st.tuples(
+        st.none() | st.integers(-1, 1),
+        st.none() | sums,
+        st.none() | st.booleans(),
+        st.integers(0, 30),
+        st.integers(-2, 2).filter(bool),
+    ),
+    max_size=14,
+)
 frontiers = st.lists(st.integers(0, 31), max_size=3).map(lambda cuts: [*sorted(cuts), 32])
 
 
-def grouping() -> Op:
+def grouping() -> p.Group:
     """SUM, COUNT and AVG by a nullable number and a nullable text."""
-    schema = (*(Column(*k) for k in KEYS.items()), Column("a0", "HUGEINT"), Column("a1", "BIGINT"),
-              Column("a2", "DOUBLE"))
-    return Op("g", "group", (), schema, {
-        "keys": [list(k) for k in KEYS.items()], "parts": [["c", "BIGINT", "sum"], ["s", "HUGEINT", "sum"]],
-        "answers": ANSWERS, "values": [], "beginning": None,
-    })
+    schema = (
+        *(Column(*k) for k in KEYS.items()),
+        Column("a0", "HUGEINT"),
+        Column("a1", "BIGINT"),
+        Column("a2", "DOUBLE"),
+    )
+    return p.Group(
+        "g",
+        (),
+        schema,
+        tuple(Column(*k) for k in KEYS.items()),
+        (p.Part("c", "BIGINT", "sum"), p.Part("s", "HUGEINT", "sum")),
+        (),
+        "first row",
+        tuple(p.Item(name, sql) for name, sql in ANSWERS),
+    )
 
 
-def whole_answers(period: list[int] | None) -> Op:
+def whole_answers(period: tuple[int, int] | None) -> p.Rstream:
     schema = (Column("TS", "BIGINT"), Column("k", "INTEGER"), Column("s", "HUGEINT"), Column("b", "BOOLEAN"))
-    return Op("r", "rstream", (), schema, {"period": period, "stamp": "__time"})
+    return p.Rstream("r", (), schema, period, "__time")
 
 
-def run(kind: type[Operator], op: Op, batches: list[pa.Table], closing: list[int]) -> tuple[list[Counter[Any]], Shelf]:
-    """What comes out of each batch, added up; the shelf afterwards."""
-    shelf, found = Shelf("nowhere"), []
+def run(
+    kind: type[Operator[Any]], op: p.Op, batches: list[pa.Table], closing: list[int]
+) -> tuple[list[Counter[Any]], ShardState]:
+    """What comes out of each batch, added up; the state afterwards."""
+    state, found = ShardState.empty("nowhere"), []
     for table, frontier in zip(batches, closing, strict=True):
-        out = kind(op).step([Batch(table, frontier)], shelf).rows
+        out = kind(op).step([Batch(table, frontier)], state).rows
         total: Counter[Any] = Counter()
         for row in out.to_pylist() if out is not None else []:
             diff = row.pop("__diff")
             total[tuple((n, str(v)) for n, v in row.items())] += diff
         found.append(+total + Counter({r: n for r, n in total.items() if n < 0}))
-    return found, shelf
+    return found, state
 
 
 def cut(drawn: list[Any], schema: pa.Schema, at: int, closing: list[int]) -> list[pa.Table]:
@@ -72,14 +98,14 @@ def cut(drawn: list[Any], schema: pa.Schema, at: int, closing: list[int]) -> lis
     return [pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in b], schema) for b in batches]
 
 
-def stored(shelf: Shelf, op: Op, name: str, layout: Layout) -> list[str]:
-    return sorted(map(str, shelf.arrangement(op.id, name, layout).scan().to_pylist()))
+def stored(state: ShardState, op: p.Op, name: str, layout: Layout) -> list[str]:
+    return sorted(map(str, state.arrangement(op.id, name, layout).scan().to_pylist()))
 
 
 class StatedGroupBy(GroupBy):
     """By SQL alone."""
 
-    def __init__(self, op: Op) -> None:
+    def __init__(self, op: p.Group) -> None:
         super().__init__(op)
         assert self.walk is not None
         self.walk = None
@@ -88,7 +114,7 @@ class StatedGroupBy(GroupBy):
 class StatedRstream(Rstream):
     """By SQL alone."""
 
-    def __init__(self, op: Op) -> None:
+    def __init__(self, op: p.Rstream) -> None:
         super().__init__(op)
         assert self.numbered
         self.numbered = False
@@ -100,29 +126,31 @@ def test_groups_walked_in_arrays_change_as_sql_says(drawn: list[Any], closing: l
     flat = [(k, g, n, c, s, t) for (k, g), n, c, s, t in drawn]
     op, batches = grouping(), cut(flat, PARTS, 5, closing)
     layout = GroupBy(op).layout
-    walked, shelf = run(GroupBy, op, batches, closing)
+    walked, state = run(GroupBy, op, batches, closing)
     stated, twin = run(StatedGroupBy, op, batches, closing)
     assert walked == stated
-    assert stored(shelf, op, "parts", layout) == stored(twin, op, "parts", layout)
+    assert stored(state, op, "parts", layout) == stored(twin, op, "parts", layout)
 
 
 @effort(150)
-@given(drawn=rows, closing=frontiers, period=st.sampled_from([None, [10, 0], [4, 3]]))
-def test_whole_answers_by_runs_are_those_of_sql(drawn: list[Any], closing: list[int], period: list[int] | None) -> None:
+@given(drawn=rows, closing=frontiers, period=st.sampled_from([None, (10, 0), (4, 3)]))
+def test_whole_answers_by_runs_are_those_of_sql(
+    drawn: list[Any], closing: list[int], period: tuple[int, int] | None
+) -> None:
     op, batches = whole_answers(period), cut(drawn, ROWS, 3, closing)
     layout = Rstream(op).contents
-    by_runs, shelf = run(Rstream, op, batches, closing)
+    by_runs, state = run(Rstream, op, batches, closing)
     by_sql, twin = run(StatedRstream, op, batches, closing)
     assert by_runs == by_sql
-    assert stored(shelf, op, "rows", layout) == stored(twin, op, "rows", layout)
+    assert stored(state, op, "rows", layout) == stored(twin, op, "rows", layout)
 
 
 def test_the_walk_serves_sums_of_whole_numbers_only() -> None:
     op = grouping()
     assert GroupBy(op).walk is not None
-    for parts in ([["c", "DOUBLE", "sum"]], [["c", "BIGINT", "max"]]):
-        assert GroupBy(Op(op.id, op.kind, (), op.schema, op.params | {"parts": parts})).walk is None
-    keyless = Op(op.id, op.kind, (), op.schema[2:], op.params | {"keys": []})
+    for part in (p.Part("c", "DOUBLE", "sum"), p.Part("c", "BIGINT", "max")):
+        assert GroupBy(replace(op, parts=(part,))).walk is None
+    keyless = replace(op, schema=op.schema[2:], keys=())
     assert GroupBy(keyless).walk is None
 
 
@@ -133,6 +161,6 @@ def test_sums_at_the_end_of_128_bits_are_left_to_sql() -> None:
     walk = GroupBy(op).walk
     assert walk is not None
     with pytest.raises(OverflowError):
-        shelf = Shelf("nowhere")
-        walk.walk(table, [], shelf.arrangement("g", "parts", GroupBy(op).layout), shelf)
+        state = ShardState.empty("nowhere")
+        walk.walk(table, [], state.arrangement("g", "parts", GroupBy(op).layout), state)
     assert sum(found[0].values()) == 1

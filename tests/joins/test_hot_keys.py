@@ -75,11 +75,14 @@ def test_answers_with_split_keys_are_those_of_sql(drawn, place):
 # ---- rows that leave while their key is copied ---------------------------------------------------
 
 
-ONE_KEY = tuple({"k": at, "b": 1, "s": "ab"[at % 2], "v": at % 5, "x": at / 8, "d": None, "tm": at // 3}
-                for at in range(36))
-REPLACED = tuple({**row, "k": row["k"] % 4, "v": row["k"] % 7, "op": "upsert"} for row in ONE_KEY)
-TEXT = ("SELECT {}COUNT(*) AS n, SUM(a.v) AS sa, SUM(c.v) AS sc, MIN(a.v) AS l, COUNT(DISTINCT a.x) AS d"
-        " FROM A [WINDOW 4] AS a JOIN {} AS c ON a.b = c.b{}")
+ONE_KEY = tuple(
+    {"k": at, "b": 1, "s": "ab"[at % 2], "v": at % 5, "x": at / 8, "d": None, "tm": at // 3} for at in range(36)
+)
+REPLACED = tuple({**row, "k": row["k"] % 4, "v": row["k"] % 7, "op": "upsert"} for row in ONE_KEY)  # type: ignore[operator]
+TEXT = (
+    "SELECT {}COUNT(*) AS n, SUM(a.v) AS sa, SUM(c.v) AS sc, MIN(a.v) AS l, COUNT(DISTINCT a.x) AS d"
+    " FROM A [WINDOW 4] AS a JOIN {} AS c ON a.b = c.b{}"
+)
 # K comes round through the outlet, A from the readers.
 TEXTS = (TEXT.format("", "K", ""), TEXT.format("a.b AS b, ", "A [WINDOW 6]", " GROUP BY a.b"))
 VIEWS = tuple(View(f"v{i}", "STREAMED", Query(text, (), {}, plain=False)) for i, text in enumerate(TEXTS))

@@ -15,16 +15,16 @@ from hypothesis import strategies as st
 from tests.harness import LocalDatabase
 from tests.joins.heating import heat, joins_of, key_hash, running
 from tests.properties.effort import effort
-from tidemill.engine.joining import Joining
+from tidemill.engine.adapt.joins import JoinPlanning
 from tidemill.errors import PlanProblem
 from tidemill.optimize.joins.decide import HotKey
 from tidemill.optimize.joins.hot_keys import MOST_KEYS
-from tidemill.plan.physical import Exchange, HotKeys, Physical
+from tidemill.plan.physical import Exchange, HotKeys, JoinAggregate, Physical
 from tidemill.plan.sources import Column
-from tidemill.runtime.evaluate import route
-from tidemill.runtime.layout import load_plan
-from tidemill.runtime.operators.base import key_hashes
-from tidemill.runtime.state import Shelf
+from tidemill.runtime.dataflow.changes import key_hashes
+from tidemill.runtime.evaluation.evaluate import route
+from tidemill.runtime.paths import load_plan
+from tidemill.runtime.state.shard_state import ShardState
 from tidemill.runtime.thresholds import sizes
 from tidemill.sql.catalog import Catalog
 
@@ -33,17 +33,29 @@ VIEW = """CREATE STREAMED VIEW v AS SELECT {by}, count(*) AS n, sum(A.x) AS x, s
     FROM SA AS A [RANGE 4 SLIDE 2], SB AS B [RANGE 4 SLIDE 2] WHERE A.k = B.k GROUP BY {by}"""
 
 
-def opened(folder: Path, *, by: str = "A.k", mode: str = "late", hot: str = "auto", share: float = 0.5,
-           shards: int = 2, rows: int = 2_800) -> LocalDatabase:
+def opened(
+    folder: Path,
+    *,
+    by: str = "A.k",
+    mode: str = "late",
+    hot: str = "auto",
+    share: float = 0.5,
+    shards: int = 2,
+    rows: int = 2_800,
+) -> LocalDatabase:
     """Two streams of 100 rows a moment; a share of both has the key 7."""
     rng = np.random.default_rng(5)
     folder.mkdir()
     db = LocalDatabase(str(folder / "db"), shards=shards)
     for name in "AB":
-        table = pa.table({
-            "k": np.where(rng.random(rows) < share, HOT, rng.integers(0, 60, rows)).astype(np.int32),
-            "g": rng.integers(0, 5, rows).astype(np.int32), "x": rng.integers(-900, 900, rows).astype(np.int32),
-            "at": np.arange(rows) // 100})
+        table = pa.table(
+            {
+                "k": np.where(rng.random(rows) < share, HOT, rng.integers(0, 60, rows)).astype(np.int32),
+                "g": rng.integers(0, 5, rows).astype(np.int32),
+                "x": rng.integers(-900, 900, rows).astype(np.int32),
+                "at": np.arange(rows) // 100,
+            }
+        )
         pq.write_table(table, folder / f"{name}.parquet")
         db.execute(f"""REGISTER SOURCE r{name} (k INTEGER, g INTEGER, x INTEGER, at BIGINT)
             FROM FILES '{folder / name}.parquet' WITH (timestamp = 'at', batch_rows = 400);
@@ -68,7 +80,8 @@ def pairs(summary: dict) -> list[int]:
 
 def split_keys(db: LocalDatabase) -> list[int]:
     ((_, op),) = joins_of(db)
-    return op.params["hot"]["split"]
+    assert op.hot is not None
+    return list(op.hot.split)
 
 
 def log(db: LocalDatabase) -> list[str]:
@@ -102,14 +115,19 @@ def test_rows_of_a_split_key_lie_in_all_shards_and_others_in_all_of_them(tmp_pat
     with opened(tmp_path / "x") as db:
         ran(db)
         ((_, op),) = joins_of(db)
-        ((_, spread),) = op.params["hot"]["hot"]
+        assert op.hot is not None
+        ((_, spread),) = op.hot.hot
         kept = [[], []]
         for shard, blob in sorted(db.blobs.items()):
-            shelf = Shelf.load(blob, db.paths.shard(shard))
+            state = ShardState.load(blob, db.paths.shard(shard))
             for number in (0, 1):
-                tables = [shelf.read(s).slice(s.start) for part, segments in shelf.stored[op.id].items()
-                          if part.startswith((f"{number} late [", f"{number} early [")) for s in segments]
-                names = op.params["hot"]["keys"][number]
+                tables = [
+                    state.store.read(s).slice(s.start)
+                    for part, segments in state.stored[op.id].items()
+                    if part.startswith((f"{number} late [", f"{number} early ["))
+                    for s in segments
+                ]
+                names = op.hot.keys[number]
                 rows = pa.concat_tables(t.select(["__n", *names]) for t in tables)
                 hashes = key_hashes(rows, (), names)
                 kept[number].append(int(rows.column("__n").to_numpy()[hashes == key_hash(f"{HOT}::INTEGER")].sum()))
@@ -126,7 +144,7 @@ def test_nothing_is_split_where_it_does_not_pay(tmp_path, why):
 
 def test_no_frontier_goes_back_when_groups_begin_to_go_round(tmp_path):
     with opened(tmp_path / "x") as db:
-        frontiers = [s["gates"][0] for s in ran(db)]
+        frontiers = [s["outputs"][0] for s in ran(db)]
         assert split_keys(db) and frontiers == sorted(frontiers)
 
 
@@ -136,8 +154,8 @@ def test_a_key_is_copied_by_one_plan_and_split_by_a_later_one(tmp_path):
         db.outlet.listeners.insert(0, lambda s: found.setdefault(s["plan"], load_plan(db.paths.plan(s["plan"]))))
         ran(db)
         plans = [found[version] for version in sorted(found)]
-        steps = [next(op for op in p.stage if op.kind == "join_aggregate").params["hot"] for p in plans]
-        assert [(len(s["hot"]), len(s["split"])) for s in steps] == [(0, 0), (1, 0), (1, 1)]
+        steps = [next(op for op in p.stage if isinstance(op, JoinAggregate)).hot for p in plans]
+        assert [(len(s.hot), len(s.split)) for s in steps] == [(0, 0), (1, 0), (1, 1)]
         assert "hot keys, in all shards: 7 (the rows of " in str(db.explain("EXPLAIN VIEW v"))
         assert plans[-1] == Physical.from_json(plans[-1].to_json())
 
@@ -146,21 +164,21 @@ def test_hot_keys_are_kept_with_the_catalog_and_forgotten_with_the_view(tmp_path
     with opened(tmp_path / "x") as db:
         ran(db)
         ((node, _),) = joins_of(db)
-        known = db.workload.joining.settings.hot[node.fingerprint]
+        known = db.workload.join_planning.settings.hot[node.fingerprint]
         assert [k.split for k in known] == [True]
-        kept = Joining(Catalog.from_dict(json.loads(json.dumps(db.catalog.to_dict()))))
+        kept = JoinPlanning(Catalog.from_dict(json.loads(json.dumps(db.catalog.to_dict()))))
         assert kept.settings.hot[node.fingerprint] == known
         db.execute("DROP VIEW v")
         db.execute("CREATE VIEW w AS SELECT k, count(*) AS n FROM SA GROUP BY k")
         db.run()
-        assert db.workload.joining.kept["hot"] == {} == db.workload.joining.settings.hot
+        assert db.workload.join_planning.stored["hot"] == {} == db.workload.join_planning.settings.hot
 
 
 def test_a_split_key_stays_split_and_their_number_is_bounded(tmp_path):
     with opened(tmp_path / "x") as db:
         db.run()
         ((node, _),) = joins_of(db)
-        joining = db.workload.joining
+        joining = db.workload.join_planning
         joining.split(node, [HotKey(h, 0, True) for h in range(2 * MOST_KEYS)])
         heat(db, node, 1, 1)
         known = joining.settings.hot[node.fingerprint]
@@ -173,15 +191,19 @@ def test_only_words_that_mean_something(tmp_path):
     with opened(tmp_path / "x") as db:
         with pytest.raises(PlanProblem, match="TM217"):
             db.execute("SET hot_keys = sometimes")
-        assert db.workload.joining.shown()["hot_keys"] == "auto"
+        assert db.workload.join_planning.describe()["hot_keys"] == "auto"
 
 
 # ---- edges ---------------------------------------------------------------------------------------
 
 
 @effort(60)
-@given(keys=st.lists(st.integers(0, 5), min_size=1, max_size=40), spread=st.sets(st.integers(0, 2)),
-       copied=st.sets(st.integers(3, 5)), count=st.integers(2, 4))
+@given(
+    keys=st.lists(st.integers(0, 5), min_size=1, max_size=40),
+    spread=st.sets(st.integers(0, 2)),
+    copied=st.sets(st.integers(3, 5)),
+    count=st.integers(2, 4),
+)
 def test_a_row_goes_home_or_to_one_shard_or_to_all(keys, spread, copied, count):
     hashes = {k: key_hash(f"{k}::INTEGER") for k in range(6)}
     rows = pa.table({"k": pa.array(keys, pa.int32()), "x": pa.array([i % 7 for i in range(len(keys))], pa.int32())})

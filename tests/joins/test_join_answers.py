@@ -18,7 +18,7 @@ from tests.joins.switching import METHODS, all_views, install, obeys, run, switc
 from tests.properties.effort import effort, thorough
 from tests.properties.streams import UNIT
 from tests.properties.test_later_views import settled
-from tests.properties.trial import check_directly, check_view, database, oracle, plain_sql, span, watch
+from tests.properties.trial import check_directly, check_view, drawn_database, oracle, plain_sql, span, watch
 from tests.share.outcomes import check_same
 from tests.share.workloads import few_cuts
 
@@ -33,7 +33,7 @@ def plan_of(number: int, workload: Workload) -> str:
 
 def check_answers(workload: Workload, place: dict[str, int], plan: str) -> None:
     """Every view under the plan, held against the oracle at every moment and against SQL at some."""
-    with database(workload.streams, **place) as db:
+    with drawn_database(workload.streams, **place) as db:  # type: ignore[arg-type]
         switch(db, plan)
         install(db, all_views(workload))
         db.run()
@@ -84,8 +84,10 @@ def test_every_plan_gives_the_tagged_output_of_plain_joins(workload, place, firs
 
 def halves_of(workload: Workload, cut: int) -> dict[str, int]:
     """How many rows of each stream come before the joins are created."""
-    return {s.name: len(s.rows) if s.static else next((i for i, r in enumerate(s.rows) if r["tm"] > cut), len(s.rows))
-            for s in workload.streams}
+    return {
+        s.name: len(s.rows) if s.static else next((i for i, r in enumerate(s.rows) if r["tm"] > cut), len(s.rows))
+        for s in workload.streams
+    }
 
 
 @effort(5)
@@ -95,7 +97,7 @@ def test_a_later_join_sees_stored_contents_and_later_rows(workload, place, cut, 
     halves = halves_of(workload, cut)
     moving, end = settled([s for s in workload.streams if not s.static], halves)
     sources = [*moving, *(s for s in workload.streams if s.static)]
-    with database(sources, write=False, **place) as db:
+    with drawn_database(sources, write=False, **place) as db:
         folder = Path(db.paths.root).parent
         switch(db, plan_of(number, workload))
         install(db, workload.below)
@@ -121,8 +123,14 @@ def test_a_later_join_sees_stored_contents_and_later_rows(workload, place, cut, 
 def test_the_draws_reach_every_window_graph_and_aggregate():
     seen: Counter[str] = Counter()
 
-    @settings(max_examples=150, derandomize=True, database=None, deadline=None, phases=[Phase.generate],
-              suppress_health_check=list(HealthCheck))
+    @settings(
+        max_examples=150,
+        derandomize=True,
+        database=None,
+        deadline=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
     @given(workload=workloads())
     def look(workload):
         seen.update(workload.facts)

@@ -7,13 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from experiments.joins_checks import checks, showcase
-from experiments.joins_model import ENGINE, NAMES, PAPER, agreement, not_negative, tuned
-from experiments.joins_points import Point, Work, measured, steady, units_of
-from experiments.joins_results import Set, measured_set, name
-from experiments.joins_setting import DEFAULT_4, SHOWCASES, Input, Sweep, figure_4, figure_5, figure_6
-from experiments.joins_shape import fitted, terms
-from experiments.joins_tables import with_overhead
+from benchmarks.experiments.joins.checks import checks, showcase
+from benchmarks.experiments.joins.model import ENGINE, NAMES, PAPER, agreement, not_negative, tuned
+from benchmarks.experiments.joins.points import Point, Work, measured, steady, units_of
+from benchmarks.experiments.joins.results import Set, measured_set, name
+from benchmarks.experiments.joins.setting import DEFAULT_4, SHOWCASES, Input, Sweep, figure_4, figure_5, figure_6
+from benchmarks.experiments.joins.shape import fitted, terms
+from benchmarks.experiments.joins.tables import with_overhead
 from tidemill.optimize.joins import Constants
 
 KNOWN = Constants(P_n=1.3, P_h=25, U_n=600, U_h=500, U_g=60, U_r=6)
@@ -37,7 +37,15 @@ def predicted(sweep: Sweep, constants: Constants, noise: float = 0.0) -> list[Po
 def test_settings_are_those_of_the_paper() -> None:
     four, five = figure_4(), figure_5()
     assert [(s.figure, len(s.points), len(s.plans)) for s in (*four, *five)] == [
-        ("4a", 5, 4), ("4b", 9, 4), ("4c", 5, 4), ("4d", 4, 4), ("5a", 5, 8), ("5b", 9, 8), ("5c", 6, 8), ("5d", 4, 8)]
+        ("4a", 5, 4),
+        ("4b", 9, 4),
+        ("4c", 5, 4),
+        ("4d", 4, 4),
+        ("5a", 5, 8),
+        ("5b", 9, 8),
+        ("5c", 6, 8),
+        ("5d", 4, 8),
+    ]
     assert four[0].points[-1][1] == DEFAULT_4
     assert [x for x, _ in four[1].points][-1] == 3**9 and four[1].points[-1][1][0].groups == 3**9
     assert {i[1].rate for _, i in four[2].points} == {500} and {i[1].rate for _, i in five[2].points} == {200}
@@ -103,8 +111,9 @@ def test_checks_are_met_by_an_operator_that_costs_what_the_paper_says_and_missed
     # Times upside down: every ranking is wrong, and so are the shapes.
     turned = []
     for s in sweeps:
-        points = [replace(p, work={k: Work(1e-3 / w.seconds, 0, 0) for k, w in p.work.items()})
-                  for p in predicted(s, cheap)]
+        points = [
+            replace(p, work={k: Work(1e-3 / w.seconds, 0, 0) for k, w in p.work.items()}) for p in predicted(s, cheap)
+        ]
         turned.append(Set(s, points, cheap))
     assert sum(not c.met for c in checks(turned)) > len(honest) / 2
     assert not any(showcase(s).met for s in turned[-4:])
@@ -146,7 +155,7 @@ def test_late_inputs_are_not_added_up_before_they_meet() -> None:
 
 def test_changes_probe_in_the_order_that_the_cost_functions_assume() -> None:
     inputs = (Input(5, 20, 1, 4), Input(5, 40, 1, 4), Input(5, 8, 1, 4))
-    assert [i["order"] for i in steady("000", "hash", inputs).op.params["inputs"]] == [[2, 1], [2, 0], [0, 1]]
+    assert [i.order for i in steady("000", "hash", inputs).op.joined] == [(2, 1), (2, 0), (0, 1)]
     point = measured(1, inputs, Sweep("5a", "", "w1", ((1, inputs),)), (NOTHING, NOTHING), runs=1)
     assert len(point.work) == 8 and all(point.with_late(plan) > point.seconds(plan) for plan in NOTHING)
     assert ENGINE.cost(point, "000", "hash", KNOWN) > 0

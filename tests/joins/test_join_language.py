@@ -60,8 +60,9 @@ def auctions(db, tmp_path):
     feed(db, tmp_path, "Auction", "auctionID INTEGER, sellerID INTEGER, startPrice INTEGER", AUCTIONS)
     feed(db, tmp_path, "Bid", "auctionID INTEGER, bidderID INTEGER, bidPrice INTEGER", BIDS)
     (tmp_path / "person.csv").write_text("personID,name,state\n7,Ann,VT\n8,Bob,NY\n9,Eve,VT\n")
-    db.execute(f"REGISTER TABLE Person (personID INTEGER, name VARCHAR, state VARCHAR)"
-               f" FROM FILES '{tmp_path}/person.csv'")
+    db.execute(
+        f"REGISTER TABLE Person (personID INTEGER, name VARCHAR, state VARCHAR) FROM FILES '{tmp_path}/person.csv'"
+    )
     return db
 
 
@@ -111,8 +112,13 @@ def test_example_4_sums_are_scaled_by_counts(db, tmp_path, plan):
     feed(db, tmp_path, "S1", "G1 VARCHAR, J1 INTEGER, A1 INTEGER", "<p,1,10>1 <p,1,3>2 <q,2,4>3")
     query = """SELECT S1.G1, S2.G2, SUM(S1.A1), SUM(S2.A2) FROM S1 [WINDOW 10], S2 [WINDOW 10]
                WHERE S1.J1 = S2.J2 GROUP BY S1.G1, S2.G2"""
-    assert changed(db, query, plan) == ["+<p,x,20,12>2", "+<p,y,10,2>2", "u<p,x,26,24>3", "u<p,y,13,4>3",
-                                        "+<q,x,4,100>4"]
+    assert changed(db, query, plan) == [
+        "+<p,x,20,12>2",
+        "+<p,y,10,2>2",
+        "u<p,x,26,24>3",
+        "u<p,y,13,4>3",
+        "+<q,x,4,100>4",
+    ]
 
 
 @pytest.mark.parametrize("plan", plans(2))
@@ -132,8 +138,15 @@ def test_definition_5_of_every_function(db, tmp_path, plan):
 @pytest.mark.parametrize("plan", plans(3))
 def test_a_cycle_counts_triangles(db, tmp_path, plan):
     """Each directed triangle is found from its three corners: 1 2 3, then 1 2 4; without 1 → 2 there is none."""
-    rows = [(0, 1, 2, "+", 1), (1, 2, 3, "+", 2), (2, 3, 1, "+", 3), (3, 2, 4, "+", 4), (4, 4, 1, "+", 5),
-            (5, 3, 4, "+", 6), (0, None, None, "delete", 7)]
+    rows = [
+        (0, 1, 2, "+", 1),
+        (1, 2, 3, "+", 2),
+        (2, 3, 1, "+", 3),
+        (3, 2, 4, "+", 4),
+        (4, 4, 1, "+", 5),
+        (5, 3, 4, "+", 6),
+        (0, None, None, "delete", 7),
+    ]
     Feed(db, tmp_path, "Edges", "id INTEGER, x INTEGER, y INTEGER, op VARCHAR", options="operation = 'op'").send(rows)
     db.execute("CREATE TAGGED STREAM E OVER Edges KEY id")
     query = "SELECT COUNT(*) FROM E AS e, E AS f, E AS g WHERE e.y = f.x AND f.y = g.x AND g.y = e.x"
@@ -186,8 +199,12 @@ def test_half_of_the_rows_have_one_key(db, tmp_path, plan):
     query = """SELECT l.k % 2 AS odd, COUNT(*) AS n, SUM(l.v) AS sl, SUM(r.v) AS sr
                FROM L [WINDOW 3] AS l JOIN R [WINDOW 3] AS r ON l.k = r.k GROUP BY l.k % 2"""
     even, odd = 20 * 20 * 1 + sum(k + 1 for k in range(2, 21, 2)), sum(k + 1 for k in range(1, 21, 2))
-    assert changed(db, query, plan) == [f"+<0,410,{even},{even}>2", f"+<1,10,{odd},{odd}>2",
-                                        f"-<0,410,{even},{even}>5", f"-<1,10,{odd},{odd}>5"]
+    assert changed(db, query, plan) == [
+        f"+<0,410,{even},{even}>2",
+        f"+<1,10,{odd},{odd}>2",
+        f"-<0,410,{even},{even}>5",
+        f"-<1,10,{odd},{odd}>5",
+    ]
 
 
 # ---- points and outputs --------------------------------------------------------------------------

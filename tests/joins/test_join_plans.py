@@ -12,15 +12,15 @@ from tidemill.optimize.joins import (
     Constants,
     Graph,
     Model,
-    Planned,
+    PricedPlan,
     Stream,
     choose,
+    derive_parameters,
     greedy,
     hash_join,
     nested_loop,
-    order,
-    parameters,
     plans,
+    probe_order,
     worth_changing,
 )
 
@@ -120,8 +120,8 @@ def test_each_step_is_the_smallest_fan_out_among_joined_inputs(
     inputs, graph = join
     plan = data.draw(st.text("01", min_size=len(inputs), max_size=len(inputs)))
     k = data.draw(st.integers(0, len(inputs) - 1))
-    known = parameters(inputs, graph=graph)
-    ordering = order(k, known, plan)
+    known = derive_parameters(inputs, graph=graph)
+    ordering = probe_order(k, known, plan)
     assert sorted((k, *ordering)) == list(range(len(inputs)))
     reached = {k}
     for j in ordering:
@@ -133,14 +133,14 @@ def test_each_step_is_the_smallest_fan_out_among_joined_inputs(
 
 
 def test_a_product_comes_last_and_all_of_it_matches() -> None:
-    known = parameters([Stream(1, 10), Stream(1, 2), Stream(1, 500)], graph=frozenset({(0, 2)}))
-    assert order(0, known, "000") == (2, 1)
-    assert known.probed(1, "000", [0, 2]).fan_out == 2
+    known = derive_parameters([Stream(1, 10), Stream(1, 2), Stream(1, 500)], graph=frozenset({(0, 2)}))
+    assert probe_order(0, known, "000") == (2, 1)
+    assert known.probed_table(1, "000", [0, 2]).fan_out == 2
 
 
 def test_ties_are_broken_by_size_and_number() -> None:
-    known = parameters([Stream(1, 10), Stream(1, 8, 1, 8), Stream(1, 4, 1, 4), Stream(1, 4, 1, 4)])
-    assert order(0, known, "0000") == (2, 3, 1)
+    known = derive_parameters([Stream(1, 10), Stream(1, 8, 1, 8), Stream(1, 4, 1, 4), Stream(1, 4, 1, 4)])
+    assert probe_order(0, known, "0000") == (2, 3, 1)
 
 
 # Plans
@@ -192,7 +192,7 @@ def test_greedy_is_never_worse_than_the_lap_and_keeps_only_what_pays(
     last = path[-1]
     for i, bit in enumerate(last.plan):
         if bit == "1":
-            assert model.planned(last.plan[:i] + "0" + last.plan[i + 1 :]).cost >= last.cost
+            assert model.price(last.plan[:i] + "0" + last.plan[i + 1 :]).cost >= last.cost
     assert choose(model).cost <= last.cost
 
 
@@ -229,8 +229,8 @@ def test_many_inputs_are_planned_greedily() -> None:
 
 
 def test_a_plan_changes_only_for_more_than_the_margin() -> None:
-    def costing(plan: str, cost: float) -> Planned:
-        return Planned(plan, (), cost, 0, 0, cost)
+    def costing(plan: str, cost: float) -> PricedPlan:
+        return PricedPlan(plan, (), cost, 0, 0, cost)
 
     assert worth_changing(costing("00", 100), costing("01", 79.9))
     assert not worth_changing(costing("00", 100), costing("01", 80.1))
@@ -243,4 +243,4 @@ def test_plans_of_another_length_are_refused() -> None:
     model = Model([Stream(1, 1), Stream(1, 1)])
     for wrong in ("0", "000", "02", ""):
         with pytest.raises(ValueError):
-            model.planned(wrong)
+            model.price(wrong)

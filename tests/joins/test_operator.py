@@ -15,18 +15,23 @@ from hypothesis import strategies as st
 from tests.joins import operator_twin as twin
 from tests.joins.operator_case import Query, Run, arrives
 from tests.properties.effort import effort
-from tidemill.plan.physical import Op
-from tidemill.runtime.kernels.warm import kernels
-from tidemill.runtime.operators.base import Batch
-from tidemill.runtime.operators.join_aggregate import JoinAggregate
-from tidemill.runtime.state import Shelf
+from tidemill.plan import physical as p
+from tidemill.runtime.dataflow.changes import PENDING
+from tidemill.runtime.dataflow.operator import Batch
+from tidemill.runtime.joins.join_aggregate import JoinAggregate
+from tidemill.runtime.kernels.compiling.warm import kernels
+from tidemill.runtime.state.shard_state import ShardState
 from tidemill.runtime.thresholds import changed
 
 END = 9
 NAN = float("nan")
 # The first values come often, so that most rows find partners.
-VALUES = {"INTEGER": (0, 0, 0, 1, 1, None), "VARCHAR": ("a", "a", "a", "", None),
-          "DOUBLE": (0.0, 0.0, -0.0, -0.0, NAN, None), "HUGEINT": (0, 10**30, 10**30, 10**30, None)}
+VALUES = {
+    "INTEGER": (0, 0, 0, 1, 1, None),
+    "VARCHAR": ("a", "a", "a", "", None),
+    "DOUBLE": (0.0, 0.0, -0.0, -0.0, NAN, None),
+    "HUGEINT": (0, 10**30, 10**30, 10**30, None),
+}
 GRAPHS = {
     "chain": lambda m: [(i, i + 1) for i in range(m - 1)],
     "star": lambda m: [(0, i) for i in range(1, m)],
@@ -62,7 +67,7 @@ def queries(draw, most=4, plain=False) -> Query:
 def changes(draw, query: Query, i: int, leave=False, grow=False) -> list[twin.Change]:
     """Changes in order of time; no row leaves before it came. With `leave` all have left before the end."""
     columns = [*query.keys(i), *query.args(i)]
-    pools = [VALUES[t] if n.startswith("x") or t != "INTEGER" else (0, 1, 2, None) for n, t in columns]
+    pools = [VALUES[c.type] if c.name[0] == "x" or c.type != "INTEGER" else (0, 1, 2, None) for c in columns]
     found, held = [], Counter()
     most = {2: 10, 3: 7}.get(query.inputs, 5)
     for time in sorted(draw(st.lists(st.integers(0, END - 2), min_size=most // 2, max_size=most))):
@@ -70,14 +75,14 @@ def changes(draw, query: Query, i: int, leave=False, grow=False) -> list[twin.Ch
         if gone and not grow and draw(st.sampled_from([False, False, True])):
             row, diff = draw(st.sampled_from(gone)), -1
         else:
-            row, diff = tuple((n, draw(st.sampled_from(p))) for (n, _), p in zip(columns, pools, strict=True)), 1
+            row, diff = tuple((c.name, draw(st.sampled_from(pool))) for c, pool in zip(columns, pools, strict=True)), 1
         held[row] += diff
         found.append((dict(row), time, diff))
     return found + [(dict(row), END - 1, -n) for row, n in held.items() if n and leave]
 
 
 @st.composite
-def plans(draw, query: Query) -> Op:
+def plans(draw, query: Query) -> p.JoinAggregate:
     m = query.inputs
     orders = [draw(st.permutations([j for j in range(m) if j != i])) for i in range(m)]
     method = draw(st.sampled_from(["hash", "hash", "nested loop"]))
@@ -125,7 +130,7 @@ def test_any_plan_cut_and_switch_gives_what_the_twin_gives(data):
     with ways(data.draw):
         cut(data, query, feeds, run, 3)
     assert run.result() == query.expected(feeds)
-    assert not run.complaints
+    assert not run.row_errors
     if query.valued:
         assert run.counted() == query.expected(feeds, valued=True)
 
@@ -152,7 +157,7 @@ def test_nothing_is_stored_when_all_rows_have_left(data):
     run = Run(query)
     cut(data, query, feeds, run, 5)
     assert run.result() == query.expected(feeds)
-    assert run.shelf.size() == (0, 0)
+    assert run.state.size() == (0, 0)
     assert [i["rows"] for i in run.note["inputs"]] == [0] * query.inputs
 
 
@@ -166,7 +171,8 @@ def test_extremes_of_what_only_grows(function, data):
     feeds = [data.draw(changes(query, i, grow=True)) for i in range(query.inputs)]
     early = [data.draw(st.booleans()) for _ in feeds]
     result = JoinAggregate(query.op(early)).step(
-        [Batch(arrives(query, i, f, early[i]), END) for i, f in enumerate(feeds)], Shelf("nowhere"))
+        [Batch(arrives(query, i, f, early[i]), END) for i, f in enumerate(feeds)], ShardState.empty("nowhere")
+    )
     rows = result.rows.to_pylist() if result.rows is not None else []
     contents = [Counter(tuple(r.items()) for r, _, _ in f) for f in feeds]
     groups = {tuple(r[f"g{i}"] for i in query.grouped) for r, _ in twin.joined(contents, query.on)}
@@ -174,10 +180,16 @@ def test_extremes_of_what_only_grows(function, data):
     for time in range(END):
         seen = [Counter(tuple(r.items()) for r, t, _ in f if t <= time) for f in feeds]
         for group, x in product(groups, (0, 1)):
-            values = [r[f"a{x}"] for r, _ in twin.joined(seen, query.on)
-                      if tuple(r[f"g{i}"] for i in query.grouped) == group and r[f"a{x}"] is not None]
-            given = [r[f"a{x}__{function}"] for r in rows if r["__time"] <= time
-                     and tuple(r[f"k{i}"] for i in query.grouped) == group]
+            values = [
+                r[f"a{x}"]
+                for r, _ in twin.joined(seen, query.on)
+                if tuple(r[f"g{i}"] for i in query.grouped) == group and r[f"a{x}"] is not None
+            ]
+            given = [
+                r[f"a{x}__{function}"]
+                for r in rows
+                if r["__time"] <= time and tuple(r[f"k{i}"] for i in query.grouped) == group
+            ]
             given = [v for v in given if v is not None]
             assert _extreme(function, given) == _extreme(function, values)
 
@@ -202,16 +214,28 @@ def test_a_change_meets_each_set_once_in_the_version_of_its_time():
         run.step(TWO.op([early, early]), [arrives(TWO, 0, left, early), arrives(TWO, 1, right, early)], 200)
         assert run.result() == TWO.expected([left, right])
         assert run.note["inputs"][0] == {
-            "changes": 50, "set_changes": 0 if early else 50, "arrived": 50, "rows": 50,
-            "probes": 50, "met": met, "late_met": 1275 if early else 50,
-            "early_met": 50, "stored": 1, "sets": 1, "values": 1, "bytes": run.note["inputs"][0]["bytes"]}
+            "changes": 50,
+            "set_changes": 0 if early else 50,
+            "arrived": 50,
+            "rows": 50,
+            "probes": 50,
+            "met": met,
+            "late_met": 1275 if early else 50,
+            "early_met": 50,
+            "stored": 1,
+            "sets": 1,
+            "values": 1,
+            "bytes": run.note["inputs"][0]["bytes"],
+        }
         assert run.note["pairs"] == 50 + 49
 
 
 def test_a_window_that_is_replaced_never_meets_its_successor():
     rows = [[({"x0": 1, "g0": 0, "a0": v}, 0, 1) for v in range(4)], [({"x1": 1, "a1": v}, 0, 1) for v in range(4)]]
-    again = [[(row, 1, -1) for row, _, _ in side] + [({**row, f"a{i}": 9 + v}, 1, 1)
-             for v, (row, _, _) in enumerate(side)] for i, side in enumerate(rows)]
+    again = [
+        [(row, 1, -1) for row, _, _ in side] + [({**row, f"a{i}": 9 + v}, 1, 1) for v, (row, _, _) in enumerate(side)]
+        for i, side in enumerate(rows)
+    ]
     run = Run(TWO)
     run.step(TWO.op([False, False]), [arrives(TWO, i, r, False) for i, r in enumerate(rows)], 1)
     run.step(TWO.op([False, False]), [arrives(TWO, i, r, False) for i, r in enumerate(again)], 2)
@@ -237,7 +261,7 @@ def test_indexes_follow_the_orders():
     run.step(chain.op([True] * 3, [[1, 2], [0, 2], [1, 0]]), tables, 1)
 
     def indexes():
-        return sorted(name for name, segments in run.shelf.stored["x"].items() if segments and "agenda" not in name)
+        return sorted(name for name, segments in run.state.stored["x"].items() if segments and PENDING not in name)
 
     assert indexes() == ['0 early ["x0"]', '1 early ["x1"]', '1 early ["y1"]', '2 early ["y2"]']
     # A change of the first input now begins with the last one, to which no equality leads.
@@ -255,9 +279,9 @@ def test_inputs_without_any_key_are_one_set_each():
     feeds = [[({"a0": 5}, t, 1) for t in range(3)] + [({"a0": 5}, 3, -2)], [({}, t, 1) for t in range(4)]]
     run = Run(query)
     for time, early in enumerate([False, True, False, False]):
-        here = [[c for c in f if c[1] == time] for f in feeds]
+        here = [[c for c in f if c[1] == time] for f in feeds]  # type: ignore[attr-defined]
         run.step(query.op([early, early]), [arrives(query, i, f, early) for i, f in enumerate(here)], time + 1)
-    assert run.result() == query.expected(feeds)
+    assert run.result() == query.expected(feeds)  # type: ignore[arg-type]
     assert run.result()[(3,)] == (4 - 9, 4 - 9, 20 - 45)
     assert [i["rows"] for i in run.note["inputs"]] == [1, 4]
 
@@ -266,14 +290,17 @@ def test_inputs_without_any_key_are_one_set_each():
 def test_a_joined_row_on_which_an_expression_fails_is_put_aside(early):
     query = Query(2, [(0, "x0", 1, "x1")], {"x0": "INTEGER", "x1": "INTEGER"}, [1], [0])
     op = query.op([early, early])
-    op.params["outputs"]["keys"] = [["k1", "INTEGER", 'CAST(100 // CAST("g1" AS TINYINT) AS INTEGER)']]
-    op.params["outputs"]["values"] = [["x.v", '"g1"', "INTEGER"]]
-    feeds = [[({"x0": 1, "a0": 5}, 0, 1)],
-             [({"x1": 1, "g1": 50}, 0, 1), ({"x1": 1, "g1": 500}, 0, 1), ({"x1": 7, "g1": 900}, 0, 1)]]
+    key = p.OutputKey("k1", "INTEGER", 'CAST(100 // CAST("g1" AS TINYINT) AS INTEGER)')
+    values = p.OutputValues("x.v", '"g1"', "INTEGER")
+    op = replace(op, outputs=replace(op.outputs, keys=(key,), values=(values,)))
+    feeds = [
+        [({"x0": 1, "a0": 5}, 0, 1)],
+        [({"x1": 1, "g1": 50}, 0, 1), ({"x1": 1, "g1": 500}, 0, 1), ({"x1": 7, "g1": 900}, 0, 1)],
+    ]
     run = Run(query)
     run.step(op, [arrives(query, i, f, early) for i, f in enumerate(feeds)], 1)
     assert run.result() == {(2, 0): (1, 1, 5)}
-    (rows, why), = run.complaints
+    ((rows, why),) = run.row_errors
     assert [r["g1"] for r in rows] == [500]
     assert "TINYINT" in why or "INT8" in why
     assert run.counted() == {(2, 50, 0): (1,)}
@@ -295,7 +322,7 @@ def test_counts_that_fit_no_column_are_put_aside():
     run = Run(query)
     run.step(query.op([True, True]), [arrives(query, i, f, True) for i, f in enumerate(feeds)], 1)
     assert run.result() == {}
-    assert len(run.complaints) == 1
+    assert len(run.row_errors) == 1
 
 
 def test_sums_of_doubles_are_exact():
@@ -304,7 +331,7 @@ def test_sums_of_doubles_are_exact():
     feeds = [[({"x0": 1, "a0": v}, 0, 1) for v in values], [({"x1": 1}, 0, 1000)]]
     for early in (True, False):
         run = Run(query)
-        run.step(query.op([early, early]), [arrives(query, i, f, early) for i, f in enumerate(feeds)], 1)
+        run.step(query.op([early, early]), [arrives(query, i, f, early) for i, f in enumerate(feeds)], 1)  # type: ignore[arg-type]
         (sums,) = run.result().values()
         small = [v for v in values if v < 2.0**62]
         assert sums == (5000, 5000, sum(int(v * 2**40) for v in small) * 1000, 0, int(1e30 / 512) * 1000, 0, 0, 0, 0)
@@ -313,6 +340,6 @@ def test_sums_of_doubles_are_exact():
 def test_operators_use_one_type_of_each_kernel():
     test_a_change_meets_each_set_once_in_the_version_of_its_time()
     test_sums_of_doubles_are_exact()
-    found = {name: len(k.signatures) for name, k in kernels().items() if name.startswith("meeting")}
+    found = {name: len(k.signatures) for name, k in kernels().items() if name.startswith(("delta_join", "presence"))}
     assert sum(count == 1 for count in found.values()) >= 8
     assert {name: count for name, count in found.items() if count > 1} == {}

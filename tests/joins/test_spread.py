@@ -8,7 +8,7 @@ import pytest
 
 from tests.harness import LocalDatabase
 from tidemill.errors import PlanProblem
-from tidemill.runtime.state import Shelf
+from tidemill.runtime.state.shard_state import ShardState
 
 QUERY = """CREATE STREAMED VIEW v{option} AS
     SELECT A.g, count(*) AS n, sum(A.x) AS x, sum(B.x) AS y, max(B.x) AS most
@@ -21,8 +21,10 @@ def opened(folder: Path, option: str = "", mode: str = "auto", rows: int = 240) 
     for name in ("a", "b"):
         path = folder / f"{name}.csv"
         shift = 3 if name == "b" else 0
-        path.write_text("k,g,x,at\n" + "\n".join(
-            f"{7 if i % 4 else i % 16},{i % 3},{(i * 37 + shift) % 101 - 50},{i // 8}" for i in range(rows)))
+        path.write_text(
+            "k,g,x,at\n"
+            + "\n".join(f"{7 if i % 4 else i % 16},{i % 3},{(i * 37 + shift) % 101 - 50},{i // 8}" for i in range(rows))
+        )
         db.execute(f"""REGISTER SOURCE r{name} (k INTEGER, g INTEGER, x INTEGER, at BIGINT)
             FROM FILES '{path}' WITH (timestamp = 'at', batch_rows = 50);
             CREATE TAGGED STREAM S{name.upper()} OVER r{name}""")
@@ -55,9 +57,11 @@ def test_every_shard_keeps_a_part_of_the_hot_key(tmp_path):
         db = opened(folder, option, "late")
         db.run()
         (name,) = [op.id for op in db.workload.physical(1, (0, 1)).stage if op.kind == "join_aggregate"]
-        shelves = [Shelf.load(blob, db.paths.shard(shard)) for shard, blob in sorted(db.blobs.items())]
-        kept = [sum(s.live for part, segments in shelf.stored.get(name, {}).items() if "0" in part for s in segments)
-                for shelf in shelves]
+        states = [ShardState.load(blob, db.paths.shard(shard)) for shard, blob in sorted(db.blobs.items())]
+        kept = [
+            sum(s.live for part, segments in state.stored.get(name, {}).items() if "0" in part for s in segments)
+            for state in states
+        ]
         db.close()
         return kept
 
@@ -69,8 +73,10 @@ def test_every_shard_keeps_a_part_of_the_hot_key(tmp_path):
 def test_what_cannot_be_spread_is_refused(tmp_path):
     db = opened(tmp_path)
     with pytest.raises(PlanProblem, match="TM222"):
-        db.execute("CREATE VIEW w WITH (spread = 'C') AS SELECT A.g, count(*) AS n FROM SA A [WINDOW 5],"
-                   " SB B [WINDOW 5] WHERE A.k = B.k GROUP BY A.g")
+        db.execute(
+            "CREATE VIEW w WITH (spread = 'C') AS SELECT A.g, count(*) AS n FROM SA A [WINDOW 5],"
+            " SB B [WINDOW 5] WHERE A.k = B.k GROUP BY A.g"
+        )
     with pytest.raises(PlanProblem, match="TM222"):
         db.execute("CREATE VIEW w WITH (spread = 'SA') AS SELECT g, count(*) AS n FROM SA [WINDOW 5] GROUP BY g")
     db.close()

@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 from tests.properties.effort import effort
 from tidemill.plan.aggregates import Aggregate, parts
+from tidemill.plan.physical import InputPart, JoinInput
 from tidemill.plan.sources import Column
-from tidemill.runtime.operators.aggregation_sets import AggregationSets
-from tidemill.runtime.operators.annotations import PartSpec
-from tidemill.runtime.operators.unit_parts import plain_parts
+from tidemill.runtime.dataflow.annotations import PartSpec
+from tidemill.runtime.joins.aggregation_sets import AggregationSets
+from tidemill.runtime.joins.unit_parts import plain_parts
 
 TYPES = {"TINYINT": pa.int8(), "UINTEGER": pa.uint32(), "BIGINT": pa.int64()}
 LIMITS = {"TINYINT": (-128, 127), "UINTEGER": (0, (1 << 32) - 1), "BIGINT": (-(1 << 63), (1 << 63) - 1)}
@@ -27,9 +28,16 @@ def specs(function: str, type_name: str) -> list[PartSpec]:
 
 def window(type_name: str, function: str = "sum") -> AggregationSets:
     """A late input with one key and one argument."""
-    given = [[p.name, p.type, p.how, p.sql] for p in specs(function, type_name)]
-    return AggregationSets("x", 0, {"keys": [["k", "INTEGER"]], "args": [["a", type_name]], "parts": given,
-                                    "early": False, "stored": True}, ["k"], [], [("k",)])
+    given = parts(Aggregate(function, "a", type_name, "x", "HUGEINT"), False)
+    own = tuple(InputPart(p.name, p.type, p.combine, p.sql) for p in given)
+    return AggregationSets(
+        "x",
+        0,
+        JoinInput((Column("k", "INTEGER"),), (Column("a", type_name),), own, early=False, order=(), stored=True),
+        ["k"],
+        [],
+        [("k",)],
+    )
 
 
 @st.composite
@@ -38,8 +46,13 @@ def late_rows(draw: Any) -> tuple[str, pa.Table]:
     low, high = LIMITS[kind]
     value = st.none() | st.sampled_from([low, high]) | st.integers(max(low, -3), 3)
     rows = draw(st.lists(st.tuples(value, st.integers(-3, 3)), min_size=1, max_size=8))
-    return kind, pa.table({"k": pa.array([1] * len(rows), pa.int32()), "a": pa.array([a for a, _ in rows], TYPES[kind]),
-                           "__n": pa.array([n for _, n in rows], pa.int64())})
+    return kind, pa.table(
+        {
+            "k": pa.array([1] * len(rows), pa.int32()),
+            "a": pa.array([a for a, _ in rows], TYPES[kind]),
+            "__n": pa.array([n for _, n in rows], pa.int64()),
+        }
+    )
 
 
 @effort(100)

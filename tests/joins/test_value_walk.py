@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.properties.effort import effort
-from tidemill.plan.physical import Op
+from tidemill.plan import physical as p
 from tidemill.plan.sources import Column
-from tidemill.runtime.operators.base import Batch
-from tidemill.runtime.operators.group import GroupBy
-from tidemill.runtime.operators.join_values import numbered
-from tidemill.runtime.state import Shelf
+from tidemill.runtime.dataflow.operator import Batch
+from tidemill.runtime.dataflow.value_codes import number_column
+from tidemill.runtime.operators.grouping.group import GroupBy
+from tidemill.runtime.state.shard_state import ShardState
 from tidemill.runtime.thresholds import changed, mixed
 
 TYPES: dict[str, tuple[pa.DataType, list[Any]]] = {
@@ -26,29 +26,45 @@ TYPES: dict[str, tuple[pa.DataType, list[Any]]] = {
 }
 # (key, value numbers, first time, last time, copies): a list that comes and goes again
 numbers_drawn = st.lists(st.none() | st.integers(0, 3), min_size=1, max_size=3)
-stays = st.lists(st.tuples(st.none() | st.integers(0, 1), numbers_drawn, st.integers(0, 20), st.integers(1, 9),
-                           st.integers(1, 2)), max_size=10)
+stays = st.lists(
+    st.tuples(st.none() | st.integers(0, 1), numbers_drawn, st.integers(0, 20), st.integers(1, 9), st.integers(1, 2)),
+    max_size=10,
+)
 frontiers = st.lists(st.integers(0, 31), max_size=3).map(lambda cuts: [*sorted(cuts), 32])
 
 
-def grouping(kind: str, sets: bool) -> Op:
+def grouping(kind: str, sets: bool) -> p.Group:
     """COUNT(*), COUNT(DISTINCT v), MIN(v) and MAX(v) by k; the values that are counted come in lists with `sets`."""
-    schema = (Column("k", "INTEGER"), Column("n", "BIGINT"), Column("d", "BIGINT"), Column("l", kind),
-              Column("h", kind))
-    ends = {"column": "v", "type": kind, "once": None, "low": True, "high": True, "folds": []}
-    once = {"column": "w", "type": f"{kind}[]" if sets else kind, "once": "v__k", "low": False, "high": False,
-            "folds": [], "sets": sets}
-    return Op("g", "group", (), schema, {
-        "keys": [["k", "INTEGER"]], "parts": [["v__k", "BIGINT", "sum"]], "values": [ends, once], "beginning": None,
-        "answers": [["n", "CAST(__n AS BIGINT)"], ["d", 'CAST("v__k" AS BIGINT)'], ["l", f"CAST(__least0 AS {kind})"],
-                    ["h", f"CAST(__most0 AS {kind})"]],
-    })
+    schema = (
+        Column("k", "INTEGER"),
+        Column("n", "BIGINT"),
+        Column("d", "BIGINT"),
+        Column("l", kind),
+        Column("h", kind),
+    )
+    ends = p.KeptValues("v", kind, low=True, high=True)
+    once = p.KeptValues("w", f"{kind}[]" if sets else kind, once="v__k", sets=sets)
+    return p.Group(
+        "g",
+        (),
+        schema,
+        (Column("k", "INTEGER"),),
+        (p.Part("v__k", "BIGINT", "sum"),),
+        (ends, once),
+        "first row",
+        (
+            p.Item("n", "CAST(__n AS BIGINT)"),
+            p.Item("d", 'CAST("v__k" AS BIGINT)'),
+            p.Item("l", f"CAST(__least0 AS {kind})"),
+            p.Item("h", f"CAST(__most0 AS {kind})"),
+        ),
+    )
 
 
 class Stated(GroupBy):
     """By SQL alone."""
 
-    def __init__(self, op: Op) -> None:
+    def __init__(self, op: p.Group) -> None:
         super().__init__(op)
         assert self.walk is not None
         self.walk = None
@@ -71,23 +87,31 @@ def tables(rows: list[tuple[int, list[list[Any]]]], kind: str, sets: bool, closi
     """The inputs of each batch: a change comes in any batch before its time is closed."""
     value = TYPES[kind][0]
     base = [("k", pa.int32()), ("__v", value), ("__n", pa.int64()), ("__time", pa.int64())]
-    schemas = [pa.schema([("k", pa.int32()), ("__n", pa.int64()), ("v__k", pa.int64()), ("__time", pa.int64())]),
-               pa.schema(base), pa.schema([base[0], ("__v", pa.list_(value) if sets else value), *base[2:]])]
+    schemas = [
+        pa.schema([("k", pa.int32()), ("__n", pa.int64()), ("v__k", pa.int64()), ("__time", pa.int64())]),
+        pa.schema(base),
+        pa.schema([base[0], ("__v", pa.list_(value) if sets else value), *base[2:]]),
+    ]
     batches: list[list[list[Any]]] = [[[], [], []] for _ in closing]
     for x, (time, parts) in enumerate(rows):
         may = [b for b in range(len(closing)) if b == 0 or time >= closing[b - 1]]
         for into, part in zip(batches[may[x % len(may)]], parts, strict=True):
             into += part
-    return [[pa.Table.from_pylist([dict(zip(s.names, row, strict=True)) for row in part], s)
-             for part, s in zip(batch, schemas, strict=True)] for batch in batches]
+    return [
+        [
+            pa.Table.from_pylist([dict(zip(s.names, row, strict=True)) for row in part], s)
+            for part, s in zip(batch, schemas, strict=True)
+        ]
+        for batch in batches
+    ]
 
 
-def run(kind: type[GroupBy], op: Op, batches: list[list[pa.Table]], closing: list[int]) -> list[Counter[Any]]:
+def run(kind: type[GroupBy], op: p.Group, batches: list[list[pa.Table]], closing: list[int]) -> list[Counter[Any]]:
     """What comes out of each batch, added up."""
-    shelf, found = Shelf("nowhere"), []
+    state, found = ShardState.empty("nowhere"), []
     for inputs, frontier in zip(batches, closing, strict=True):
-        shelf = Shelf.load(shelf.dump(), "nowhere")
-        out = kind(op).step([Batch(t, frontier) for t in inputs], shelf).rows
+        state = ShardState.load(state.dump(), "nowhere")
+        out = kind(op).step([Batch(t, frontier) for t in inputs], state).rows
         total: Counter[Any] = Counter()
         for row in out.to_pylist() if out is not None else []:
             diff = row.pop("__diff")
@@ -102,8 +126,11 @@ def expected(drawn: list[Any], kind: str) -> Counter[Any]:
     choice, shown = TYPES[kind][1], dict[Any, Any]()
     for time in range(32):
         for key in (None, 0, 1):
-            live = [(numbers, copies) for k, numbers, begin, length, copies in drawn
-                    if k == key and begin <= time < begin + length]
+            live = [
+                (numbers, copies)
+                for k, numbers, begin, length, copies in drawn
+                if k == key and begin <= time < begin + length
+            ]
             values = [choice[x] for numbers, _ in live for x in numbers if x is not None]
             order = sorted(values, key=lambda v: (v != v, v))
             ends = (order[0], order[-1]) if values else (None, None)
@@ -123,8 +150,9 @@ def expected(drawn: list[Any], kind: str) -> Counter[Any]:
 @pytest.mark.parametrize("kind", TYPES)
 @effort(40)
 @given(drawn=stays, closing=frontiers, seed=st.integers(0, 3))
-def test_values_walked_in_arrays_change_as_sql_says(kind: str, sets: bool, drawn: list[Any], closing: list[int],
-                                                    seed: int) -> None:
+def test_values_walked_in_arrays_change_as_sql_says(
+    kind: str, sets: bool, drawn: list[Any], closing: list[int], seed: int
+) -> None:
     op = grouping(kind, sets)
     batches = tables(changes(drawn, kind, sets), kind, sets, closing)
     with mixed(seed), changed(inline_bytes=1 << 20):  # segments stay in the blob: there is no directory
@@ -136,12 +164,15 @@ def test_values_walked_in_arrays_change_as_sql_says(kind: str, sets: bool, drawn
     assert total == expected(drawn, kind)
 
 
-@given(st.lists(st.none() | st.lists(st.none() | st.integers(0, 2), max_size=3), max_size=8), st.booleans(),
-       st.integers(0, 3))
+@given(
+    st.lists(st.none() | st.lists(st.none() | st.integers(0, 2), max_size=3), max_size=8),
+    st.booleans(),
+    st.integers(0, 3),
+)
 def test_lists_have_one_number_where_they_are_equal(lists: list[Any], texts: bool, skip: int) -> None:
     made = [one if one is None or not texts else [None if x is None else "ab"[:x] for x in one] for one in lists]
     column = pa.array(made, pa.list_(pa.string() if texts else pa.int32())).slice(skip)
-    ids, count = numbered(column)
+    ids, count = number_column(column)
     keys = [None if one is None else tuple(one) for one in made[skip:]]
     assert count >= len(set(keys))
     for i, a in enumerate(keys):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tidemill.runtime.kernels.lfta import RAW, TableSpec
-from tidemill.runtime.kernels.lfta_loops import SPARSE
+from tidemill.runtime.kernels.share.lfta import RAW, TableSpec
+from tidemill.runtime.kernels.share.lfta_loops import SPARSE
 
 Entry = tuple[int, int, tuple[int, ...], list]  # fragment, code, group, parts
 COMBINE: list[Callable] = [lambda a, b: a + b, min, max]
@@ -14,8 +14,13 @@ COMBINE: list[Callable] = [lambda a, b: a + b, min, max]
 class Twin:
     """Takes the bucket of a (code, group) from the kernel's own hash: `bucket(relation, code, group)`."""
 
-    def __init__(self, specs: list[TableSpec], kinds: list[int], bucket: Callable[[int, int, tuple[int, ...]], int],
-                 edge_rows: int = 0):
+    def __init__(
+        self,
+        specs: list[TableSpec],
+        kinds: list[int],
+        bucket: Callable[[int, int, tuple[int, ...]], int],
+        edge_rows: int = 0,
+    ):
         self.specs, self.kinds, self.bucket = specs, kinds, bucket
         self.children = {r: [c for c, spec in enumerate(specs) if spec.parent == r] for r in range(RAW, len(specs))}
         self.tables: list[dict[int, Entry]] = [{} for _ in specs]

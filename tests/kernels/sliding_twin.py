@@ -66,8 +66,11 @@ def answer(
 ) -> Answer | None:
     """A key's answer at a point; None when its window is empty."""
     inside = [
-        r for r in rows
-        if r.key == key and r.counted and r.start + window.after <= point
+        r
+        for r in rows
+        if r.key == key
+        and r.counted
+        and r.start + window.after <= point
         and (window.until is None or point < r.start + window.until)
     ]
     return combined(inside, int_kinds, float_kinds) if inside else None
@@ -79,8 +82,13 @@ def same(left: Answer | None, right: Answer | None) -> bool:
 
 
 def whole(
-    rows: Sequence[Fragment], keys: int, window: Window, first: int, last: int,
-    int_kinds: Sequence[int], float_kinds: Sequence[int],
+    rows: Sequence[Fragment],
+    keys: int,
+    window: Window,
+    first: int,
+    last: int,
+    int_kinds: Sequence[int],
+    float_kinds: Sequence[int],
 ) -> list[tuple[int, int, int, Answer]]:
     """(point, key, +1, answer) for each point and key with an answer."""
     found = []
@@ -93,8 +101,13 @@ def whole(
 
 
 def changes(
-    rows: Sequence[Fragment], keys: int, window: Window, first: int, last: int,
-    int_kinds: Sequence[int], float_kinds: Sequence[int],
+    rows: Sequence[Fragment],
+    keys: int,
+    window: Window,
+    first: int,
+    last: int,
+    int_kinds: Sequence[int],
+    float_kinds: Sequence[int],
 ) -> list[tuple[int, int, int, Answer]]:
     """(point, key, ±1, answer) where an answer differs from the one a slide before."""
     found = []

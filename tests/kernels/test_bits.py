@@ -8,12 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.properties.effort import effort
-from tidemill.runtime.kernels.bits import NEVER, RowsByBit, least_by_bit
+from tidemill.runtime.kernels.share.bits import NEVER, RowsByBit, least_by_bit
 
 
 @effort(80)
-@given(seed=st.integers(0, 2**32), rows=st.integers(0, 60), one_in=st.sampled_from([1, 2, 4]),
-       density=st.sampled_from([0.0, 0.02, 0.3, 1.0]))
+@given(
+    seed=st.integers(0, 2**32),
+    rows=st.integers(0, 60),
+    one_in=st.sampled_from([1, 2, 4]),
+    density=st.sampled_from([0.0, 0.02, 0.3, 1.0]),
+)
 def test_rows_with_a_bit_are_found_in_order(seed, rows, one_in, density):
     chance = np.random.default_rng(seed)
     has = chance.random((rows, 128)) < density

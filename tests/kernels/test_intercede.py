@@ -10,11 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.properties.effort import effort
+from tidemill.plan.physical import LftaQuery
 from tidemill.plan.windows import Window
-from tidemill.runtime.intercede import Intercede, Interceded
-from tidemill.runtime.kernels.intercede import Panes, Wanted, intercede, worthwhile
-from tidemill.runtime.kernels.lfta import Emitted
-from tidemill.runtime.kernels.sliding_folds import MAX, MIN, SUM
+from tidemill.runtime.kernels.share.intercede import Panes, Wanted, intercede, worthwhile
+from tidemill.runtime.kernels.share.lfta import Emitted
+from tidemill.runtime.kernels.share.sliding_folds import MAX, MIN, SUM
+from tidemill.runtime.share.reader.intercede import Intercede, Interceded
 
 KINDS = (SUM, MIN, MAX)
 FOLDS = {SUM: sum, MIN: min, MAX: max}
@@ -31,14 +32,18 @@ class Row(NamedTuple):
 
 
 windows = st.builds(Window, st.integers(1, 9), st.integers(0, 8), st.just(1), st.one_of(st.none(), st.integers(2, 20)))
-rows = st.lists(st.builds(Row, st.integers(0, 2), st.integers(0, len(STARTS) - 1), st.integers(0, 7),
-                          st.integers(-20, 20)), min_size=1, max_size=30)
+rows = st.lists(
+    st.builds(Row, st.integers(0, 2), st.integers(0, len(STARTS) - 1), st.integers(0, 7), st.integers(-20, 20)),
+    min_size=1,
+    max_size=30,
+)
 
 
 def plan(asked: list[Window]) -> Intercede:
-    queries = [{"bit": 64 * (q % 2) + q, "objects": (), "edges": [(w.slide, p) for p in w.phases]}
-               for q, w in enumerate(asked)]
-    found = Intercede.of({"own": range(len(asked))}, queries, [0, 1])
+    queries = [
+        LftaQuery("", 64 * (q % 2) + q, -1, (), tuple((w.slide, p) for p in w.phases)) for q, w in enumerate(asked)
+    ]
+    found = Intercede.of(queries, [0, 1])
     assert found is not None
     return found
 
@@ -54,8 +59,13 @@ def signatures(bits: tuple[int, ...]) -> np.ndarray:
 
 def entries(found: list[Row]) -> Emitted:
     part = np.array([r.part for r in found])
-    return Emitted(np.array([r.fragment for r in found], np.int32), np.array([r.code for r in found], np.int32),
-                   np.array([[r.group for r in found]]), np.array([part] * 3), np.array([part / 4] * 3))
+    return Emitted(
+        np.array([r.fragment for r in found], np.int32),
+        np.array([r.code for r in found], np.int32),
+        np.array([[r.group for r in found]]),
+        np.array([part] * 3),
+        np.array([part / 4] * 3),
+    )
 
 
 def cells(found: Interceded) -> dict[tuple[int, int, int], tuple[float, ...]]:
@@ -74,7 +84,7 @@ def twin(found: list[Row], asked: list[Window]) -> dict[tuple[int, int, int], tu
             if row.code >> q & 1:
                 start = max(STARTS[row.fragment] - (STARTS[row.fragment] - p) % window.slide for p in window.phases)
                 held[row.group, q, start].append(row.part)
-    return {cell: (*(FOLDS[k](v) for k in KINDS), *(FOLDS[k](v) / 4 for k in KINDS)) for cell, v in held.items()}
+    return {cell: (*(FOLDS[k](v) for k in KINDS), *(FOLDS[k](v) / 4 for k in KINDS)) for cell, v in held.items()}  # type: ignore[operator]
 
 
 @effort(60)
@@ -107,5 +117,5 @@ def test_more_cells_than_rows_are_not_made():
 
 
 def test_a_users_aggregate_keeps_its_fragments():
-    query = {"bit": 0, "objects": ["median"], "edges": [(5, 0)]}
-    assert Intercede.of({"own": [0]}, [query], [0]) is None
+    query = LftaQuery("", 0, -1, (), ((5, 0),), ("median",))
+    assert Intercede.of([query], [0]) is None

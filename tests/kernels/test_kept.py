@@ -16,12 +16,12 @@ from tests.harness import LocalDatabase
 from tests.kernels.test_warm import WORKLOAD
 from tests.places import IMPORTS, ROOT
 from tidemill.errors import EngineProblem
-from tidemill.runtime.kernels import kept as module
-from tidemill.runtime.kernels.compiled import compiled, prepare
-from tidemill.runtime.kernels.kept import Compilation, compile_missing, kept
-from tidemill.runtime.kernels.needed import SECONDS, needed
-from tidemill.runtime.kernels.warm import GROUPS, kernels, warm
-from tidemill.runtime.layout import load_plan
+from tidemill.runtime.kernels.compiling import cache as module
+from tidemill.runtime.kernels.compiling.cache import Compilation, compile_missing, compiled_groups
+from tidemill.runtime.kernels.compiling.lazy import compiled, prepare
+from tidemill.runtime.kernels.compiling.needed import SECONDS, groups_of
+from tidemill.runtime.kernels.compiling.warm import GROUPS, kernels, warm
+from tidemill.runtime.paths import load_plan
 
 JOIN = """
     REGISTER SOURCE Orders (customer INTEGER, paid DOUBLE, at TIMESTAMP) FROM GENERATE (rate = 10, rows = 100, seed = 1,
@@ -81,15 +81,18 @@ def test_a_text_file_compiles_no_windows(tmp_path):
     with LocalDatabase(str(tmp_path / "db")) as db:
         db.execute(LATEST.format(folder=tmp_path))
         db.run()
-        assert set(needed(load_plan(db.paths.plan(db.outlet.plan)))) == {"lines", "edges", "tagging"}
+        assert set(groups_of(load_plan(db.paths.plan(db.outlet.plan)))) == {"lines", "edges", "tagging"}
 
 
 @pytest.mark.parametrize("name", ["WORKLOAD", "JOIN", "LATEST"])
 def test_a_plan_calls_kernels_of_its_groups_only(tmp_path, name):
-    code = (f"from tests.kernels.test_kept import kernels_outside\n"
-            f"print('outside', kernels_outside({str(tmp_path)!r}, {name!r}))\n")
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True,
-                          env=os.environ | {"PYTHONPATH": IMPORTS})
+    code = (
+        f"from tests.kernels.test_kept import kernels_outside\n"
+        f"print('outside', kernels_outside({str(tmp_path)!r}, {name!r}))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, env=os.environ | {"PYTHONPATH": IMPORTS}
+    )
     assert "outside []" in done.stdout, done.stdout + done.stderr
 
 
@@ -98,8 +101,8 @@ def kernels_outside(folder: str, name: str) -> list[str]:
     (Path(folder) / "a.csv").write_text("room,temp,at\n1,2.5,2024-01-01 00:00:00\n1,3.5,2024-01-01 00:00:01\n")
     with LocalDatabase(os.path.join(folder, "db")) as db:
         db.execute({"WORKLOAD": WORKLOAD, "JOIN": JOIN, "LATEST": LATEST.format(folder=folder)}[name])
-        db._publish()
-        warm(needed(load_plan(db.paths.plan(db.catalog.version))))
+        db.runner.publisher.publish()
+        warm(groups_of(load_plan(db.paths.plan(db.catalog.version))))
         before = {n: set(k.signatures) for n, k in kernels().items()}
         db.run()
     return [n for n, k in kernels().items() if set(k.signatures) != before[n]]
@@ -107,11 +110,11 @@ def kernels_outside(folder: str, name: str) -> list[str]:
 
 def test_what_is_missing_is_compiled_and_noted(cache, monkeypatch, tmp_path):
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "code"))
-    assert kept() == ()
+    assert compiled_groups() == ()
     said = io.StringIO()
     compile_missing(["tagging", "spool"]).wait(said)
     assert "0 of 2 groups" in said.getvalue()
-    assert set(kept()) == {"tagging", "spool"}
+    assert set(compiled_groups()) == {"tagging", "spool"}
     assert compile_missing(["tagging", "edges"]).groups == ["edges"]
 
 
@@ -120,7 +123,7 @@ def test_machine_code_that_was_removed_is_missing(cache, monkeypatch, tmp_path):
     compile_missing(["tagging"]).wait(io.StringIO())
     for path in list((tmp_path / "code").rglob("*.nbi")):
         path.unlink()
-    assert kept() == ()
+    assert compiled_groups() == ()
 
 
 def test_nothing_to_compile_says_nothing(cache):
@@ -145,18 +148,18 @@ def test_where_nothing_can_be_kept_there_is_an_error(cache, monkeypatch, tmp_pat
     compiler = tmp_path / "python"
     compiler.write_text("#!/bin/sh\necho 'RuntimeError: cannot cache function: no locator available'; exit 1\n")
     compiler.chmod(0o700)
-    monkeypatch.setattr(module.sys, "executable", str(compiler))
+    monkeypatch.setattr(module.sys, "executable", str(compiler))  # type: ignore[attr-defined]
     with pytest.raises(EngineProblem, match="cannot be compiled") as found:
         compile_missing(["tagging"]).wait(io.StringIO())
     problem = found.value
     assert problem.code == "TM521" and "no locator" in problem.detail and "NUMBA_CACHE_DIR" in problem.hint
-    assert kept() == ()
+    assert compiled_groups() == ()
 
 
 def test_the_session_loads_only_what_is_kept(cache, monkeypatch):
-    from tidemill.runtime import readiness
+    from tidemill.runtime.spark import warm_up
 
     called = []
-    monkeypatch.setattr("tidemill.runtime.kernels.warm.warm", lambda *groups, **_: called.append(groups))
-    readiness.load_kernels()
+    monkeypatch.setattr("tidemill.runtime.kernels.compiling.warm.warm", lambda *groups, **_: called.append(groups))
+    warm_up.load_kernels()
     assert not called

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.kernels.lfta_twin import COMBINE, Twin
 from tests.properties.effort import effort
-from tidemill.runtime.kernels.lfta import GREATEST, LEAST, RAW, SUM, Tables, TableSpec
+from tidemill.runtime.kernels.share.lfta import GREATEST, LEAST, RAW, SUM, Tables, TableSpec
 
 FIRST, ALL = 3, 6  # codes and fragments that rows may have before and after the maps grow
 
@@ -145,9 +145,13 @@ def test_kernel_equals_its_twin(case):
 @given(cases(), st.integers(1, 9))
 def test_cuts_do_not_show(case, size):
     """Any number of rows in a push, at a time and between drains: the same entries in the same order."""
+
     def cut(stretch):
-        pieces = [(batch[i:i + size], flushed and i + size >= len(batch)) for batch, flushed in stretch
-                  for i in range(0, max(len(batch), 1), size)]
+        pieces = [
+            (batch[i : i + size], flushed and i + size >= len(batch))
+            for batch, flushed in stretch
+            for i in range(0, max(len(batch), 1), size)
+        ]
         return pieces
 
     pieces = replace(case, early=cut(case.early), late=cut(case.late))
@@ -174,8 +178,10 @@ def test_nothing_is_lost_or_doubled(case):
     for r, spec in enumerate(case.specs):
         held = tuple(range(case.attributes)) if spec.parent == RAW else case.specs[spec.parent].attributes
         picks = [held.index(a) for a in spec.attributes]
-        own = [(case.fragments[r][f], case.codes[r][c], tuple(g[k] for k in picks), parts)
-               for f, c, g, parts in reaching[spec.parent]]
+        own = [
+            (case.fragments[r][f], case.codes[r][c], tuple(g[k] for k in picks), parts)
+            for f, c, g, parts in reaching[spec.parent]
+        ]
         reaching[r] = [entry for entry in own if entry[0] >= 0 and entry[1] >= 0]
     for r, found in run(case, case.tables()).items():
         assert totals(kinds, found) == totals(kinds, reaching[r])
@@ -231,7 +237,7 @@ def test_integer_sums_wrap():
 def test_nan_is_the_greatest_float(values, at_once):
     tables = one_table(float_kinds=[LEAST, GREATEST, SUM])
     for start in range(0, len(values), len(values) if at_once else 1):
-        part = values[start:] if at_once else values[start:start + 1]
+        part = values[start:] if at_once else values[start : start + 1]
         tables.push([[1] * len(part)], [0] * len(part), [0] * len(part), (), [part, part, part])
     tables.flush()
     least, greatest, total = tables.take()[0].floats[:, 0].tolist()
@@ -271,8 +277,12 @@ def test_buckets_are_hit_evenly(groups):
     """As many buckets stay empty as with a random hash, b e^(-g/b) (paper 002, section 5), within four deviations."""
     b, g = 1000, 2000
     numbers = np.arange(g)
-    first, second = {"dense": (numbers, 0 * numbers), "strided": (numbers * 4096, 0 * numbers),
-                     "high bits": (numbers << 48, 0 * numbers), "two attributes": (numbers % 40, numbers // 40)}[groups]
+    first, second = {
+        "dense": (numbers, 0 * numbers),
+        "strided": (numbers * 4096, 0 * numbers),
+        "high bits": (numbers << 48, 0 * numbers),
+        "two attributes": (numbers % 40, numbers // 40),
+    }[groups]
     tables = Tables([TableSpec(RAW, (0, 1), b, True)], 2)
     counts = Counter(tables.bucket(0, 3, pair) for pair in zip(first.tolist(), second.tolist(), strict=True))
     assert set(counts) <= set(range(b))
@@ -280,13 +290,16 @@ def test_buckets_are_hit_evenly(groups):
     assert abs(b - len(counts) - b * q) < 4 * math.sqrt(b * q * (1 - (1 + g / b) * q)) + 1
 
 
-@pytest.mark.parametrize(("specs", "reason"), [
-    ([TableSpec(0, (0,), 1, True)], "parent must come before"),
-    ([TableSpec(RAW, (0, 2), 1, True)], "not all in its parent"),
-    ([TableSpec(RAW, (0,), 1, False), TableSpec(0, (1,), 1, True)], "not all in its parent"),
-    ([TableSpec(RAW, (0,), 0, True)], "buckets"),
-    ([TableSpec(RAW, (0,), 1, False)], "leaf must emit"),
-])
+@pytest.mark.parametrize(
+    ("specs", "reason"),
+    [
+        ([TableSpec(0, (0,), 1, True)], "parent must come before"),
+        ([TableSpec(RAW, (0, 2), 1, True)], "not all in its parent"),
+        ([TableSpec(RAW, (0,), 1, False), TableSpec(0, (1,), 1, True)], "not all in its parent"),
+        ([TableSpec(RAW, (0,), 0, True)], "buckets"),
+        ([TableSpec(RAW, (0,), 1, False)], "leaf must emit"),
+    ],
+)
 def test_impossible_forests_are_refused(specs, reason):
     with pytest.raises(ValueError, match=reason):
         Tables(specs, 2)
@@ -311,7 +324,12 @@ def test_numbers_without_a_place_in_the_maps_are_refused():
 def test_columns_must_be_of_the_right_type_and_number():
     tables = Tables([TableSpec(RAW, (0,), 1, True)], 1, [SUM], [SUM])
     tables.map([[0]], [[0]])
-    for attrs, ints, floats in (([[0.5]], [None], [[1.0]]), ([[1]], [None], [None]), ([[1]], [[1, 2]], [[1.0]]),
-                                ([[1]], [], [[1.0]]), ([[1], [1]], [None], [[1.0]])):
+    for attrs, ints, floats in (
+        ([[0.5]], [None], [[1.0]]),
+        ([[1]], [None], [None]),
+        ([[1]], [[1, 2]], [[1.0]]),
+        ([[1]], [], [[1.0]]),
+        ([[1], [1]], [None], [[1.0]]),
+    ):
         with pytest.raises(ValueError, match="expected"):
             tables.push(attrs, [0], [0], ints, floats)

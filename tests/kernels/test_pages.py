@@ -7,7 +7,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidemill.runtime.kernels.pages import DAMAGED, SLACK, decompress, look_up, page_header, varint
+from tidemill.runtime.kernels.parquet.pages import DAMAGED, SLACK, decompress, look_up, page_header, varint
 
 
 def twin(data: bytes, size: int) -> bytes | None:
@@ -19,13 +19,13 @@ def twin(data: bytes, size: int) -> bytes | None:
         extra = max(high - 59, 0) if kind == 0 else (0, 1, 2, 4)[kind]
         if at + extra >= len(data):
             return None
-        number = int.from_bytes(data[at + 1:at + 1 + extra], "little")
+        number = int.from_bytes(data[at + 1 : at + 1 + extra], "little")
         at += 1 + extra
         if kind == 0:
             length = (number if extra else high) + 1
             if at + length > len(data):
                 return None
-            out += data[at:at + length]
+            out += data[at : at + length]
             at += length
         else:
             length, offset = ((high & 7) + 4, (tag >> 5) << 8 | number) if kind == 1 else (high + 1, number)
@@ -41,14 +41,14 @@ def twin(data: bytes, size: int) -> bytes | None:
 def compressed(numbers: np.ndarray) -> bytes:
     """What Arrow makes of them, without the size in front."""
     data = pa.compress(numbers.tobytes(), codec="snappy", asbytes=True)
-    return data[next(i for i, byte in enumerate(data) if byte < 0x80) + 1:]
+    return data[next(i for i, byte in enumerate(data) if byte < 0x80) + 1 :]
 
 
 def decoded(data: bytes, size: int) -> tuple[int, bytes]:
     room = np.full(size + SLACK + 64, 0xA5, np.uint8)
-    found = decompress(np.frombuffer(bytearray(data), np.uint8), 0, room[32:32 + size + SLACK], size)
-    assert (room[:32] == 0xA5).all() and (room[32 + size + SLACK:] == 0xA5).all()
-    return found, room[32:32 + size].tobytes()
+    found = decompress(np.frombuffer(bytearray(data), np.uint8), 0, room[32 : 32 + size + SLACK], size)
+    assert (room[:32] == 0xA5).all() and (room[32 + size + SLACK :] == 0xA5).all()
+    return found, room[32 : 32 + size].tobytes()
 
 
 def checked(data: bytes, size: int) -> int:
@@ -75,7 +75,7 @@ def test_damaged_data_are_told_from_good_ones(gaps, damage):
     data = bytearray(compressed(numbers))
     for _ in range(damage.draw(st.integers(0, 4))):
         data[damage.draw(st.integers(0, len(data) - 1))] = damage.draw(st.integers(0, 255))
-    data = data[:damage.draw(st.integers(0, len(data)))]
+    data = data[: damage.draw(st.integers(0, len(data)))]
     checked(bytes(data), numbers.nbytes + damage.draw(st.sampled_from([-8, -1, 0, 1, 8])))
 
 
@@ -111,8 +111,30 @@ def test_varints():
 
 def test_a_page_header_by_hand():
     """Type 0, sizes 6 and 5, a data header with 3 values in encoding 8, levels in encoding 3, and statistics."""
-    header = [0x15, 0x00, 0x15, 0x0C, 0x15, 0x0A, 0x2C, 0x15, 0x06, 0x15, 0x10, 0x15, 0x06, 0x15, 0x06,
-              0x1C, 0x18, 0x01, 0x61, 0x00, 0x00, 0x00]
+    header = [
+        0x15,
+        0x00,
+        0x15,
+        0x0C,
+        0x15,
+        0x0A,
+        0x2C,
+        0x15,
+        0x06,
+        0x15,
+        0x10,
+        0x15,
+        0x06,
+        0x15,
+        0x06,
+        0x1C,
+        0x18,
+        0x01,
+        0x61,
+        0x00,
+        0x00,
+        0x00,
+    ]
     found = np.empty(6, np.int64)
     assert page_header(np.array(header, np.uint8), 0, found) == len(header)
     assert found.tolist() == [0, 6, 5, 3, 8, 3]
@@ -135,7 +157,7 @@ def test_numbers_of_a_dictionary(width, known, data):
     for _ in range(data.draw(st.integers(1, 5))):
         if data.draw(st.booleans()):
             numbers = data.draw(st.lists(st.integers(0, top - 1), min_size=8, max_size=40))
-            numbers = numbers[:len(numbers) // 8 * 8]
+            numbers = numbers[: len(numbers) // 8 * 8]
             packed = sum(n << width * i for i, n in enumerate(numbers))
             page += [len(numbers) // 8 << 1 | 1, *packed.to_bytes(len(numbers) * width // 8, "little")]
         else:
@@ -146,8 +168,8 @@ def test_numbers_of_a_dictionary(width, known, data):
     dictionary = np.arange(known, dtype=np.int32) * 7 - 50
     room = np.array(page + [0xA5] * SLACK, np.uint8)
     out = np.full(len(expected) + 8, -1, np.int32)
-    good = look_up(room[:len(page)], 0, len(expected), dictionary, out[4:-4])
+    good = look_up(room[: len(page)], 0, len(expected), dictionary, out[4:-4])
     assert good == (max(expected) < known) and (out[:4] == -1).all() and (out[-4:] == -1).all()
     if good:
         assert out[4:-4].tolist() == dictionary[expected].tolist()
-        assert not look_up(room[:len(page) - 1], 0, len(expected), dictionary, out[4:-4]) or width == 0
+        assert not look_up(room[: len(page) - 1], 0, len(expected), dictionary, out[4:-4]) or width == 0

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.properties.effort import effort
-from tidemill.runtime.kernels.sketch import estimate, merge, sketch
+from tidemill.runtime.kernels.share.sketch import estimate, merge, sketch
 
 
 def rows_of(groups: int, rows: int, seed: int) -> np.ndarray:

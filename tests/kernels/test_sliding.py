@@ -14,9 +14,9 @@ from tests.kernels import sliding_twin as twin
 from tests.kernels.sliding_twin import Fragment
 from tests.properties.effort import effort
 from tidemill.plan.windows import Window
-from tidemill.runtime.kernels.sliding import CHANGES, WHOLE, Answers, slide
-from tidemill.runtime.kernels.sliding_folds import MAX, MIN, SUM
-from tidemill.runtime.kernels.sliding_rows import _hashed, bounds_of, codes_of, combine, order
+from tidemill.runtime.kernels.share.sliding import CHANGES, WHOLE, Answers, slide
+from tidemill.runtime.kernels.share.sliding_folds import MAX, MIN, SUM
+from tidemill.runtime.kernels.share.sliding_rows import _hashed, bounds_of, codes_of, combine, order
 
 KEYS = 4
 INT_KINDS, FLOAT_KINDS = (SUM, SUM, MIN, MAX), (SUM, MIN, MAX)
@@ -39,8 +39,12 @@ def windows(draw) -> Window:
 @st.composite
 def fragments(draw, doubles=DOUBLES) -> list[Fragment]:
     row = st.builds(
-        Fragment, st.integers(0, KEYS - 1), st.integers(-30, 30), st.sampled_from([True, True, True, False]),
-        st.tuples(st.integers(1, 3), WORDS, WORDS, WORDS), st.tuples(doubles, doubles, doubles),
+        Fragment,
+        st.integers(0, KEYS - 1),
+        st.integers(-30, 30),
+        st.sampled_from([True, True, True, False]),
+        st.tuples(st.integers(1, 3), WORDS, WORDS, WORDS),
+        st.tuples(doubles, doubles, doubles),
     )
     return sorted(draw(st.lists(row, max_size=25)), key=lambda r: (r.key, r.start))
 
@@ -99,9 +103,20 @@ def test_points_may_be_cut_anywhere_to_the_last_bit(data, rows, window, mode):
 def test_float_sums_are_the_exact_sums_rounded_once():
     rng = np.random.default_rng(7)
     values = rng.normal(size=2000) * 10.0 ** rng.integers(-6, 6, 2000)
-    found = slide(np.array([0, 2000]), np.arange(2000), None, np.ones((1, 2000), np.int64), [SUM], [values], [SUM],
-                  Window(1, 0, 1, 51), 1, 2050, WHOLE)
-    assert found.floats[0].tolist() == [math.fsum(values[max(p - 50, 0):p]) for p in range(1, 2050)]
+    found = slide(
+        np.array([0, 2000]),
+        np.arange(2000),
+        None,
+        np.ones((1, 2000), np.int64),
+        [SUM],
+        [values],
+        [SUM],
+        Window(1, 0, 1, 51),
+        1,
+        2050,
+        WHOLE,
+    )
+    assert found.floats[0].tolist() == [math.fsum(values[max(p - 50, 0) : p]) for p in range(1, 2050)]
 
 
 def test_an_infinity_leaves_the_window_with_its_row():
@@ -114,8 +129,19 @@ def test_an_infinity_leaves_the_window_with_its_row():
 
 def test_a_cancelled_giant_leaves_nothing_behind():
     values = np.array([[0.1, 1e300, -1e300, 0.2]])
-    found = slide(np.array([0, 4]), np.arange(4), None, np.ones((1, 4), np.int64), [SUM], values, [SUM],
-                  Window(1, 0, 1, 4), 3, 5, WHOLE)
+    found = slide(
+        np.array([0, 4]),
+        np.arange(4),
+        None,
+        np.ones((1, 4), np.int64),
+        [SUM],
+        values,
+        [SUM],
+        Window(1, 0, 1, 4),
+        3,
+        5,
+        WHOLE,
+    )
     assert found.floats[0].tolist() == [0.1, 0.2, -1e300 + 0.2]
 
 
@@ -172,21 +198,35 @@ def test_work_for_a_fragment_does_not_depend_on_the_overlap(overlap, mode):
     # Falling values make a least-so-far useless: each newcomer replaces all of them.
     ints = np.stack([np.ones(keys * each, np.int64), -start, rng.integers(-9, 9, keys * each)])
     floats = rng.normal(size=(2, keys * each))
-    found = slide(np.arange(keys + 1) * each, start, None, ints, [SUM, MIN, MAX], floats, [SUM, MAX],
-                  Window(1, 0, 1, 1 + overlap), 0, each + overlap, mode)
+    found = slide(
+        np.arange(keys + 1) * each,
+        start,
+        None,
+        ints,
+        [SUM, MIN, MAX],
+        floats,
+        [SUM, MAX],
+        Window(1, 0, 1, 1 + overlap),
+        0,
+        each + overlap,
+        mode,
+    )
     assert len(found.point) >= keys * each
     assert found.operations <= 5 * 3 * (keys * each + len(found.point))
 
 
 def test_empty_stretches_and_unchanged_answers_cost_nothing():
     """Two fragments a trillion points apart, one that stays for a trillion points: a handful of operations."""
-    far = 10 ** 12
+    far = 10**12
     bounds, start, counts = np.array([0, 2]), np.array([0, far]), np.array([[1, 2]])
     gap = slide(bounds, start, None, counts, [SUM], [], [], Window(1, 0, 1, 6), 0, 2 * far, WHOLE)
     assert gap.point.tolist() == [1, 2, 3, 4, 5, *range(far + 1, far + 6)]
     stay = slide(bounds, start, None, counts, [SUM], [], [], Window(1, 0, 1, None), 0, 2 * far, CHANGES)
     assert list(zip(stay.point.tolist(), stay.diff.tolist(), stay.ints[0].tolist(), strict=True)) == [
-        (1, 1, 1), (far + 1, -1, 1), (far + 1, 1, 3)]
+        (1, 1, 1),
+        (far + 1, -1, 1),
+        (far + 1, 1, 3),
+    ]
     assert gap.operations + stay.operations <= 10
 
 
@@ -241,8 +281,9 @@ def test_many_signatures_of_one_fragment_combine_by_hash():
 def test_combined_rows_hold_the_parts_of_all_equal_rows(rows):
     ints = np.array([r.ints for r in rows], np.int64).reshape(-1, 4).T.copy()
     floats = np.array([r.floats for r in rows], np.float64).reshape(-1, 3).T.copy()
-    identity = [np.array([f(r) for r in rows], np.int64) for f in (
-        lambda r: r.key, lambda r: r.start, lambda r: int(r.counted))]
+    identity = [
+        np.array([f(r) for r in rows], np.int64) for f in (lambda r: r.key, lambda r: r.start, lambda r: int(r.counted))
+    ]
     merged = combine(identity, ints, INT_KINDS, floats, FLOAT_KINDS)
     groups: dict[tuple, list[Fragment]] = {}
     for r in rows:

@@ -13,13 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.properties.effort import effort
-from tidemill.plan.physical import Op
+from tidemill.plan import physical
 from tidemill.plan.sources import Column
-from tidemill.runtime.kernels.tagging import tag_steps, walk_records
+from tidemill.runtime.dataflow.changes import contents_layout
+from tidemill.runtime.dataflow.operator import Batch
+from tidemill.runtime.kernels.grouping.tagging import tag_steps, walk_records
 from tidemill.runtime.operators import tagger
-from tidemill.runtime.operators.base import Batch, contents_layout
 from tidemill.runtime.operators.tagger import Tagger
-from tidemill.runtime.state import Shelf
+from tidemill.runtime.state.shard_state import ShardState
 from tidemill.runtime.thresholds import sizes
 
 END = 13
@@ -48,10 +49,15 @@ def walk_twin(records, shown):
 @st.composite
 def key_records(draw):
     """Records of four keys; times, event times and arrivals may be equal."""
-    one = st.fixed_dictionaries({
-        "key": st.integers(0, 3), "time": st.integers(0, 4), "at": st.integers(0, 2), "seq": st.integers(0, 2),
-        "gone": st.booleans(),
-    })
+    one = st.fixed_dictionaries(
+        {
+            "key": st.integers(0, 3),
+            "time": st.integers(0, 4),
+            "at": st.integers(0, 2),
+            "seq": st.integers(0, 2),
+            "gone": st.booleans(),
+        }
+    )
     return draw(st.lists(one, max_size=30))
 
 
@@ -104,7 +110,7 @@ def record_streams(draw):
     """Types, number of key columns, records, times, deletions, arrival order, and the batch in which each one comes."""
     types = draw(st.lists(st.sampled_from(sorted(VALUES)), min_size=1, max_size=3))
     count = draw(st.integers(1, 30))
-    row = st.tuples(*(st.sampled_from(VALUES[t][1]) for t in types))
+    row = st.tuples(*(st.sampled_from(VALUES[t][1]) for t in types))  # type: ignore[call-overload]
     rows, times, gone, early = (
         draw(st.lists(one, min_size=count, max_size=count))
         for one in (row, st.integers(0, END - 1), st.sampled_from([False, False, True]), st.booleans())
@@ -117,23 +123,23 @@ def record_streams(draw):
 
 
 def stream_results(types, keys, rows, times, gone, seq, comes, cuts):
-    """Added-up output of the operator and its state at the end, batch by batch through a stored shelf."""
+    """Added-up output of the operator and its state at the end, batch by batch through a stored state."""
     columns = tuple(Column(f"c {i}", t) for i, t in enumerate(types))
-    op = Op("x", "tagger", ("records",), columns, {"keys": [c.name for c in columns[:keys]]})
+    op = physical.Tagger("x", ("records",), columns, tuple(c.name for c in columns[:keys]))
     table = pa.table({c.name: pa.array([r[i] for r in rows], VALUES[c.type][0]) for i, c in enumerate(columns)})
     hidden = {"__at": times, "__seq": seq, "__gone": gone, "__time": times}
     for name, values in hidden.items():
         table = table.append_column(name, pa.array(values))
-    shelf, out = Shelf("nowhere"), Counter()
+    state, out = ShardState.empty("nowhere"), Counter()
     names = [c.name for c in columns]
     for number, frontier in enumerate(cuts):
         here = [i for i, batch in enumerate(comes) if batch == number]
-        result = Tagger(op).step([Batch(table.take(here) if here else None, frontier)], shelf)
-        shelf = Shelf.load(shelf.dump(), "nowhere")
+        result = Tagger(op).step([Batch(table.take(here) if here else None, frontier)], state)
+        state = ShardState.load(state.dump(), "nowhere")
         for row in result.rows.to_pylist() if result.rows is not None else []:
             out[(*plain(row[n] for n in names), row["__time"])] += row["__diff"]
-    state = shelf.arrangement("x", "rows", contents_layout(columns)).scan()
-    held = Counter({plain(row[n] for n in names): row["__n"] for row in state.to_pylist()})
+    arranged = state.arrangement("x", "rows", contents_layout(columns)).scan()
+    held = Counter({plain(row[n] for n in names): row["__n"] for row in arranged.to_pylist()})
     return {row: n for row, n in out.items() if n}, held
 
 

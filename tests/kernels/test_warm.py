@@ -10,9 +10,9 @@ import pytest
 
 from tests.harness import LocalDatabase
 from tests.places import IMPORTS, ROOT
-from tidemill.runtime import readiness
-from tidemill.runtime.kernels import warm as module
-from tidemill.runtime.kernels.warm import kernels, warm
+from tidemill.runtime.kernels.compiling import warm as module
+from tidemill.runtime.kernels.compiling.warm import kernels, warm
+from tidemill.runtime.spark import warm_up
 
 WORKLOAD = """
     REGISTER SOURCE Readings (room INTEGER, floor SMALLINT, big BIGINT, temp DOUBLE, name VARCHAR, at TIMESTAMP)
@@ -41,10 +41,13 @@ def test_every_kernel_is_called():
 
 def test_the_engine_finds_every_kernel_compiled(tmp_path):
     # In a process of its own: here other tests have called kernels with types of their own.
-    code = (f"from tests.kernels.test_warm import types_that_warmth_missed\n"
-            f"print('missed', types_that_warmth_missed({str(tmp_path)!r}))\n")
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True,
-                          env=os.environ | {"PYTHONPATH": IMPORTS})
+    code = (
+        f"from tests.kernels.test_warm import types_that_warmth_missed\n"
+        f"print('missed', types_that_warmth_missed({str(tmp_path)!r}))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, env=os.environ | {"PYTHONPATH": IMPORTS}
+    )
     assert "missed {}" in done.stdout, done.stdout + done.stderr
 
 
@@ -58,7 +61,8 @@ def types_that_warmth_missed(folder: str) -> dict[str, list[str]]:
         assert db.query("SELECT count(*) AS n FROM ByName").to_pylist()[0]["n"] > 100
     return {
         name: [str(s) for s in kernel.signatures if s not in before[name]]
-        for name, kernel in kernels().items() if set(kernel.signatures) != before[name]
+        for name, kernel in kernels().items()
+        if set(kernel.signatures) != before[name]
     }
 
 
@@ -74,13 +78,13 @@ def test_a_kernel_that_does_not_compile_fails_no_session(monkeypatch, problem):
     def broken(groups, wanted):
         raise problem
 
-    monkeypatch.setattr(readiness, "kept", lambda: ("lines",))
+    monkeypatch.setattr(warm_up, "compiled_groups", lambda: ("lines",))
     monkeypatch.setattr(module, "warm", broken)
-    readiness.load_kernels()
+    warm_up.load_kernels()
 
 
 def test_a_folder_of_ones_own_is_used(tmp_path):
-    code = "from tidemill.runtime.kernels.edges import floor_edges; print(floor_edges.stats.cache_path)"
+    code = "from tidemill.runtime.kernels.share.edges import floor_edges; print(floor_edges.stats.cache_path)"
     told = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": IMPORTS}
     done = subprocess.run([sys.executable, "-c", code], env=told, cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.startswith(str(tmp_path))

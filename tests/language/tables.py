@@ -15,9 +15,16 @@ import pyarrow.parquet as pq
 from tests.harness import LocalDatabase
 
 COLUMNS = {
-    "id": "INTEGER", "grp": "VARCHAR", "v": "INTEGER", "w": "BIGINT", "d": "DECIMAL(10,2)", "f": "DOUBLE",
+    "id": "INTEGER",
+    "grp": "VARCHAR",
+    "v": "INTEGER",
+    "w": "BIGINT",
+    "d": "DECIMAL(10,2)",
+    "f": "DOUBLE",
     "b": "BOOLEAN",
-    "day": "DATE", "moment": "TIMESTAMP", "at": "BIGINT",
+    "day": "DATE",
+    "moment": "TIMESTAMP",
+    "at": "BIGINT",
 }
 DAY = dt.date(2024, 2, 28)
 NOON = dt.datetime(2024, 2, 28, 12, 30, 15, 250000)
@@ -25,8 +32,18 @@ NOON = dt.datetime(2024, 2, 28, 12, 30, 15, 250000)
 
 def _row(i: int, grp: Any, v: Any, d: Any, f: Any, b: Any) -> tuple[Any, ...]:
     known = v is not None
-    return (i, grp, v, v * 10**12 if known else None, Decimal(d) if d else None, f, b,
-            DAY + dt.timedelta(days=i) if known else None, NOON + dt.timedelta(hours=7 * i) if known else None, i)
+    return (
+        i,
+        grp,
+        v,
+        v * 10**12 if known else None,
+        Decimal(d) if d else None,
+        f,
+        b,
+        DAY + dt.timedelta(days=i) if known else None,
+        NOON + dt.timedelta(hours=7 * i) if known else None,
+        i,
+    )
 
 
 ROWS = [

@@ -118,8 +118,12 @@ def test_explain_changes_nothing(db):
 
 def test_explain_is_the_same_from_run_to_run(db, tmp_path):
     def all_of(database):
-        plans = [database.explain(QUERY), database.execute("EXPLAIN Hot"), database.execute("EXPLAIN VIEW Totals"),
-                 database.explain()]
+        plans = [
+            database.explain(QUERY),
+            database.execute("EXPLAIN Hot"),
+            database.execute("EXPLAIN VIEW Totals"),
+            database.explain(),
+        ]
         return [(str(p), p.to_dict(), p.to_mermaid()) for p in plans]
 
     other = LocalDatabase(str(tmp_path / "other"))

@@ -35,8 +35,8 @@ def logs(folder: Path, names: list[str]) -> dict[str, list[Any]]:
         "set": f"SELECT DISTINCT {every} FROM S",
         "except": f"SELECT {every} FROM S EXCEPT ALL SELECT {every} FROM K",
         "groups": f'SELECT {quoted(names[:4])}, count(*) AS "{names[4]}", max({some}) AS "{names[5]}",'
-                  f' count(DISTINCT {some}) AS "{names[6]}", sum({some}) AS "{names[7]}" FROM K'
-                  f" GROUP BY {quoted(names[:4])}",
+        f' count(DISTINCT {some}) AS "{names[6]}", sum({some}) AS "{names[7]}" FROM K'
+        f" GROUP BY {quoted(names[:4])}",
         "now": f"SELECT {every} FROM S WHERE NOW - 3 < TS",
         "last": f"SELECT {every} FROM S [ROWS 2]",
         "join": f"SELECT {quoted(names, 'A.')}, {quoted(names[:3], 'B.')} FROM K A LEFT JOIN K B ON A.{key} = B.{some}",
@@ -48,7 +48,7 @@ def logs(folder: Path, names: list[str]) -> dict[str, list[Any]]:
     db.execute(f"CREATE RSTREAM VIEW again AS {views['groups']}")
     db.run()
     found = {name: tagged(db, name) for name in views}
-    found["again"] = rows_of(db, "SELECT * FROM again ORDER BY ALL")
+    found["again"] = rows_of(db, "SELECT * FROM again ORDER BY ALL")  # type: ignore[assignment]
     assert db.query("SELECT * FROM dead_letters").num_rows == 0
     db.close()
     return found

@@ -16,9 +16,9 @@ ROUTES = {
     "now": "SELECT COUNT(*) AS n, SUM(v) AS s, MIN(v) AS m FROM S WHERE NOW - 5 < TS AND TS <= NOW",
     "rows": "SELECT COUNT(*) AS n, SUM(v) AS s, MIN(v) AS m FROM S [ROWS 5]",
     "join": "SELECT COUNT(*) AS n, SUM(a.v) AS s, MIN(b.v) AS m FROM S [WINDOW 9] AS a"
-            " JOIN S2 [WINDOW 9] AS b ON a.k = b.k",
+    " JOIN S2 [WINDOW 9] AS b ON a.k = b.k",
     "band": "SELECT COUNT(*) AS n, SUM(a.v) AS s, MIN(b.v) AS m FROM S a, S2 b WHERE a.k = b.k"
-            " AND b.TS BETWEEN a.TS AND a.TS + 3",
+    " AND b.TS BETWEEN a.TS AND a.TS + 3",
     "table": "SELECT COUNT(*) AS n, SUM(w) AS s, MIN(w) AS m FROM D",
     "join with a table": "SELECT COUNT(*) AS n, SUM(v) AS s, MIN(w) AS m FROM S JOIN D ON S.k = D.k",
     "keyed": "SELECT COUNT(*) AS n, SUM(v) AS s, MIN(v) AS m FROM K",
@@ -27,12 +27,12 @@ ROUTES = {
     "having": "SELECT COUNT(*) AS n, SUM(v) AS s, MIN(v) AS m FROM S HAVING COUNT(*) = 0",
     "subquery": "SELECT COUNT(*) AS n, SUM(q.v) AS s, MIN(q.v) AS m FROM (SELECT DISTINCT v FROM S) AS q",
     "union": "SELECT COUNT(*) AS n, SUM(q.v) AS s, MIN(q.v) AS m FROM"
-             " (SELECT v FROM S UNION ALL SELECT v FROM S2) AS q",
+    " (SELECT v FROM S UNION ALL SELECT v FROM S2) AS q",
     "every": "SELECT COUNT(*) AS n, SUM(v) AS s, MIN(v) AS m FROM S SYNC EVERY 7 AS S",
     "every rows": "SELECT COUNT(*) AS n, SUM(v) AS s, MIN(v) AS m FROM S SYNC EVERY 3 ROWS AS S",
     "on": "SELECT COUNT(*) AS n, SUM(v) AS s, MIN(v) AS m FROM S SYNC ON Points AS S",
     "count of a count": "SELECT SUM(n) AS n, SUM(s) AS s, MIN(m) AS m FROM"
-                        " (SELECT COUNT(*) AS n, SUM(v) AS s, MIN(v) AS m FROM S) AS q",
+    " (SELECT COUNT(*) AS n, SUM(v) AS s, MIN(v) AS m FROM S) AS q",
 }
 FILLED = "k,v,tm\n1,10,1\n2,20,4\n1,30,22\n"
 
@@ -46,11 +46,15 @@ def opened(place, **contents):
     db = LocalDatabase(str(place / "db"), shards=2)
     for name in ("S", "S2", "K"):
         key = " KEY (k)" if name == "K" else ""
-        db.execute(f"REGISTER SOURCE {name}Raw (k INTEGER, v INTEGER, tm INTEGER) FROM FILES '{place}/{name}/*.csv'"
-                   f" WITH (timestamp = 'tm'); CREATE TAGGED STREAM {name} OVER {name}Raw{key}")
-    db.execute(f"REGISTER TABLE D (k INTEGER, w INTEGER) FROM FILES '{place}/D/*.csv';"
-               "CREATE VIEW ByKey AS SELECT k, COUNT(*) AS c FROM S GROUP BY k;"
-               "CREATE VIEW Points AS SELECT R.TS FROM R(S2) R")
+        db.execute(
+            f"REGISTER SOURCE {name}Raw (k INTEGER, v INTEGER, tm INTEGER) FROM FILES '{place}/{name}/*.csv'"
+            f" WITH (timestamp = 'tm'); CREATE TAGGED STREAM {name} OVER {name}Raw{key}"
+        )
+    db.execute(
+        f"REGISTER TABLE D (k INTEGER, w INTEGER) FROM FILES '{place}/D/*.csv';"
+        "CREATE VIEW ByKey AS SELECT k, COUNT(*) AS c FROM S GROUP BY k;"
+        "CREATE VIEW Points AS SELECT R.TS FROM R(S2) R"
+    )
     return db
 
 
@@ -107,9 +111,14 @@ def test_the_row_is_there_before_any_input(tmp_path):
     assert tags[0] == "+" and set(tags[1:]) == {"u"}
 
 
-@pytest.mark.parametrize("text", [
-    "SELECT COUNT(*) AS n FROM S SYNC EVERY 5 AS S", "SELECT COUNT(*) AS n FROM S [RANGE 10 SLIDE 5]",
-    "SELECT COUNT(*) AS n FROM S SYNC ON Points AS S"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT COUNT(*) AS n FROM S SYNC EVERY 5 AS S",
+        "SELECT COUNT(*) AS n FROM S [RANGE 10 SLIDE 5]",
+        "SELECT COUNT(*) AS n FROM S SYNC ON Points AS S",
+    ],
+)
 def test_rstream_reports_at_points_and_there_are_none(tmp_path, text):
     with opened(tmp_path) as db:
         db.execute(f"CREATE RSTREAM VIEW r AS {text}")
@@ -128,16 +137,22 @@ def test_rstream_of_every_change_has_the_row(tmp_path):
         assert [row["n"] for row in db.query("SELECT n FROM r").to_pylist()] == [0]
 
 
-@pytest.mark.parametrize(("text", "first"), [
-    ("SELECT COUNT(*) AS n FROM Slow SYNC EVERY 2", 4),
-    ("SELECT COUNT(*) AS n FROM Slow", 3),
-    ("SELECT COUNT(*) AS n FROM S SYNC EVERY 7 AS a JOIN S SYNC EVERY 5 AS b ON a.k = b.k WHERE a.v > 1000", 5),
-    ("SELECT COUNT(*) AS n FROM S JOIN D ON S.k = D.k WHERE v > 1000", 1)])
+@pytest.mark.parametrize(
+    ("text", "first"),
+    [
+        ("SELECT COUNT(*) AS n FROM Slow SYNC EVERY 2", 4),
+        ("SELECT COUNT(*) AS n FROM Slow", 3),
+        ("SELECT COUNT(*) AS n FROM S SYNC EVERY 7 AS a JOIN S SYNC EVERY 5 AS b ON a.k = b.k WHERE a.v > 1000", 5),
+        ("SELECT COUNT(*) AS n FROM S JOIN D ON S.k = D.k WHERE v > 1000", 1),
+    ],
+)
 def test_the_row_comes_with_the_first_point_of_several_rhythms(tmp_path, text, first):
     """A view every 3 seen every 2 shows 3 at 4; of two inputs the earlier point counts, and tables have none."""
     with opened(tmp_path, S=FILLED) as db:
-        db.execute("CREATE VIEW Slow AS SELECT k, v FROM S SYNC EVERY 3 WHERE v > 1000;"
-                   f"CREATE STREAMED VIEW c WITH (unbounded_state = true) AS {text}")
+        db.execute(
+            "CREATE VIEW Slow AS SELECT k, v FROM S SYNC EVERY 3 WHERE v > 1000;"
+            f"CREATE STREAMED VIEW c WITH (unbounded_state = true) AS {text}"
+        )
         db.run()
         log = log_of(db, "c")
         assert [(c.tag, c.time // UNIT) for c in log] == [("+", first)]

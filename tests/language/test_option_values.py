@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from tests.harness import LocalDatabase
 from tests.properties.effort import effort
 from tidemill.engine import Database
-from tidemill.engine.joining import JOINING
-from tidemill.engine.options import CHECKS
-from tidemill.engine.querying import QUERYING
-from tidemill.engine.sharing import SHARING
+from tidemill.engine.adapt.joins import JOIN_SETTINGS
+from tidemill.engine.adapt.sharing import SHARING
+from tidemill.engine.settings.options import CHECKS
+from tidemill.engine.settings.queries import QUERYING
 from tidemill.errors import TidemillError
 
 SOURCE = "REGISTER SOURCE S (a INTEGER, b VARCHAR, at TIMESTAMP) FROM "
@@ -87,8 +87,10 @@ CREATE SINK K FROM V0 TO FILES 'out' WITH (format = 'xml')
 @pytest.fixture(scope="module")
 def db(tmp_path_factory):
     with LocalDatabase(str(tmp_path_factory.mktemp("options") / "db")) as db:
-        db.execute("REGISTER SOURCE R (a INTEGER) FROM GENERATE (rows = 5); CREATE TAGGED STREAM T OVER R;"
-                   "CREATE VIEW V0 AS SELECT a FROM T")
+        db.execute(
+            "REGISTER SOURCE R (a INTEGER) FROM GENERATE (rows = 5); CREATE TAGGED STREAM T OVER R;"
+            "CREATE VIEW V0 AS SELECT a FROM T"
+        )
         yield db
 
 
@@ -99,18 +101,27 @@ def test_a_wrong_value_is_refused_when_it_is_said(attack, db):
     with pytest.raises(TidemillError) as refused:
         db.execute(f"\n  {text}")
     error = refused.value
-    assert error.code in ("TM217", "TM403", "TM407", "TM307", "TM213", "TM211", "TM222", "TM111",
-                          "TM404") and error.hint
+    assert (
+        error.code in ("TM217", "TM403", "TM407", "TM307", "TM213", "TM211", "TM222", "TM111", "TM404") and error.hint
+    )
     assert error.line == 2
     value = text.rpartition("=")[2].strip() if "rate = 0.001" not in text else "9000000000000000"
-    assert f"\n  {text}".splitlines()[1][error.column - 1:].startswith(value[:4].rstrip(")")[:4])
+    assert f"\n  {text}".splitlines()[1][error.column - 1 :].startswith(value[:4].rstrip(")")[:4])
     assert "s" not in db.catalog.entries
 
 
-@pytest.mark.parametrize("arguments", [
-    {"trigger": "x"}, {"trigger": -1}, {"clock": "x"}, {"clock": "0 seconds"}, {"shards": 0}, {"shards": "many"},
-    {"shards": True},
-])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"trigger": "x"},
+        {"trigger": -1},
+        {"clock": "x"},
+        {"clock": "0 seconds"},
+        {"shards": 0},
+        {"shards": "many"},
+        {"shards": True},
+    ],
+)
 def test_the_arguments_of_open_are_checked(arguments, tmp_path):
     with pytest.raises(TidemillError, match="TM308") as refused:
         Database(str(tmp_path / "db"), **arguments)
@@ -118,28 +129,54 @@ def test_the_arguments_of_open_are_checked(arguments, tmp_path):
 
 
 def test_every_option_is_checked_somewhere():
-    from tidemill.sql.parse_options import KNOWN
+    from tidemill.sql.parse.options import KNOWN
 
     elsewhere = {"retain"}  # the view says what it is
     assert {option for known in KNOWN.values() for option in known} == set(CHECKS) | elsewhere
 
 
 VALUES = st.one_of(
-    st.integers(-(2**62), 2**62).map(str), st.floats(-1e15, 1e15, allow_nan=False).map(lambda v: f"{v:.6f}"),
-    st.sampled_from(["true", "false", "on", "off", "none", "''", "'x'", "'-1'", "'²'", "'1e400'", "'nan'", "'inf'",
-                     "'0 seconds'", "'5 seconds'", "'1 GB'", "'NOW'", "'a'", "'10'", "'1_0'", "'٣'", "'\t'"]),
+    st.integers(-(2**62), 2**62).map(str),
+    st.floats(-1e15, 1e15, allow_nan=False).map(lambda v: f"{v:.6f}"),
+    st.sampled_from(
+        [
+            "true",
+            "false",
+            "on",
+            "off",
+            "none",
+            "''",
+            "'x'",
+            "'-1'",
+            "'²'",
+            "'1e400'",
+            "'nan'",
+            "'inf'",
+            "'0 seconds'",
+            "'5 seconds'",
+            "'1 GB'",
+            "'NOW'",
+            "'a'",
+            "'10'",
+            "'1_0'",
+            "'٣'",
+            "'\t'",
+        ]
+    ),
     st.text("abc019.,-+ ²", max_size=8).map(lambda v: "'" + v + "'"),
 )
-SETTINGS = ["trigger", "sealed_rows", "optimizer_off", *SHARING, *JOINING, *QUERYING]
+SETTINGS = ["trigger", "sealed_rows", "optimizer_off", *SHARING, *JOIN_SETTINGS, *QUERYING]
 
 
 @effort(60)
 @given(st.lists(st.tuples(st.sampled_from(SETTINGS), VALUES), min_size=1, max_size=6))
 def test_no_value_of_a_setting_stops_a_run(said):
     with tempfile.TemporaryDirectory() as folder, LocalDatabase(folder) as db:
-        db.execute("REGISTER SOURCE R (a INTEGER, at TIMESTAMP) FROM GENERATE (rows = 50) WITH (timestamp = 'at');"
-                   "CREATE TAGGED STREAM T OVER R;"
-                   "CREATE VIEW V AS SELECT a, count(*) AS n FROM T [RANGE 2] GROUP BY a")
+        db.execute(
+            "REGISTER SOURCE R (a INTEGER, at TIMESTAMP) FROM GENERATE (rows = 50) WITH (timestamp = 'at');"
+            "CREATE TAGGED STREAM T OVER R;"
+            "CREATE VIEW V AS SELECT a, count(*) AS n FROM T [RANGE 2] GROUP BY a"
+        )
         for name, value in said:
             refused(db, f"SET {name} = {value}")
         db.run()
@@ -157,9 +194,11 @@ def refused(db, text):
 
 
 ARGUMENT = st.one_of(st.integers(-(2**70), 2**70).map(str), st.floats().map(str), st.text("ab1:.-", max_size=3))
-DISTRIBUTION = st.builds(lambda name, arguments: f"'{name}({','.join(arguments)})'",
-                         st.sampled_from("uniform normal zipf choice sequence cycle walk constant dice".split()),
-                         st.lists(ARGUMENT, max_size=3))
+DISTRIBUTION = st.builds(
+    lambda name, arguments: f"'{name}({','.join(arguments)})'",
+    st.sampled_from("uniform normal zipf choice sequence cycle walk constant dice".split()),
+    st.lists(ARGUMENT, max_size=3),
+)
 GENERATED = st.one_of(
     st.tuples(st.sampled_from(["rate", "rows", "seed", "start", "arrivals"]), VALUES),
     st.tuples(st.sampled_from(["a", "b", "d", "at"]), DISTRIBUTION),

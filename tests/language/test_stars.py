@@ -8,8 +8,10 @@ import pytest
 from tests.harness import LocalDatabase
 from tidemill.errors import TidemillError
 
-TABLES = ("CREATE TABLE t (Col1 INTEGER, col2 INTEGER, other INTEGER, col_x INTEGER)",
-          "CREATE TABLE u (col2 INTEGER, col3 INTEGER)")
+TABLES = (
+    "CREATE TABLE t (Col1 INTEGER, col2 INTEGER, other INTEGER, col_x INTEGER)",
+    "CREATE TABLE u (col2 INTEGER, col3 INTEGER)",
+)
 
 
 @pytest.fixture(scope="module")
@@ -18,9 +20,11 @@ def db(tmp_path_factory):
     (place / "t.csv").write_text("Col1,col2,other,col_x\n1,2,3,4\n5,6,7,8\n")
     (place / "u.csv").write_text("col2,col3\n2,9\n6,8\n")
     with LocalDatabase(str(place / "db")) as found:
-        found.execute(f"REGISTER TABLE t (Col1 INTEGER, col2 INTEGER, other INTEGER, col_x INTEGER)"
-                      f" FROM FILES '{place}/t.csv'; REGISTER TABLE u (col2 INTEGER, col3 INTEGER)"
-                      f" FROM FILES '{place}/u.csv'")
+        found.execute(
+            f"REGISTER TABLE t (Col1 INTEGER, col2 INTEGER, other INTEGER, col_x INTEGER)"
+            f" FROM FILES '{place}/t.csv'; REGISTER TABLE u (col2 INTEGER, col3 INTEGER)"
+            f" FROM FILES '{place}/u.csv'"
+        )
         yield found
 
 
@@ -35,12 +39,21 @@ def duck():
 
 
 ALIKE = [
-    "SELECT * LIKE 'col%' FROM t", "SELECT * ILIKE 'col%' FROM t", "SELECT * NOT LIKE 'col%' FROM t",
-    "SELECT * NOT ILIKE 'col%' FROM t", "SELECT t.* LIKE 'col%' FROM t", "SELECT t.* ILIKE 'COL%' FROM t",
-    "SELECT * SIMILAR TO 'c.*' FROM t", "SELECT * GLOB 'c*' FROM t", "SELECT * LIKE 'col!_%' ESCAPE '!' FROM t",
-    "SELECT * LIKE 'col%', other FROM t", "SELECT other, * ILIKE '%1' FROM t WHERE col2 > 2",
-    "SELECT * LIKE 'col%' FROM t JOIN u USING (col2)", "SELECT u.* LIKE 'col%', other FROM t JOIN u USING (col2)",
-    "SELECT DISTINCT * LIKE '%2' FROM t", "SELECT * LIKE 'col%' FROM (SELECT * FROM t) AS q",
+    "SELECT * LIKE 'col%' FROM t",
+    "SELECT * ILIKE 'col%' FROM t",
+    "SELECT * NOT LIKE 'col%' FROM t",
+    "SELECT * NOT ILIKE 'col%' FROM t",
+    "SELECT t.* LIKE 'col%' FROM t",
+    "SELECT t.* ILIKE 'COL%' FROM t",
+    "SELECT * SIMILAR TO 'c.*' FROM t",
+    "SELECT * GLOB 'c*' FROM t",
+    "SELECT * LIKE 'col!_%' ESCAPE '!' FROM t",
+    "SELECT * LIKE 'col%', other FROM t",
+    "SELECT other, * ILIKE '%1' FROM t WHERE col2 > 2",
+    "SELECT * LIKE 'col%' FROM t JOIN u USING (col2)",
+    "SELECT u.* LIKE 'col%', other FROM t JOIN u USING (col2)",
+    "SELECT DISTINCT * LIKE '%2' FROM t",
+    "SELECT * LIKE 'col%' FROM (SELECT * FROM t) AS q",
 ]
 
 
@@ -54,21 +67,37 @@ def test_a_pattern_means_what_duckdb_means(db, duck, text):
     assert sorted(tuple(row.values()) for row in found.to_pylist()) == sorted(expected.fetchall())
 
 
-@pytest.mark.parametrize(("text", "code"), [
-    ("SELECT * LIKE 'zzz%' FROM t", "TM201"), ("SELECT * LIKE other FROM t", "TM202"),
-    ("SELECT * LIKE 'c' || '%' FROM t", "TM202"), ("SELECT * LIKE NULL FROM t", "TM202"),
-    ("SELECT (* LIKE 'col%') + 1 FROM t", "TM201"), ("SELECT (* LIKE 'col%') AS x FROM t", "TM201"),
-    ("SELECT * LIKE 'col%' AS x FROM t", "TM201"), ("SELECT COUNT(* LIKE 'col%') FROM t", "TM201"),
-    ("SELECT upper(*) FROM t", "TM201"), ("SELECT * LIKE 'col%', COUNT(*) FROM t GROUP BY col2", "TM201"),
-    ("SELECT * EXCLUDE (other) FROM t", "TM202"), ("SELECT * EXCLUDE (other) LIKE 'c%' FROM t", "TM202"),
-    ("SELECT * EXCEPT (other) FROM t", "TM202"), ("SELECT t.* EXCLUDE (other) FROM t", "TM202"),
-    ("SELECT * REPLACE (1 AS other) FROM t", "TM202"), ("SELECT * RENAME (other AS o) FROM t", "TM202"),
-    ("SELECT COLUMNS('col.*') FROM t", "TM207"), ("SELECT COLUMNS(*) FROM t", "TM207"),
-    ("SELECT *COLUMNS('col.*') FROM t", "TM207"), ("SELECT min(COLUMNS(*)) FROM t", "TM207"),
-    ("SELECT * SIMILAR TO '(' FROM t", "TM202"), ("SELECT * LIKE 'col!' ESCAPE '!' FROM t", "TM202"),
-    ("SELECT * LIKE 'col%' ESCAPE 'ab' FROM t", "TM202"), ("SELECT t.* SIMILAR TO '[a' FROM t", "TM202"),
-    ("SELECT x.* LIKE 'c%' FROM t", "TM201"), ("SELECT col2 FROM t WHERE * LIKE 'c%'", "TM201"),
-])
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("SELECT * LIKE 'zzz%' FROM t", "TM201"),
+        ("SELECT * LIKE other FROM t", "TM202"),
+        ("SELECT * LIKE 'c' || '%' FROM t", "TM202"),
+        ("SELECT * LIKE NULL FROM t", "TM202"),
+        ("SELECT (* LIKE 'col%') + 1 FROM t", "TM201"),
+        ("SELECT (* LIKE 'col%') AS x FROM t", "TM201"),
+        ("SELECT * LIKE 'col%' AS x FROM t", "TM201"),
+        ("SELECT COUNT(* LIKE 'col%') FROM t", "TM201"),
+        ("SELECT upper(*) FROM t", "TM201"),
+        ("SELECT * LIKE 'col%', COUNT(*) FROM t GROUP BY col2", "TM201"),
+        ("SELECT * EXCLUDE (other) FROM t", "TM202"),
+        ("SELECT * EXCLUDE (other) LIKE 'c%' FROM t", "TM202"),
+        ("SELECT * EXCEPT (other) FROM t", "TM202"),
+        ("SELECT t.* EXCLUDE (other) FROM t", "TM202"),
+        ("SELECT * REPLACE (1 AS other) FROM t", "TM202"),
+        ("SELECT * RENAME (other AS o) FROM t", "TM202"),
+        ("SELECT COLUMNS('col.*') FROM t", "TM207"),
+        ("SELECT COLUMNS(*) FROM t", "TM207"),
+        ("SELECT *COLUMNS('col.*') FROM t", "TM207"),
+        ("SELECT min(COLUMNS(*)) FROM t", "TM207"),
+        ("SELECT * SIMILAR TO '(' FROM t", "TM202"),
+        ("SELECT * LIKE 'col!' ESCAPE '!' FROM t", "TM202"),
+        ("SELECT * LIKE 'col%' ESCAPE 'ab' FROM t", "TM202"),
+        ("SELECT t.* SIMILAR TO '[a' FROM t", "TM202"),
+        ("SELECT x.* LIKE 'c%' FROM t", "TM201"),
+        ("SELECT col2 FROM t WHERE * LIKE 'c%'", "TM201"),
+    ],
+)
 def test_what_a_star_cannot_do_is_refused(db, text, code):
     with pytest.raises(TidemillError) as caught:
         db.execute(f"CREATE COMPLETE VIEW refused AS {text}")

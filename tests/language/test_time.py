@@ -22,8 +22,9 @@ def at(seconds: float) -> dt.datetime:
 def moments(db, tmp_path):
     columns = {"x": "VARCHAR", "moment": "TIMESTAMP"}
     parquet(tmp_path / "m.parquet", columns, [("a", at(0)), ("b", at(0.5)), ("c", at(61)), ("d", at(125))])
-    db.execute(f"REGISTER SOURCE Raw ({declared(columns)}) FROM FILES '{tmp_path}/m.parquet' "
-               "WITH (timestamp = 'moment')")
+    db.execute(
+        f"REGISTER SOURCE Raw ({declared(columns)}) FROM FILES '{tmp_path}/m.parquet' WITH (timestamp = 'moment')"
+    )
     db.execute("CREATE TAGGED STREAM S OVER Raw")
 
 
@@ -48,13 +49,29 @@ def test_windows_over_timestamps(db, moments):
     db.execute("CREATE STREAMED VIEW W AS SELECT x FROM S [WINDOW 1 MINUTE]")
     db.execute("CREATE STREAMED VIEW R AS SELECT x FROM S [RANGE 1 MINUTE]")
     db.run()
-    assert changes(db, "V") == [("+", "a", at(0)), ("+", "b", at(0.5)), ("-", "a", at(60)), ("-", "b", at(60.5)),
-                                ("+", "c", at(61)), ("-", "c", at(121)), ("+", "d", at(125))]
+    assert changes(db, "V") == [
+        ("+", "a", at(0)),
+        ("+", "b", at(0.5)),
+        ("-", "a", at(60)),
+        ("-", "b", at(60.5)),
+        ("+", "c", at(61)),
+        ("-", "c", at(121)),
+        ("+", "d", at(125)),
+    ]
     assert changes(db, "U")[2:4] == [("-", "a", at(60 + us)), ("-", "b", at(60.5 + us))]
-    assert changes(db, "W")[:4] == [("+", "a", at(us)), ("+", "b", at(0.5 + us)),
-                                    ("-", "a", at(60 + us)), ("-", "b", at(60.5 + us))]
-    assert changes(db, "R") == [("+", "a", at(60)), ("+", "b", at(60)),
-                                ("-", "a", at(120)), ("-", "b", at(120)), ("+", "c", at(120))]
+    assert changes(db, "W")[:4] == [
+        ("+", "a", at(us)),
+        ("+", "b", at(0.5 + us)),
+        ("-", "a", at(60 + us)),
+        ("-", "b", at(60.5 + us)),
+    ]
+    assert changes(db, "R") == [
+        ("+", "a", at(60)),
+        ("+", "b", at(60)),
+        ("-", "a", at(120)),
+        ("-", "b", at(120)),
+        ("+", "c", at(120)),
+    ]
 
 
 def test_synchronization_of_timestamps_is_aligned_to_the_epoch(db, moments):
@@ -63,8 +80,18 @@ def test_synchronization_of_timestamps_is_aligned_to_the_epoch(db, moments):
     assert changes(db, "V") == [("+", "a", at(0)), ("+", "b", at(60)), ("+", "c", at(120))]
 
 
-@pytest.mark.parametrize("length", ["90", "90 SECONDS", "INTERVAL '90' SECOND", "INTERVAL '90 seconds'",
-                                    "INTERVAL 90 SECONDS", "INTERVAL '1.5' MINUTE", "90000 MILLISECONDS"])
+@pytest.mark.parametrize(
+    "length",
+    [
+        "90",
+        "90 SECONDS",
+        "INTERVAL '90' SECOND",
+        "INTERVAL '90 seconds'",
+        "INTERVAL 90 SECONDS",
+        "INTERVAL '1.5' MINUTE",
+        "90000 MILLISECONDS",
+    ],
+)
 def test_a_duration_in_every_spelling(db, moments, length):
     db.execute(f"CREATE STREAMED VIEW V AS SELECT x FROM S SYNC EVERY {length}")
     db.run()
@@ -80,11 +107,15 @@ def test_points_of_a_data_view_over_timestamps(db, moments):
 
 
 def test_arithmetic_with_ts(db, moments):
-    db.execute("CREATE VIEW V AS SELECT x, S.TS + INTERVAL '1' HOUR AS later, S.TS - 5 AS before, "
-               "date_trunc('minute', S.TS) AS m, hour(S.TS) AS h FROM S WHERE S.TS > TIMESTAMP '2024-05-01 12:01:00'")
+    db.execute(
+        "CREATE VIEW V AS SELECT x, S.TS + INTERVAL '1' HOUR AS later, S.TS - 5 AS before, "
+        "date_trunc('minute', S.TS) AS m, hour(S.TS) AS h FROM S WHERE S.TS > TIMESTAMP '2024-05-01 12:01:00'"
+    )
     db.run()
     assert rows_of(db, "SELECT * FROM V ORDER BY x") == [
-        ("c", at(3661), at(56), at(60), 12), ("d", at(3725), at(120), at(120), 12)]
+        ("c", at(3661), at(56), at(60), 12),
+        ("d", at(3725), at(120), at(120), 12),
+    ]
 
 
 def test_ts_may_be_the_name_of_the_event_time_column(db, tmp_path):
@@ -97,8 +128,13 @@ def test_ts_may_be_the_name_of_the_event_time_column(db, tmp_path):
     db.execute("CREATE STREAMED VIEW J AS SELECT A.x, B.x AS y FROM S A, S B WHERE A.ts < B.ts AND B.ts < A.ts + 5")
     db.execute("CREATE VIEW V AS SELECT x, ts + 5 AS later FROM S WHERE x = 'a'")
     db.run()
-    assert changes(db, "W") == [("+", "a", at(0)), ("+", "b", at(4)), ("-", "a", at(5)), ("-", "b", at(9)),
-                                ("+", "c", at(20))]
+    assert changes(db, "W") == [
+        ("+", "a", at(0)),
+        ("+", "b", at(4)),
+        ("-", "a", at(5)),
+        ("-", "b", at(9)),
+        ("+", "c", at(20)),
+    ]
     assert [(c["x"], c["y"]) for c in db.changes("J").to_pylist()] == [("a", "b")]
     assert rows_of(db, "SELECT * FROM V") == [("a", at(5))]
 
@@ -130,8 +166,10 @@ def test_a_date_is_an_event_time_too(db, tmp_path):
     columns = {"x": "VARCHAR", "day": "DATE"}
     parquet(tmp_path / "d.parquet", columns, [("a", dt.date(2024, 5, 1)), ("b", dt.date(2024, 5, 3))])
     db.execute(f"REGISTER SOURCE D ({declared(columns)}) FROM FILES '{tmp_path}/d.parquet' WITH (timestamp = 'day')")
-    db.execute("CREATE TAGGED STREAM S OVER D; CREATE STREAMED VIEW V AS "
-               "SELECT x FROM S WHERE NOW - INTERVAL '1' DAY < TS")
+    db.execute(
+        "CREATE TAGGED STREAM S OVER D; CREATE STREAMED VIEW V AS SELECT x FROM S WHERE NOW - INTERVAL '1' DAY < TS"
+    )
     db.run()
-    assert changes(db, "V") == [(tag, x, dt.datetime(2024, 5, day)) for tag, x, day in
-                                (("+", "a", 1), ("-", "a", 2), ("+", "b", 3))]
+    assert changes(db, "V") == [
+        (tag, x, dt.datetime(2024, 5, day)) for tag, x, day in (("+", "a", 1), ("-", "a", 2), ("+", "b", 3))
+    ]

@@ -17,18 +17,29 @@ from tests.paper.notation import Feed, answers, rows_of, tagged
 def keyed(db, tmp_path):
     """Rows of a keyed stream come, change and go."""
     feed = Feed(db, tmp_path, "Raw", "k INTEGER, g VARCHAR, v INTEGER, op VARCHAR", options="operation = 'op'").send(
-        "<1,a,5,+>1 <2,a,7,+>2 <3,b,1,+>3 <1,a,9,+>4 <2,a,7,delete>5 <1,b,9,+>6 <1,b,9,D>7 <3,b,1,->8 <4,a,2,+>9")
+        "<1,a,5,+>1 <2,a,7,+>2 <3,b,1,+>3 <1,a,9,+>4 <2,a,7,delete>5 <1,b,9,+>6 <1,b,9,D>7 <3,b,1,->8 <4,a,2,+>9"
+    )
     db.execute("CREATE TAGGED STREAM K OVER Raw KEY k")
     return feed
 
 
 def test_an_emptied_group_leaves_the_answer(db, keyed):
-    db.execute("CREATE STREAMED VIEW G AS SELECT g, count(*) AS n, sum(v) AS s, min(v) AS lo, max(v) AS hi FROM K "
-               "GROUP BY g")
+    db.execute(
+        "CREATE STREAMED VIEW G AS SELECT g, count(*) AS n, sum(v) AS s, min(v) AS lo, max(v) AS hi FROM K GROUP BY g"
+    )
     db.run()
     assert tagged(db, "G") == [
-        "+<a,1,5,5,5>1", "u<a,2,12,5,7>2", "+<b,1,1,1,1>3", "u<a,2,16,7,9>4", "u<a,1,9,9,9>5", "u<b,2,10,1,9>6",
-        "-<a,1,9,9,9>6", "u<b,1,1,1,1>7", "-<b,1,1,1,1>8", "+<a,1,2,2,2>9"]
+        "+<a,1,5,5,5>1",
+        "u<a,2,12,5,7>2",
+        "+<b,1,1,1,1>3",
+        "u<a,2,16,7,9>4",
+        "u<a,1,9,9,9>5",
+        "u<b,2,10,1,9>6",
+        "-<a,1,9,9,9>6",
+        "u<b,1,1,1,1>7",
+        "-<b,1,1,1,1>8",
+        "+<a,1,2,2,2>9",
+    ]
 
 
 def test_a_global_aggregate_has_one_row_from_the_first_row_on(db, keyed):
@@ -42,8 +53,9 @@ def test_a_global_aggregate_has_one_row_from_the_first_row_on(db, keyed):
 
 
 def test_distinct_counts_and_deviations_under_deletion(db, keyed):
-    db.execute("CREATE STREAMED VIEW D AS SELECT count(DISTINCT g) AS g, count(DISTINCT v) AS v, stddev_pop(v) AS d "
-               "FROM K")
+    db.execute(
+        "CREATE STREAMED VIEW D AS SELECT count(DISTINCT g) AS g, count(DISTINCT v) AS v, stddev_pop(v) AS d FROM K"
+    )
     db.run()
     history = answers(db, "D")
     assert [history[t][0][:2] for t in (1, 2, 3, 4, 5)] == [(1, 1), (1, 2), (2, 3), (2, 3), (2, 2)]
@@ -67,9 +79,19 @@ def test_outer_joins_under_deletion(db, keyed, tmp_path):
     db.execute("CREATE STREAMED VIEW J AS SELECT K.k, L.label FROM K LEFT JOIN L ON K.g = L.g")
     db.execute("CREATE STREAMED VIEW F AS SELECT K.k, L.label FROM K FULL JOIN L ON K.g = L.g")
     db.run()
-    assert tagged(db, "J") == ["+<1,Alpha>1", "+<2,Alpha>2", "+<3,>3", "-<2,Alpha>5", "-<3,>5", "+<3,Beta>5",
-                               "-<1,Alpha>6",
-                               "+<1,Beta>6", "-<1,Beta>7", "-<3,Beta>8", "+<4,Alpha>9"]
+    assert tagged(db, "J") == [
+        "+<1,Alpha>1",
+        "+<2,Alpha>2",
+        "+<3,>3",
+        "-<2,Alpha>5",
+        "-<3,>5",
+        "+<3,Beta>5",
+        "-<1,Alpha>6",
+        "+<1,Beta>6",
+        "-<1,Beta>7",
+        "-<3,Beta>8",
+        "+<4,Alpha>9",
+    ]
     assert answers(db, "F")[8] == [(None, "Alpha"), (None, "Beta")]
     assert answers(db, "F")[9] == [(4, "Alpha"), (None, "Beta"), (None, "Omega")]
 
@@ -85,8 +107,16 @@ def test_an_aggregate_over_an_aggregate(db, keyed):
     db.execute("CREATE STREAMED VIEW H AS SELECT n, count(*) AS groups FROM G GROUP BY n")
     db.execute("CREATE STREAMED VIEW M AS SELECT max(n) AS m FROM G")
     db.run()
-    assert answers(db, "H") == {1: [(1, 1)], 2: [(2, 1)], 3: [(1, 1), (2, 1)], 5: [(1, 2)], 6: [(2, 1)], 7: [(1, 1)],
-                                8: [], 9: [(1, 1)]}
+    assert answers(db, "H") == {
+        1: [(1, 1)],
+        2: [(2, 1)],
+        3: [(1, 1), (2, 1)],
+        5: [(1, 2)],
+        6: [(2, 1)],
+        7: [(1, 1)],
+        8: [],
+        9: [(1, 1)],
+    }
     assert [history[0][0] for history in answers(db, "M").values()] == [1, 2, 1, 2, 1, None, 1]
 
 
@@ -101,10 +131,12 @@ def test_views_seven_deep(db, keyed):
 
 # ---- values that fail --------------------------------------------------------------------------
 
+
 def test_overflow_puts_exactly_the_bad_rows_aside(db, tmp_path):
     big = 2**31 - 1
     Feed(db, tmp_path, "Raw", "id INTEGER, v INTEGER").send(
-        [(1, 1, 1), (2, big, 2), (3, 3, 3), (4, big, 4), (5, None, 5)])
+        [(1, 1, 1), (2, big, 2), (3, 3, 3), (4, big, 4), (5, None, 5)]
+    )
     db.execute("CREATE TAGGED STREAM S OVER Raw")
     db.execute("CREATE STREAMED VIEW V AS SELECT id, v + 1 AS w FROM S")
     db.execute("CREATE STREAMED VIEW Fine AS SELECT id, sum(v) AS s FROM S GROUP BY id")
@@ -159,17 +191,31 @@ def test_division_by_zero_is_what_duckdb_says(db, tmp_path):
 
 # ---- zeros, NaN, decimals ----------------------------------------------------------------------
 
+
 @pytest.fixture
 def floats(db, tmp_path):
     columns = {"k": "INTEGER", "f": "DOUBLE", "d": "DECIMAL(18,4)", "op": "VARCHAR", "at": "BIGINT"}
-    rows = [(1, -0.0, "0.1", "+"), (2, 0.0, "0.2", "+"), (3, math.nan, "-0.3", "+"), (4, math.nan, None, "+"),
-            (5, 1e308, "0.0001", "+"), (6, 1e30, "99999999999999.9999", "+"), (7, -math.inf, "0", "+"),
-            (7, -math.inf, "0", "-"), (3, math.nan, None, "-"),
-            (4, math.nan, None, "-"), (6, 1e30, None, "-"), (5, 0.1, "0.0001", "+")]
-    parquet(tmp_path / "f.parquet", columns,
-            [(k, f, d and Decimal(d), op, i) for i, (k, f, d, op) in enumerate(rows, 1)])
-    db.execute(f"REGISTER SOURCE Raw ({declared(columns)}) FROM FILES '{tmp_path}/f.parquet'"
-               " WITH (timestamp = 'at', operation = 'op')")
+    rows = [
+        (1, -0.0, "0.1", "+"),
+        (2, 0.0, "0.2", "+"),
+        (3, math.nan, "-0.3", "+"),
+        (4, math.nan, None, "+"),
+        (5, 1e308, "0.0001", "+"),
+        (6, 1e30, "99999999999999.9999", "+"),
+        (7, -math.inf, "0", "+"),
+        (7, -math.inf, "0", "-"),
+        (3, math.nan, None, "-"),
+        (4, math.nan, None, "-"),
+        (6, 1e30, None, "-"),
+        (5, 0.1, "0.0001", "+"),
+    ]
+    parquet(
+        tmp_path / "f.parquet", columns, [(k, f, d and Decimal(d), op, i) for i, (k, f, d, op) in enumerate(rows, 1)]
+    )
+    db.execute(
+        f"REGISTER SOURCE Raw ({declared(columns)}) FROM FILES '{tmp_path}/f.parquet'"
+        " WITH (timestamp = 'at', operation = 'op')"
+    )
     db.execute("CREATE TAGGED STREAM K OVER Raw KEY k")
 
 
@@ -207,7 +253,8 @@ def test_decimals_of_all_38_digits(db, tmp_path):
     db.execute("CREATE TAGGED STREAM S OVER Raw; CREATE VIEW V AS SELECT sum(a) AS a, sum(b) AS b, sum(c) AS c FROM S")
     db.run()
     assert rows_of(db, "SELECT * FROM V") == [
-        (Decimal("9" * 26 + "8.9999999999"), Decimal("1" + "0" * 36), Decimal("0." + "8" * 36 + "9"))]
+        (Decimal("9" * 26 + "8.9999999999"), Decimal("1" + "0" * 36), Decimal("0." + "8" * 36 + "9"))
+    ]
 
 
 def test_decimals_are_exact(db, floats):
@@ -223,24 +270,67 @@ def test_decimals_are_exact(db, floats):
 
 # ---- types -------------------------------------------------------------------------------------
 
+
 def test_every_type_comes_out_as_itself(db, tmp_path):
-    columns = {"a": "TINYINT", "b": "SMALLINT", "c": "INTEGER", "d": "BIGINT", "e": "UBIGINT", "f": "FLOAT",
-               "g": "DOUBLE", "h": "DECIMAL(12,3)", "i": "VARCHAR", "j": "BOOLEAN", "k": "DATE", "l": "TIMESTAMP",
-               "m": "TIME", "n": "BLOB",
-               "at": "BIGINT"}
-    row = (1, 2, 3, 4, 5, 1.5, 2.5, Decimal("3.125"), "ü", True, dt.date(2024, 2, 29),
-           dt.datetime(2024, 2, 29, 1, 2, 3, 4),
-           dt.time(1, 2, 3), b"\x00\xff", 1)
+    columns = {
+        "a": "TINYINT",
+        "b": "SMALLINT",
+        "c": "INTEGER",
+        "d": "BIGINT",
+        "e": "UBIGINT",
+        "f": "FLOAT",
+        "g": "DOUBLE",
+        "h": "DECIMAL(12,3)",
+        "i": "VARCHAR",
+        "j": "BOOLEAN",
+        "k": "DATE",
+        "l": "TIMESTAMP",
+        "m": "TIME",
+        "n": "BLOB",
+        "at": "BIGINT",
+    }
+    row = (
+        1,
+        2,
+        3,
+        4,
+        5,
+        1.5,
+        2.5,
+        Decimal("3.125"),
+        "ü",
+        True,
+        dt.date(2024, 2, 29),
+        dt.datetime(2024, 2, 29, 1, 2, 3, 4),
+        dt.time(1, 2, 3),
+        b"\x00\xff",
+        1,
+    )
     nothing = (*(None for _ in row[1:]), 2)
     parquet(tmp_path / "t.parquet", columns, [row, nothing])
     db.execute(f"REGISTER SOURCE Raw ({declared(columns)}) FROM FILES '{tmp_path}/t.parquet' WITH (timestamp = 'at')")
-    db.execute("CREATE TAGGED STREAM S OVER Raw; CREATE VIEW V AS SELECT * FROM S;"
-               "CREATE STREAMED VIEW W AS SELECT * FROM S")
+    db.execute(
+        "CREATE TAGGED STREAM S OVER Raw; CREATE VIEW V AS SELECT * FROM S;CREATE STREAMED VIEW W AS SELECT * FROM S"
+    )
     db.execute("CREATE VIEW M AS SELECT " + ", ".join(f"max({c}) AS {c}" for c in "abcdefghijklmn") + " FROM S")
     db.run()
-    types = [pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint64(), pa.float32(), pa.float64(),
-             pa.decimal128(12, 3),
-             pa.string(), pa.bool_(), pa.date32(), pa.timestamp("us"), pa.time64("us"), pa.binary(), pa.int64()]
+    types = [
+        pa.int8(),
+        pa.int16(),
+        pa.int32(),
+        pa.int64(),
+        pa.uint64(),
+        pa.float32(),
+        pa.float64(),
+        pa.decimal128(12, 3),
+        pa.string(),
+        pa.bool_(),
+        pa.date32(),
+        pa.timestamp("us"),
+        pa.time64("us"),
+        pa.binary(),
+        pa.int64(),
+    ]
     for table in (db.query("SELECT * FROM V"), db.changes("W").select(list(columns))):
         assert table.schema.types == types
         assert sorted((tuple(r.values()) for r in table.to_pylist()), key=lambda r: r[-1]) == [row, nothing]

@@ -62,7 +62,7 @@ SPELLINGS = {
 
 
 def short(log: list[str]) -> str:
-    return " ".join(f"{t[0]}{t[2]}{t[t.index('>') + 1:]}" for t in log)
+    return " ".join(f"{t[0]}{t[2]}{t[t.index('>') + 1 :]}" for t in log)
 
 
 def test_every_spelling(db, stream):
@@ -89,8 +89,15 @@ def test_an_aggregate_over_a_window_empties_and_leaves(db, stream):
     db.execute("CREATE STREAMED VIEW N AS SELECT count(*) AS n, max(x) AS m FROM S WHERE NOW - 4 < TS")
     db.run()
     assert tagged(db, "G") == ["+<a,1>1", "-<a,1>3", "+<b,1>3", "-<b,1>5", "+<c,1>6", "-<c,1>8"]
-    assert answers(db, "N") == {0: [(0, None)], 1: [(1, "a")], 3: [(2, "b")], 5: [(1, "b")], 6: [(2, "c")],
-                                7: [(1, "c")], 10: [(0, None)]}
+    assert answers(db, "N") == {
+        0: [(0, None)],
+        1: [(1, "a")],
+        3: [(2, "b")],
+        5: [(1, "b")],
+        6: [(2, "c")],
+        7: [(1, "c")],
+        10: [(0, None)],
+    }
 
 
 def test_a_window_on_one_side_of_a_join(db, stream, tmp_path):
@@ -100,8 +107,18 @@ def test_a_window_on_one_side_of_a_join(db, stream, tmp_path):
     db.execute("CREATE STREAMED VIEW L AS SELECT S.x, K.v FROM S [WINDOW 4] S LEFT JOIN K ON S.x = K.k")
     db.run()
     assert tagged(db, "J") == ["+<a,1>1", "+<b,2>3", "-<a,1>4", "+<a,5>4", "-<a,5>6", "-<b,2>8", "+<c,9>8", "-<c,9>11"]
-    assert tagged(db, "L") == ["+<a,1>2", "-<a,1>4", "+<a,5>4", "+<b,2>4", "-<a,5>6", "+<c,>7", "-<b,2>8", "-<c,>8",
-                               "+<c,9>8", "-<c,9>11"]
+    assert tagged(db, "L") == [
+        "+<a,1>2",
+        "-<a,1>4",
+        "+<a,5>4",
+        "+<b,2>4",
+        "-<a,5>6",
+        "+<c,>7",
+        "-<b,2>8",
+        "-<c,>8",
+        "+<c,9>8",
+        "-<c,9>11",
+    ]
 
 
 def test_tumbling_epochs_of_integer_time(db, tmp_path):
@@ -131,10 +148,22 @@ def test_whole_answers_at_each_point(db, stream):
     db.execute("CREATE RSTREAM VIEW R AS SELECT x FROM S WHERE NOW - 5 < TS")
     db.run()
     assert rows_of(db, "SELECT TS, x FROM P ORDER BY ALL") == [
-        (2, "a"), (4, "a"), (4, "b"), (6, "b"), (8, "c"), (10, "c")]
+        (2, "a"),
+        (4, "a"),
+        (4, "b"),
+        (6, "b"),
+        (8, "c"),
+        (10, "c"),
+    ]
     assert rows_of(db, "SELECT TS, n FROM Q ORDER BY ALL") == [(0, 0), (5, 2), (10, 3)]
     assert rows_of(db, "SELECT TS, x FROM R ORDER BY ALL") == [
-        (1, "a"), (3, "a"), (3, "b"), (6, "b"), (6, "c"), (8, "c")]
+        (1, "a"),
+        (3, "a"),
+        (3, "b"),
+        (6, "b"),
+        (6, "c"),
+        (8, "c"),
+    ]
 
 
 def test_whole_answers_at_the_points_of_a_view(db, stream):
@@ -143,7 +172,14 @@ def test_whole_answers_at_the_points_of_a_view(db, stream):
     db.execute(f"CREATE VIEW Twice AS SELECT x, count(*) AS n FROM {name} GROUP BY x")
     db.run()
     assert rows_of(db, f"SELECT TS, x FROM {name} ORDER BY ALL") == [
-        (2, "a"), (7, "a"), (7, "b"), (7, "c"), (12, "a"), (12, "b"), (12, "c")]
+        (2, "a"),
+        (7, "a"),
+        (7, "b"),
+        (7, "c"),
+        (12, "a"),
+        (12, "b"),
+        (12, "c"),
+    ]
     assert rows_of(db, "SELECT * FROM Twice ORDER BY ALL") == [("a", 3), ("b", 2), ("c", 2)]
 
 
@@ -154,12 +190,14 @@ def test_the_bounds_of_windows(tmp_path, kind):
     stamps = moments if kind == "INTEGER" else [f"1970-01-01 00:00:{m:02}" for m in moments]
     (tmp_path / "in.csv").write_text("k,at\n" + "".join(f"{m % 2},{s}\n" for m, s in zip(moments, stamps, strict=True)))
     with LocalDatabase(str(tmp_path / "db")) as db:
-        db.execute(f"REGISTER SOURCE Raw (k INTEGER, at {kind}) FROM FILES '{tmp_path}/in.csv' WITH (timestamp = 'at');"
-                   "CREATE TAGGED STREAM S OVER Raw;"
-                   "CREATE RSTREAM VIEW Each AS SELECT window_start, k, count(*) AS n, window_end AS till"
-                   " FROM S [RANGE 10 SLIDE 5] GROUP BY window_start, k, window_end;"
-                   "CREATE STREAMED VIEW Now_ AS SELECT window_end, count(*) AS n FROM S [RANGE 10 SLIDE 5];"
-                   "CREATE VIEW Last AS SELECT k, window_start, count(*) AS n FROM S [RANGE 10 SLIDE 5] GROUP BY k")
+        db.execute(
+            f"REGISTER SOURCE Raw (k INTEGER, at {kind}) FROM FILES '{tmp_path}/in.csv' WITH (timestamp = 'at');"
+            "CREATE TAGGED STREAM S OVER Raw;"
+            "CREATE RSTREAM VIEW Each AS SELECT window_start, k, count(*) AS n, window_end AS till"
+            " FROM S [RANGE 10 SLIDE 5] GROUP BY window_start, k, window_end;"
+            "CREATE STREAMED VIEW Now_ AS SELECT window_end, count(*) AS n FROM S [RANGE 10 SLIDE 5];"
+            "CREATE VIEW Last AS SELECT k, window_start, count(*) AS n FROM S [RANGE 10 SLIDE 5] GROUP BY k"
+        )
         db.run(final=True)
 
         def plain(value):
@@ -167,37 +205,55 @@ def test_the_bounds_of_windows(tmp_path, kind):
 
         found = [tuple(map(plain, row.values())) for row in db.query("SELECT * FROM Each ORDER BY TS, k").to_pylist()]
         assert [(ts, *rest) for ts, *rest in found if ts < 25] == [
-            (5, -5 % 60 if kind == "TIMESTAMP" else -5, 0, 1, 5), (5, -5 % 60 if kind == "TIMESTAMP" else -5, 1, 1, 5),
-            (10, 0, 0, 3, 10), (10, 0, 1, 1, 10), (15, 5, 0, 2, 15), (15, 5, 1, 1, 15), (20, 10, 1, 1, 20)]
+            (5, -5 % 60 if kind == "TIMESTAMP" else -5, 0, 1, 5),
+            (5, -5 % 60 if kind == "TIMESTAMP" else -5, 1, 1, 5),
+            (10, 0, 0, 3, 10),
+            (10, 0, 1, 1, 10),
+            (15, 5, 0, 2, 15),
+            (15, 5, 1, 1, 15),
+            (20, 10, 1, 1, 20),
+        ]
         log = [(c["TAG"], plain(c["window_end"]), c["n"], plain(c["TS"])) for c in db.changes("Now_").to_pylist()]
         assert log == [("+", 5, 2, 5), ("u", 10, 4, 10), ("u", 15, 3, 15), ("u", 20, 1, 20), ("-", 20, 1, 25)]
         assert db.query("SELECT * FROM Last").num_rows == 0, "the last window that is over is empty"
 
 
-@pytest.mark.parametrize("text", [
-    "SELECT window_start FROM S", "SELECT window_end, v FROM S [ROWS 3]",
-    "SELECT window_start, a.v FROM S [RANGE 5] AS a, S [RANGE 5] AS b WHERE a.v = b.v"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT window_start FROM S",
+        "SELECT window_end, v FROM S [ROWS 3]",
+        "SELECT window_start, a.v FROM S [RANGE 5] AS a, S [RANGE 5] AS b WHERE a.v = b.v",
+    ],
+)
 def test_bounds_need_one_window_that_slides_by_time(tmp_path, text):
     (tmp_path / "in.csv").write_text("v,at\n1,1\n")
     with LocalDatabase(str(tmp_path / "db")) as db:
-        db.execute(f"REGISTER SOURCE Raw (v INTEGER, at INTEGER) FROM FILES '{tmp_path}/in.csv'"
-                   " WITH (timestamp = 'at'); CREATE TAGGED STREAM S OVER Raw")
+        db.execute(
+            f"REGISTER SOURCE Raw (v INTEGER, at INTEGER) FROM FILES '{tmp_path}/in.csv'"
+            " WITH (timestamp = 'at'); CREATE TAGGED STREAM S OVER Raw"
+        )
         with pytest.raises(TidemillError) as caught:
             db.execute(f"CREATE VIEW V AS {text}")
         assert caught.value.code == "TM201"
 
 
-@pytest.mark.parametrize("text, answer", [
-    ("SELECT window_end FROM S [RANGE 10] GROUP BY window_end", [(20,)]),
-    ("SELECT window_end AS e, count(*) AS n FROM S [RANGE 10] GROUP BY e", [(20, 3)]),
-    ("SELECT window_end, k, count(*) AS n FROM S [RANGE 10] GROUP BY 1, 2", [(20, 0, 1), (20, 1, 2)]),
-    ("SELECT window_end, k FROM S [RANGE 10] GROUP BY window_end, 2", [(20, 0), (20, 1)]),
-])
+@pytest.mark.parametrize(
+    "text, answer",
+    [
+        ("SELECT window_end FROM S [RANGE 10] GROUP BY window_end", [(20,)]),
+        ("SELECT window_end AS e, count(*) AS n FROM S [RANGE 10] GROUP BY e", [(20, 3)]),
+        ("SELECT window_end, k, count(*) AS n FROM S [RANGE 10] GROUP BY 1, 2", [(20, 0, 1), (20, 1, 2)]),
+        ("SELECT window_end, k FROM S [RANGE 10] GROUP BY window_end, 2", [(20, 0), (20, 1)]),
+    ],
+)
 def test_bounds_as_keys_of_groups(tmp_path, text, answer):
     (tmp_path / "in.csv").write_text("k,at\n1,1\n0,12\n1,13\n1,14\n0,20\n")
     with LocalDatabase(str(tmp_path / "db")) as db:
-        db.execute(f"REGISTER SOURCE Raw (k INTEGER, at INTEGER) FROM FILES '{tmp_path}/in.csv'"
-                   " WITH (timestamp = 'at'); CREATE TAGGED STREAM S OVER Raw")
+        db.execute(
+            f"REGISTER SOURCE Raw (k INTEGER, at INTEGER) FROM FILES '{tmp_path}/in.csv'"
+            " WITH (timestamp = 'at'); CREATE TAGGED STREAM S OVER Raw"
+        )
         db.execute(f"CREATE VIEW V AS {text}")
         with pytest.raises(TidemillError, match="TM206"):
             db.execute("CREATE VIEW W AS SELECT window_end, k FROM S [RANGE 10] GROUP BY window_end")

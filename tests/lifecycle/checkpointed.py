@@ -7,45 +7,50 @@ import os
 from pathlib import Path
 from typing import Any
 
-from tests.harness import LocalDatabase
-from tidemill.runtime.checkpoint import (
-    Checkpoint,
-    first_batch,
-    first_offset,
-    mark_checkpoint,
-    read_checkpoint,
-)
+from tests.harness import LocalDatabase, LocalJob
+from tidemill.engine.state import DatabaseState
+from tidemill.runtime.checkpoint.progress import Checkpoint, first_batch, first_offset, mark_checkpoint, read_checkpoint
 
 HEAD = "v1\n{}\n"
+
+
+class CheckpointedJob(LocalJob):
+    """A LocalJob that finds its batches in the files of a CheckpointedDatabase."""
+
+    db: CheckpointedDatabase
+
+    def checkpoint(self) -> Checkpoint:
+        return read_checkpoint(self.paths)
+
+    def start(self, state: DatabaseState, interval: str | None) -> None:
+        mark_checkpoint(self.paths)
+        (Path(self.paths.checkpoint) / "metadata").write_text('{"id":"of a query"}')
+        self.db.recover()
+        super().start(state, interval)
+        self.db.finish_pending()
 
 
 class CheckpointedDatabase(LocalDatabase):
     """Offsets and commits as Spark logs them; the blob of shard s after batch n is `checkpoint/state/s/n`."""
 
-    def _checkpoint(self) -> Checkpoint:  # type: ignore[override]
-        return read_checkpoint(self.paths)
+    def _make_job(self, spark: Any) -> CheckpointedJob:
+        return CheckpointedJob(self)
 
-    def _begin(self) -> None:
-        self._check_parts()
-        mark_checkpoint(self.paths)
-        (Path(self.paths.checkpoint) / "metadata").write_text('{"id":"of a query"}')
-        self._recover()
-        super()._begin()
+    def finish_pending(self) -> None:
+        """Run the batch that is logged and not committed, if there is one."""
         pending = self._offset(self.batch)
         if pending is not None:
             self.finish(pending)
 
-    def _recover(self) -> None:
-        found = self._checkpoint()
+    def recover(self) -> None:
+        """Go on after the last batch that is committed."""
+        found = read_checkpoint(self.paths)
         self.batch = found.committed + 1
         self.offset = self._offset(found.committed) or first_offset(self.paths)
         state = Path(self.paths.checkpoint) / "state"
         shards = os.listdir(state) if state.is_dir() else []
         kept = {int(s): state / s / str(found.committed) for s in shards}
         self.blobs = {shard: path.read_bytes() for shard, path in kept.items() if path.exists()}
-
-    def _blobs(self) -> dict[int, bytes]:
-        return dict(self.blobs)
 
     def _offset(self, batch: int) -> dict[str, Any] | None:
         path = Path(self.paths.checkpoint) / "offsets" / str(batch - first_batch(self.paths))

@@ -41,10 +41,12 @@ def test_views_go_on_and_new_ones_see_the_column(tmp_path, form, again):
     files, path = tmp_path / "in", str(tmp_path / "db")
     write(files, "1", form, [{"k": 1, "v": 5, "tm": 1}, {"k": 2, "v": 6, "tm": 2}])
     db = CheckpointedDatabase(path)
-    db.execute(f"REGISTER SOURCE Raw (k INTEGER, v INTEGER, tm BIGINT) FROM FILES '{files}/*.{form}'"
-               " WITH (timestamp = 'tm'); CREATE TAGGED STREAM S OVER Raw; CREATE TAGGED STREAM K OVER Raw KEY k;"
-               "CREATE VIEW Every AS SELECT * FROM S; CREATE VIEW Sums AS SELECT k, sum(v) AS s FROM S GROUP BY k;"
-               "CREATE VIEW Newest AS SELECT k, v FROM K")
+    db.execute(
+        f"REGISTER SOURCE Raw (k INTEGER, v INTEGER, tm BIGINT) FROM FILES '{files}/*.{form}'"
+        " WITH (timestamp = 'tm'); CREATE TAGGED STREAM S OVER Raw; CREATE TAGGED STREAM K OVER Raw KEY k;"
+        "CREATE VIEW Every AS SELECT * FROM S; CREATE VIEW Sums AS SELECT k, sum(v) AS s FROM S GROUP BY k;"
+        "CREATE VIEW Newest AS SELECT k, v FROM K"
+    )
     db.run(final=False)
     db.execute("ALTER SOURCE Raw ADD COLUMN colour VARCHAR, ADD weight DOUBLE")
     db.execute("CREATE VIEW Colours AS SELECT colour, weight, count(*) AS n FROM S GROUP BY colour, weight")
@@ -73,16 +75,25 @@ def test_records_with_the_column_may_wait_before_it_is_declared(tmp_path):
         assert answers(db, "V") == [(1, 1, "red")]
 
 
-@pytest.mark.parametrize(("text", "code"), [
-    ("ALTER SOURCE Raw ADD COLUMN K VARCHAR", "TM309"), ("ALTER SOURCE Raw ADD COLUMN x NOTYPE", "TM108"),
-    ("ALTER SOURCE Raw ADD COLUMN __x INTEGER", "TM108"), ("ALTER SOURCE None_ ADD x INTEGER", "TM301"),
-    ("ALTER SOURCE Made ADD x INTEGER", "TM309"), ("ALTER SOURCE Raw DROP COLUMN k", "TM101"),
-    ("ALTER SOURCE Wire ADD x INTEGER", "TM309")])
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("ALTER SOURCE Raw ADD COLUMN K VARCHAR", "TM309"),
+        ("ALTER SOURCE Raw ADD COLUMN x NOTYPE", "TM108"),
+        ("ALTER SOURCE Raw ADD COLUMN __x INTEGER", "TM108"),
+        ("ALTER SOURCE None_ ADD x INTEGER", "TM301"),
+        ("ALTER SOURCE Made ADD x INTEGER", "TM309"),
+        ("ALTER SOURCE Raw DROP COLUMN k", "TM101"),
+        ("ALTER SOURCE Wire ADD x INTEGER", "TM309"),
+    ],
+)
 def test_what_cannot_be_added_is_refused(tmp_path, text, code):
     with LocalDatabase(str(tmp_path / "db")) as db:
-        db.execute(f"REGISTER SOURCE Raw (k INTEGER) FROM FILES '{tmp_path}/*.csv';"
-                   "REGISTER SOURCE Made (k INTEGER) FROM GENERATE (rows = 1);"
-                   f"REGISTER SOURCE Wire (k INTEGER) FROM FILES '{tmp_path}/*.csv' WITH (header = false)")
+        db.execute(
+            f"REGISTER SOURCE Raw (k INTEGER) FROM FILES '{tmp_path}/*.csv';"
+            "REGISTER SOURCE Made (k INTEGER) FROM GENERATE (rows = 1);"
+            f"REGISTER SOURCE Wire (k INTEGER) FROM FILES '{tmp_path}/*.csv' WITH (header = false)"
+        )
         with pytest.raises(TidemillError) as caught:
             db.execute(text)
         assert caught.value.code == code and caught.value.hint
@@ -92,10 +103,12 @@ def test_a_clock_that_ran_away_is_repaired(tmp_path):
     """A row of the year 9999 made everything after it late, for ever."""
     (tmp_path / "1.csv").write_text("k,at\n1,2024-01-01 00:00:01\n2,9999-01-01 00:00:00\n")
     with CheckpointedDatabase(str(tmp_path / "db")) as db:
-        db.execute(f"REGISTER SOURCE Raw (k INTEGER, at TIMESTAMP) FROM FILES '{tmp_path}/*.csv'"
-                   " WITH (timestamp = 'at'); CREATE TAGGED STREAM S OVER Raw; CREATE TAGGED STREAM K OVER Raw KEY k;"
-                   "CREATE VIEW V AS SELECT k FROM S; CREATE VIEW N AS SELECT count(*) AS n FROM V;"
-                   "CREATE VIEW W AS SELECT k FROM K")
+        db.execute(
+            f"REGISTER SOURCE Raw (k INTEGER, at TIMESTAMP) FROM FILES '{tmp_path}/*.csv'"
+            " WITH (timestamp = 'at'); CREATE TAGGED STREAM S OVER Raw; CREATE TAGGED STREAM K OVER Raw KEY k;"
+            "CREATE VIEW V AS SELECT k FROM S; CREATE VIEW N AS SELECT count(*) AS n FROM V;"
+            "CREATE VIEW W AS SELECT k FROM K"
+        )
         db.run(final=False)
         (tmp_path / "2.csv").write_text("k,at\n3,2024-01-01 00:00:02\n")
         late = db.run(final=False)
@@ -113,11 +126,16 @@ def test_a_clock_that_ran_away_is_repaired(tmp_path):
 
 def test_a_source_that_cannot_be_restarted_so_stays_as_it_is(tmp_path):
     with LocalDatabase(str(tmp_path / "db")) as db:
-        db.execute(f"REGISTER SOURCE Raw (k INTEGER) FROM FILES '{tmp_path}/*.csv'; CREATE TAGGED STREAM S OVER Raw;"
-                   "CREATE VIEW V AS SELECT k FROM S")
-        for text, code in (("RESTART SOURCE Raw WITH (ahead = '1 day')", "TM407"), ("RESTART SOURCE S", "TM301"),
-                           ("RESTART SOURCE Raw WITH (format = 'json')", "TM110"),
-                           ("RESTART SOURCE Raw WITH (batch_rows = 'x')", "TM407")):
+        db.execute(
+            f"REGISTER SOURCE Raw (k INTEGER) FROM FILES '{tmp_path}/*.csv'; CREATE TAGGED STREAM S OVER Raw;"
+            "CREATE VIEW V AS SELECT k FROM S"
+        )
+        for text, code in (
+            ("RESTART SOURCE Raw WITH (ahead = '1 day')", "TM407"),
+            ("RESTART SOURCE S", "TM301"),
+            ("RESTART SOURCE Raw WITH (format = 'json')", "TM110"),
+            ("RESTART SOURCE Raw WITH (batch_rows = 'x')", "TM407"),
+        ):
             with pytest.raises(TidemillError) as caught:
                 db.execute(text)
             assert caught.value.code == code
@@ -130,8 +148,10 @@ def test_files_without_the_only_column_that_is_read(tmp_path, form):
     write(files, "1", form, [{"k": 1}, {"k": 2}])
     write(files, "2", form, [{"k": 3, "colour": "red"}])
     with LocalDatabase(str(tmp_path / "db")) as db:
-        db.execute(f"REGISTER SOURCE Raw (k INTEGER) FROM FILES '{files}/*.{form}';"
-                   "ALTER SOURCE Raw ADD colour VARCHAR; CREATE TAGGED STREAM S OVER Raw;"
-                   "CREATE VIEW V AS SELECT colour, count(*) AS n FROM S GROUP BY colour")
+        db.execute(
+            f"REGISTER SOURCE Raw (k INTEGER) FROM FILES '{files}/*.{form}';"
+            "ALTER SOURCE Raw ADD colour VARCHAR; CREATE TAGGED STREAM S OVER Raw;"
+            "CREATE VIEW V AS SELECT colour, count(*) AS n FROM S GROUP BY colour"
+        )
         db.run(final=True)
         assert answers(db, "V") == [("red", 1), (None, 2)]

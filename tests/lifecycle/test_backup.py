@@ -17,11 +17,12 @@ import tidemill
 from tests.lifecycle.checkpointed import HEAD, CheckpointedDatabase
 from tests.lifecycle.sample import CHUNKS, answers, begin, sized
 from tests.paper.notation import Feed, rows_of
-from tidemill.engine import ask_for_backup, requests
-from tidemill.engine.directory import Directory
-from tidemill.engine.examine import examine
+from tidemill.engine import ask_for_backup
+from tidemill.engine.directory import requests
+from tidemill.engine.directory.directory import Directory
+from tidemill.engine.directory.examine import examine
 from tidemill.errors import TidemillError
-from tidemill.runtime.layout import read_json, write_json
+from tidemill.runtime.paths import read_json, write_json
 from tidemill.serve import opening
 from tidemill.serve.cli import app
 
@@ -87,15 +88,15 @@ def test_a_batch_that_is_under_way_begins_anew(tmp_path, feed, cut):
     root = tmp_path / "one" / "db"
     feed.send(CHUNKS[1]).send(CHUNKS[2])
     with sized(), CheckpointedDatabase(str(root)) as db:
-        db._publish(mode="live")
-        db._bring_up()
+        db.runner.publisher.publish(mode="live")
+        db.runner.bring_up()
         end = db.plan()
         db._log("offsets", db.batch, HEAD + json.dumps(end))
         if cut != "logged":
             _, sent = db.compute(end)
         if cut == "applied":
             db.outlet.apply(db.batch, sent)
-        db._query.stop()
+        db.runner.job.query.stop()
         made = db.backup(str(tmp_path / "backup"))
         assert made.batch == db.batch - (cut != "applied")
     wanted = answers(root)["after"]
@@ -108,8 +109,10 @@ def test_what_waits_on_a_port_is_in_the_backup(tmp_path):
         port = free.getsockname()[1]
     root = str(tmp_path / "db")
     with CheckpointedDatabase(root) as db:
-        db.execute(f"REGISTER SOURCE P (v INTEGER) FROM PORT {port}; CREATE TAGGED STREAM S OVER P;"
-                   " CREATE VIEW V AS SELECT v FROM S")
+        db.execute(
+            f"REGISTER SOURCE P (v INTEGER) FROM PORT {port}; CREATE TAGGED STREAM S OVER P;"
+            " CREATE VIEW V AS SELECT v FROM S"
+        )
         with socket.create_connection(("127.0.0.1", port)) as sender:
             sender.sendall(b'{"v": 1}\n{"v": 2}\n')
         head, until = Path(root) / "sources" / "P" / "head", time.monotonic() + 10
@@ -129,7 +132,7 @@ def test_every_damage_of_a_backup_is_seen(tmp_path, feed):
     for path in names:
         whole = path.read_bytes()
         middle = len(whole) // 2
-        for bad in (whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1:], whole[:-1], None):
+        for bad in (whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :], whole[:-1], None):
             path.unlink()
             if bad is not None:
                 path.write_bytes(bad)
@@ -213,8 +216,10 @@ def test_the_commands_back_up_and_restore(tmp_path, feed, monkeypatch, is_open):
     root = str(tmp_path / "one" / "db")
     monkeypatch.setattr(opening, "connect", lambda path, **settings: CheckpointedDatabase(path, **settings))
     owner = CheckpointedDatabase(root) if is_open else None
-    for command in (["backup", root, str(tmp_path / "backup")],
-                    ["restore", str(tmp_path / "backup"), str(tmp_path / "two")]):
+    for command in (
+        ["backup", root, str(tmp_path / "backup")],
+        ["restore", str(tmp_path / "backup"), str(tmp_path / "two")],
+    ):
         result = CliRunner().invoke(app, command)
         assert result.exit_code == 0, result.output
         assert "batch" in result.output and "files" in result.output

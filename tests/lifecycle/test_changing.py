@@ -107,6 +107,7 @@ def test_a_statement_takes_effect_with_the_next_micro_batch(tmp_path):
 
 # ---- what a later view sees --------------------------------------------------------------------
 
+
 @pytest.fixture
 def living(db, tmp_path):
     feed = Feed(db, tmp_path, "Raw", "id INTEGER, g VARCHAR, v INTEGER")
@@ -147,8 +148,11 @@ def test_over_every_kind_of_stored_view(db, living):
     db.execute("CREATE STREAMED VIEW Grows AS SELECT id FROM S")
     living.send(CHUNKS[1])
     settle(db)
-    for name, query in {"C": "SELECT g, n FROM Comp", "W": "SELECT id, count(*) AS n FROM Whole GROUP BY id",
-                        "G": "SELECT id FROM Grows"}.items():
+    for name, query in {
+        "C": "SELECT g, n FROM Comp",
+        "W": "SELECT id, count(*) AS n FROM Whole GROUP BY id",
+        "G": "SELECT id FROM Grows",
+    }.items():
         db.execute(f"CREATE VIEW {name} AS {query}")
     settle(db)
     living.send(CHUNKS[2])
@@ -162,8 +166,10 @@ def test_over_every_kind_of_stored_view(db, living):
 
 
 def test_a_later_view_on_a_later_view(db, living):
-    db.execute("CREATE STREAMED VIEW A AS SELECT id, v FROM Early; "
-               "CREATE STREAMED VIEW B AS SELECT count(*) AS n, sum(v) AS s FROM A")
+    db.execute(
+        "CREATE STREAMED VIEW A AS SELECT id, v FROM Early; "
+        "CREATE STREAMED VIEW B AS SELECT count(*) AS n, sum(v) AS s FROM A"
+    )
     settle(db)
     db.execute("CREATE STREAMED VIEW C AS SELECT n, s FROM B")
     living.send(CHUNKS[1])

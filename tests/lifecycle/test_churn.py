@@ -26,8 +26,11 @@ SHAPES = (
 def measured(db: CheckpointedDatabase) -> dict[str, int]:
     """How many files each folder has, how many tables there are, how long notes, catalog and state are."""
     root = Path(db.paths.root)
-    found = {f"files of {d.name}": sum(len(names) for _, _, names in os.walk(d))
-             for d in root.iterdir() if d.is_dir() and d.name not in ("checkpoint", "feedback")}
+    found = {
+        f"files of {d.name}": sum(len(names) for _, _, names in os.walk(d))
+        for d in root.iterdir()
+        if d.is_dir() and d.name not in ("checkpoint", "feedback")
+    }
     found["folders of sources"] = len(list((root / "sources").iterdir()))
     found["tables"] = len(db.store.connection.sql("SELECT * FROM duckdb_tables()").fetchall())
     found |= {f"note {name}": _items(value) for name, value in db.store.metas().items()}

@@ -8,10 +8,21 @@ from tests.harness import LocalDatabase
 from tidemill.errors import EngineProblem, TidemillError
 
 
-@pytest.mark.parametrize("ask", [
-    lambda db: db.query("SELECT 1 AS x"), lambda db: db.execute("SHOW ALL"), lambda db: db.run(), lambda db: db.start(),
-    lambda db: db.status(), lambda db: db.subscribe("V"), lambda db: db.changes("V"), lambda db: db.warm(),
-    lambda db: db.create_aggregate("f", zero=0, add=max, combine=max), lambda db: db.drop_aggregate("f")])
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda db: db.query("SELECT 1 AS x"),
+        lambda db: db.execute("SHOW ALL"),
+        lambda db: db.run(),
+        lambda db: db.start(),
+        lambda db: db.status(),
+        lambda db: db.subscribe("V"),
+        lambda db: db.changes("V"),
+        lambda db: db.warm(),
+        lambda db: db.create_aggregate("f", zero=0, add=max, combine=max),
+        lambda db: db.drop_aggregate("f"),
+    ],
+)
 def test_whatever_is_asked_of_it(tmp_path, ask):
     db = LocalDatabase(str(tmp_path / "db"))
     db.close()

@@ -20,6 +20,7 @@ from tidemill.errors import TidemillError
 
 CASES = None if thorough() else 40
 
+
 def make(folder: Path) -> Path:
     """A database with files of every kind, closed after two runs."""
     feed = begin(folder)
@@ -52,14 +53,17 @@ def damages(path: Path, chance: random.Random, substitute: Path | None) -> dict[
     data = path.read_bytes()
     flips = sorted({0, len(data) // 2, max(0, len(data) - 2), *(chance.randrange(max(1, len(data))) for _ in range(3))})
     found: dict[str, Any] = {
-        "removed": path.unlink, "emptied": lambda: path.write_bytes(b""),
-        "cut in half": lambda: path.write_bytes(data[:len(data) // 2]),
-        "one byte short": lambda: path.write_bytes(data[:-1]), "two bytes short": lambda: path.write_bytes(data[:-2]),
+        "removed": path.unlink,
+        "emptied": lambda: path.write_bytes(b""),
+        "cut in half": lambda: path.write_bytes(data[: len(data) // 2]),
+        "one byte short": lambda: path.write_bytes(data[:-1]),
+        "two bytes short": lambda: path.write_bytes(data[:-2]),
     }
     for at in flips:
         bit = 1 << chance.randrange(8)
         found[f"bit {bit} of byte {at} flipped"] = lambda at=at, bit=bit: path.write_bytes(
-            data[:at] + bytes([data[at] ^ bit]) + data[at + 1:] if data else b"x")
+            data[:at] + bytes([data[at] ^ bit]) + data[at + 1 :] if data else b"x"
+        )
     if substitute is not None and substitute.read_bytes() != data:
         found["of another database"] = lambda: path.write_bytes(substitute.read_bytes())
     return found
@@ -69,8 +73,9 @@ def test_a_damaged_file_is_named_or_does_no_harm(places, tmp_path):
     mine, other, wanted = places
     seed = random.SystemRandom().randrange(1 << 30) if thorough() else 11
     chance = random.Random(seed)
-    cases = [(name, how) for name in files(mine) for how in damages(mine / name, random.Random(name),
-                                                                    same_kind(other, name))]
+    cases = [
+        (name, how) for name in files(mine) for how in damages(mine / name, random.Random(name), same_kind(other, name))
+    ]
     chance.shuffle(cases)
     by_file = {name: how for name, how in cases}  # each file once, then others
     chosen = list(itertools.islice(dict.fromkeys([*by_file.items(), *cases]), CASES))

@@ -48,8 +48,16 @@ def test_everything_goes_on_after_reopening(tmp_path, reopen):
         db = reopened(db) if reopen else db
     db.run()
     assert tagged(db, "V") == ["+<b,2>2", "+<a,3>3", "+<c,4>5", "-<b,2>6", "+<d,9>7", "u<c,5>11", "-<a,3>13"]
-    assert tagged(db, "G") == ["+<0,>1", "u<1,2>2", "u<2,5>3", "u<3,9>5", "u<2,7>6", "u<3,16>7", "u<3,17>11",
-                                 "u<2,14>13"]
+    assert tagged(db, "G") == [
+        "+<0,>1",
+        "u<1,2>2",
+        "u<2,5>3",
+        "u<3,9>5",
+        "u<2,7>6",
+        "u<3,16>7",
+        "u<3,17>11",
+        "u<2,14>13",
+    ]
     assert tagged(db, "Y") == ["+<a,1>4", "+<a,3>4", "+<b,2>4", "+<b,0>8", "+<c,4>8", "+<d,9>8", "+<c,5>12"]
     assert rows_of(db, "SELECT * FROM W ORDER BY k") == [("a", 1), ("b", 0), ("c", 5), ("d", 9)]
     assert db.status()["sources"][0]["rows"] == 8

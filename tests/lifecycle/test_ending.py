@@ -19,6 +19,7 @@ with LocalDatabase(sys.argv[1]) as db:
 def test_a_process_that_ends_after_a_run_is_not_aborted(tmp_path: Path) -> None:
     """What is loaded in the background for the next run was inside DuckDB when the interpreter ended: exit code 134."""
     for attempt in range(3):
-        ended = subprocess.run([sys.executable, "-c", SCRIPT, str(tmp_path / str(attempt))], capture_output=True,
-                               text=True, timeout=120)
+        ended = subprocess.run(
+            [sys.executable, "-c", SCRIPT, str(tmp_path / str(attempt))], capture_output=True, text=True, timeout=120
+        )
         assert (ended.returncode, ended.stderr) == (0, "")

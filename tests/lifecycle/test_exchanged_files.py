@@ -57,15 +57,24 @@ def _go_on(base: Path, feed: Feed, step: str, chunk: str | None) -> None:
 def older(copies: list[Path]) -> list[Case]:
     """Every file with every older version of itself."""
     newest = copies[-1]
-    return [(name, str(copy / name)) for name in files(newest) for copy in copies[:-1]
-            if (copy / name).exists() and (copy / name).read_bytes() != (newest / name).read_bytes()]
+    return [
+        (name, str(copy / name))
+        for name in files(newest)
+        for copy in copies[:-1]
+        if (copy / name).exists() and (copy / name).read_bytes() != (newest / name).read_bytes()
+    ]
 
 
 def others(copies: list[Path]) -> list[Case]:
     """Every file with every other one, from any time."""
     newest = copies[-1]
-    return [(name, str(copy / other)) for copy in copies for other in files(copy) for name in files(newest)
-            if name != other and (copy / other).read_bytes() != (newest / name).read_bytes()]
+    return [
+        (name, str(copy / other))
+        for copy in copies
+        for other in files(copy)
+        for name in files(newest)
+        if name != other and (copy / other).read_bytes() != (newest / name).read_bytes()
+    ]
 
 
 def folder(path: str) -> str:

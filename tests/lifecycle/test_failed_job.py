@@ -6,7 +6,7 @@ import pytest
 
 from tests.harness import LocalDatabase
 from tests.paper.notation import rows_of
-from tidemill.engine.reviving import started
+from tidemill.engine.recovery.restarts import start_with_retries
 from tidemill.errors import EngineProblem, TidemillError
 
 SOURCE = "REGISTER SOURCE R (k INTEGER, at BIGINT) FROM GENERATE (rate = 1, rows = 5, seed = 1, k = 'uniform(1,3)')"
@@ -34,7 +34,7 @@ def db(tmp_path):
 
 def test_a_query_after_a_live_job_failed_raises_the_reason(db):
     db.start()
-    db._query = Ended()
+    db.runner.job.query = Ended()
     for ask in (db.query, db.execute):
         with pytest.raises(EngineProblem) as caught:
             ask("SELECT n FROM V")
@@ -115,7 +115,7 @@ def test_a_process_that_comes_up_too_late_is_waited_for_again_but_not_for_ever()
         raise RuntimeError("org.apache.spark.SparkException: Python worker failed to connect back.")
 
     with pytest.raises(RuntimeError, match="connect back"):
-        started(late, waits.append)
+        start_with_retries(late, waits.append)
     assert len(waits) == 2
 
 
@@ -124,4 +124,4 @@ def test_other_failures_of_a_start_are_raised_at_once():
         raise RuntimeError("no such class")
 
     with pytest.raises(RuntimeError, match="no such class"):
-        started(broken, lambda seconds: pytest.fail("nothing is to be waited for"))
+        start_with_retries(broken, lambda seconds: pytest.fail("nothing is to be waited for"))

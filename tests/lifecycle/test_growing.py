@@ -22,16 +22,18 @@ from tidemill.serve.status import status_view
 def db(tmp_path):
     (tmp_path / "in").mkdir()
     with LocalDatabase(str(tmp_path / "db")) as opened:
-        opened.folder = tmp_path / "in"
+        opened.folder = tmp_path / "in"  # type: ignore[attr-defined]
         yield opened
 
 
 def register(db, folder, pattern="*", options="", columns="id INTEGER, b VARCHAR"):
     options = f" WITH ({options})" if options else ""
-    db.execute(f"REGISTER SOURCE Raw ({columns}) FROM FILES '{folder}/{pattern}'{options};"
-               " CREATE TAGGED STREAM S OVER Raw;"
-               " CREATE VIEW V AS SELECT count(*) AS n, sum(id) AS total FROM S;"
-               " CREATE STREAMED VIEW L AS SELECT id FROM S")
+    db.execute(
+        f"REGISTER SOURCE Raw ({columns}) FROM FILES '{folder}/{pattern}'{options};"
+        " CREATE TAGGED STREAM S OVER Raw;"
+        " CREATE VIEW V AS SELECT count(*) AS n, sum(id) AS total FROM S;"
+        " CREATE STREAMED VIEW L AS SELECT id FROM S"
+    )
 
 
 def answer(db):
@@ -185,9 +187,11 @@ def operations(db, on_error="dead_letter", batch=100, form="json"):
     rows = [{"k": i % 3, "v": i, "op": word, "at": i} for i, word in enumerate(WORDS)]
     text = "".join(json.dumps({k: v for k, v in row.items() if v is not None}) + "\n" for row in rows)
     append(db.folder / "a.json", text)
-    db.execute(f"REGISTER SOURCE Ops (k INTEGER, v INTEGER, op VARCHAR, at BIGINT) FROM FILES '{db.folder}/*.{form}'"
-               f" WITH (timestamp = 'at', operation = 'op', on_error = '{on_error}', batch_rows = {batch});"
-               " CREATE TAGGED STREAM K OVER Ops KEY k; CREATE VIEW V AS SELECT k, v FROM K")
+    db.execute(
+        f"REGISTER SOURCE Ops (k INTEGER, v INTEGER, op VARCHAR, at BIGINT) FROM FILES '{db.folder}/*.{form}'"
+        f" WITH (timestamp = 'at', operation = 'op', on_error = '{on_error}', batch_rows = {batch});"
+        " CREATE TAGGED STREAM K OVER Ops KEY k; CREATE VIEW V AS SELECT k, v FROM K"
+    )
 
 
 @pytest.mark.parametrize("batch", [1, 3, 100])
@@ -228,7 +232,7 @@ def test_dead_letters_are_bounded_and_the_oldest_go_first(db):
         db.run(final=False)
         assert db.status()["dead_letters"] <= 16
     raws = [r["raw"] for r in db.execute("SHOW DEAD LETTERS").to_pylist()]
-    assert raws == [f"bad{10 * i + k},x" for i in range(10) for k in range(5)][-len(raws):] and len(raws) >= 10
+    assert raws == [f"bad{10 * i + k},x" for i in range(10) for k in range(5)][-len(raws) :] and len(raws) >= 10
     status = db.status()
     assert status["dead_letters_dropped"] == 50 - len(raws)
     assert f"{50 - len(raws)} dead letters were dropped" in shown(db)
@@ -252,7 +256,7 @@ def test_dead_letters_are_bounded_in_bytes(db):
         append(db.folder / "a.csv", f"bad{i},{'y' * 500}\n")
         db.run(final=False)
     raws = [r["raw"][:4] for r in db.execute("SHOW DEAD LETTERS").to_pylist()]
-    assert raws == [f"bad{i}" for i in range(6)][-len(raws):] and 1 <= len(raws) <= 3
+    assert raws == [f"bad{i}" for i in range(6)][-len(raws) :] and 1 <= len(raws) <= 3
     for wrong in ("0", "off", "x"):
         with pytest.raises(TidemillError, match="TM217"):
             db.execute(f"SET dead_letter_rows = '{wrong}'")

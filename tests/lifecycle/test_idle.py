@@ -64,8 +64,9 @@ def test_an_idle_source_closes_its_time(db, tmp_path):
 
 def test_when_all_are_silent_time_goes_on(db, tmp_path):
     Feed(db, tmp_path, "Raw", "x VARCHAR", options="idle_timeout = '0.2 seconds'").send("<a>5 <b>6")
-    db.execute("CREATE TAGGED STREAM S OVER Raw KEY x;"
-               "CREATE STREAMED VIEW Silent AS SELECT x FROM S WHERE TS + 2 <= NOW")
+    db.execute(
+        "CREATE TAGGED STREAM S OVER Raw KEY x;CREATE STREAMED VIEW Silent AS SELECT x FROM S WHERE TS + 2 <= NOW"
+    )
     db.start()
     began = time.monotonic()
     step_until(db, lambda: [c for c in tagged(db, "Silent") if "b" in c] == ["+<b>8"])
@@ -76,9 +77,11 @@ def test_arrival_times_do_not_move_event_times_on(db, tmp_path):
     feed = Feed(db, tmp_path, "Raw", "x VARCHAR", options="idle_timeout = '0.1 seconds'").send("<a>5")
     (tmp_path / "pings").mkdir()
     (tmp_path / "pings" / "1.csv").write_text("host\na\n")
-    db.execute(f"REGISTER SOURCE Pings (host VARCHAR) FROM FILES '{tmp_path}/pings/*.csv';"
-               "CREATE TAGGED STREAM S OVER Raw; CREATE TAGGED STREAM P OVER Pings;"
-               "CREATE STREAMED VIEW V AS SELECT x FROM S; CREATE VIEW H AS SELECT host FROM P")
+    db.execute(
+        f"REGISTER SOURCE Pings (host VARCHAR) FROM FILES '{tmp_path}/pings/*.csv';"
+        "CREATE TAGGED STREAM S OVER Raw; CREATE TAGGED STREAM P OVER Pings;"
+        "CREATE STREAMED VIEW V AS SELECT x FROM S; CREATE VIEW H AS SELECT host FROM P"
+    )
     db.start()
     step_until(db, lambda: tagged(db, "V") == ["+<a>5"] and shown(db, "H") == [("a",)])
     time.sleep(0.3)
@@ -99,8 +102,10 @@ def batches_in(db, seconds):
 def arrivals(db, tmp_path, view):
     (tmp_path / "pings").mkdir()
     (tmp_path / "pings" / "1.csv").write_text("host\na\n")
-    db.execute(f"REGISTER SOURCE Pings (host VARCHAR) FROM FILES '{tmp_path}/pings/*.csv';"
-               f"CREATE TAGGED STREAM P OVER Pings; CREATE VIEW H AS {view}")
+    db.execute(
+        f"REGISTER SOURCE Pings (host VARCHAR) FROM FILES '{tmp_path}/pings/*.csv';"
+        f"CREATE TAGGED STREAM P OVER Pings; CREATE VIEW H AS {view}"
+    )
     db.start()
     step_until(db, lambda: shown(db, "H") == [("a",)])
 
@@ -122,8 +127,7 @@ def test_the_newest_row_is_seen_while_the_time_of_others_passes(db, tmp_path):
     db.quiet_s = 0.05
     feed = Feed(db, tmp_path, "Raw", "x VARCHAR").send("<a>5")
     db.execute("CREATE TAGGED STREAM S OVER Raw; CREATE VIEW V AS SELECT x FROM S")
-    arrivals(db, tmp_path, "SELECT host FROM P;"
-                           "CREATE RSTREAM VIEW R AS SELECT host FROM P SYNC EVERY 500 MILLISECONDS")
+    arrivals(db, tmp_path, "SELECT host FROM P;CREATE RSTREAM VIEW R AS SELECT host FROM P SYNC EVERY 500 MILLISECONDS")
     feed.send("<b>6")
     for _ in range(5):
         time.sleep(0.55)  # a tick is due whenever the planner is asked
@@ -140,10 +144,16 @@ def test_time_passes_at_the_points_of_a_report(db, tmp_path):
 def test_what_waits_for_an_event_time_does_not_wait_for_arrivals(db, tmp_path):
     db.quiet_s = 0.05
     Feed(db, tmp_path, "Raw", "x VARCHAR").send("<a>5 <b>6")
-    db.execute("CREATE TAGGED STREAM S OVER Raw; CREATE TAGGED STREAM K OVER Raw KEY x;"
-               "CREATE VIEW V AS SELECT x FROM S SYNC EVERY 60")
-    arrivals(db, tmp_path, "SELECT host FROM P; CREATE TAGGED STREAM PK OVER Pings KEY host;"
-                           "CREATE VIEW J AS SELECT host FROM PK JOIN K ON x = host")
+    db.execute(
+        "CREATE TAGGED STREAM S OVER Raw; CREATE TAGGED STREAM K OVER Raw KEY x;"
+        "CREATE VIEW V AS SELECT x FROM S SYNC EVERY 60"
+    )
+    arrivals(
+        db,
+        tmp_path,
+        "SELECT host FROM P; CREATE TAGGED STREAM PK OVER Pings KEY host;"
+        "CREATE VIEW J AS SELECT host FROM PK JOIN K ON x = host",
+    )
     step_until(db, lambda: shown(db, "J") == [("a",)])
     settle(db)
     assert batches_in(db, 2.4) <= 1, "a quiet moment may be seen once more"
@@ -161,9 +171,11 @@ def test_a_silent_source_rests_when_nothing_waits_for_its_time(db, tmp_path):
 def test_a_source_is_silent_whatever_others_do_that_nobody_reads_with_it(db, tmp_path):
     feed = Feed(db, tmp_path, "Raw", "x VARCHAR", options="idle_timeout = '0.2 seconds'").send("<a>5")
     other = Feed(db, tmp_path, "Other", "y VARCHAR").send("<p>900")
-    db.execute("CREATE TAGGED STREAM S OVER Raw KEY x; CREATE TAGGED STREAM O OVER Other;"
-               "CREATE STREAMED VIEW Silent AS SELECT x FROM S WHERE TS + 1 <= NOW;"
-               "CREATE STREAMED VIEW V AS SELECT x FROM S; CREATE VIEW W AS SELECT y FROM O")
+    db.execute(
+        "CREATE TAGGED STREAM S OVER Raw KEY x; CREATE TAGGED STREAM O OVER Other;"
+        "CREATE STREAMED VIEW Silent AS SELECT x FROM S WHERE TS + 1 <= NOW;"
+        "CREATE STREAMED VIEW V AS SELECT x FROM S; CREATE VIEW W AS SELECT y FROM O"
+    )
     db.start()
     step_until(db, lambda: tagged(db, "Silent") == ["+<a>6"])
     other.send("<q>950")

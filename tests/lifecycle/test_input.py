@@ -23,6 +23,7 @@ def source_status(db, name: str) -> dict:
 
 # ---- late and bad ------------------------------------------------------------------------------
 
+
 def test_rows_out_of_order_within_the_lateness_are_not_late(db, tmp_path):
     Feed(db, tmp_path, "Raw", "x VARCHAR", options="lateness = '3 seconds'").send("<a>5 <b>3 <c>8 <d>5 <e>4 <f>9")
     db.execute("CREATE TAGGED STREAM S OVER Raw; CREATE STREAMED VIEW V AS SELECT x FROM S")
@@ -39,7 +40,8 @@ def test_rows_out_of_order_within_the_lateness_are_not_late(db, tmp_path):
 def test_the_same_rows_are_late_for_any_cut(tmp_path, batch_rows):
     db = LocalDatabase(str(tmp_path / "db"))
     Feed(db, tmp_path, "Raw", "x VARCHAR", options=f"lateness = 2, batch_rows = {batch_rows}").send(
-        "<a>5 <b>3 <c>2 <d>9 <e>7 <f>6").send("<g>8 <h>6 <i>20 <j>18 <k>17")
+        "<a>5 <b>3 <c>2 <d>9 <e>7 <f>6"
+    ).send("<g>8 <h>6 <i>20 <j>18 <k>17")
     db.execute("CREATE TAGGED STREAM S OVER Raw; CREATE STREAMED VIEW V AS SELECT x FROM S")
     db.run()
     assert tagged(db, "V") == ["+<b>3", "+<a>5", "+<e>7", "+<g>8", "+<d>9", "+<j>18", "+<i>20"]
@@ -47,15 +49,23 @@ def test_the_same_rows_are_late_for_any_cut(tmp_path, batch_rows):
     db.close()
 
 
-BAD = ['{"id": 1, "v": 5, "at": 1}', "not json", '{"id": "x", "v": 5, "at": 2}', '{"id": 2, "at": 3}',
-       '{"id": 3, "v": 1}',
-       '{"id": 4, "v": 99999999999, "at": 4}', '{"id": 5, "v": 7, "at": 5}']
+BAD = [
+    '{"id": 1, "v": 5, "at": 1}',
+    "not json",
+    '{"id": "x", "v": 5, "at": 2}',
+    '{"id": 2, "at": 3}',
+    '{"id": 3, "v": 1}',
+    '{"id": 4, "v": 99999999999, "at": 4}',
+    '{"id": 5, "v": 7, "at": 5}',
+]
 
 
 def broken(db, tmp_path, on_error: str) -> None:
     (tmp_path / "bad.json").write_text("\n".join(BAD) + "\n")
-    db.execute(f"REGISTER SOURCE Raw (id INTEGER, v INTEGER, at BIGINT) FROM FILES '{tmp_path}/bad.json'"
-               f" WITH (timestamp = 'at', on_error = '{on_error}')")
+    db.execute(
+        f"REGISTER SOURCE Raw (id INTEGER, v INTEGER, at BIGINT) FROM FILES '{tmp_path}/bad.json'"
+        f" WITH (timestamp = 'at', on_error = '{on_error}')"
+    )
     db.execute("CREATE TAGGED STREAM S OVER Raw; CREATE STREAMED VIEW V AS SELECT id, v FROM S")
 
 
@@ -63,8 +73,10 @@ def broken(db, tmp_path, on_error: str) -> None:
 def test_a_row_is_bad_whoever_reads_its_column(db, tmp_path, reading):
     """A view that reads another column of a Parquet file must not see other rows for that."""
     pq.write_table(pa.table({"v": ["1", "x", "3"], "at": [1, 2, 3]}), tmp_path / "in.parquet")
-    db.execute(f"REGISTER SOURCE Raw (v INTEGER, at BIGINT) FROM FILES '{tmp_path}/in.parquet' WITH (timestamp = 'at');"
-               f" CREATE TAGGED STREAM S OVER Raw; CREATE COMPLETE VIEW N AS SELECT count(*) AS n FROM S; {reading}")
+    db.execute(
+        f"REGISTER SOURCE Raw (v INTEGER, at BIGINT) FROM FILES '{tmp_path}/in.parquet' WITH (timestamp = 'at');"
+        f" CREATE TAGGED STREAM S OVER Raw; CREATE COMPLETE VIEW N AS SELECT count(*) AS n FROM S; {reading}"
+    )
     summary = db.run()
     assert (summary.rows, summary.bad) == (2, 1)
     assert rows_of(db, "SELECT n FROM N") == [(2,)]
@@ -102,8 +114,10 @@ def test_bad_records_may_stop_the_run(db, tmp_path):
 def test_csv_with_quotes_missing_and_extra_fields(db, tmp_path):
     text = 'id,name,at\n1,"a, ""quoted""",1\n2,plain,2\n3,too,many,3\n4\n,,5\n6,ünï,6\n'
     (tmp_path / "f.csv").write_text(text)
-    db.execute(f"REGISTER SOURCE Raw (id INTEGER, name VARCHAR, at BIGINT) FROM FILES '{tmp_path}/f.csv'"
-               " WITH (timestamp = 'at', header = true)")
+    db.execute(
+        f"REGISTER SOURCE Raw (id INTEGER, name VARCHAR, at BIGINT) FROM FILES '{tmp_path}/f.csv'"
+        " WITH (timestamp = 'at', header = true)"
+    )
     db.execute("CREATE TAGGED STREAM S OVER Raw; CREATE VIEW V AS SELECT id, name FROM S")
     db.run()
     found = rows_of(db, "SELECT * FROM V ORDER BY id")
@@ -113,9 +127,11 @@ def test_csv_with_quotes_missing_and_extra_fields(db, tmp_path):
 
 # ---- deletion ----------------------------------------------------------------------------------
 
+
 def test_an_operation_column_says_what_is_deleted(db, tmp_path):
     Feed(db, tmp_path, "Raw", "k VARCHAR, v INTEGER, op VARCHAR", options="operation = 'op'").send(
-        "<a,1,insert>1 <b,2,insert>2 <a,3,update>3 <b,,delete>4 <z,,delete>5 <b,7,insert>6 <a,,D>7 <b,8,u>8 <b,9,>9")
+        "<a,1,insert>1 <b,2,insert>2 <a,3,update>3 <b,,delete>4 <z,,delete>5 <b,7,insert>6 <a,,D>7 <b,8,u>8 <b,9,>9"
+    )
     db.execute("CREATE TAGGED STREAM K OVER Raw KEY k; CREATE STREAMED VIEW V AS SELECT * FROM K")
     db.execute("CREATE STREAMED VIEW N AS SELECT k, v FROM K")
     db.run()
@@ -126,7 +142,8 @@ def test_an_operation_column_says_what_is_deleted(db, tmp_path):
 
 def test_a_null_value_may_delete_its_key(db, tmp_path):
     Feed(db, tmp_path, "Raw", "k VARCHAR, v INTEGER, w INTEGER", options="key_null = true").send(
-        [("a", 1, 1, 1), ("b", 2, None, 2), ("a", None, None, 3), ("b", None, 5, 4), ("a", 4, 4, 5)])
+        [("a", 1, 1, 1), ("b", 2, None, 2), ("a", None, None, 3), ("b", None, 5, 4), ("a", 4, 4, 5)]
+    )
     db.execute("CREATE TAGGED STREAM K OVER Raw KEY k; CREATE STREAMED VIEW V AS SELECT k, v, w FROM K")
     db.run()
     assert tagged(db, "V") == ["+<a,1,1>1", "+<b,2,>2", "-<a,1,1>3", "u<b,,5>4", "+<a,4,4>5"]
@@ -140,6 +157,7 @@ def test_without_the_option_nulls_are_values(db, tmp_path):
 
 
 # ---- sources that fall silent ------------------------------------------------------------------
+
 
 @pytest.mark.parametrize("timeout", ["", "idle_timeout = '0.1 seconds'"], ids=["waits", "goes on"])
 def test_a_silent_source_holds_the_clock_until_its_idle_timeout(db, tmp_path, timeout):
@@ -165,11 +183,14 @@ def test_a_silent_source_holds_the_clock_until_its_idle_timeout(db, tmp_path, ti
 
 # ---- ports -------------------------------------------------------------------------------------
 
+
 @pytest.mark.parametrize("form", ["csv", "json"])
 def test_a_port_from_end_to_end(db, form):
     port = free_port()
-    db.execute(f"REGISTER SOURCE P (k VARCHAR, v INTEGER, at BIGINT) FROM PORT {port} "
-               f"WITH (timestamp = 'at', format = '{form}')")
+    db.execute(
+        f"REGISTER SOURCE P (k VARCHAR, v INTEGER, at BIGINT) FROM PORT {port} "
+        f"WITH (timestamp = 'at', format = '{form}')"
+    )
     db.execute("CREATE TAGGED STREAM K OVER P KEY k; CREATE STREAMED VIEW V AS SELECT k, v FROM K")
     rows = [("a", 1, 1), ("b", 2, 2), ("a", 3, 3), ("bad", "x", 4), ("c", 4, 5), ("late", 1, 1)]
     records = [dict(zip(("k", "v", "at"), row, strict=True)) for row in rows]
@@ -210,10 +231,13 @@ def test_a_dropped_port_is_free_again(db):
 
 # ---- files and generated rows ------------------------------------------------------------------
 
+
 def test_run_again_takes_in_what_is_new(db, tmp_path):
     feed = Feed(db, tmp_path, "Raw", "x VARCHAR").send("<a>1 <b>2")
-    db.execute("CREATE TAGGED STREAM S OVER Raw; CREATE STREAMED VIEW V AS SELECT x FROM S; "
-               "CREATE VIEW N AS SELECT count(*) AS n FROM S")
+    db.execute(
+        "CREATE TAGGED STREAM S OVER Raw; CREATE STREAMED VIEW V AS SELECT x FROM S; "
+        "CREATE VIEW N AS SELECT count(*) AS n FROM S"
+    )
     assert db.run().rows == 2
     assert db.run().rows == 0
     feed.send("<c>3").send("<d>4")
@@ -237,8 +261,9 @@ def test_static_tables_join_streams(db, tmp_path):
     write(tmp_path / "t.json", ["k", "label"], [("a", "Alpha"), ("b", "Beta"), ("b", "Bis")])
     feed = Feed(db, tmp_path, "Raw", "k VARCHAR").send("<a>1 <b>2")
     db.execute(f"REGISTER TABLE T (k VARCHAR, label VARCHAR) FROM FILES '{tmp_path}/t.json'")
-    db.execute("CREATE TAGGED STREAM S OVER Raw; "
-               "CREATE STREAMED VIEW J AS SELECT S.k, T.label FROM S JOIN T ON S.k = T.k")
+    db.execute(
+        "CREATE TAGGED STREAM S OVER Raw; CREATE STREAMED VIEW J AS SELECT S.k, T.label FROM S JOIN T ON S.k = T.k"
+    )
     db.run()
     feed.send("<c>3 <b>4")
     db.run()

@@ -70,8 +70,8 @@ class Journey:
         """Somewhere in a batch; nothing is closed."""
         db, far = self.db, self.chance.choice(("logged", "computed", "applied", "done"))
         self.bring()
-        db._publish(mode="live")
-        db._bring_up()
+        db.runner.publisher.publish(mode="live")
+        db.runner.bring_up()
         end = db.plan()
         if end is not None:
             db._log("offsets", db.batch, HEAD + json.dumps(end))

@@ -12,8 +12,8 @@ from tests.lifecycle.checkpointed import CheckpointedDatabase
 from tests.lifecycle.sample import CHUNKS, answers, begin, sized
 from tests.paper.notation import write
 from tidemill.errors import TidemillError
-from tidemill.runtime.layout import Paths
-from tidemill.runtime.relocation import settle_checkpoint
+from tidemill.runtime.checkpoint.relocation import relocate_checkpoint
+from tidemill.runtime.paths import Paths
 
 OPERATOR = {
     "operatorInfo": {"operatorId": 0, "operatorName": "transformWithStateInPySparkExec"},
@@ -87,8 +87,10 @@ def checkpoint(root: Path, said: str) -> Path:
     """What Spark leaves of a stateful operator, when it was at `said`."""
     folder = root / "checkpoint" / "state" / "0" / "_metadata" / "v2"
     folder.mkdir(parents=True)
-    text = json.dumps(OPERATOR).replace('"stateSchemaFilePaths": []', '"stateSchemaFilePaths": ' + json.dumps(
-        [f"file:{said}/checkpoint/state/0/_stateSchema/default/0_1a2b"]))
+    text = json.dumps(OPERATOR).replace(
+        '"stateSchemaFilePaths": []',
+        '"stateSchemaFilePaths": ' + json.dumps([f"file:{said}/checkpoint/state/0/_stateSchema/default/0_1a2b"]),
+    )
     (folder / "0").write_text(f"v2\n{text}")
     (folder / ".0.crc").write_bytes(b"crc")
     (root / "checkpoint" / "metadata").write_text('{"id":"6832ae26-7dd1-4a2f-80c5-22cc8d8e6b21"}')
@@ -98,7 +100,7 @@ def checkpoint(root: Path, said: str) -> Path:
 @pytest.mark.parametrize("name", ["db", "a b", "100%", "state/0/_stateSchema/x/y"])
 def test_the_checkpoint_says_where_it_is(tmp_path, name):
     noted = checkpoint(tmp_path / name, "/before/state/0/_stateSchema/default/db")
-    assert settle_checkpoint(Paths(str(tmp_path / name)))
+    assert relocate_checkpoint(Paths(str(tmp_path / name)))
     version, text = noted.read_text().split("\n")
     facts = json.loads(text)
     [said] = facts["stateStoreInfo"][0].pop("stateSchemaFilePaths")
@@ -111,7 +113,7 @@ def test_the_checkpoint_says_where_it_is(tmp_path, name):
 def test_a_checkpoint_that_stays_is_not_touched(tmp_path):
     noted = checkpoint(tmp_path, str(tmp_path))
     before = noted.stat().st_mtime_ns, (tmp_path / "checkpoint" / "metadata").read_text()
-    assert not settle_checkpoint(Paths(str(tmp_path)))
+    assert not relocate_checkpoint(Paths(str(tmp_path)))
     assert before == (noted.stat().st_mtime_ns, (tmp_path / "checkpoint" / "metadata").read_text())
 
 
@@ -119,4 +121,4 @@ def test_a_file_of_the_checkpoint_that_is_none_is_named(tmp_path):
     noted = checkpoint(tmp_path, "/before")
     noted.write_text("v2\n{}")
     with pytest.raises(TidemillError, match=r"TM607.*_metadata/v2/0"):
-        settle_checkpoint(Paths(str(tmp_path)))
+        relocate_checkpoint(Paths(str(tmp_path)))

@@ -11,7 +11,7 @@ import pytest
 from tests.lifecycle.pace import settle
 from tests.paper.notation import Feed, rows_of, tagged
 from tidemill.errors import TidemillError
-from tidemill.runtime import sinks
+from tidemill.runtime.views import sinks
 
 
 @pytest.fixture
@@ -26,6 +26,7 @@ def brief(table) -> list[tuple]:
 
 
 # ---- subscribe ---------------------------------------------------------------------------------
+
 
 @pytest.mark.parametrize("output", ["STREAMED", "COMPLETE"])
 def test_subscribe_gives_the_contents_then_every_change(db, feed, output):
@@ -73,14 +74,17 @@ def test_a_subscription_ends_when_the_database_stops(db, feed):
 
 # ---- sinks -------------------------------------------------------------------------------------
 
+
 def files_of(folder) -> list[str]:
     return sorted(p.name for p in folder.iterdir())
 
 
 def test_parquet_and_json_sinks_have_one_file_for_each_batch_that_changed_something(db, feed, tmp_path):
     db.execute("CREATE STREAMED VIEW V AS SELECT k, v FROM K; CREATE VIEW N AS SELECT k, v FROM K WHERE v > 100")
-    db.execute(f"CREATE SINK P FROM V TO FILES '{tmp_path}/p'; "
-               f"CREATE SINK J FROM V TO FILES '{tmp_path}/j' WITH (format = 'json')")
+    db.execute(
+        f"CREATE SINK P FROM V TO FILES '{tmp_path}/p'; "
+        f"CREATE SINK J FROM V TO FILES '{tmp_path}/j' WITH (format = 'json')"
+    )
     db.execute(f"CREATE SINK Never FROM N TO FILES '{tmp_path}/n'")
     db.start()
     for chunk in ("<a,1>1 <b,2>2", "<a,3>3", "<b,4>4 <c,5>5"):
@@ -123,6 +127,7 @@ def test_the_console_is_a_sink(db, feed, monkeypatch):
 
 
 # ---- replay ------------------------------------------------------------------------------------
+
 
 def test_a_replayed_batch_changes_nothing_and_writes_the_same_files(db, feed, tmp_path):
     db.execute("CREATE STREAMED VIEW V AS SELECT k, v FROM K; CREATE VIEW N AS SELECT count(*) AS n FROM S")
@@ -172,6 +177,7 @@ def test_files_of_a_batch_that_never_committed_are_written_over(db, feed, tmp_pa
 
 
 # ---- retain ------------------------------------------------------------------------------------
+
 
 def test_retained_changes_are_the_youngest(db, feed):
     db.execute("CREATE STREAMED VIEW V WITH (retain = '3 seconds') AS SELECT k, v FROM K")

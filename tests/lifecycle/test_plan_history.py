@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tests.harness import LocalDatabase
-from tidemill.engine.history import InForce, PlanHistory, Subject
+from tidemill.engine.adapt.history import InForce, PlanHistory, Subject
 from tidemill.sql.catalog import Catalog
 
 PACKETS = """
@@ -121,7 +121,7 @@ def test_at_most_so_many_changes_are_kept():
     history = PlanHistory.of(catalog, length=5)
     for version in range(20):
         history.publish(version, version, {Subject("join", "a"): InForce("V", f"plan {version}", 1.0)})
-        history.measured(Subject("join", "a"), float(version))
+        history.record_cost(Subject("join", "a"), float(version))
     history.save()
     again = PlanHistory.of(Catalog.from_dict(json.loads(json.dumps(catalog.to_dict()))), length=5)
     assert [c.version for c in again.changes] == [15, 16, 17, 18, 19]
@@ -131,8 +131,8 @@ def test_at_most_so_many_changes_are_kept():
 def test_a_reason_holds_for_one_version():
     history = PlanHistory()
     subject = Subject("windows", "S")
-    history.because(subject, "peak load", 7.0)
-    first, = history.publish(1, -1, {subject: InForce("S", "a", 5.0)})
-    second, = history.publish(2, 3, {subject: InForce("S", "b", 4.0)})
+    history.record_reason(subject, "peak load", 7.0)
+    (first,) = history.publish(1, -1, {subject: InForce("S", "a", 5.0)})
+    (second,) = history.publish(2, 3, {subject: InForce("S", "b", 4.0)})
     assert (first.reason, first.predicted_before, first.predicted_after) == ("peak load", 7.0, 5.0)
     assert (second.reason, second.predicted_before, second.before, second.after) == ("start", 5.0, "a", "b")

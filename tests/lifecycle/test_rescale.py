@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from tests.lifecycle.checkpointed import CheckpointedDatabase
 from tests.spark import scenario
-from tidemill.engine.examine import examine
+from tidemill.engine.directory.examine import examine
 from tidemill.errors import TidemillError
 from tidemill.runtime.thresholds import changed
 from tidemill.serve import opening
@@ -158,9 +158,9 @@ def test_a_crash_leaves_the_old_number_or_the_new_one(tmp_path, data, wanted, mo
         bring(data, folder, 0, 4)
         db.run(final=False)
         with monkeypatch.context() as patch:
-            patch.setattr("tidemill.engine.rescale.os.rename", crashing)
+            patch.setattr("tidemill.engine.directory.rescale.os.rename", crashing)
             if moment == "renamed":
-                patch.setattr("tidemill.engine.rescale.finish", crashing_at_the_end)
+                patch.setattr("tidemill.engine.directory.rescale.finish", crashing_at_the_end)
             with pytest.raises(Crash):
                 db.rescale(3)
         db.outlet.close()

@@ -74,7 +74,7 @@ def test_a_failed_run_does_not_leave_a_job_behind(tmp_path, monkeypatch):
             broken.setattr(db, "finish", lambda end: 1 / 0)
             with pytest.raises(ZeroDivisionError):
                 db.run()
-        assert not db._up
+        assert not db.runner.job.is_up
         assert db.run().rows == len(ROWS)
 
 

@@ -12,7 +12,7 @@ from tests.harness import LocalDatabase
 @pytest.fixture
 def db(tmp_path):
     with LocalDatabase(str(tmp_path / "db")) as opened:
-        opened.folder = tmp_path
+        opened.folder = tmp_path  # type: ignore[attr-defined]
         yield opened
 
 
@@ -24,8 +24,10 @@ def put(db, stream, number, *lines):
 def register(db, stream, columns, **options):
     (db.folder / stream).mkdir(exist_ok=True)
     text = ", ".join(f"{name} = '{value}'" for name, value in options.items())
-    db.execute(f"REGISTER SOURCE {stream}Raw ({columns}) FROM FILES '{db.folder}/{stream}/*.csv'"
-               f"{f' WITH ({text})' if text else ''}; CREATE TAGGED STREAM {stream} OVER {stream}Raw")
+    db.execute(
+        f"REGISTER SOURCE {stream}Raw ({columns}) FROM FILES '{db.folder}/{stream}/*.csv'"
+        f"{f' WITH ({text})' if text else ''}; CREATE TAGGED STREAM {stream} OVER {stream}Raw"
+    )
 
 
 def rows(db, sql):
@@ -35,8 +37,10 @@ def rows(db, sql):
 def test_arrival_times_close_no_event_times(db):
     register(db, "Events", "k INTEGER, at TIMESTAMP", timestamp="at")
     register(db, "Pings", "host VARCHAR")
-    db.execute("CREATE VIEW ByKey AS SELECT k, COUNT(*) AS n FROM Events GROUP BY k;"
-               "CREATE VIEW Hosts AS SELECT host, COUNT(*) AS n FROM Pings GROUP BY host")
+    db.execute(
+        "CREATE VIEW ByKey AS SELECT k, COUNT(*) AS n FROM Events GROUP BY k;"
+        "CREATE VIEW Hosts AS SELECT host, COUNT(*) AS n FROM Pings GROUP BY host"
+    )
     put(db, "Events", 1, "k,at", "1,2023-01-01 10:00:00")
     put(db, "Pings", 1, "host", "a")
     db.run(final=False)
@@ -51,8 +55,9 @@ def test_arrival_times_close_no_event_times(db):
 def test_lateness_is_that_of_the_source_and_holds_from_run_to_run(db):
     register(db, "Orders", "id INTEGER, at TIMESTAMP", timestamp="at", lateness="1 hour")
     register(db, "Payments", "id INTEGER, at TIMESTAMP", timestamp="at", lateness="1 hour")
-    db.execute("CREATE VIEW Paid AS SELECT o.id FROM Orders [WINDOW 1 DAY] o JOIN Payments [WINDOW 1 DAY] p"
-               " ON o.id = p.id")
+    db.execute(
+        "CREATE VIEW Paid AS SELECT o.id FROM Orders [WINDOW 1 DAY] o JOIN Payments [WINDOW 1 DAY] p ON o.id = p.id"
+    )
     put(db, "Orders", 1, "id,at", "1,2026-01-01 12:00:00", "2,2026-01-01 11:30:00")
     put(db, "Payments", 1, "id,at", "7,2026-01-01 11:00:00")
     assert db.run(final=False).late == 0
@@ -67,8 +72,10 @@ def test_a_view_is_closed_by_its_own_inputs(db):
     """The window of the old stream is not empty because another stream is years ahead."""
     register(db, "Old", "v INTEGER, at TIMESTAMP", timestamp="at")
     register(db, "New", "v INTEGER, at TIMESTAMP", timestamp="at")
-    db.execute("CREATE VIEW OldSum AS SELECT SUM(v) AS s FROM Old [WINDOW 1 HOUR];"
-               "CREATE VIEW NewSum AS SELECT SUM(v) AS s FROM New [WINDOW 1 HOUR]")
+    db.execute(
+        "CREATE VIEW OldSum AS SELECT SUM(v) AS s FROM Old [WINDOW 1 HOUR];"
+        "CREATE VIEW NewSum AS SELECT SUM(v) AS s FROM New [WINDOW 1 HOUR]"
+    )
     put(db, "Old", 1, "v,at", "1,2020-01-01 10:00:00", "2,2020-01-01 10:30:00")
     put(db, "New", 1, "v,at", "5,2026-01-01 10:00:00", "6,2026-01-01 10:10:00")
     db.run(final=False)
@@ -80,8 +87,10 @@ def test_a_view_is_closed_by_its_own_inputs(db):
 def test_what_may_still_change_is_in_queries_and_not_in_sinks_or_subscriptions(db):
     register(db, "Log", "v INTEGER, at INTEGER", timestamp="at")
     out = db.folder / "out"
-    db.execute("CREATE STREAMED VIEW Counted AS SELECT COUNT(*) AS n FROM Log;"
-               f"CREATE SINK Counts FROM Counted TO FILES '{out}' WITH (format = 'json')")
+    db.execute(
+        "CREATE STREAMED VIEW Counted AS SELECT COUNT(*) AS n FROM Log;"
+        f"CREATE SINK Counts FROM Counted TO FILES '{out}' WITH (format = 'json')"
+    )
     put(db, "Log", 1, "v,at", "1,1", "1,2")
 
     def sunk():
@@ -144,8 +153,9 @@ def test_the_summary_says_which_lateness_would_have_helped(db):
     put(db, "Log", 1, "v,at", "1,2026-01-01 10:00:00", "2,2026-01-01 09:58:59.5", "3,2026-01-01 09:59:30")
     first = db.run(final=False)
     put(db, "Log", 2, "v,at", "4,2026-01-01 09:00:00")
-    assert first.warnings == ("1 row of LogRaw was late, up to 61 seconds behind a row before it:"
-                              " WITH (lateness = '61 seconds') takes it in",)
+    assert first.warnings == (
+        "1 row of LogRaw was late, up to 61 seconds behind a row before it: WITH (lateness = '61 seconds') takes it in",
+    )
     assert "'60 minutes'" in str(db.run(final=False))
 
 
@@ -156,9 +166,11 @@ def test_what_comes_round_without_rows_closes_what_it_must(db):
     put(db, "A", 1, "k,v,TS", "1,9,3", "0,1,5")
     put(db, "B", 1, "k,v,TS", "1,1,3", "1,0,4")
     for kind in ("RIGHT", "FULL"):
-        db.execute(f"CREATE VIEW {kind}V AS SELECT x.k AS xk, y.v AS yv FROM A AS x {kind} JOIN B AS y"
-                   " ON x.k = y.k AND y.TS BETWEEN x.TS - 5 AND x.TS + 4;"
-                   f"CREATE VIEW {kind}G AS SELECT xk, count(*) AS n FROM {kind}V GROUP BY xk")
+        db.execute(
+            f"CREATE VIEW {kind}V AS SELECT x.k AS xk, y.v AS yv FROM A AS x {kind} JOIN B AS y"
+            " ON x.k = y.k AND y.TS BETWEEN x.TS - 5 AND x.TS + 4;"
+            f"CREATE VIEW {kind}G AS SELECT xk, count(*) AS n FROM {kind}V GROUP BY xk"
+        )
     db.run(final=False)
     assert rows(db, "SELECT * FROM RIGHTG") == [(1, 2)]
     assert rows(db, "SELECT * FROM FULLG ORDER BY xk") == [(0, 1), (1, 2)]
@@ -167,9 +179,11 @@ def test_what_comes_round_without_rows_closes_what_it_must(db):
 def test_the_row_of_no_rows_does_not_depend_on_other_sources(db):
     for stream in "AE":
         register(db, stream, "k INTEGER, v INTEGER, at BIGINT", timestamp="at")
-    db.execute("CREATE VIEW Ones AS SELECT count(*) AS n FROM A; CREATE VIEW None_ AS SELECT count(*) AS n FROM E;"
-               "CREATE VIEW G AS SELECT k, sum(v) AS s FROM E GROUP BY k;"
-               "CREATE VIEW GG AS SELECT count(*) AS n FROM G")
+    db.execute(
+        "CREATE VIEW Ones AS SELECT count(*) AS n FROM A; CREATE VIEW None_ AS SELECT count(*) AS n FROM E;"
+        "CREATE VIEW G AS SELECT k, sum(v) AS s FROM E GROUP BY k;"
+        "CREATE VIEW GG AS SELECT count(*) AS n FROM G"
+    )
     for number, wanted in ((0, 0), (1, 1), (2, 2)):
         if number:
             put(db, "A", number, "k,v,at", f"0,1,{number}")

@@ -58,8 +58,11 @@ def test_a_restored_and_a_rescaled_one_too(tmp_path, umask):
         db.run(final=False)
     for place in (root, tmp_path / "two"):
         found = modes(place)
-        wrong = {name: f"{mode:o}" for name, mode in found.items() if name not in ("lock",)
-                 and mode & 0o044 != 0o044 & ~umask}
+        wrong = {
+            name: f"{mode:o}"
+            for name, mode in found.items()
+            if name not in ("lock",) and mode & 0o044 != 0o044 & ~umask
+        }
         assert not wrong, place
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.harness import LocalDatabase
 from tests.properties.effort import effort
 from tidemill.errors import TidemillError
-from tidemill.runtime.hearing import Hearing
+from tidemill.runtime.views.subscriptions import SubscriptionQueue
 
 SETUP = """
 REGISTER SOURCE S (a INTEGER, at TIMESTAMP) FROM GENERATE (rate = 10, rows = 400)
@@ -36,7 +36,7 @@ def test_a_slow_subscriber_is_told(db):
     with pytest.raises(TidemillError, match="TM518") as told:
         slow.next(timeout=1)
     assert told.value.hint and slow.closed and slow.next(timeout=0) is None
-    assert not any(h.most == 2000 for hearings in db.outlet.subscribers.values() for h in hearings)
+    assert not any(h.most == 2000 for queues in db.outlet.subscribers.values() for h in queues)
     seen = 0
     while (table := fast.next(timeout=0)) is not None:
         seen += table.num_rows
@@ -58,23 +58,23 @@ def test_who_reads_in_time_misses_nothing(db):
 @effort(100)
 @given(st.lists(st.integers(0, 30)), st.integers(1, 2000))
 def test_what_waits_is_bounded_and_whole_or_lost(steps, most):
-    """0 reads; any other number is a batch of so many changes."""
-    hearing, sent, seen = Hearing(most), [], []
+    """0 reads; any other number is the number of changes in a batch."""
+    waiting, sent, seen = SubscriptionQueue(most), [], []
     for number, rows in enumerate(steps):
         if rows:
             table = pa.table({"n": [number] * rows})
             sent.append(table)
-            hearing.put(table)
-            assert len(hearing._waiting) <= 1 or sum(t.nbytes for t in hearing._waiting) <= most
+            waiting.put(table)
+            assert len(waiting._waiting) <= 1 or sum(t.nbytes for t in waiting._waiting) <= most
         else:
             try:
-                seen.append(hearing.get(0))
+                seen.append(waiting.get(0))
             except queue.Empty:
-                assert hearing.lost or len(seen) == len(sent)
-    if not hearing.lost:
-        while not hearing.empty():
-            seen.append(hearing.get(0))
+                assert waiting.lost or len(seen) == len(sent)
+    if not waiting.lost:
+        while not waiting.empty():
+            seen.append(waiting.get(0))
         assert seen == sent
     else:
-        assert seen == sent[:len(seen)]
-        assert hearing.lost == sum(t.num_rows for t in sent[len(seen):])
+        assert seen == sent[: len(seen)]
+        assert waiting.lost == sum(t.num_rows for t in sent[len(seen) :])

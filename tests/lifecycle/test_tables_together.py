@@ -9,10 +9,12 @@ import duckdb
 import pytest
 
 from tidemill.errors import EngineProblem
-from tidemill.runtime.views import ViewStore
+from tidemill.runtime.views.store import ViewStore
 
-MANY = ";".join(f"CREATE {kind} VIEW V{i} AS SELECT k, v FROM K WHERE v > {i}"
-                for i, kind in enumerate(("COMPLETE", "STREAMED", "RSTREAM", "COMPLETE")))
+MANY = ";".join(
+    f"CREATE {kind} VIEW V{i} AS SELECT k, v FROM K WHERE v > {i}"
+    for i, kind in enumerate(("COMPLETE", "STREAMED", "RSTREAM", "COMPLETE"))
+)
 
 
 @pytest.fixture

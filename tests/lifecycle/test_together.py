@@ -6,7 +6,7 @@ import pytest
 
 from tests.harness import LocalDatabase
 from tests.lifecycle.pace import settle
-from tidemill.engine import runner
+from tidemill.engine import state
 from tidemill.errors import TidemillError
 
 MANY = ";".join(f"CREATE VIEW V{i} AS SELECT k, v FROM K WHERE v > {i}" for i in range(20))
@@ -16,8 +16,8 @@ MANY = ";".join(f"CREATE VIEW V{i} AS SELECT k, v FROM K WHERE v > {i}" for i in
 def written(db, monkeypatch) -> list[str]:
     """The catalogs that are written."""
     paths: list[str] = []
-    plain = runner.write_json
-    monkeypatch.setattr(runner, "write_json", lambda path, data: (paths.append(path), plain(path, data))[1])
+    plain = state.write_json  # type: ignore[attr-defined]
+    monkeypatch.setattr(state, "write_json", lambda path, data: (paths.append(path), plain(path, data))[1])
     return paths
 
 

@@ -17,10 +17,10 @@ import pytest
 from tests.lifecycle.checkpointed import CheckpointedDatabase
 from tests.lifecycle.sample import begin
 from tests.paper.notation import Feed, raw, rows_of, write
-from tidemill.engine.examine import examine
+from tidemill.engine.directory.examine import examine
 from tidemill.errors import TidemillError
-from tidemill.runtime.offsets import offset_sum
-from tidemill.runtime.sealed import SealedFiles
+from tidemill.runtime.answer_files.index import AnswerFiles
+from tidemill.runtime.checkpoint.offsets import offset_sum
 
 SETUP = """
     CREATE TAGGED STREAM S OVER Raw;
@@ -90,8 +90,9 @@ def test_a_part_from_an_older_copy_is_refused(place, name):
     assert refused(place).code in ("TM606", "TM609")
 
 
-@pytest.mark.parametrize("name", ["checkpoint", "views.duckdb", "catalog.json", "feedback", "sources", "plans",
-                                  "format.json"])
+@pytest.mark.parametrize(
+    "name", ["checkpoint", "views.duckdb", "catalog.json", "feedback", "sources", "plans", "format.json"]
+)
 def test_a_part_of_another_database_is_refused(place, name):
     other = place / "other"
     with CheckpointedDatabase(str(other / "db")) as db:
@@ -162,10 +163,15 @@ def test_a_plan_that_is_lost_takes_nothing_with_it(tmp_path):
         assert rows_of(db, "SELECT * FROM J ORDER BY v") == [("x", 1), ("x", 3)]
 
 
-@pytest.mark.parametrize("name, named", [
-    ("checkpoint/offsets/3", "checkpoint/offsets/3"), ("checkpoint/tidemill.json", "checkpoint/tidemill.json"),
-    ("checkpoint/metadata", "checkpoint/metadata"), ("checkpoint/state", "checkpoint/state"),
-])
+@pytest.mark.parametrize(
+    "name, named",
+    [
+        ("checkpoint/offsets/3", "checkpoint/offsets/3"),
+        ("checkpoint/tidemill.json", "checkpoint/tidemill.json"),
+        ("checkpoint/metadata", "checkpoint/metadata"),
+        ("checkpoint/state", "checkpoint/state"),
+    ],
+)
 def test_one_file_of_the_checkpoint_that_was_removed_is_named(place, name, named):
     take(place, name)
     assert named in refused(place).message
@@ -252,6 +258,7 @@ def test_an_older_file_of_the_checkpoint_is_refused(place, log):
 
 def as_format_1(root: Path) -> None:
     """Take out what the first format did not have."""
+
     def rewrite(path: Path, change) -> None:
         data = json.loads(path.read_text())
         data.pop("__sum"), data.pop("database")
@@ -283,11 +290,11 @@ def without_batches(root: Path, checksums: bool = True) -> None:
         path.write_text("\n".join([*head, json.dumps(signed)]))
     for path in root.glob("checkpoint/state/*/*"):
         blob = path.read_bytes()[12:]
-        size, = struct.unpack_from("<I", blob)
-        manifest = json.loads(blob[4:4 + size])
+        (size,) = struct.unpack_from("<I", blob)
+        manifest = json.loads(blob[4 : 4 + size])
         del manifest["origin"]
         short = json.dumps(manifest).encode()
-        blob = struct.pack("<I", len(short)) + short + blob[4 + size:]
+        blob = struct.pack("<I", len(short)) + short + blob[4 + size :]
         path.write_bytes((b"tidemill" + struct.pack("<I", zlib.crc32(blob)) if checksums else b"") + blob)
     with duckdb.connect(str(root / "views.duckdb")) as duck:
         duck.execute("DELETE FROM __meta WHERE name IN ('offset', 'catalog')")
@@ -387,11 +394,12 @@ def test_the_doctor_knows_how_far_a_source_was_read(place):
 
 def test_the_doctor_survives_views_that_only_some_can_read(place, monkeypatch):
     """A views.duckdb that opens, and whose list of sealed files cannot be read: doctor ended in DuckDB's traceback."""
+
     def noted(*_: object) -> None:
         raise duckdb.IOException('IO Error: Could not read enough bytes from file "views.duckdb"')
 
     (place / "db" / "sealed").mkdir(exist_ok=True)
-    monkeypatch.setattr(SealedFiles, "noted", noted)
+    monkeypatch.setattr(AnswerFiles, "list_files", noted)
     assert "TM607" in failures(place)["sealed"]
 
 

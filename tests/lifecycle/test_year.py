@@ -18,22 +18,31 @@ BEGIN = dt.datetime(2025, 1, 1)
 DEVICES = 40
 VIEWS = {
     "Latest": ("SELECT device, value FROM K", "SELECT device, last(value ORDER BY tm, n) FROM r GROUP BY device"),
-    "Silent": ("SELECT device FROM K WHERE TS <= NOW - INTERVAL '1' DAY",
-               "SELECT device FROM r GROUP BY device HAVING max(tm) <= max(e) - INTERVAL 1 DAY"),
-    "Days": ("SELECT d, count(*) AS n, sum(value) AS s FROM S GROUP BY TS/86400 AS d",
-             "SELECT epoch_us(tm) // 86400000000, count(*), sum(value) FROM r WHERE tm < date_trunc('day', e)"
-             " GROUP BY 1"),
-    "Hourly": ("SELECT device, max(value) AS m FROM S [RANGE 1 DAY SLIDE 1 HOUR] GROUP BY device",
-               "SELECT device, max(value) FROM r WHERE tm >= date_trunc('hour', e) - INTERVAL 1 DAY"
-               " AND tm < date_trunc('hour', e) GROUP BY device"),
-    "Again": ("SELECT A.device, count(B.device) AS n FROM S [WINDOW 2 HOURS] A LEFT JOIN S [WINDOW 2 HOURS] B"
-              " ON A.device = B.device AND A.value = B.value GROUP BY A.device",
-              "WITH w AS (SELECT * FROM r WHERE tm >= e - INTERVAL 2 HOUR AND tm < e) SELECT a.device, count(b.device)"
-              " FROM w a LEFT JOIN w b ON a.device = b.device AND a.value = b.value GROUP BY a.device"),
-    "Starts": ("SELECT count(*) AS n FROM (SELECT A.device FROM S A LEFT JOIN S B ON A.device = B.device AND B.TS"
-               " BETWEEN A.TS - 7200 AND A.TS - 1 WHERE B.device IS NULL) q",
-               "SELECT count(*) FROM r a WHERE NOT EXISTS (SELECT 1 FROM r b WHERE a.device = b.device AND b.tm"
-               " BETWEEN a.tm - INTERVAL 2 HOUR AND a.tm - INTERVAL 1 SECOND)"),
+    "Silent": (
+        "SELECT device FROM K WHERE TS <= NOW - INTERVAL '1' DAY",
+        "SELECT device FROM r GROUP BY device HAVING max(tm) <= max(e) - INTERVAL 1 DAY",
+    ),
+    "Days": (
+        "SELECT d, count(*) AS n, sum(value) AS s FROM S GROUP BY TS/86400 AS d",
+        "SELECT epoch_us(tm) // 86400000000, count(*), sum(value) FROM r WHERE tm < date_trunc('day', e) GROUP BY 1",
+    ),
+    "Hourly": (
+        "SELECT device, max(value) AS m FROM S [RANGE 1 DAY SLIDE 1 HOUR] GROUP BY device",
+        "SELECT device, max(value) FROM r WHERE tm >= date_trunc('hour', e) - INTERVAL 1 DAY"
+        " AND tm < date_trunc('hour', e) GROUP BY device",
+    ),
+    "Again": (
+        "SELECT A.device, count(B.device) AS n FROM S [WINDOW 2 HOURS] A LEFT JOIN S [WINDOW 2 HOURS] B"
+        " ON A.device = B.device AND A.value = B.value GROUP BY A.device",
+        "WITH w AS (SELECT * FROM r WHERE tm >= e - INTERVAL 2 HOUR AND tm < e) SELECT a.device, count(b.device)"
+        " FROM w a LEFT JOIN w b ON a.device = b.device AND a.value = b.value GROUP BY a.device",
+    ),
+    "Starts": (
+        "SELECT count(*) AS n FROM (SELECT A.device FROM S A LEFT JOIN S B ON A.device = B.device AND B.TS"
+        " BETWEEN A.TS - 7200 AND A.TS - 1 WHERE B.device IS NULL) q",
+        "SELECT count(*) FROM r a WHERE NOT EXISTS (SELECT 1 FROM r b WHERE a.device = b.device AND b.tm"
+        " BETWEEN a.tm - INTERVAL 2 HOUR AND a.tm - INTERVAL 1 SECOND)",
+    ),
 }
 
 
@@ -56,12 +65,14 @@ def truth(sql: str, rows: pa.Table) -> Counter:
 def test_a_year(tmp_path):
     rng = random.Random(7)
     times = moments(rng)
-    rows = pa.table({
-        "n": pa.array(range(len(times)), pa.int64()),
-        "device": pa.array([rng.randrange(DEVICES) for _ in times], pa.int32()),
-        "value": pa.array([rng.randrange(100) for _ in times], pa.int32()),
-        "tm": pa.array([BEGIN + dt.timedelta(seconds=s) for s in times], pa.timestamp("us")),
-    })
+    rows = pa.table(
+        {
+            "n": pa.array(range(len(times)), pa.int64()),
+            "device": pa.array([rng.randrange(DEVICES) for _ in times], pa.int32()),
+            "value": pa.array([rng.randrange(100) for _ in times], pa.int32()),
+            "tm": pa.array([BEGIN + dt.timedelta(seconds=s) for s in times], pa.timestamp("us")),
+        }
+    )
     (tmp_path / "in").mkdir()
     held = []
     with LocalDatabase(str(tmp_path / "db")) as db:

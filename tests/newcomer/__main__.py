@@ -11,15 +11,16 @@ from pathlib import Path
 
 from tests.places import ROOT
 
-PAGES = ("README.md", "docs/start.md", "docs/recipes.md")
+PAGES = ("README.md", "docs/start.md", "docs/recipes.md", "docs/python.md")
 
 
 def main(folder: Path) -> int:
     """The number of examples that did not do what the page says."""
     made = folder / "dist"
     say("building the wheel")
-    subprocess.run([sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", str(made), str(ROOT)],
-                   check=True)
+    subprocess.run(
+        [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", str(made), str(ROOT)], check=True
+    )
     say("making an environment and installing it")
     venv.create(folder / "env", with_pip=True)
     python = folder / "env" / "bin" / "python"

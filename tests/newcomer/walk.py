@@ -43,8 +43,10 @@ class Walk:
         return self.failed
 
     def blocks(self) -> list[tuple[str, list[str], str, int]]:
-        return [(found[1], found[2].split(), found[3], self.text.count("\n", 0, found.start()) + 1)
-                for found in FENCE.finditer(self.text)]
+        return [
+            (found[1], found[2].split(), found[3], self.text.count("\n", 0, found.start()) + 1)
+            for found in FENCE.finditer(self.text)
+        ]
 
     def one(self, kind: str, words: list[str], body: str) -> None:
         if kind in ("csv", "json") and "later" in words:
@@ -65,8 +67,9 @@ class Walk:
 
     def ask(self, text: str) -> None:
         self.write(f"{self.database}.sql", text)
-        self.said = self.call(str(Path(sys.executable).with_name("tidemill")), "run", f"{self.database}.sql", "--db",
-                              self.database)
+        self.said = self.call(
+            str(Path(sys.executable).with_name("tidemill")), "run", f"{self.database}.sql", "--db", self.database
+        )
 
     def compare(self, words: list[str], body: str) -> None:
         if words[:1] == ["changes"]:

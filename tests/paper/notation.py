@@ -43,8 +43,10 @@ class Feed:
         self.folder.mkdir(parents=True)
         self.names = [part.split()[0] for part in columns.split(", ")] + ["at"]
         more = f", {options}" if options else ""
-        db.execute(f"REGISTER SOURCE {name} ({columns}, at BIGINT) FROM FILES '{self.folder}/*.json'"
-                   f" WITH (timestamp = 'at'{more})")
+        db.execute(
+            f"REGISTER SOURCE {name} ({columns}, at BIGINT) FROM FILES '{self.folder}/*.json'"
+            f" WITH (timestamp = 'at'{more})"
+        )
 
     def send(self, rows: str | list[tuple[Any, ...]]) -> Feed:
         """One more file."""

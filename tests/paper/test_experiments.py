@@ -14,19 +14,25 @@ HOT = """SELECT R.Building, Count(R.RoomID) as cntRooms
     GROUP BY R.Building"""
 
 
-@pytest.mark.parametrize(("readings", "expected"), [
-    ((89, 87, 79, 78), ["+<1,89>1", "u<1,87>2", "-<1,87>3"]),
-    ((89, 79, 87, 78), ["+<1,89>1", "-<1,89>2", "+<1,87>3", "-<1,87>4"]),
-], ids=["+ u -", "+ - + -"])
+@pytest.mark.parametrize(
+    ("readings", "expected"),
+    [
+        ((89, 87, 79, 78), ["+<1,89>1", "u<1,87>2", "-<1,87>3"]),
+        ((89, 79, 87, 78), ["+<1,89>1", "-<1,89>2", "+<1,87>3", "-<1,87>4"]),
+    ],
+    ids=["+ u -", "+ - + -"],
+)
 @pytest.mark.parametrize("without", [(), ("merge_select_tagger",)], ids=["merged", "tagger and select"])
 def test_the_order_of_the_readings_decides_how_many_tuples_come_out(tmp_path, readings, expected, without):
     """Section 10.3.2: the same four readings, the same selectivity."""
     db = LocalDatabase(str(tmp_path / "db"), without=without)
     Feed(db, tmp_path, "TemperatureSource", "RoomID INTEGER, Temperature INTEGER").send(
-        [(1, t, i) for i, t in enumerate(readings, 1)])
+        [(1, t, i) for i, t in enumerate(readings, 1)]
+    )
     db.execute("CREATE TAGGED STREAM RoomTempStr OVER TemperatureSource KEY RoomID")
-    db.execute("CREATE STREAMED VIEW HotRooms1 AS SELECT RoomID, Temperature "
-               "FROM R(RoomTempStr) R WHERE R.Temperature > 80")
+    db.execute(
+        "CREATE STREAMED VIEW HotRooms1 AS SELECT RoomID, Temperature FROM R(RoomTempStr) R WHERE R.Temperature > 80"
+    )
     db.run()
     assert tagged(db, "HotRooms1") == expected
     db.close()
@@ -78,6 +84,13 @@ def test_building_groups_and_temperature_groups(tmp_path):
                   FROM RoomTempStr SYNC EVERY 4 WHERE Temperature > 80 GROUP BY Temperature""")
     db.run()
     assert tagged(db, "BuildingGroups") == ["+<7,2>0", "u<7,1>2", "+<8,1>2", "u<7,2>4"]
-    assert tagged(db, "TemperatureGroups") == ["+<86,1>0", "+<90,1>0", "-<86,1>4", "-<90,1>4", "+<89,1>4", "+<95,1>4",
-                                               "+<99,1>4"]
+    assert tagged(db, "TemperatureGroups") == [
+        "+<86,1>0",
+        "+<90,1>0",
+        "-<86,1>4",
+        "-<90,1>4",
+        "+<89,1>4",
+        "+<95,1>4",
+        "+<99,1>4",
+    ]
     db.close()

@@ -46,10 +46,7 @@ def test_figures_2_and_3_a_synchronized_relation_and_its_stream(db, rooms):
     db.execute("CREATE STREAMED VIEW Sout AS SELECT RoomID, Temperature, R.TS AS Since FROM R(RoomTempStr, Sync2) R")
     db.run()
     assert tagged(db, "Sout") == ["+<a,99,1>2", "+<b,75,2>2", "u<a,95,4>4", "+<c,80,3>4"]
-    assert answers(db, "Sout") == {
-        2: [("a", 99, 1), ("b", 75, 2)],
-        4: [("a", 95, 4), ("b", 75, 2), ("c", 80, 3)],
-    }
+    assert answers(db, "Sout") == {2: [("a", 99, 1), ("b", 75, 2)], 4: [("a", 95, 4), ("b", 75, 2), ("c", 80, 3)]}
 
 
 def test_example_8_star_shows_the_attributes_and_their_time(db, rooms):
@@ -129,8 +126,15 @@ def test_example_9_equals_definition_2(db, tmp_path):
 
     def joined(t: int) -> list[tuple[int, int, int]]:
         known2, known3 = t // 2 * 2, t // 3 * 3
-        return sorted(((i, v, w) for i, v, at in raw(left) for j, w, to in raw(right)
-                       if i == j and at <= known2 and to <= known3), key=str)
+        return sorted(
+            (
+                (i, v, w)
+                for i, v, at in raw(left)
+                for j, w, to in raw(right)
+                if i == j and at <= known2 and to <= known3
+            ),
+            key=str,
+        )
 
     history = answers(db, "O")
     shown: list[tuple[int, int, int]] = []

@@ -50,8 +50,17 @@ def standing(db, text: str) -> list[str]:
 
 # ---- the parking lot ---------------------------------------------------------------------------
 
-IN_AND_OUT = ["+<1,car>1", "+<2,truck>2", "+<3,car>3", "-<1,car>4", "+<4,POLICE>5", "+<5,bus>6", "-<2,truck>7",
-              "-<4,POLICE>8", "+<6,POLICE>8"]
+IN_AND_OUT = [
+    "+<1,car>1",
+    "+<2,truck>2",
+    "+<3,car>3",
+    "-<1,car>4",
+    "+<4,POLICE>5",
+    "+<5,bus>6",
+    "-<2,truck>7",
+    "-<4,POLICE>8",
+    "+<6,POLICE>8",
+]
 BY_TYPE = ["+<car,1>1", "+<truck,1>2", "u<car,2>3", "u<car,1>4", "+<POLICE,1>5", "+<bus,1>6", "-<truck,1>7"]
 
 
@@ -89,8 +98,17 @@ def test_p3_an_ad_hoc_question_to_a_complete_view(db, lot):
     assert rows_of(db, question) == [(1, "car", "JOE DOE")]
 
 
-PARK_LOT_2 = ["+<1,car>2", "+<2,truck>2", "-<1,car>4", "+<3,car>4", "+<4,POLICE>6", "+<5,bus>6",
-              "-<2,truck>8", "-<4,POLICE>8", "+<6,POLICE>8"]
+PARK_LOT_2 = [
+    "+<1,car>2",
+    "+<2,truck>2",
+    "-<1,car>4",
+    "+<3,car>4",
+    "+<4,POLICE>6",
+    "+<5,bus>6",
+    "-<2,truck>8",
+    "-<4,POLICE>8",
+    "+<6,POLICE>8",
+]
 
 
 def test_p4_the_lot_every_two_units(db, full_lot):
@@ -115,7 +133,18 @@ def test_p4_as_the_streamed_relation_of_section_1_2(db, full_lot):
     name = db.execute("SELECT RSTREAM R1.VID FROM R(S1, Sync2) R1 - R(S2, Sync2) R2").name
     db.run()
     assert rows_of(db, f"SELECT TS, VID FROM {name} ORDER BY ALL") == [
-        (2, 1), (2, 2), (4, 2), (4, 3), (6, 2), (6, 3), (6, 4), (6, 5), (8, 3), (8, 5), (8, 6)]
+        (2, 1),
+        (2, 2),
+        (4, 2),
+        (4, 3),
+        (6, 2),
+        (6, 3),
+        (6, 4),
+        (6, 5),
+        (8, 3),
+        (8, 5),
+        (8, 6),
+    ]
 
 
 POLICE_SYNC = "CREATE STREAMED VIEW PoliceSync AS SELECT R.TS FROM R(S1) R WHERE R.VType = 'POLICE'"
@@ -131,7 +160,12 @@ def test_p6_refreshed_when_a_police_car_enters(db, full_lot):
     db.execute(PARK_LOT)
     db.execute(POLICE_SYNC)
     assert standing(db, "SELECT STREAMED P.VType, Count(P.VID) FROM R(ParkLot, PoliceSync) P GROUP BY P.VType") == [
-        "+<POLICE,1>5", "+<car,1>5", "+<truck,1>5", "-<truck,1>8", "+<bus,1>8"]
+        "+<POLICE,1>5",
+        "+<car,1>5",
+        "+<truck,1>5",
+        "-<truck,1>8",
+        "+<bus,1>8",
+    ]
 
 
 def test_p7_who_entered_during_the_last_five_units(db, full_lot):
@@ -154,14 +188,26 @@ def test_p7_moves_when_only_the_clock_moves(db, lot):
 
 # ---- room temperatures -------------------------------------------------------------------------
 
+
 def test_t1_rooms_above_80(db, rooms):
     assert standing(db, "SELECT STREAMED RoomID, Temperature FROM R(RoomTempStr) R WHERE R.Temperature > 80") == [
-        "+<a,99>1", "u<a,95>4", "+<b,105>5", "-<a,95>6", "+<c,125>7", "u<b,101>8", "u<c,130>9"]
+        "+<a,99>1",
+        "u<a,95>4",
+        "+<b,105>5",
+        "-<a,95>6",
+        "+<c,125>7",
+        "u<b,101>8",
+        "u<c,130>9",
+    ]
 
 
 def test_t2_rooms_above_100(db, rooms):
     assert standing(db, "SELECT STREAMED RoomID, Temperature FROM R(RoomTempStr) R WHERE R.Temperature > 100") == [
-        "+<b,105>5", "+<c,125>7", "u<b,101>8", "u<c,130>9"]
+        "+<b,105>5",
+        "+<c,125>7",
+        "u<b,101>8",
+        "u<c,130>9",
+    ]
 
 
 T3 = ["+<a,99>2", "u<a,95>4", "-<a,95>6", "+<b,105>6", "u<b,101>8", "+<c,125>8"]
@@ -178,8 +224,9 @@ def test_t3_is_t1_every_two_units(db, rooms):
 
 def test_t4_is_t2_every_four_units(db, rooms):
     db.execute(SYNC_I.format(4))
-    assert standing(
-        db, "SELECT STREAMED RoomID, Temperature FROM R(RoomTempStr, Sync4) R WHERE R.Temperature > 100") == T4
+    assert (
+        standing(db, "SELECT STREAMED RoomID, Temperature FROM R(RoomTempStr, Sync4) R WHERE R.Temperature > 100") == T4
+    )
 
 
 def test_example_11_t4_over_the_view_of_t3(db, rooms):
@@ -209,6 +256,7 @@ def test_two_applications_read_one_source_in_two_ways(db, rooms):
 
 # ---- windows over joins ------------------------------------------------------------------------
 
+
 def test_window_join_of_section_4_4(db, tmp_path):
     """Two tuples meet only when they are less than 5 units apart."""
     Feed(db, tmp_path, "A", "ID INTEGER, X VARCHAR").send("<1,a>1 <1,b>6 <2,c>7")
@@ -224,6 +272,7 @@ def test_window_join_of_section_4_4(db, tmp_path):
 
 
 # ---- all of them together ----------------------------------------------------------------------
+
 
 @pytest.mark.parametrize(("shards", "rows"), [(1, 1), (3, 2), (3, 1000)])
 def test_shards_and_batches_do_not_show(tmp_path, shards, rows):

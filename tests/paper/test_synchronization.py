@@ -64,9 +64,18 @@ def test_points_by_the_state_of_a_relation(db, tmp_path):
 
 
 def test_sync_clauses_say_the_same_as_the_function(db, counter):
-    spellings = ["R(S, Sync2)", "S SYNC ON Sync2", "S SYNC ON Sync2 AS X", "S AS X SYNC ON Sync2", "S SYNC EVERY 2",
-                 "S SYNC EVERY 2 SECONDS", "S SYNC EVERY INTERVAL '2' SECOND", "R(S) X SYNC EVERY 2",
-                 "(SELECT k, v FROM S) SYNC EVERY 2", "(SELECT k, v FROM S) X SYNC ON Sync2"]
+    spellings = [
+        "R(S, Sync2)",
+        "S SYNC ON Sync2",
+        "S SYNC ON Sync2 AS X",
+        "S AS X SYNC ON Sync2",
+        "S SYNC EVERY 2",
+        "S SYNC EVERY 2 SECONDS",
+        "S SYNC EVERY INTERVAL '2' SECOND",
+        "R(S) X SYNC EVERY 2",
+        "(SELECT k, v FROM S) SYNC EVERY 2",
+        "(SELECT k, v FROM S) X SYNC ON Sync2",
+    ]
     names = [db.execute(f"SELECT STREAMED k, v FROM {clause}").name for clause in spellings]
     db.run()
     expected = ["+<1,0>0", *(f"u<1,{t}>{t}" for t in (2, 4, 6, 8, 10, 12))]
@@ -85,11 +94,13 @@ def test_every_n_rows(db, tmp_path):
 
 # ---- what cancels between two points -----------------------------------------------------------
 
+
 def test_what_comes_and_goes_between_two_points_is_never_seen(db, tmp_path):
     """Section 8: the synchronizer digests both the insert and the delete."""
     Feed(db, tmp_path, "Raw", "k VARCHAR, v INTEGER, op VARCHAR", options="operation = 'op'").send(
         "<a,1,insert>1 <b,1,insert>1 <a,1,delete>2 <b,2,update>3 <b,3,update>4 <c,9,insert>5 "
-        "<c,9,delete>6 <b,3,delete>7 <d,1,insert>8")
+        "<c,9,delete>6 <b,3,delete>7 <d,1,insert>8"
+    )
     db.execute("CREATE TAGGED STREAM S OVER Raw KEY k")
     db.execute("CREATE STREAMED VIEW V AS SELECT k, v FROM S SYNC EVERY 4")
     db.run()
@@ -113,6 +124,7 @@ def test_a_report_of_the_same_value_changes_nothing(db, tmp_path):
 
 # ---- theorems ----------------------------------------------------------------------------------
 
+
 @pytest.fixture
 def noise(db, tmp_path):
     """Two keyed streams with random updates, in order; the clock runs from 0 to 24."""
@@ -120,7 +132,8 @@ def noise(db, tmp_path):
     for name in ("A", "B"):
         rows = sorted((chance.randrange(25), chance.randrange(5), chance.randrange(60, 140)) for _ in range(60))
         Feed(db, tmp_path, f"Raw{name}", "k INTEGER, v INTEGER").send(
-            [(0, 100, 0), *((k, v, t) for t, k, v in rows), (0, 100, 24)])
+            [(0, 100, 0), *((k, v, t) for t, k, v in rows), (0, 100, 24)]
+        )
         db.execute(f"CREATE TAGGED STREAM {name} OVER Raw{name} KEY k")
     for i in (2, 3, 4):
         db.execute(SYNC_I.format(i))
@@ -167,8 +180,9 @@ def test_example_10_a_selection_over_a_join_peeled(db, noise):
     """σ(R_Sync(A) ⋈ R_Sync(B)) with one synchronization has full points only: it is the synchronized σ(A ⋈ B)."""
     db.execute("""CREATE STREAMED VIEW Q AS SELECT X.k, X.v AS a, Y.v AS b FROM R(A, Sync4) X, R(B, Sync4) Y
                   WHERE X.k = Y.k AND X.v > Y.v""")
-    db.execute("CREATE STREAMED VIEW D AS SELECT X.k, X.v AS a, Y.v AS b FROM R(A) X, R(B) Y "
-               "WHERE X.k = Y.k AND X.v > Y.v")
+    db.execute(
+        "CREATE STREAMED VIEW D AS SELECT X.k, X.v AS a, Y.v AS b FROM R(A) X, R(B) Y WHERE X.k = Y.k AND X.v > Y.v"
+    )
     db.execute("CREATE STREAMED VIEW Peeled AS SELECT * FROM R(D, Sync4)")
     db.run()
     assert tagged(db, "Q") == tagged(db, "Peeled") != []

@@ -35,7 +35,14 @@ def effort(cases: int, thorough_cases: int | None = None) -> settings:
     eager = thorough()
     many = cases * factor() if thorough_cases is None else thorough_cases * factor() // USUAL_FACTOR
     return settings(
-        max_examples=max(many, 1) if eager else cases, deadline=None, derandomize=not eager, print_blob=True,
-        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much,
-                               HealthCheck.large_base_example],
+        max_examples=max(many, 1) if eager else cases,
+        deadline=None,
+        derandomize=not eager,
+        print_blob=True,
+        suppress_health_check=[
+            HealthCheck.too_slow,
+            HealthCheck.data_too_large,
+            HealthCheck.filter_too_much,
+            HealthCheck.large_base_example,
+        ],
     )

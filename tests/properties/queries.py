@@ -44,7 +44,7 @@ class Source:
         rows = f'"rows {self.name}"'
         if self.stream.static:
             return f"(SELECT * FROM {rows})"
-        there = f"SELECT *, __ts // {UNIT} AS \"TS\" FROM {rows} WHERE __ts <= {moment * UNIT}"
+        there = f'SELECT *, __ts // {UNIT} AS "TS" FROM {rows} WHERE __ts <= {moment * UNIT}'
         if not self.stream.key:
             return f"({there})"
         keys = ", ".join(self.stream.key)
@@ -188,17 +188,30 @@ def scalar(draw: st.DrawFn, columns: Columns, *, exact: bool = False) -> tuple[s
     """(expression, class)."""
     options: list[tuple[str, str]] = [(n, c) for n, c in columns.items() if not (exact and c == "noise")]
     for n in _of(columns, "int"):
-        options += [(f"{n} + 1", "int"), (f"{n} * 2 - 3", "int"), (f"abs({n})", "int"), (f"coalesce({n}, -1)", "int"),
-                    (f"nullif({n}, 1)", "int"), (f"{n} / 2", "dbl"), (f"CAST({n} AS DOUBLE)", "dbl"),
-                    (f"CAST({n} AS VARCHAR)", "str"),
-                    (f"CASE WHEN {n} > 2 THEN 'big' WHEN {n} IS NULL THEN NULL ELSE 'small' END", "str")]
+        options += [
+            (f"{n} + 1", "int"),
+            (f"{n} * 2 - 3", "int"),
+            (f"abs({n})", "int"),
+            (f"coalesce({n}, -1)", "int"),
+            (f"nullif({n}, 1)", "int"),
+            (f"{n} / 2", "dbl"),
+            (f"CAST({n} AS DOUBLE)", "dbl"),
+            (f"CAST({n} AS VARCHAR)", "str"),
+            (f"CASE WHEN {n} > 2 THEN 'big' WHEN {n} IS NULL THEN NULL ELSE 'small' END", "str"),
+        ]
     for n in _of(columns, "dbl"):
         options += [(f"{n} * 2", "dbl"), (f"-{n}", "dbl"), (f"coalesce({n}, 0.5)", "dbl"), (f"{n} + 0.25", "dbl")]
     for n in _of(columns, "dec"):
         options += [(f"{n} + 1", "dec"), (f"{n} * 2", "dec"), (f"abs({n})", "dec"), (f"CAST({n} AS INTEGER)", "int")]
     for n in _of(columns, "str"):
-        options += [(f"upper({n})", "str"), (f"{n} || 'z'", "str"), (f"coalesce({n}, '?')", "str"),
-                    (f"length({n})", "int"), (f"TRY_CAST({n} AS INTEGER)", "int"), (f"substr({n}, 1, 1)", "str")]
+        options += [
+            (f"upper({n})", "str"),
+            (f"{n} || 'z'", "str"),
+            (f"coalesce({n}, '?')", "str"),
+            (f"length({n})", "int"),
+            (f"TRY_CAST({n} AS INTEGER)", "int"),
+            (f"substr({n}, 1, 1)", "str"),
+        ]
     if not options:
         return "1", "int"
     if draw(st.integers(0, 5)) == 0:
@@ -267,10 +280,19 @@ def now_window(draw: st.DrawFn, alias: str) -> str:
     """Conditions with NOW in their spellings."""
     n = draw(st.integers(1, 6))
     ts = f"{alias}.TS"
-    return draw(st.sampled_from([
-        f"NOW - {n} < {ts} AND {ts} <= NOW", f"NOW - {n} <= {ts} AND {ts} < NOW", f"{ts} > NOW - {n}",
-        f"{ts} + {n} >= NOW", f"{ts} <= NOW - {n}", f"{ts} = NOW - {n}", f"{ts} BETWEEN NOW - {n} AND NOW",
-    ]))
+    return draw(
+        st.sampled_from(
+            [
+                f"NOW - {n} < {ts} AND {ts} <= NOW",
+                f"NOW - {n} <= {ts} AND {ts} < NOW",
+                f"{ts} > NOW - {n}",
+                f"{ts} + {n} >= NOW",
+                f"{ts} <= NOW - {n}",
+                f"{ts} = NOW - {n}",
+                f"{ts} BETWEEN NOW - {n} AND NOW",
+            ]
+        )
+    )
 
 
 # ---- queries -------------------------------------------------------------------------------------
@@ -300,8 +322,14 @@ def selection(draw: st.DrawFn, sources: list[Source], points: list[str], odd: bo
     return _select(chosen, "⟨0⟩" + where, (found,), distinct, plain)
 
 
-def _select(chosen: list[tuple[str, str]], rest: str, items: tuple[Item, ...], distinct: bool = False,
-            plain: bool = True, keyless: bool = False) -> Query:
+def _select(
+    chosen: list[tuple[str, str]],
+    rest: str,
+    items: tuple[Item, ...],
+    distinct: bool = False,
+    plain: bool = True,
+    keyless: bool = False,
+) -> Query:
     names = NAMES[sum(map(len, (sql for sql, _ in chosen))) % 3]
     outputs = {names[i]: kind for i, (_, kind) in enumerate(chosen)}
     listed = ", ".join(f"{sql} AS {names[i]}" for i, (sql, _) in enumerate(chosen))
@@ -422,8 +450,15 @@ class _Difference(Query):
 
 
 @st.composite
-def views(draw: st.DrawFn, streams: list[Stream], *, odd: bool, most: int = 5, prefix: str = "v",
-          known: list[View] | None = None) -> list[View]:
+def views(
+    draw: st.DrawFn,
+    streams: list[Stream],
+    *,
+    odd: bool,
+    most: int = 5,
+    prefix: str = "v",
+    known: list[View] | None = None,
+) -> list[View]:
     """Views on streams, on views, on views on views; synchronization views come first."""
     known = known or []
     sources = [stream_source(s) for s in streams] + [v.as_source() for v in known if v.query.columns]
@@ -433,7 +468,7 @@ def views(draw: st.DrawFn, streams: list[Stream], *, odd: bool, most: int = 5, p
     found: list[View] = []
     for i in range(draw(st.integers(1, most))):
         deep = [s for s in sources if s.query is not None]
-        pool = deep if deep and draw(st.booleans()) else sources
+        pool = deep if deep and draw(st.booleans()) else sources  # type: ignore[arg-type]
         shapes = [shape(pool, points, odd) for shape in (selection, grouping, grouping, nested)]
         shapes += [shape(sources, points, odd) for shape in (joining, joining, combination)]
         shapes += [difference(sources)] if any(s.stream and s.stamped for s in sources) else []

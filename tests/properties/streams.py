@@ -20,8 +20,14 @@ from tidemill.plan.sources import Column
 from tidemill.runtime.sources.columns import arrow_schema
 
 UNIT = 1_000_000
-PLAIN = (Column("k", "INTEGER"), Column("v", "INTEGER"), Column("x", "DOUBLE"), Column("d", "DECIMAL(8,2)"),
-         Column("s", "VARCHAR"), Column("tm", "INTEGER"))
+PLAIN = (
+    Column("k", "INTEGER"),
+    Column("v", "INTEGER"),
+    Column("x", "DOUBLE"),
+    Column("d", "DECIMAL(8,2)"),
+    Column("s", "VARCHAR"),
+    Column("tm", "INTEGER"),
+)
 KEYED = (*PLAIN[:5], Column("op", "VARCHAR"), PLAIN[5])
 TABLE = (Column("k", "INTEGER"), Column("label", "VARCHAR"), Column("w", "INTEGER"))
 UNKNOWN = (None, "truncate")  # operations that make a record bad
@@ -62,8 +68,10 @@ class Stream:
         options += [f"batch_rows = {self.batch_rows}"] if self.batch_rows else []
         options += ["operation = 'op'"] if any(c.name == "op" for c in self.columns) else []
         key = f" KEY ({', '.join(self.key)})" if self.key else ""
-        return (f"REGISTER SOURCE {self.source} ({columns}) FROM FILES '{glob}' WITH ({', '.join(options)});\n"
-                f"CREATE TAGGED STREAM {self.name} OVER {self.source}{key};")
+        return (
+            f"REGISTER SOURCE {self.source} ({columns}) FROM FILES '{glob}' WITH ({', '.join(options)});\n"
+            f"CREATE TAGGED STREAM {self.name} OVER {self.source}{key};"
+        )
 
     def write(self, folder: Path, first: int = 0, last: int | None = None, start: int = 0) -> int:
         """Write rows [first, last) as files numbered from `start`; the number of the next file."""
@@ -212,8 +220,11 @@ def keyed(draw: st.DrawFn, name: str, *, most: int = 14, odd: bool = True, late:
 def _values(draw: st.DrawFn, odd: bool, keys: bool = False) -> Record:
     key = st.integers(0, 3)
     return {
-        "k": draw(key if keys and draw(st.booleans()) else maybe(key)), "v": draw(maybe(small)),
-        "x": draw(maybe(floats if odd else finite)), "d": draw(maybe(decimals)), "s": draw(maybe(words)),
+        "k": draw(key if keys and draw(st.booleans()) else maybe(key)),
+        "v": draw(maybe(small)),
+        "x": draw(maybe(floats if odd else finite)),
+        "d": draw(maybe(decimals)),
+        "s": draw(maybe(words)),
     }
 
 

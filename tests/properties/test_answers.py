@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from tests.properties import queries, streams
 from tests.properties.effort import effort
-from tests.properties.trial import check_directly, check_view, create, database, oracle, plain_sql
+from tests.properties.trial import check_directly, check_view, create, drawn_database, oracle, plain_sql
 
 
-@st.composite
+@st.composite  # type: ignore[arg-type]
 def workloads(draw, **options):
     """Streams A and B (append-only), K and L (keyed), table D, and views on them."""
     odd = draw(st.booleans())
@@ -31,7 +31,7 @@ places = st.fixed_dictionaries({"shards": st.integers(1, 3), "cores": st.integer
 @given(workload=workloads(), place=places)
 def test_views_replay_to_the_answer_of_every_moment(workload, place):
     sources, views = workload
-    with database(sources, **place) as db:
+    with drawn_database(sources, **place) as db:
         made = create(db, views)
         db.run()
         with oracle(db, sources) as truth:

@@ -7,7 +7,7 @@ from hypothesis import given
 from tests.joins.bands import band_workloads
 from tests.properties.effort import effort
 from tests.properties.test_answers import places
-from tests.properties.trial import check_view, create, database, oracle
+from tests.properties.trial import check_view, create, drawn_database, oracle
 from tidemill.runtime.thresholds import smallest
 
 
@@ -15,7 +15,7 @@ from tidemill.runtime.thresholds import smallest
 @given(workload=band_workloads(), place=places)
 def test_band_joins_find_all_pairs(workload, place):
     sources, views = workload
-    with smallest(), database(sources, **place) as db:
+    with smallest(), drawn_database(sources, **place) as db:
         made = create(db, views)
         db.run()
         with oracle(db, sources) as truth:

@@ -12,7 +12,7 @@ from tests.harness import LocalDatabase
 from tests.properties import streams
 from tests.properties.effort import effort
 from tests.properties.test_answers import places, workloads
-from tests.properties.trial import contents_of, create, database, log_of, watch
+from tests.properties.trial import contents_of, create, drawn_database, log_of, watch
 from tests.reference.logs import Change
 from tidemill.optimize.optimizer import RULES
 
@@ -27,7 +27,7 @@ def outcome(db, views):
 
 def run(sources, views, *, kind=LocalDatabase, watched=False, **options):
     """The outcome of a run; `watched` reads every source, so that the clock does not depend on the views."""
-    with database(sources, kind=kind, **options) as db:
+    with drawn_database(sources, kind=kind, **options) as db:
         if watched:
             watch(db, sources)
         made = create(db, views)
@@ -121,8 +121,11 @@ class Crashing(LocalDatabase):
 
 
 @effort(20)
-@given(workload=workloads(), place=places,
-       faults=st.lists(st.sampled_from(["", "computed", "applied", "kept", "committed"]), min_size=1, max_size=8))
+@given(
+    workload=workloads(),
+    place=places,
+    faults=st.lists(st.sampled_from(["", "computed", "applied", "kept", "committed"]), min_size=1, max_size=8),
+)
 def test_a_crash_between_any_two_steps_changes_nothing(workload, place, faults):
     sources, views = workload
     expected = run(sources, views, **place)

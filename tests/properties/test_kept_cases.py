@@ -54,9 +54,11 @@ def test_a_full_join_has_two_rows_whose_key_is_null():
 
 def test_time_stamps_of_a_view_with_short_column_names():
     stream = append_only({"k": 1, "s": "a", "tm": 0}, {"k": 1, "s": "b", "tm": 2}, {"k": 2, "tm": 5})
-    holds([stream],
-          "STREAMED VIEW v AS SELECT a.k AS k, MAX(a.s) AS d, MIN(a.s) AS i, COUNT(*) AS n FROM A AS a GROUP BY a.k",
-          "STREAMED VIEW w AS SELECT a.k, a.d, a.i, a.n, a.TS AS t FROM v [WINDOW 2] AS a")
+    holds(
+        [stream],
+        "STREAMED VIEW v AS SELECT a.k AS k, MAX(a.s) AS d, MIN(a.s) AS i, COUNT(*) AS n FROM A AS a GROUP BY a.k",
+        "STREAMED VIEW w AS SELECT a.k, a.d, a.i, a.n, a.TS AS t FROM v [WINDOW 2] AS a",
+    )
 
 
 def test_rstream_of_a_view_with_short_column_names():
@@ -89,11 +91,13 @@ def test_grouping_by_a_quotient_of_the_event_time_is_an_epoch_and_waits_for_its_
 def test_rstream_of_a_table_is_reported_once(batch):
     table = Stream("D", TABLE, rows(TABLE, {"k": 1, "label": "x", "w": 2}), static=True)
     stream = append_only({"k": 1, "tm": 1}, {"k": 2, "tm": 4}, {"k": 1, "tm": 9}, batch_rows=batch)
-    holds([table, stream],
-          "STREAMED VIEW t AS SELECT D.k, D.w FROM D",
-          "RSTREAM VIEW v AS SELECT t.k, t.w FROM t SYNC EVERY 2",
-          "RSTREAM VIEW w AS SELECT D.k, D.w, a.tm FROM A SYNC EVERY 3 AS a RIGHT JOIN D ON a.k = D.k",
-          "STREAMED VIEW n AS SELECT COUNT(*) AS n FROM A")
+    holds(
+        [table, stream],
+        "STREAMED VIEW t AS SELECT D.k, D.w FROM D",
+        "RSTREAM VIEW v AS SELECT t.k, t.w FROM t SYNC EVERY 2",
+        "RSTREAM VIEW w AS SELECT D.k, D.w, a.tm FROM A SYNC EVERY 3 AS a RIGHT JOIN D ON a.k = D.k",
+        "STREAMED VIEW n AS SELECT COUNT(*) AS n FROM A",
+    )
 
 
 def test_changes_that_cancel_are_no_answer():
@@ -102,23 +106,27 @@ def test_changes_that_cancel_are_no_answer():
     right = keyed({"k": 1, "v": 3, "tm": 0}, {"k": 1, "v": 1, "tm": 2}, {"k": 9, "v": 1, "tm": 5}, name="L")
     joined = "K AS a JOIN L AS b ON a.k = b.k AND a.v = b.v"
     for batch in (None, 1):
-        holds([left.recut((), batch), right.recut((), batch)],
-              f"STREAMED VIEW n AS SELECT COUNT(*) AS n FROM {joined}",
-              f"RSTREAM VIEW r AS SELECT a.k, a.v FROM {joined}",
-              "STREAMED VIEW p AS SELECT a.k, a.TS AS t FROM K AS a",
-              f"STREAMED VIEW q AS SELECT a.k, a.v, b.tm FROM {joined}")
+        holds(
+            [left.recut((), batch), right.recut((), batch)],
+            f"STREAMED VIEW n AS SELECT COUNT(*) AS n FROM {joined}",
+            f"RSTREAM VIEW r AS SELECT a.k, a.v FROM {joined}",
+            "STREAMED VIEW p AS SELECT a.k, a.TS AS t FROM K AS a",
+            f"STREAMED VIEW q AS SELECT a.k, a.v, b.tm FROM {joined}",
+        )
 
 
 def test_a_row_that_leaves_a_window_early_is_not_inserted_again():
     """Key 2 is deleted before its window ends; its early and its late leaving cancel at time 5."""
     gone = {"k": 2, "op": "delete", "tm": 3}
     stream = keyed({"k": 2, "tm": 2}, {"k": 3, "tm": 2}, gone, {"k": 1, "tm": 9}, batch_rows=1)
-    holds([stream],
-          "STREAMED VIEW v AS SELECT a.k FROM K SYNC EVERY 2 AS a",
-          "STREAMED VIEW w AS SELECT a.k FROM v [WINDOW 2] SYNC EVERY 1 ROWS AS a",
-          "STREAMED VIEW p AS SELECT a.TS FROM K AS a WHERE NOW - 4 < a.TS AND a.TS <= NOW",
-          "STREAMED VIEW q AS SELECT a.k FROM K SYNC ON p AS a",
-          "RSTREAM VIEW r AS SELECT a.k FROM K SYNC ON p AS a")
+    holds(
+        [stream],
+        "STREAMED VIEW v AS SELECT a.k FROM K SYNC EVERY 2 AS a",
+        "STREAMED VIEW w AS SELECT a.k FROM v [WINDOW 2] SYNC EVERY 1 ROWS AS a",
+        "STREAMED VIEW p AS SELECT a.TS FROM K AS a WHERE NOW - 4 < a.TS AND a.TS <= NOW",
+        "STREAMED VIEW q AS SELECT a.k FROM K SYNC ON p AS a",
+        "RSTREAM VIEW r AS SELECT a.k FROM K SYNC ON p AS a",
+    )
 
 
 SPREAD = [{"k": i % 4, "s": "abcd"[i % 3], "v": i, "tm": i} for i in range(12)]
@@ -127,47 +135,55 @@ SPREAD = [{"k": i % 4, "s": "abcd"[i % 3], "v": i, "tm": i} for i in range(12)]
 @pytest.mark.parametrize("shards", [1, 3])
 def test_both_sides_of_a_union_meet_in_the_shard_of_their_group(shards):
     """One side lies in the shards by k, the other comes from a reader and goes by k and s."""
-    holds([append_only(*SPREAD), keyed(*SPREAD)],
-          "STREAMED VIEW u AS SELECT q.k, q.s, COUNT(*) AS n FROM"
-          " (SELECT a.k, a.s FROM K AS a UNION ALL SELECT b.k, b.s FROM A AS b) AS q GROUP BY q.k, q.s",
-          "RSTREAM VIEW r AS SELECT a.k, a.s FROM K SYNC EVERY 2 AS a"
-          " UNION ALL SELECT b.k, b.s FROM A SYNC EVERY 2 AS b",
-          shards=shards)
+    holds(
+        [append_only(*SPREAD), keyed(*SPREAD)],
+        "STREAMED VIEW u AS SELECT q.k, q.s, COUNT(*) AS n FROM"
+        " (SELECT a.k, a.s FROM K AS a UNION ALL SELECT b.k, b.s FROM A AS b) AS q GROUP BY q.k, q.s",
+        "RSTREAM VIEW r AS SELECT a.k, a.s FROM K SYNC EVERY 2 AS a UNION ALL SELECT b.k, b.s FROM A SYNC EVERY 2 AS b",
+        shards=shards,
+    )
 
 
 @pytest.mark.parametrize("shards", [1, 3])
 def test_groups_lie_where_their_input_lies(shards):
     """Groups of (k, s) over rows that lie by k stay there; a join on (k, s) must know it."""
-    holds([append_only(*SPREAD), keyed(*SPREAD)],
-          "STREAMED VIEW g AS SELECT a.k, a.s, COUNT(*) AS n FROM K AS a GROUP BY a.k, a.s",
-          "STREAMED VIEW j AS SELECT g.k, g.s, g.n, b.v FROM g JOIN A AS b ON g.k = b.k AND g.s = b.s",
-          "STREAMED VIEW e AS SELECT g.k, g.s FROM g EXCEPT ALL SELECT b.k, b.s FROM A AS b",
-          shards=shards)
+    holds(
+        [append_only(*SPREAD), keyed(*SPREAD)],
+        "STREAMED VIEW g AS SELECT a.k, a.s, COUNT(*) AS n FROM K AS a GROUP BY a.k, a.s",
+        "STREAMED VIEW j AS SELECT g.k, g.s, g.n, b.v FROM g JOIN A AS b ON g.k = b.k AND g.s = b.s",
+        "STREAMED VIEW e AS SELECT g.k, g.s FROM g EXCEPT ALL SELECT b.k, b.s FROM A AS b",
+        shards=shards,
+    )
 
 
 @pytest.mark.parametrize("shards", [1, 3])
 def test_the_clock_may_be_synchronized_itself(shards):
-    holds([append_only(*SPREAD)],
-          "STREAMED VIEW p AS SELECT a.TS FROM A AS a WHERE a.v % 3 = 0",
-          "STREAMED VIEW c AS SELECT C.TimePoint AS t FROM clockStr SYNC ON p AS C",
-          "STREAMED VIEW n AS SELECT C.t % 4 AS m, COUNT(*) AS n FROM c AS C GROUP BY C.t % 4",
-          "STREAMED VIEW w AS SELECT c.t, c.TS AS seen FROM c",
-          shards=shards)
+    holds(
+        [append_only(*SPREAD)],
+        "STREAMED VIEW p AS SELECT a.TS FROM A AS a WHERE a.v % 3 = 0",
+        "STREAMED VIEW c AS SELECT C.TimePoint AS t FROM clockStr SYNC ON p AS C",
+        "STREAMED VIEW n AS SELECT C.t % 4 AS m, COUNT(*) AS n FROM c AS C GROUP BY C.t % 4",
+        "STREAMED VIEW w AS SELECT c.t, c.TS AS seen FROM c",
+        shards=shards,
+    )
 
 
 def test_the_count_of_nothing_waits_for_its_synchronizer():
     """Time begins at 1; the count is looked at from 2 on, wherever the synchronizer stands."""
     stream = append_only({"k": 1, "v": 1, "tm": 1}, {"k": 2, "v": 5, "tm": 4}, {"k": 2, "v": 5, "tm": 7})
-    holds([stream],
-          "STREAMED VIEW n AS SELECT q.n FROM (SELECT COUNT(*) AS n FROM A AS a WHERE a.v > 3) SYNC EVERY 3 AS q")
+    holds(
+        [stream],
+        "STREAMED VIEW n AS SELECT q.n FROM (SELECT COUNT(*) AS n FROM A AS a WHERE a.v > 3) SYNC EVERY 3 AS q",
+    )
 
 
 @pytest.mark.parametrize("batch", [None, 1])
 def test_the_count_of_nothing_does_not_depend_on_an_empty_neighbour(batch):
     """K has no rows, so nobody knows when the clock of the database begins until the run ends."""
     stream = append_only({"k": 1, "tm": 3}, {"k": 2, "tm": 2}, {"k": 2, "tm": 7}, lateness=2, batch_rows=batch)
-    holds([stream, keyed()], "STREAMED VIEW n AS SELECT COUNT(*) AS n FROM A AS a",
-          "COMPLETE VIEW m AS SELECT K.k FROM K")
+    holds(
+        [stream, keyed()], "STREAMED VIEW n AS SELECT COUNT(*) AS n FROM A AS a", "COMPLETE VIEW m AS SELECT K.k FROM K"
+    )
 
 
 def test_a_later_view_over_a_synchronized_one_begins_now():
@@ -183,11 +199,19 @@ def test_a_later_view_over_a_synchronized_one_begins_now():
 
 def test_sums_forget_what_has_left():
     """A great value that has gone leaves no trace in the small ones."""
-    big = [{"k": 0, "x": 1e15, "tm": 0}, {"k": 1, "x": 0.1, "tm": 0}, {"k": 0, "x": 3e-7, "tm": 1},
-           {"k": 0, "x": math.inf, "tm": 2}, {"k": 0, "x": -0.0, "tm": 3}, {"k": 2, "x": math.nan, "tm": 4},
-           {"k": 2, "op": "delete", "tm": 5}]
-    holds([keyed(*big)],
-          "STREAMED VIEW v AS SELECT SUM(a.x) AS s, AVG(a.x) AS m, MIN(a.x) AS l, COUNT(*) AS n FROM K AS a")
+    big = [
+        {"k": 0, "x": 1e15, "tm": 0},
+        {"k": 1, "x": 0.1, "tm": 0},
+        {"k": 0, "x": 3e-7, "tm": 1},
+        {"k": 0, "x": math.inf, "tm": 2},
+        {"k": 0, "x": -0.0, "tm": 3},
+        {"k": 2, "x": math.nan, "tm": 4},
+        {"k": 2, "op": "delete", "tm": 5},
+    ]
+    holds(
+        [keyed(*big)],
+        "STREAMED VIEW v AS SELECT SUM(a.x) AS s, AVG(a.x) AS m, MIN(a.x) AS l, COUNT(*) AS n FROM K AS a",
+    )
 
 
 def test_variance_of_great_close_values():
@@ -205,8 +229,10 @@ def test_decimals_are_exact():
 def test_the_greatest_of_nothing_is_null_until_a_row_comes(batch):
     """The answer of no rows is remembered as it was shown: the first row takes away (0, NULL), not (0, 0)."""
     rows = [{"k": 1, "v": 0, "tm": 0}, {"k": 1, "v": 0, "tm": 2}, {"k": 1, "v": 5, "tm": 6}, {"k": 2, "v": 7, "tm": 8}]
-    holds([append_only(*rows, batch_rows=batch)],
-          "STREAMED VIEW v AS SELECT COUNT(a.k) AS n, MAX(a.tm) AS t, MIN(a.v) AS l FROM A AS a WHERE a.v > 1")
+    holds(
+        [append_only(*rows, batch_rows=batch)],
+        "STREAMED VIEW v AS SELECT COUNT(a.k) AS n, MAX(a.tm) AS t, MIN(a.v) AS l FROM A AS a WHERE a.v > 1",
+    )
 
 
 def test_an_answer_over_an_empty_table_is_there_before_all_time():

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.properties.effort import effort
-from tidemill.runtime.kernels.extremes import slide_extremes
+from tidemill.runtime.kernels.grouping.extremes import slide_extremes
 
 
 def extremes_twin(moves):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.properties import queries, streams
 from tests.properties.effort import effort
 from tests.properties.test_answers import places
-from tests.properties.trial import check_view, create, database, oracle, watch
+from tests.properties.trial import check_view, create, drawn_database, oracle, watch
 
 
 @st.composite
@@ -24,7 +24,7 @@ def late_workloads(draw):
 @given(workload=late_workloads(), place=places)
 def test_late_rows_are_dead_letters_and_the_rest_is_answered(workload, place):
     sources, views = workload
-    with database(sources, **place) as db:
+    with drawn_database(sources, **place) as db:
         made = create(db, views)
         # Both sources are read, whatever the views read.
         watch(db, sources)
@@ -33,8 +33,11 @@ def test_late_rows_are_dead_letters_and_the_rest_is_answered(workload, place):
         found = [row for row in letters if row["reason"].startswith("late")]
         for stream in sources:
             unknown = [r["tm"] for r in stream.punctual()[0] if r.get("op", "insert") in streams.UNKNOWN]
-            others = [json.loads(row["raw"])["tm"] for row in letters if row not in found
-                      and row["source"] == stream.source and "operation" in row["reason"]]
+            others = [
+                json.loads(row["raw"])["tm"]
+                for row in letters
+                if row not in found and row["source"] == stream.source and "operation" in row["reason"]
+            ]
             assert sorted(others) == sorted(unknown)
             expected = Counter((r["k"], r["s"], r["tm"]) for r in stream.punctual()[1])
             raws = [json.loads(row["raw"]) for row in found if row["source"] == stream.source]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.properties import queries, streams
 from tests.properties.effort import effort
 from tests.properties.test_answers import places
-from tests.properties.trial import check_view, create, database, oracle, span, used_sources, watch
+from tests.properties.trial import check_view, create, drawn_database, oracle, span, used_sources, watch
 
 
 @st.composite
@@ -44,7 +44,7 @@ def settled(sources, halves):
 def test_later_views_see_stored_contents_and_later_rows(workload, place):
     sources, halves, early, late = workload
     sources, end = settled(sources, halves)
-    with database(sources, write=False, **place) as db:
+    with drawn_database(sources, write=False, **place) as db:
         folder = Path(db.paths.root).parent
         made = create(db, early)
         # Both sources move the clock from the beginning on.

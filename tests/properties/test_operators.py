@@ -1,12 +1,13 @@
-"""Small steps equal one big step, for each stateful operator alone with an in-memory shelf.
+"""Small steps equal one big step, for each stateful operator alone with an in-memory state.
 
-    changes by time   1 1 2 | 3 3 5 | 5 8        the same changes in one batch
-    frontiers               3       5      9     frontier 9
+changes by time   1 1 2 | 3 3 5 | 5 8        the same changes in one batch
+frontiers               3       5      9     frontier 9
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -14,27 +15,29 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.properties.effort import effort
-from tidemill.plan.physical import BEGINNING, Op
-from tidemill.plan.sources import Column
-from tidemill.runtime.evaluate import STATEFUL
-from tidemill.runtime.operators.base import Batch
-from tidemill.runtime.state import Shelf
+from tidemill.plan import physical as p
+from tidemill.plan.physical import BEGINNING
+from tidemill.plan.sources import Column, Schema
+from tidemill.runtime.dataflow.operator import Batch
+from tidemill.runtime.evaluation.evaluate import STATEFUL
+from tidemill.runtime.state.shard_state import ShardState
 
 A, B = Column("a", "INTEGER"), Column("b", "INTEGER")
-SIDES = {"left": {"columns": [["a", "INTEGER"]], "keys": ["a"], "stored": True},
-         "right": {"columns": [["b", "INTEGER"]], "keys": ["b"], "stored": True}, "residual": None}
-CASES = {
-    "gate": (("a",), (A,), {}),
-    "stamp": (("a",), (A, Column("__ts", "BIGINT")), {}),
-    "rows_window": (("a",), (A,), {"rows": 3, "slide": 2}),
-    "row_points": (("a",), (Column("TimePoint", "BIGINT"),), {"rows": 3, "columns": [["a", "INTEGER"]]}),
-    "rstream": (("a",), (Column("TS", "BIGINT"), A), {"period": None, "stamp": "__time"}),
-    "rstream every 3": (("a",), (Column("TS", "BIGINT"), A), {"period": [3, 0], "stamp": "__time"}),
-    "synchronize_on": (("a", "p"), (A,), {}),
-    "join": (("a", "b"), (A, B), SIDES),
-    **{f"combine {kind}": (("a l", "a r"), (A,), {"kind": kind})
-       for kind in ("distinct", "except", "except_all", "intersect", "intersect_all", "anti")},
-    "tagger": (("record",), (A, B), {"keys": ["a"]}),
+SIDES = {"left": p.JoinSide((A,), ("a",)), "right": p.JoinSide((B,), ("b",))}
+CASES: dict[str, tuple[Any, tuple[str, ...], Schema, dict[str, Any]]] = {
+    "gate": (p.ViewOutput, ("a",), (A,), {}),
+    "stamp": (p.Stamp, ("a",), (A, Column("__ts", "BIGINT")), {}),
+    "rows_window": (p.RowsWindow, ("a",), (A,), {"rows": 3, "slide": 2}),
+    "row_points": (p.RowPoints, ("a",), (Column("TimePoint", "BIGINT"),), {"rows": 3, "columns": (A,)}),
+    "rstream": (p.Rstream, ("a",), (Column("TS", "BIGINT"), A), {"period": None, "stamp": "__time"}),
+    "rstream every 3": (p.Rstream, ("a",), (Column("TS", "BIGINT"), A), {"period": (3, 0), "stamp": "__time"}),
+    "synchronize_on": (p.SynchronizeOn, ("a", "p"), (A,), {}),
+    "join": (p.Join, ("a", "b"), (A, B), SIDES),
+    **{
+        f"combine {kind}": (p.SetCombine, ("a l", "a r"), (A,), {"operation": kind})
+        for kind in ("distinct", "except", "except_all", "intersect", "intersect_all", "anti")
+    },
+    "tagger": (p.Tagger, ("record",), (A, B), {"keys": ("a",)}),
 }
 GROWING = {"rows_window", "tagger"}
 
@@ -68,17 +71,23 @@ def table(port, rows):
     times, diffs = (pa.array([r[i] for r in rows], pa.int64()) for i in (1, 2))
     if port.endswith((" l", " r")):
         nothing = pa.array([0] * len(rows), pa.int64())
-        return pa.table({**columns, "__time": times, "__l": diffs if port[-1] == "l" else nothing,
-                         "__r": diffs if port[-1] == "r" else nothing})
+        return pa.table(
+            {
+                **columns,
+                "__time": times,
+                "__l": diffs if port[-1] == "l" else nothing,
+                "__r": diffs if port[-1] == "r" else nothing,
+            }
+        )
     return pa.table({**columns, "__time": times, "__diff": diffs})
 
 
 def walk(name, feeds, frontiers):
     """Net output of the operator when it sees the feeds cut at the frontiers."""
     kind = name.split()[0]
-    ports, schema, params = CASES[name]
-    op = Op("x", kind, ports, schema, params)
-    shelf, out = Shelf("nowhere"), Counter()
+    spec, ports, schema, own = CASES[name]
+    op = spec("x", ports, schema, **own)
+    state, out = ShardState.empty("nowhere"), Counter()
     before = BEGINNING
     for frontier, cut in frontiers:
         inputs = []
@@ -86,8 +95,8 @@ def walk(name, feeds, frontiers):
             piece = [r for r in rows if cut(r) == frontier]
             assert all(r[1] >= before for r in piece)
             inputs.append(Batch(table(port, piece) if piece else None, frontier))
-        result = STATEFUL[kind](op).step(inputs, shelf)
-        shelf = Shelf.load(shelf.dump(), "nowhere")
+        result = STATEFUL[spec](op).step(inputs, state)
+        state = ShardState.load(state.dump(), "nowhere")
         for row in result.rows.to_pylist() if result.rows is not None else []:
             diff = row.pop("__diff")
             assert row["__time"] >= before or kind == "synchronize_on"
@@ -100,7 +109,7 @@ def walk(name, feeds, frontiers):
 @effort(25)
 @given(data=st.data())
 def test_small_steps_equal_one_big_step(name, data):
-    feeds = [[(*change, seq) for seq, change in enumerate(data.draw(changes(name.split()[0])))] for _ in CASES[name][0]]
+    feeds = [[(*change, seq) for seq, change in enumerate(data.draw(changes(name.split()[0])))] for _ in CASES[name][1]]
     cuts = sorted(data.draw(st.sets(st.integers(1, 12), max_size=4)) | {13})
     ahead = data.draw(st.integers(0, 3))  # rows may come before their time is closed
 

@@ -12,7 +12,7 @@ from tests.properties.effort import effort
 from tests.properties.test_answers import places
 from tests.properties.test_invariance import outcome, rounded
 from tests.properties.test_runs import cut_workloads, in_runs
-from tests.properties.trial import create, database
+from tests.properties.trial import create, drawn_database
 
 
 @st.composite
@@ -23,7 +23,7 @@ def rescaled_workloads(draw):
 
 def in_rescaled_runs(sources, views, there, shards, place):
     """The outcome of runs over input that grows, with another number of shards after each of them."""
-    with database(sources, write=False, kind=CheckpointedDatabase, **place) as db:
+    with drawn_database(sources, write=False, kind=CheckpointedDatabase, **place) as db:
         folder = Path(db.paths.root).parent
         written = [(0, 0)] * len(sources)
         made = create(db, views)
@@ -42,4 +42,5 @@ def in_rescaled_runs(sources, views, there, shards, place):
 def test_shards_that_change_between_runs_change_no_answer(work, place):
     sources, views, there, shards = work
     assert rounded(in_rescaled_runs(sources, views, there, shards, place)) == rounded(
-        in_runs(sources, views, there, place, last=True))
+        in_runs(sources, views, there, place, last=True)
+    )

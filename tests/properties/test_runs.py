@@ -11,16 +11,19 @@ from hypothesis import strategies as st
 from tests.properties.effort import effort
 from tests.properties.test_answers import places, workloads
 from tests.properties.test_invariance import outcome, rounded
-from tests.properties.trial import create, database
+from tests.properties.trial import create, drawn_database
 
 
 @st.composite
 def portions(draw, sources, most=4):
     """For every source how many rows are there at each run; tables are there from the first one on."""
     runs = draw(st.integers(2, most))
-    return [[len(s.rows)] * runs if s.static else
-            [*sorted(draw(st.lists(st.integers(0, len(s.rows)), min_size=runs - 1, max_size=runs - 1))), len(s.rows)]
-            for s in sources]
+    return [
+        [len(s.rows)] * runs
+        if s.static
+        else [*sorted(draw(st.lists(st.integers(0, len(s.rows)), min_size=runs - 1, max_size=runs - 1))), len(s.rows)]
+        for s in sources
+    ]
 
 
 @st.composite
@@ -31,7 +34,7 @@ def cut_workloads(draw):
 
 def in_runs(sources, views, there, place, last):
     """The outcome of runs over input that grows; `last` says whether the last one closes everything."""
-    with database(sources, write=False, **place) as db:
+    with drawn_database(sources, write=False, **place) as db:
         folder = Path(db.paths.root).parent
         written = [(0, 0)] * len(sources)
         for s in sources:
@@ -52,4 +55,5 @@ def test_runs_show_what_one_run_shows(last, work, place):
     """Also when the last run closes everything."""
     sources, views, there = work
     assert rounded(in_runs(sources, views, there, place, last)) == rounded(
-        in_runs(sources, views, [[len(s.rows)] for s in sources], place, last))
+        in_runs(sources, views, [[len(s.rows)] for s in sources], place, last)
+    )

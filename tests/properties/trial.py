@@ -21,8 +21,9 @@ from tests.reference.oracle import Oracle
 from tidemill.errors import PlanProblem
 from tidemill.plan import relations as r
 from tidemill.plan.relations import Relation
+from tidemill.runtime.fast_paths import NAMES, without
 from tidemill.runtime.thresholds import Thresholds, changed, given, sizes
-from tidemill.runtime.views import order
+from tidemill.runtime.views.store import order
 
 REFUSED = {"TM209"}  # [ROWS …] over something that takes rows back
 
@@ -44,9 +45,25 @@ def drawn_thresholds(streams: list[Stream], options: dict[str, Any]) -> Iterator
         yield
 
 
+def draw_paths_off(streams: list[Stream], options: dict[str, Any]) -> list[str]:
+    """Fast paths that an example does without: none, half of them or nearly all, by what the example is."""
+    chance = random.Random(zlib.crc32(repr((sorted(options.items()), streams)).encode()))
+    share = chance.choice((0.0, 0.0, 0.5, 0.9))
+    return [name for name in NAMES if chance.random() < share]
+
+
 @contextmanager
-def database(streams: Iterable[Stream], *, write: bool = True, kind: type[LocalDatabase] = LocalDatabase,
-             **options: Any) -> Iterator[LocalDatabase]:
+def drawn_database(streams: Iterable[Stream], **options: Any) -> Iterator[LocalDatabase]:
+    """Like `database`, without fast paths by chance."""
+    listed = list(streams)
+    with without(draw_paths_off(listed, options)), database(listed, **options) as db:
+        yield db
+
+
+@contextmanager
+def database(
+    streams: Iterable[Stream], *, write: bool = True, kind: type[LocalDatabase] = LocalDatabase, **options: Any
+) -> Iterator[LocalDatabase]:
     """A database over the streams, in a folder of its own, with thresholds by chance."""
     listed = list(streams)
     with drawn_thresholds(listed, options), tempfile.TemporaryDirectory() as name:
@@ -141,9 +158,15 @@ def used_sources(db: LocalDatabase, streams: Iterable[Stream]) -> list[Stream]:
 
 
 @contextmanager
-def oracle(db: LocalDatabase, streams: Iterable[Stream], *, firsts: dict[int, dict[str, int]] | None = None,
-           births: dict[int, int] | None = None, begin: int | None = None,
-           ends: dict[int, int] | None = None) -> Iterator[Oracle]:
+def oracle(
+    db: LocalDatabase,
+    streams: Iterable[Stream],
+    *,
+    firsts: dict[int, dict[str, int]] | None = None,
+    births: dict[int, int] | None = None,
+    begin: int | None = None,
+    ends: dict[int, int] | None = None,
+) -> Iterator[Oracle]:
     """The oracle of everything that stands in the database."""
     used = used_sources(db, streams)
     by_source = {(s.name if s.static else s.source): s for s in used}
@@ -154,8 +177,7 @@ def oracle(db: LocalDatabase, streams: Iterable[Stream], *, firsts: dict[int, di
         first = (firsts or {}).get(birth, {}).get(source, 0)
         return by_source[source].table(first)
 
-    found = Oracle(rows, moments, begin=first if begin is None else begin, views=views, births=births,
-                   ends=ends)
+    found = Oracle(rows, moments, begin=first if begin is None else begin, views=views, births=births, ends=ends)
     try:
         yield found
     finally:
@@ -180,8 +202,10 @@ def check_view(db: LocalDatabase, view: View, truth: Oracle) -> None:
 
 
 def difference(view: View, moment: int, found: Counter[Row], expected: Counter[Row]) -> str:
-    return (f"{view.statement}\nat {moment / UNIT:g}\n  only in the engine: {list((found - expected).elements())}"
-            f"\n  only in the oracle: {list((expected - found).elements())}")
+    return (
+        f"{view.statement}\nat {moment / UNIT:g}\n  only in the engine: {list((found - expected).elements())}"
+        f"\n  only in the oracle: {list((expected - found).elements())}"
+    )
 
 
 @contextmanager

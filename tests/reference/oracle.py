@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 import duckdb
@@ -18,10 +18,10 @@ import pyarrow as pa
 
 from tidemill.plan import relations as r
 from tidemill.plan.aggregates import Aggregate
-from tidemill.plan.aggregation_joins import late
+from tidemill.plan.aggregation_joins import expand_join_aggregate
 from tidemill.plan.node import walk
 from tidemill.plan.relations import Relation, quoted
-from tidemill.plan.unshared import unshared
+from tidemill.plan.unshared import expand_window_aggregate
 
 Moments = tuple[int, ...]
 SET_SQL = {
@@ -43,9 +43,16 @@ class Oracle:
     saw has ended, where that is not the last moment of all.
     """
 
-    def __init__(self, rows: Callable[[str, int], pa.Table], universe: Iterable[int], *, begin: int | None = None,
-                 views: Mapping[str, Relation] | None = None, births: Mapping[int, int] | None = None,
-                 ends: Mapping[int, int] | None = None) -> None:
+    def __init__(
+        self,
+        rows: Callable[[str, int], pa.Table],
+        universe: Iterable[int],
+        *,
+        begin: int | None = None,
+        views: Mapping[str, Relation] | None = None,
+        births: Mapping[int, int] | None = None,
+        ends: Mapping[int, int] | None = None,
+    ) -> None:
         self.rows = rows
         self.universe: Moments = tuple(sorted(set(universe)))
         self.begin = begin
@@ -60,7 +67,7 @@ class Oracle:
     def close(self) -> None:
         self.duck.close()
 
-    def history(self, node: Relation, moments: Sequence[int] | None = None) -> dict[int, list[tuple[Any, ...]]]:
+    def history(self, node: Relation, moments: Collection[int] | None = None) -> dict[int, list[tuple[Any, ...]]]:
         """The rows of the relation at each moment (default: the universe)."""
         wanted = tuple(sorted(set(self.universe if moments is None else moments)))
         table = self._table(node, wanted)
@@ -118,9 +125,9 @@ class Oracle:
 
     def _clock(self, node: r.Clock, moments: Moments) -> str:
         if self.begin is None or not moments:
-            return "SELECT CAST(0 AS BIGINT) AS \"TimePoint\", CAST(0 AS BIGINT) AS __at WHERE FALSE"
+            return 'SELECT CAST(0 AS BIGINT) AS "TimePoint", CAST(0 AS BIGINT) AS __at WHERE FALSE'
         first, last = -(-self.begin // node.unit_us), max(moments) // node.unit_us
-        ticks = f"(SELECT unnest(range({first}, {last + 1})) AS \"TimePoint\") AS i"
+        ticks = f'(SELECT unnest(range({first}, {last + 1})) AS "TimePoint") AS i'
         known = f'"TimePoint" * {node.unit_us} <= m.__at'
         return f'SELECT "TimePoint", m.__at FROM {ticks} JOIN {self._moments(moments)} ON {known}'
 
@@ -198,7 +205,7 @@ class Oracle:
             born_in = max(n.birth for n in walk(node) if isinstance(n, (r.Scan, r.Seed)))
             begin = self.ends.get(born_in, self.universe[-1])
         else:
-            begin = r.begun(rhythm, begin)
+            begin = r.first_answer_time(rhythm, begin)
         born = min((b for b in (born, begin) if b is not None), default=None)
         if born is None:
             return grouped
@@ -208,10 +215,10 @@ class Oracle:
         return f"{grouped} UNION ALL SELECT e.*, __at FROM ({empty}) AS e, {later} WHERE {without}"
 
     def _windowaggregate(self, node: r.WindowAggregate, moments: Moments) -> str:
-        return f"SELECT * FROM {self._table(unshared(node), moments)}"
+        return f"SELECT * FROM {self._table(expand_window_aggregate(node), moments)}"
 
     def _joinaggregate(self, node: r.JoinAggregate, moments: Moments) -> str:
-        return f"SELECT * FROM {self._table(late(node), moments)}"
+        return f"SELECT * FROM {self._table(expand_join_aggregate(node), moments)}"
 
     # ---- what depends on time itself ---------------------------------------------------------------
 
@@ -279,9 +286,9 @@ class Oracle:
     def _rstream(self, node: r.Rstream, moments: Moments) -> str:
         points = self._report_points(node)
         table = self._table(node.input, tuple(points))
-        stamp = node.stamp.replace("__time", "i.__at")
+        stamp = node.stamp.sql.replace("__time", "i.__at")
         return (
-            f"SELECT {stamp} AS \"TS\", i.* EXCLUDE (__at), m.__at FROM {table} AS i JOIN {self._moments(moments)}"
+            f'SELECT {stamp} AS "TS", i.* EXCLUDE (__at), m.__at FROM {table} AS i JOIN {self._moments(moments)}'
             f" ON i.__at <= m.__at"
         )
 

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from tests.harness import LocalDatabase
 from tests.properties.effort import effort
 from tidemill.optimize.lower.edges import Edges
-from tidemill.runtime.layout import load_plan
+from tidemill.plan.physical import ViewOutput
+from tidemill.runtime.paths import load_plan
 
 RECORDS = st.lists(st.tuples(st.integers(0, 2), st.sampled_from([0.0, -0.0, 1.5, float("nan"), None]),
                              st.integers(0, 6)), min_size=1, max_size=20)  # fmt: skip
@@ -47,8 +48,8 @@ def test_only_where_rows_of_a_tagger_stay_apart(tmp_path, select, closed):
     with LocalDatabase(str(tmp_path / "db")) as db:
         db.execute(statements(write(tmp_path, [(1, 1.0, 0)]), select))
         db.run()
-        (gate,) = (op for op in load_plan(db.paths.plan(db.catalog.version)).stage if op.kind == "gate")
-    assert bool(gate.params.get("closed")) == closed
+        (gate,) = (op for op in load_plan(db.paths.plan(db.catalog.version)).stage if isinstance(op, ViewOutput))
+    assert gate.closed == closed
 
 
 @effort(25)
@@ -60,7 +61,7 @@ def test_it_says_what_a_gate_says_that_adds_up(tmp_path_factory, records, rows, 
     for closes in (True, False):
         with pytest.MonkeyPatch.context() as patch:
             if not closes:
-                patch.setattr(Edges, "_closed", lambda *_: False)
+                patch.setattr(Edges, "_is_closed", lambda *_: False)
             with LocalDatabase(str(folder / f"db{closes}")) as db:
                 db.execute(text)
                 db.run()

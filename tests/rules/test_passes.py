@@ -8,9 +8,9 @@ import pytest
 import yaml
 
 from tests.rules.test_rules import HERE, database  # noqa: F401  a fixture
+from tests.statements import parse_one
 from tidemill.optimize.optimizer import RULES, optimize
 from tidemill.plan.relations import Relation, View, with_children
-from tidemill.sql.parse import parse_one
 
 QUERIES = [case["sql"] for path in sorted(HERE.glob("*.yaml")) for case in yaml.safe_load(path.read_text())["cases"]]
 
@@ -32,7 +32,7 @@ def _everywhere(node: Relation, rule: Any, trace: list[Any], seen: dict[str, Rel
         if better is not None:
             trace.append((rule.__name__, node, better))
             node = better
-        fresh = [_everywhere(c, rule, trace, seen) for c in node.children]
+        fresh = [_everywhere(c, rule, trace, seen) for c in node.children]  # type: ignore[arg-type]
         if any(a is not b for a, b in zip(node.children, fresh, strict=True)):
             node = with_children(node, *fresh)
     seen[before.fingerprint] = node

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 
 import pytest
 
@@ -32,14 +31,13 @@ def plan(tmp_path) -> Physical:
 def test_text_and_plan_are_each_other_s_inverse(plan):
     found = Physical.from_json(plan.to_json())
     assert found.to_json() == plan.to_json()
-    assert json.loads(plan.to_json()) == json.loads(json.dumps(asdict(plan)))
     assert plan.seeds and plan.outputs and plan.exchanges
 
 
 def test_an_operator_is_a_line(plan):
     lines = plan.to_json().splitlines()
     for op in (*plan.reader, *plan.stage):
-        assert sum(json.loads(line.rstrip(",")).get("id") == op.id for line in lines if line.startswith("{\"id\"")) == 1
+        assert sum(json.loads(line.rstrip(",")).get("id") == op.id for line in lines if line.startswith('{"id"')) == 1
 
 
 def test_hot_keys_come_back():

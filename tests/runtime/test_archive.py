@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tidemill.runtime import archive
-from tidemill.runtime.archive import archive_options
+from tidemill.runtime.spark import class_archive
+from tidemill.runtime.spark.class_archive import archive_options
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def java(tmp_path: Path, monkeypatch) -> str:
     (tmp_path / "java" / "lib" / "server" / "classes.jsa").write_bytes(b"x")
     (tmp_path / "cache").mkdir(mode=0o700)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.delenv(archive.SWITCH, raising=False)
+    monkeypatch.delenv(class_archive.SWITCH, raising=False)
     return str(tmp_path / "java")
 
 
@@ -61,8 +61,8 @@ def test_a_folder_that_others_can_write_is_not_used(java, tmp_path):
 
 def test_no_archive_where_it_cannot_be_or_shall_not_be(java, monkeypatch):
     assert archive_options(None) == ""
-    monkeypatch.setenv(archive.SWITCH, "off")
+    monkeypatch.setenv(class_archive.SWITCH, "off")
     assert archive_options(java) == ""
-    monkeypatch.delenv(archive.SWITCH)
+    monkeypatch.delenv(class_archive.SWITCH)
     (Path(java) / "lib" / "server" / "classes.jsa").unlink()
     assert archive_options(java) == ""

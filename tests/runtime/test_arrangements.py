@@ -12,8 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tidemill.plan.sources import Column
-from tidemill.runtime import duck
-from tidemill.runtime.state import Layout, Shelf
+from tidemill.runtime.dataflow.changes import PENDING
+from tidemill.runtime.duckdb import duck
+from tidemill.runtime.state.arrangements import Layout
+from tidemill.runtime.state.shard_state import ShardState
 from tidemill.runtime.thresholds import sizes
 
 COUNT = Column("__n", "BIGINT")
@@ -22,8 +24,9 @@ TIMED = Layout("__time", (Column("k", "BIGINT"),), ((COUNT, "sum"),))
 RANKED = Layout("__h", (Column("k", "BIGINT"), Column("__v", "BIGINT")), ((COUNT, "sum"),), "__n", then="__v")
 
 moves = st.lists(st.tuples(st.integers(0, 20), st.sampled_from([-1, 1, 2])), max_size=30)
-quick = settings(max_examples=60, deadline=None, derandomize=True,
-                 suppress_health_check=[HealthCheck.function_scoped_fixture])
+quick = settings(
+    max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 
 
 def keyed(rows: list[tuple[int, int]]) -> pa.Table:
@@ -39,53 +42,63 @@ def hashes(keys: list[int]) -> np.ndarray:
 @quick
 @given(batches=st.lists(moves, max_size=6), asked=st.lists(st.integers(0, 20), min_size=1, max_size=5))
 def test_probe_finds_the_multiplicity_of_every_key_across_segments_and_reloads(batches, asked, tmp_path: Path) -> None:
-    shelf, model = Shelf(str(tmp_path)), Counter()
+    state, model = ShardState.empty(str(tmp_path)), Counter()
     for batch in batches:
-        arrangement = shelf.arrangement("node", "rows", KEYED)
+        arrangement = state.arrangement("node", "rows", KEYED)
         arrangement.append(keyed(batch))
         arrangement.compact()
         for key, n in batch:
             model[key] += n
-        shelf = Shelf.load(shelf.dump(), str(tmp_path))
+        state = ShardState.load(state.dump(), str(tmp_path))
     found = Counter()
-    for row in shelf.arrangement("node", "rows", KEYED).probe(hashes(asked)).to_pylist():
+    for row in state.arrangement("node", "rows", KEYED).probe(hashes(asked)).to_pylist():
         found[row["k"]] += row["__n"]
     assert {k: n for k, n in found.items() if n} == {k: model[k] for k in set(asked) if model[k]}
 
 
 @quick
-@given(batches=st.lists(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 3)), max_size=20), max_size=5),
-       cuts=st.lists(st.integers(0, 31), max_size=4))
+@given(
+    batches=st.lists(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 3)), max_size=20), max_size=5),
+    cuts=st.lists(st.integers(0, 31), max_size=4),
+)
 def test_pop_gives_every_row_once_and_in_time(batches, cuts, tmp_path: Path) -> None:
-    shelf = Shelf(str(tmp_path))
-    agenda = shelf.arrangement("node", "agenda", TIMED)
+    state = ShardState.empty(str(tmp_path))
+    pending = state.arrangement("node", PENDING, TIMED)
     for batch in batches:
-        agenda.append(pa.table({
-            "__time": pa.array([t for t, _ in batch], pa.int64()), "k": pa.array([k for _, k in batch], pa.int64()),
-            "__n": pa.array([1] * len(batch), pa.int64()),
-        }))
-        agenda.compact()
+        pending.append(
+            pa.table(
+                {
+                    "__time": pa.array([t for t, _ in batch], pa.int64()),
+                    "k": pa.array([k for _, k in batch], pa.int64()),
+                    "__n": pa.array([1] * len(batch), pa.int64()),
+                }
+            )
+        )
+        pending.compact()
     left = Counter((t, k) for batch in batches for t, k in batch)
     for cut in sorted(cuts):
         taken = Counter()
-        for row in agenda.pop(cut).to_pylist():
+        for row in pending.pop(cut).to_pylist():
             assert row["__time"] < cut
             taken[row["__time"], row["k"]] += row["__n"]
         assert taken == Counter({key: n for key, n in left.items() if key[0] < cut})
         left = Counter({key: n for key, n in left.items() if key[0] >= cut})
-    assert agenda.scan().num_rows == len(left)
+    assert pending.scan().num_rows == len(left)
 
 
 @quick
-@given(batches=st.lists(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 12)), max_size=12), min_size=1,
-                        max_size=6),
-       gone=st.data(), need=st.integers(1, 4))
+@given(
+    batches=st.lists(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 12)), max_size=12), min_size=1, max_size=6),
+    gone=st.data(),
+    need=st.integers(1, 4),
+)
 def test_ends_show_the_least_and_greatest_live_values(batches, gone, need, tmp_path: Path) -> None:
-    arrangement = Shelf(str(tmp_path)).arrangement("node", "values", RANKED)
+    arrangement = ShardState.empty(str(tmp_path)).arrangement("node", "values", RANKED)
     live: Counter[tuple[int, int]] = Counter()
     for batch in batches:
-        removed = gone.draw(st.lists(st.sampled_from(sorted(live.elements())), unique=True,
-                                     max_size=6)) if +live else []
+        removed = (
+            gone.draw(st.lists(st.sampled_from(sorted(live.elements())), unique=True, max_size=6)) if +live else []
+        )
         rows = [(k, v, 1) for k, v in batch] + [(k, v, -1) for k, v in removed]
         table = pa.table({name: pa.array([r[i] for r in rows], pa.int64()) for i, name in enumerate(("k", "v", "n"))})
         arrangement.append(duck.run("SELECT hash(k) AS __h, k, v AS __v, n AS __n FROM t", t=table))
@@ -105,7 +118,7 @@ def test_ends_show_the_least_and_greatest_live_values(batches, gone, need, tmp_p
 
 
 def test_number_of_segments_grows_with_the_logarithm_of_the_rows(tmp_path: Path) -> None:
-    arrangement = Shelf(str(tmp_path)).arrangement("node", "rows", KEYED)
+    arrangement = ShardState.empty(str(tmp_path)).arrangement("node", "rows", KEYED)
     for i in range(200):
         arrangement.append(keyed([(1000 * i + j, 1) for j in range(10)]))
         arrangement.compact()
@@ -115,42 +128,42 @@ def test_number_of_segments_grows_with_the_logarithm_of_the_rows(tmp_path: Path)
 
 def test_a_replaced_file_stays_until_no_batch_can_be_replayed_from_it(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(sizes, "inline_bytes", 0)
-    shelf = Shelf(str(tmp_path))
+    state = ShardState.empty(str(tmp_path))
     history = []
     for i in range(6):
-        arrangement = shelf.arrangement("node", "rows", KEYED)
+        arrangement = state.arrangement("node", "rows", KEYED)
         arrangement.append(keyed([(10 * i + j, 1) for j in range(10)]))
         arrangement.compact()
-        blob = shelf.dump()
+        blob = state.dump()
         history.append(blob)
         # The batch that follows may be replayed from this state or, if it was not committed, from the one before.
         for version in history[-2:]:
-            old = Shelf.load(version, str(tmp_path))
+            old = ShardState.load(version, str(tmp_path))
             assert old.arrangement("node", "rows", KEYED).scan().num_rows % 10 == 0
-        shelf = Shelf.load(blob, str(tmp_path))
-    named = {s.file for parts in shelf.stored.values() for segments in parts.values() for s in segments}
-    assert len(os.listdir(tmp_path)) <= len(named) + len(shelf.garbage)
+        state = ShardState.load(blob, str(tmp_path))
+    named = {s.file for parts in state.stored.values() for segments in parts.values() for s in segments}
+    assert len(os.listdir(tmp_path)) <= len(named) + len(state.store.garbage)
 
 
 def test_sweep_removes_what_no_manifest_names(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(sizes, "inline_bytes", 0)
-    shelf = Shelf(str(tmp_path))
-    shelf.arrangement("node", "rows", KEYED).append(keyed([(1, 1)]))
-    blob = shelf.dump()
+    state = ShardState.empty(str(tmp_path))
+    state.arrangement("node", "rows", KEYED).append(keyed([(1, 1)]))
+    blob = state.dump()
     (tmp_path / "attempt-that-failed.arrow").write_bytes(b"garbage")
-    again = Shelf.load(blob, str(tmp_path))
+    again = ShardState.load(blob, str(tmp_path))
     again.sweep()
     assert len(os.listdir(tmp_path)) == 1
     assert again.arrangement("node", "rows", KEYED).scan().num_rows == 1
 
 
 def test_nodes_that_left_the_plan_are_forgotten(tmp_path: Path) -> None:
-    shelf = Shelf(str(tmp_path))
+    state = ShardState.empty(str(tmp_path))
     for node in ("kept", "dropped"):
-        shelf.arrangement(node, "rows", KEYED).append(keyed([(1, 1)]))
-        shelf.value(node)["x"] = 1
-    shelf.value("@clock")["begin"] = 7
-    shelf.keep(["kept"])
-    again = Shelf.load(shelf.dump(), str(tmp_path))
+        state.arrangement(node, "rows", KEYED).append(keyed([(1, 1)]))
+        state.value(node)["x"] = 1
+    state.value("@clock")["begin"] = 7
+    state.keep(["kept"])
+    again = ShardState.load(state.dump(), str(tmp_path))
     assert set(again.stored) == {"kept"}
     assert set(again.values) == {"kept", "@clock"}

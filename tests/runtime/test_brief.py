@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tidemill.runtime.brief import MOST, brief, failed
+from tidemill.runtime.spark.error_text import MOST, brief, shorten_failure
 
 JAVA = "\n".join(f"\tat org.apache.spark.scheduler.Step${n}.run(Step.scala:{n})" for n in range(400))
 
@@ -30,4 +30,4 @@ def test_spark_still_knows_an_interruption():
     """By the pattern with which it looks for one."""
     error = type("Py4JJavaError", (Exception,), {"__module__": "py4j.protocol"})(spark_text("x", 3))
     wanted = r"py4j.protocol.Py4JJavaError: An error occurred while calling(.|\n)*(java\.lang\.InterruptedException)"
-    assert re.search(wanted, str(failed(error)))
+    assert re.search(wanted, str(shorten_failure(error)))

@@ -12,8 +12,8 @@ from pyspark import cloudpickle
 
 import tidemill
 from tidemill.errors import EngineProblem
-from tidemill.runtime import given_session
-from tidemill.runtime.given_session import check_session, check_workers, looking
+from tidemill.runtime.spark import given_session
+from tidemill.runtime.spark.given_session import check_session, check_workers, looking
 
 
 def test_a_spark_connect_session_is_refused_before_anything_is_made(tmp_path):
@@ -77,11 +77,17 @@ def test_another_spark_is_refused():
         check_session(session)
 
 
-@pytest.mark.parametrize("error, said", [
-    ("[PYTHON_VERSION_MISMATCH] Python in worker has different version: 3.9 than that in driver: 3.12, PySpark", "3.9"),
-    ("Error from python worker:\n  ModuleNotFoundError: No module named 'tidemill'\n", "'tidemill'"),
-    ("something else", "cannot run Python"),
-])
+@pytest.mark.parametrize(
+    "error, said",
+    [
+        (
+            "[PYTHON_VERSION_MISMATCH] Python in worker has different version: 3.9 than that in driver: 3.12, PySpark",
+            "3.9",
+        ),
+        ("Error from python worker:\n  ModuleNotFoundError: No module named 'tidemill'\n", "'tidemill'"),
+        ("something else", "cannot run Python"),
+    ],
+)
 def test_workers_with_another_python_are_named(tmp_path, error, said):
     with pytest.raises(EngineProblem) as caught:
         check_workers(Session("spark://master:7077", error), str(tmp_path), "0")

@@ -13,12 +13,17 @@ from hypothesis import strategies as st
 
 from tests.properties.effort import effort
 from tidemill.plan.python_values import json_text, python_rows
-from tidemill.runtime.letters import dead_letters, places_of, row_texts, shown_letters
+from tidemill.runtime.messages.dead_letters import make_dead_letters, present_letters, row_positions, row_texts
 from tidemill.runtime.sources.records import RAW_BYTES
 
 ROWS, NANOSECONDS = 200_000, 1_000
-moments = st.integers(-(1 << 63), (1 << 63) - 1) | st.integers(-(10**15), 10**15) | st.sampled_from(
-    [0, 999_999, 1_000_000, -1, -62_135_596_800_000_000, -62_135_596_800_000_001, 253_402_300_799_999_999])
+moments = (
+    st.integers(-(1 << 63), (1 << 63) - 1)
+    | st.integers(-(10**15), 10**15)
+    | st.sampled_from(
+        [0, 999_999, 1_000_000, -1, -62_135_596_800_000_000, -62_135_596_800_000_001, 253_402_300_799_999_999]
+    )
+)
 COLUMNS: dict[str, tuple[Any, st.SearchStrategy[Any]]] = {
     "a": (pa.int32(), st.integers(-(1 << 31), (1 << 31) - 1)),
     'b "quoted"': (pa.string(), st.text(max_size=4) | st.sampled_from(["", "plain", "a\\b", 'a"b', "é", "\x7f", "\n"])),
@@ -48,9 +53,13 @@ def test_a_long_row_is_cut() -> None:
 
 
 def test_sources_are_shown_by_name_and_bytes_as_text() -> None:
-    letters = pa.concat_tables([dead_letters("S@2", "late", pa.array([b"ok"], pa.binary())),
-                                dead_letters("view:7", "bad", pa.array([b"\xff"], pa.binary()))])
-    shown = shown_letters(letters, {"view:7": "V"}).to_pylist()
+    letters = pa.concat_tables(
+        [
+            make_dead_letters("S@2", "late", pa.array([b"ok"], pa.binary())),
+            make_dead_letters("view:7", "bad", pa.array([b"\xff"], pa.binary())),
+        ]
+    )
+    shown = present_letters(letters, {"view:7": "V"}).to_pylist()
     assert [(r["source"], r["raw"], r["position"]) for r in shown] == [("S", "ok", ""), ("V", "\ufffd", "")]
 
 
@@ -58,13 +67,16 @@ def test_sources_are_shown_by_name_and_bytes_as_text() -> None:
 def test_a_late_row_costs_less_than_a_microsecond(kinds: tuple[str, ...]) -> None:
     """10 M late rows took minutes: 15 microseconds each."""
     numbers = np.arange(ROWS) * 7919 % 100_003
-    made = {"int": pa.array(numbers), "text": pa.array(numbers).cast(pa.string()),
-            "time": pa.array(numbers * 1_000_003).cast(pa.timestamp("us"))}
+    made = {
+        "int": pa.array(numbers),
+        "text": pa.array(numbers).cast(pa.string()),
+        "time": pa.array(numbers * 1_000_003).cast(pa.timestamp("us")),
+    }
     table = pa.table({f"c{i}": made[kind] for i, kind in enumerate(kinds)} | {"__seq": pa.array(numbers)})
 
     def cost() -> float:
         began = time.process_time()
-        shown_letters(dead_letters("S", "late", row_texts(table), places_of(table)), {})
+        present_letters(make_dead_letters("S", "late", row_texts(table), row_positions(table)), {})
         return (time.process_time() - began) / ROWS * 1e9
 
     assert min(cost() for _ in range(3)) < NANOSECONDS

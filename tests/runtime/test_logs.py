@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from tidemill.runtime.logs import bound_log
+from tidemill.runtime.spark.log_file import bound_log
 
 
 def test_a_log_keeps_its_end_and_whoever_appends_goes_on(tmp_path):

@@ -1,4 +1,4 @@
-"""Parcels from the stages to the outlet, by message or by file: nothing is lost, nothing is left."""
+"""Change blocks from the stages to the outlet, by message or by file: nothing is lost, nothing is left."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tests.lifecycle.pace import settle
 from tests.paper.notation import Feed, rows_of, tagged
 from tests.properties.effort import effort
 from tidemill.errors import TidemillError
-from tidemill.runtime import outbox
-from tidemill.runtime.stage import outputs_of
+from tidemill.runtime.messages import outbox
+from tidemill.runtime.messages.message import select_messages
 from tidemill.runtime.thresholds import sizes
 
 
@@ -31,7 +31,7 @@ sent = st.lists(st.tuples(st.sampled_from(SCHEMAS), st.integers(1, 5)), max_size
 
 @effort(50)
 @given(tables=sent, limit=st.sampled_from([0, 100, 1 << 20]), alone=st.sampled_from([0, 40, 1 << 20]))
-def test_every_gate_gets_its_rows_back(tables, limit, alone, tmp_path_factory):
+def test_every_output_gets_its_rows_back(tables, limit, alone, tmp_path_factory):
     folder = str(tmp_path_factory.mktemp("outbox"))
     given_rows = {
         f"g{i}": pa.Table.from_pylist([{"n": 10 * i + j, "t": "x" * j} for j in range(rows)], schema=schema)
@@ -40,9 +40,12 @@ def test_every_gate_gets_its_rows_back(tables, limit, alone, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sizes, "outbox_bytes", limit)
         patch.setattr(sizes, "alone_bytes", alone)
-        messages = list(outbox.send(folder, outbox.parcels(given_rows.items())))
-    found = {gate: parcel.slice(start, count) for parcel in outbox.receive(folder, messages)
-             for gate, start, count in outbox.runs(parcel)}
+        messages = list(outbox.send(folder, outbox.pack_blocks(given_rows.items())))
+    found = {
+        gate: block.slice(start, count)
+        for block in outbox.receive(folder, messages)
+        for gate, start, count in outbox.runs(block)
+    }
     assert {g: t.to_pylist() for g, t in found.items()} == {g: t.to_pylist() for g, t in given_rows.items()}
     del found
     outbox.discard(folder, messages)
@@ -50,11 +53,11 @@ def test_every_gate_gets_its_rows_back(tables, limit, alone, tmp_path_factory):
 
 
 def test_any_bit_of_a_file_is_missed(by_file, tmp_path):
-    messages = list(outbox.send(str(tmp_path), outbox.parcels([("g", pa.table({"n": [1, 2, 3]}))])))
+    messages = list(outbox.send(str(tmp_path), outbox.pack_blocks([("g", pa.table({"n": [1, 2, 3]}))])))
     [path] = tmp_path.iterdir()
     data = path.read_bytes()
     for at in range(0, len(data), 5):
-        path.write_bytes(data[:at] + bytes([data[at] ^ 16]) + data[at + 1:])
+        path.write_bytes(data[:at] + bytes([data[at] ^ 16]) + data[at + 1 :])
         with pytest.raises(TidemillError) as caught:
             list(outbox.receive(str(tmp_path), messages))
         assert caught.value.code == "TM607" and path.name in caught.value.message
@@ -64,22 +67,22 @@ def test_any_bit_of_a_file_is_missed(by_file, tmp_path):
     assert caught.value.code == "TM607" and path.name in caught.value.message
 
 
-def test_gates_that_look_alike_share_a_parcel_and_a_parcel_is_a_message():
+def test_outputs_with_equal_columns_share_a_block_and_a_block_is_a_message():
     alike = [(f"g{i}", pa.table({"n": [i]})) for i in range(100)]
     other = [("h", pa.table({"s": ["x"]}))]
-    found = outbox.parcels([*alike, *other])
+    found = outbox.pack_blocks([*alike, *other])
     assert [len(outbox.runs(p)) for p in found] == [100, 1]
     assert [port for port, _ in outbox.send("nowhere", found)] == [outbox.VIEW] * 2
 
 
-def letters(messages) -> list:
-    return list(outputs_of(messages, outbox.LETTER))
+def references(messages) -> list:
+    return list(select_messages(messages, outbox.VIEW_FILE))
 
 
 @pytest.fixture
 def db(tmp_path):
     with LocalDatabase(str(tmp_path / "db")) as database:
-        database.feed = Feed(database, tmp_path, "Raw", "k VARCHAR, v INTEGER")
+        database.feed = Feed(database, tmp_path, "Raw", "k VARCHAR, v INTEGER")  # type: ignore[attr-defined]
         database.execute("CREATE TAGGED STREAM K OVER Raw KEY k; CREATE TAGGED STREAM S OVER Raw")
         database.execute("CREATE STREAMED VIEW V AS SELECT k, v FROM K; CREATE VIEW N AS SELECT count(*) AS n FROM S")
         yield database
@@ -93,7 +96,7 @@ def test_rows_by_file_are_the_rows_by_message(by_file, db):
     db.start()
     for chunk in ("<a,1>1 <b,2>2", "<a,3>3 <a,4>4", "<c,5>5 <z,0>6"):
         db.feed.send(chunk)
-        assert letters(db.compute(db.plan())[1])
+        assert references(db.compute(db.plan())[1])
         settle(db)
     assert tagged(db, "V") == ["+<a,1>1", "+<b,2>2", "u<a,3>3", "u<a,4>4", "+<c,5>5"]
     assert rows_of(db, "SELECT n FROM N") == [(5,)]
@@ -105,7 +108,7 @@ def test_a_file_goes_when_its_batch_is_committed_and_not_before(by_file, db, mon
     end = db.plan()
     _, out = db.compute(end)
     files = outbox_of(db)
-    assert len(files) == len(letters(out)) > 0
+    assert len(files) == len(references(out)) > 0
     monkeypatch.setattr(db.outlet, "_store_dead_letters", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         db.outlet.apply(db.batch, out)

@@ -13,7 +13,7 @@ from tests.lifecycle.pace import settle
 from tests.paper.notation import Feed, rows_of, tagged
 from tests.properties.effort import effort
 from tidemill.runtime.thresholds import sizes
-from tidemill.runtime.views import StoredView
+from tidemill.runtime.views.stored_view import StoredView
 
 VIEWS = {
     "Latest": "CREATE STREAMED VIEW {name} AS SELECT k, v FROM K",
@@ -112,7 +112,7 @@ def timed(batches):
 @given(batches=st.lists(rows, min_size=2, max_size=5).map(timed))
 def test_pools_change_no_log_and_no_contents(batches, tmp_path_factory):
     found = []
-    for layout in (apart, eagerly, crowded, lambda patch: None):
+    for layout in (apart, eagerly, pooled_appends, lambda patch: None):
         with pytest.MonkeyPatch.context() as patch:
             layout(patch)
             found.append(run(tmp_path_factory.mktemp("db"), batches))
@@ -127,10 +127,10 @@ def apart(patch) -> None:
     patch.setattr(sizes, "alone_rows", 0)
 
 
-def crowded(patch) -> None:
-    """The same, but one view that only grows is a crowd."""
+def pooled_appends(patch) -> None:
+    """The same, but one insert-only view is enough for a pool."""
     apart(patch)
-    patch.setattr(sizes, "crowd", 1)
+    patch.setattr(sizes, "pooled_append_views", 1)
     patch.setattr(sizes, "own_rows", 4)
 
 
@@ -163,11 +163,11 @@ def test_a_crowd_that_only_grows_stays_in_its_pool(tmp_path, wanted):
 
     def look(db, number):
         whole = [v.stored for v in db.workload.views.values() if v.stored.output == "rstream"]
-        assert all(view.only_grows for view in whole)
+        assert all(view.appends_contents for view in whole)
         held.append((tables(db, whole[0].pool), sum(tables(db, view.id) for view in whole)))
 
     with pytest.MonkeyPatch.context() as patch:
-        crowded(patch)
+        pooled_appends(patch)
         assert run(tmp_path, STREAM, look) == wanted
     assert held[-1][0] > 16 and all(own == 0 for _, own in held)
 
@@ -229,8 +229,9 @@ def test_a_dropped_view_leaves_nothing_and_its_neighbours_everything(wanted, eve
         if number == 5:
             gone.append(db.workload.views["now1"].stored)
             db.execute("DROP VIEW Now1")
-            assert db.store.cursor().sql(f'SELECT count(*) FROM "contents {gone[0].pool}"'
-                                         f" WHERE __view = '{gone[0].id}'").fetchall() == [(0,)]
+            assert db.store.cursor().sql(
+                f"SELECT count(*) FROM \"contents {gone[0].pool}\" WHERE __view = '{gone[0].id}'"
+            ).fetchall() == [(0,)]
 
     found = run(tmp_path, STREAM, drop)
     assert found == {name: rows for name, rows in wanted.items() if not name.endswith("now1")}
@@ -278,7 +279,7 @@ def test_subscribers_of_pooled_views_hear_of_their_own_changes(everywhere, tmp_p
         fed(db, tmp_path, STREAM, listen)
         log = db.changes("Latest1").to_pylist()
         whole = rows_of(db, 'SELECT "TS", k, n FROM Whole0')
-    assert heard["Latest1"] == heard["Now1"] == log[-len(heard["Latest1"]):] != []
+    assert heard["Latest1"] == heard["Now1"] == log[-len(heard["Latest1"]) :] != []
     assert {r["TAG"] for r in heard["Whole0"]} == {"+"}
     assert {(r["TS"], r["k"], r["n"]) for r in heard["Whole0"]} <= set(whole)
 
@@ -314,10 +315,12 @@ def test_a_batch_costs_statements_for_each_kind_of_view_and_not_for_each_view(tm
             feed = Feed(db, folder, "Raw", "k INTEGER, v INTEGER")
             db.execute("CREATE TAGGED STREAM K OVER Raw KEY k")
             for i in range(count):
-                db.execute(f"CREATE STREAMED VIEW V{i} AS SELECT k, v + {i} AS w FROM K;"
-                           f"CREATE VIEW C{i} AS SELECT k, v + {i} AS w FROM K")
+                db.execute(
+                    f"CREATE STREAMED VIEW V{i} AS SELECT k, v + {i} AS w FROM K;"
+                    f"CREATE VIEW C{i} AS SELECT k, v + {i} AS w FROM K"
+                )
             db.start()
-            db.outlet.duck = db.outlet.pools.duck = counted = Counted(db.outlet.duck)
+            db.outlet.duck = db.outlet.pools.duck = counted = Counted(db.outlet.duck)  # type: ignore[assignment]
             for batch in STREAM[:3]:
                 feed.send(batch)
                 settle(db)

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from tests.properties.effort import effort
 from tidemill.plan.sources import Column
-from tidemill.runtime import changes as module
-from tidemill.runtime.changes import Changes, tagged
-from tidemill.runtime.views import StoredView
+from tidemill.runtime.views import changes as module
+from tidemill.runtime.views.changes import Changes, tag_changes
+from tidemill.runtime.views.stored_view import StoredView
 
 COLUMNS = (Column("k", "INTEGER"), Column("v", "VARCHAR"))
 
@@ -26,8 +26,12 @@ def view(number=1, keys=("k",), insert_only=False) -> StoredView:
 def table(rows, owners=None) -> pa.Table:
     """Rows (k, v, time, diff)."""
     k, v, time, diff = zip(*rows, strict=True) if rows else ((), (), (), ())
-    found = {"k": pa.array(k, pa.int32()), "v": pa.array(v, pa.string()), "__time": pa.array(time, pa.int64()),
-             "__diff": pa.array(diff, pa.int64())}
+    found = {
+        "k": pa.array(k, pa.int32()),
+        "v": pa.array(v, pa.string()),
+        "__time": pa.array(time, pa.int64()),
+        "__diff": pa.array(diff, pa.int64()),
+    }
     if owners is not None:
         found["__view"] = pa.array(owners, pa.string()).dictionary_encode()
     return pa.table(found)
@@ -54,8 +58,10 @@ def twin(rows, keyed: bool) -> Counter:
 
 
 def said(log: pa.Table) -> list[tuple]:
-    return [(r["__time"], r["__tag"], (r["k"], r["v"]), tuple(r["__old"].values()) if r["__old"] else None)
-            for r in log.to_pylist()]
+    return [
+        (r["__time"], r["__tag"], (r["k"], r["v"]), tuple(r["__old"].values()) if r["__old"] else None)
+        for r in log.to_pylist()
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +72,8 @@ def duck():
 
 values = st.sampled_from(["a", "b", "c", None])
 keyed = st.dictionaries(  # what is before and after each time under each key: at most one row
-    st.tuples(st.integers(1, 3), st.integers(1, 4)), st.tuples(values, values).filter(lambda p: p[0] != p[1]),
+    st.tuples(st.integers(1, 3), st.integers(1, 4)),
+    st.tuples(values, values).filter(lambda p: p[0] != p[1]),
     max_size=8,
 )
 diffs = st.sampled_from([-2, -1, 1, 2])
@@ -75,8 +82,12 @@ anything = st.lists(st.tuples(st.none() | st.integers(1, 3), values, st.integers
 
 def steps(changed) -> list[tuple]:
     """−old +new under each key and time; None stands for no row."""
-    return [(k, v, time, diff) for (time, k), pair in changed.items() for v, diff in zip(pair, (-1, 1), strict=True)
-            if v is not None]
+    return [
+        (k, v, time, diff)
+        for (time, k), pair in changed.items()
+        for v, diff in zip(pair, (-1, 1), strict=True)
+        if v is not None
+    ]
 
 
 @effort(40)
@@ -85,14 +96,14 @@ def test_updates_are_paired_without_netting_first(duck, changed, more):
     """Two shards; in the second one some rows come and go at the same time and in the first they go and come."""
     echo = [(k, "x", time, d) for (time, k) in more for d in (1, -1)]
     rows = [*steps(changed), *echo]
-    assert Counter(said(tagged(Changes((view(),), table(rows), False), duck))) == twin(rows, True)
+    assert Counter(said(tag_changes(Changes((view(),), table(rows), False), duck))) == twin(rows, True)
 
 
 @effort(40)
 @given(rows=anything)
 def test_a_key_that_is_none_and_copies_are_tagged_as_well(duck, rows):
     for keys in (("k",), None):
-        found = Counter(said(tagged(Changes((view(keys=keys),), table(rows), False), duck)))
+        found = Counter(said(tag_changes(Changes((view(keys=keys),), table(rows), False), duck)))
         assert found == twin(rows, keys is not None)
 
 
@@ -100,7 +111,7 @@ def test_a_key_that_is_none_and_copies_are_tagged_as_well(duck, rows):
 @given(changed=keyed)
 def test_the_fast_way_and_the_general_way_agree(duck, changed):
     one = Changes((view(),), table(steps(changed)), True)
-    paired = module._paired(one, duck, "")
+    paired = module._pair_updates(one, duck, "")
     assert paired is not None, "true keys are enough"
     numbered = module._select(duck, module._numbered_sql(one), one.rows)
     assert Counter(said(paired)) == Counter(said(numbered))
@@ -109,8 +120,8 @@ def test_the_fast_way_and_the_general_way_agree(duck, changed):
 def test_a_row_paired_with_itself_or_twice_is_noticed(duck):
     """Both look like an update to the join; neither is one."""
     for rows in ([(1, "a", 1, 1), (1, "a", 1, -1)], [(1, "a", 1, 1), (1, "b", 1, 1), (1, "c", 1, -1)]):
-        assert module._paired(Changes((view(),), table(rows), False), duck, "") is None
-    assert said(tagged(Changes((view(),), table([(1, "a", 1, 1), (1, "a", 1, -1)]), False), duck)) == []
+        assert module._pair_updates(Changes((view(),), table(rows), False), duck, "") is None
+    assert said(tag_changes(Changes((view(),), table([(1, "a", 1, 1), (1, "a", 1, -1)]), False), duck)) == []
 
 
 @effort(40)
@@ -119,17 +130,20 @@ def test_views_together_have_the_logs_they_have_alone(duck, batches):
     views = tuple(view(i) for i in range(len(batches)))
     rows = [(row, v.id) for v, changed in zip(views, batches, strict=True) for row in steps(changed)]
     together = Changes(views, table([r for r, _ in rows], [o for _, o in rows]), False)
-    log = tagged(together, duck, ordered=True)
+    log = tag_changes(together, duck, ordered=True)
     for one, changed in zip(views, batches, strict=True):
         alone = Changes((one,), table(steps(changed)), False)
         mine = log.filter(pa.array([v == one.id for v in log.column("__view").to_pylist()], pa.bool_()))
-        assert said(mine) == said(tagged(alone, duck, ordered=True))
+        assert said(mine) == said(tag_changes(alone, duck, ordered=True))
         assert together.growth().get(one.id, (0, 0)) == alone.growth().get(one.id, (0, 0))
 
 
 def test_what_is_ordered_is_ordered_by_time_tag_and_row(duck):
     rows = [(3, "c", 2, 1), (1, "a", 2, -1), (2, "b", 2, -1), (2, "d", 2, 1), (9, "z", 1, 1), (1, "z", 1, 1)]
-    assert said(tagged(Changes((view(),), table(rows), False), duck, ordered=True)) == [
-        (1, "+", (1, "z"), None), (1, "+", (9, "z"), None),
-        (2, "u", (2, "d"), (2, "b")), (2, "-", (1, "a"), None), (2, "+", (3, "c"), None),
+    assert said(tag_changes(Changes((view(),), table(rows), False), duck, ordered=True)) == [
+        (1, "+", (1, "z"), None),
+        (1, "+", (9, "z"), None),
+        (2, "u", (2, "d"), (2, "b")),
+        (2, "-", (1, "a"), None),
+        (2, "+", (3, "c"), None),
     ]

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from tests.harness import LocalDatabase
 from tests.properties.effort import effort
-from tidemill.runtime import planner
-from tidemill.runtime.planner import GROWTH, SENT_BYTES, Portion, next_rows
-from tidemill.runtime.reader import Reader
+from tidemill.runtime.planning import batch_size
+from tidemill.runtime.planning.batch_size import GROWTH, SENT_BYTES, Portion, next_rows
+from tidemill.runtime.reader.reader import Reader
 from tidemill.runtime.thresholds import sizes
 
 FILES, ROWS = 64, 1000
@@ -32,8 +32,12 @@ def test_the_next_batch_sends_what_it_should_as_far_as_the_limits_allow(before, 
 
 
 @effort(200)
-@given(rows=st.integers(LEAST_ROWS, MOST_ROWS), more=st.integers(1, MOST_ROWS), base=st.integers(0, SENT_BYTES),
-       each=st.integers(0, 200))
+@given(
+    rows=st.integers(LEAST_ROWS, MOST_ROWS),
+    more=st.integers(1, MOST_ROWS),
+    base=st.integers(0, SENT_BYTES),
+    each=st.integers(0, 200),
+)
 def test_what_grows_slower_than_the_rows_is_carried_on(rows, more, base, each):
     """Bytes = base + each · rows: two batches show both numbers."""
     last, now = ((r, base + each * r) for r in (rows, rows + more))
@@ -72,9 +76,10 @@ def db(small, tmp_path):
         at = np.arange(i * ROWS, (i + 1) * ROWS)
         pq.write_table(pa.table({"k": at % 4, "n": at, "at": np.full(ROWS, i)}), tmp_path / "in" / f"{i:04d}.parquet")
     with LocalDatabase(str(tmp_path / "db")) as database:
-        database.register = lambda more="": database.execute(
+        database.register = lambda more="": database.execute(  # type: ignore[attr-defined]
             f"REGISTER SOURCE Raw (k BIGINT, n BIGINT, at BIGINT) FROM FILES '{tmp_path}/in/*.parquet'"
-            f" WITH (timestamp = 'at'{more}); CREATE TAGGED STREAM S OVER Raw")
+            f" WITH (timestamp = 'at'{more}); CREATE TAGGED STREAM S OVER Raw"
+        )
         yield database
 
 
@@ -106,7 +111,7 @@ def test_a_small_rest_goes_with_the_batch_before_it(db, monkeypatch, portion, ba
 
 
 def test_batches_shrink_when_much_travels(db, monkeypatch):
-    monkeypatch.setattr(planner, "SENT_BYTES", 100_000)
+    monkeypatch.setattr(batch_size, "SENT_BYTES", 100_000)
     db.register()
     db.execute("CREATE VIEW T AS SELECT k, n, at FROM S")
     found = taken(db)

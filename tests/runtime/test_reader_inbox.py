@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.harness import LocalDatabase
 from tidemill.errors import TidemillError
-from tidemill.runtime import inbox
+from tidemill.runtime.messages import inbox
 from tidemill.runtime.thresholds import sizes
 
 ROWS = [{"ts": moment, "k": f"key {moment % 7}"} for moment in range(60)]
@@ -26,9 +26,9 @@ def test_messages_arrive_as_they_were_sent(tmp_path_factory, messages, limit):
     folder = str(tmp_path_factory.mktemp("inbox"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sizes, "inbox_bytes", limit)
-        sent = list(inbox.posted(folder, messages))
+        sent = list(inbox.send(folder, messages))
     opening = inbox.Inbox(folder)
-    found = [(shard, *opening.opened(port, payload)) for shard, port, payload in sent]
+    found = [(shard, *opening.receive(port, payload)) for shard, port, payload in sent]
     assert [(shard, port, bytes(payload)) for shard, port, payload in found] == messages
     large = any(len(payload) >= limit for _, _, payload in messages)
     assert len(os.listdir(folder)) == len(opening.files) == large
@@ -38,14 +38,14 @@ def test_messages_arrive_as_they_were_sent(tmp_path_factory, messages, limit):
 
 def test_any_bit_of_a_file_is_missed(tmp_path, monkeypatch):
     monkeypatch.setattr(sizes, "inbox_bytes", 0)
-    sent = list(inbox.posted(str(tmp_path), [(0, "a", b"some rows"), (0, "b", b"and some more")]))
+    sent = list(inbox.send(str(tmp_path), [(0, "a", b"some rows"), (0, "b", b"and some more")]))
     [path] = tmp_path.iterdir()
     data = path.read_bytes()
-    for broken in (*(data[:at] + bytes([data[at] ^ 1]) + data[at + 1:] for at in range(len(data))), data[:-1]):
+    for broken in (*(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :] for at in range(len(data))), data[:-1]):
         path.write_bytes(broken)
         opening = inbox.Inbox(str(tmp_path))
         with pytest.raises(TidemillError) as caught:
-            [opening.opened(port, payload) for _, port, payload in sent]
+            [opening.receive(port, payload) for _, port, payload in sent]
         assert caught.value.code == "TM607" and path.name in caught.value.message
 
 
@@ -72,8 +72,8 @@ def test_files_go_when_their_batch_is_committed(db):
 
 
 def test_a_batch_that_runs_again_has_files_of_its_own(db):
-    db._publish(mode="finite", run=1)
-    db._bring_up()
+    db.runner.publisher.publish(mode="finite", run=1)
+    db.runner.bring_up()
     planned = db.plan()
     db.compute(planned)
     lost = _waiting(db)

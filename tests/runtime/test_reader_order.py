@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.harness import LocalDatabase
-from tidemill.runtime.kernels.edges import STRETCH, ascending
+from tidemill.runtime.kernels.share.edges import STRETCH, ascending
 
 SECOND = 1_000_000
 
@@ -33,12 +33,15 @@ def late_rows(folder, groups, batch_rows) -> list[str]:
 
 
 @pytest.mark.parametrize("batch_rows", [2, 4, 5, 100])
-@pytest.mark.parametrize("groups, late", [
-    ([[0, 100], [95, 97], [89]], ["4"]),
-    ([[0, 100], [95, 97], [90]], []),
-    ([[0, 100], [50, 101], [91]], ["2"]),
-    ([[0, 100], [110, 105], [101], [99]], ["5"]),
-])
+@pytest.mark.parametrize(
+    "groups, late",
+    [
+        ([[0, 100], [95, 97], [89]], ["4"]),
+        ([[0, 100], [95, 97], [90]], []),
+        ([[0, 100], [50, 101], [91]], ["2"]),
+        ([[0, 100], [110, 105], [101], [99]], ["5"]),
+    ],
+)
 def test_late_rows_do_not_depend_on_the_cut(tmp_path, groups, late, batch_rows):
     assert late_rows(tmp_path, groups, batch_rows) == late
 

@@ -12,10 +12,10 @@ import pyarrow.parquet as pq
 SCRIPT = """
 import json, sys
 from tidemill.plan.sources import Column, SourceSpec
-from tidemill.runtime.planner import Planner
-from tidemill.runtime.sources.opening import open_connector
+from tidemill.runtime.planning.planner import Planner
+from tidemill.runtime.sources.registry import open_connector
 if sys.argv[2] == "ready":
-    from tidemill.runtime.readiness import load
+    from tidemill.runtime.spark.warm_up import load
     load()
 before = set(sys.modules)
 spec = SourceSpec("P", "files", (Column("a", "INTEGER"),), {"glob": sys.argv[1] + "/*.parquet"})

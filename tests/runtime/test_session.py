@@ -6,7 +6,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from tidemill.runtime import session
+from tidemill.runtime.spark import session
 
 
 def test_small_java_drops_only_the_module_it_does_not_have(tmp_path: Path, monkeypatch) -> None:
@@ -24,14 +24,14 @@ def test_small_java_drops_only_the_module_it_does_not_have(tmp_path: Path, monke
 
 def test_an_installed_java_is_preferred(monkeypatch) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
-    monkeypatch.setattr(session.shutil, "which", lambda _: "/opt/jdk/bin/java")
+    monkeypatch.setattr(session.shutil, "which", lambda _: "/opt/jdk/bin/java")  # type: ignore[attr-defined]
     monkeypatch.setattr(session, "java_version", lambda _: 21)
-    monkeypatch.setattr(session.os.path, "realpath", lambda path: path)
+    monkeypatch.setattr(session.os.path, "realpath", lambda path: path)  # type: ignore[attr-defined]
     assert session.java_home() == "/opt/jdk"
 
 
 def test_an_old_java_is_passed_over(monkeypatch) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
-    monkeypatch.setattr(session.shutil, "which", lambda _: "/opt/jdk/bin/java")
+    monkeypatch.setattr(session.shutil, "which", lambda _: "/opt/jdk/bin/java")  # type: ignore[attr-defined]
     monkeypatch.setattr(session, "java_version", lambda _: 11)
     assert "java-" in str(session.java_home())

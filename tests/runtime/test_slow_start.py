@@ -8,7 +8,7 @@ import pytest
 
 import tidemill
 from tidemill.errors import EngineProblem
-from tidemill.runtime import job
+from tidemill.runtime.spark import job
 
 
 class Query:
@@ -33,11 +33,14 @@ def start(tmp_path, monkeypatch):
         queries = [Query(error) for error in errors]
         left = list(queries)
         monkeypatch.setattr(job, "start", lambda *_, **__: left.pop(0))
-        db = tidemill.open(str(tmp_path / "db"), spark=SimpleNamespace(
-            sparkContext=SimpleNamespace(defaultParallelism=2, master="spark://elsewhere:7077")))
+        db = tidemill.open(
+            str(tmp_path / "db"),
+            spark=SimpleNamespace(sparkContext=SimpleNamespace(defaultParallelism=2, master="spark://elsewhere:7077")),
+        )
         opened.append(db)
         db.catalog.settings["shards"] = 2
-        db._begin()
+        db.runner.publisher.publish()
+        db.runner.begin()
         return db, queries
 
     yield begin
@@ -50,18 +53,18 @@ LATE = "org.apache.spark.SparkException: Python worker failed to connect back."
 
 def test_a_late_planner_gets_another_chance(start):
     db, queries = start(LATE, LATE, None)
-    db._await(lambda: db._query is queries[2])
-    assert db._up
+    db.runner.wait_until(lambda: db.runner.job.query is queries[2])
+    assert db.runner.job.is_up
 
 
 def test_not_for_ever(start):
     db, _ = start(LATE, LATE, LATE, None)
     with pytest.raises(EngineProblem, match="TM504"):
-        db._await(lambda: False)
+        db.runner.wait_until(lambda: False)
 
 
 def test_another_failure_is_raised_at_once(start):
     db, queries = start("java.lang.OutOfMemoryError: heap", None)
     with pytest.raises(EngineProblem, match="OutOfMemoryError"):
-        db._await(lambda: False)
-    assert db._query is queries[0]
+        db.runner.wait_until(lambda: False)
+    assert db.runner.job.query is queries[0]

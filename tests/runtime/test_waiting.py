@@ -7,9 +7,9 @@ import threading
 import time
 
 from tests.harness import LocalDatabase
-from tidemill.runtime.layout import write_json
-from tidemill.runtime.source import TidemillStreamReader
-from tidemill.runtime.waiting import Watch, touch
+from tidemill.runtime.paths import write_json
+from tidemill.runtime.planning.waiting import Watch, touch
+from tidemill.runtime.spark.data_source import TidemillStreamReader
 
 
 def test_a_file_that_stays_is_waited_for_until_the_end(tmp_path):
@@ -56,12 +56,16 @@ def test_a_touch_changes_nothing_and_makes_nothing(tmp_path):
 def test_a_question_at_rest_is_answered_when_a_run_is_asked_for(tmp_path):
     (tmp_path / "a.jsonl").write_text(json.dumps({"ts": 1}) + "\n")
     with LocalDatabase(str(tmp_path / "db")) as db:
-        db.execute(f"REGISTER SOURCE P (ts BIGINT) FROM FILES '{tmp_path}/*.jsonl' WITH (timestamp = 'ts');"
-                   " CREATE TAGGED STREAM S OVER P; CREATE VIEW v AS SELECT count(*) AS n FROM S")
+        db.execute(
+            f"REGISTER SOURCE P (ts BIGINT) FROM FILES '{tmp_path}/*.jsonl' WITH (timestamp = 'ts');"
+            " CREATE TAGGED STREAM S OVER P; CREATE VIEW v AS SELECT count(*) AS n FROM S"
+        )
         db.warm()
         reader = TidemillStreamReader(db.paths.root, 2)
         assert reader.latestOffset(db.offset, None) == db.offset, "nothing was asked for"
-        asked = threading.Thread(target=lambda: (time.sleep(0.05), db._control(mode="finite", run=1)))
+        asked = threading.Thread(
+            target=lambda: (time.sleep(0.05), db.runner.publisher.write_control(mode="finite", run=1))
+        )
         asked.start()
         found = reader.latestOffset(db.offset, None)
         asked.join()
@@ -71,8 +75,10 @@ def test_a_question_at_rest_is_answered_when_a_run_is_asked_for(tmp_path):
 def test_a_live_question_is_held_back_until_something_comes(tmp_path):
     (tmp_path / "a.jsonl").write_text(json.dumps({"ts": 1}) + "\n")
     with LocalDatabase(str(tmp_path / "db")) as db:
-        db.execute(f"REGISTER SOURCE P (ts BIGINT) FROM FILES '{tmp_path}/*.jsonl' WITH (timestamp = 'ts');"
-                   " CREATE TAGGED STREAM S OVER P; CREATE VIEW v AS SELECT count(*) AS n FROM S")
+        db.execute(
+            f"REGISTER SOURCE P (ts BIGINT) FROM FILES '{tmp_path}/*.jsonl' WITH (timestamp = 'ts');"
+            " CREATE TAGGED STREAM S OVER P; CREATE VIEW v AS SELECT count(*) AS n FROM S"
+        )
         db.start()
         while db.step():
             pass

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tidemill.runtime import zygote
+from tidemill.runtime.spark import zygote
 
 CHILD = """
 import json, os, sys, time
@@ -46,8 +46,15 @@ def launcher(tmp_path_factory):
 
 def start(launcher, *words, **more):
     folder = os.path.dirname(launcher)
-    return subprocess.Popen([launcher, "-m", "somebody", *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                            text=True, cwd=folder, env={**os.environ, "PYTHONPATH": folder, "SAID": "yes"}, **more)
+    return subprocess.Popen(
+        [launcher, "-m", "somebody", *words],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": folder, "SAID": "yes"},
+        **more,
+    )
 
 
 def is_there(pid):
@@ -93,8 +100,13 @@ def test_where_no_zygote_answers_python_starts_as_usual(launcher, tmp_path):
     text = Path(launcher).read_text().replace(os.path.dirname(launcher) + "/zygote", str(tmp_path / "nobody"))
     lonely.write_text(text)
     lonely.chmod(0o700)
-    process = subprocess.run([str(lonely), "-m", "somebody", "b"], capture_output=True, text=True,
-                             cwd=os.path.dirname(launcher), env={**os.environ, "PYTHONPATH": os.path.dirname(launcher)})
+    process = subprocess.run(
+        [str(lonely), "-m", "somebody", "b"],
+        capture_output=True,
+        text=True,
+        cwd=os.path.dirname(launcher),
+        env={**os.environ, "PYTHONPATH": os.path.dirname(launcher)},
+    )
     assert json.loads(process.stdout)[0] == ["b"] and process.returncode == 7
     other = subprocess.run([launcher, "-c", "import sys; print(sys.executable)"], capture_output=True, text=True)
     assert other.stdout.strip() == sys.executable, "whatever is not a module is for the interpreter"

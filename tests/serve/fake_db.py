@@ -8,19 +8,39 @@ import pyarrow as pa
 
 from tidemill.errors import CatalogProblem
 from tidemill.plan.statements import CreateView, Describe, Explain, Select, Show, Subscribe
-from tidemill.sql.lexical import where
-from tidemill.sql.parse import parse
+from tidemill.sql.lexical.tokens import where
+from tidemill.sql.parse.statements import parse
 
-CHANGES = pa.table({
-    "TAG": ["+", "u", "-"], "TS": [1, 2, 3], "VType": ["car", "car", "bus"], "n": [1, 2, 1],
-    "OLD": pa.array([None, {"VType": "car", "n": 1}, None], pa.struct([("VType", pa.string()), ("n", pa.int64())])),
-})
+CHANGES = pa.table(
+    {
+        "TAG": ["+", "u", "-"],
+        "TS": [1, 2, 3],
+        "VType": ["car", "car", "bus"],
+        "n": [1, 2, 1],
+        "OLD": pa.array([None, {"VType": "car", "n": 1}, None], pa.struct([("VType", pa.string()), ("n", pa.int64())])),
+    }
+)
 STATUS = {
-    "running": True, "batch": 4, "plan": 2, "clock": "1970-01-01 00:00:05.000000",
-    "sources": [{"name": "S", "kind": "generate", "rows": 1200, "late": 1, "bad": 0,
-                 "frontier": "1970-01-01 00:00:05.000000", "lag_seconds": 0.5, "rows_per_second": 40.0, "idle": False}],
+    "running": True,
+    "batch": 4,
+    "plan": 2,
+    "clock": "1970-01-01 00:00:05.000000",
+    "sources": [
+        {
+            "name": "S",
+            "kind": "generate",
+            "rows": 1200,
+            "late": 1,
+            "bad": 0,
+            "frontier": "1970-01-01 00:00:05.000000",
+            "lag_seconds": 0.5,
+            "rows_per_second": 40.0,
+            "idle": False,
+        }
+    ],
     "views": [{"name": "Lot", "output": "complete", "rows": 3, "frontier": "1970-01-01 00:00:05.000000"}],
-    "state": {"rows": 1234, "bytes": 56_789}, "last_batch": {"batch_seconds": 0.45},
+    "state": {"rows": 1234, "bytes": 56_789},
+    "last_batch": {"batch_seconds": 0.45},
 }
 
 
@@ -69,8 +89,9 @@ class FakeDatabase:
             self.log.append(statement.text)
             if "missing" in statement.text:
                 line, column = where(text, text.index("missing"))
-                raise CatalogProblem("TM301", 'there is no view named "missing"', hint="SHOW VIEWS", line=line,
-                                     column=column)
+                raise CatalogProblem(
+                    "TM301", 'there is no view named "missing"', hint="SHOW VIEWS", line=line, column=column
+                )
             result = self._result(statement)
             if tell:
                 tell(result)
@@ -82,21 +103,36 @@ class FakeDatabase:
         if isinstance(statement, Explain):
             return Explanation()
         if isinstance(statement, (Show, Describe)):
-            return pa.table({"name": ["S", "Lot"], "kind": ["source", "view"],
-                             "definition": ["REGISTER SOURCE S", "CREATE VIEW Lot AS SELECT b FROM s"]})
+            return pa.table(
+                {
+                    "name": ["S", "Lot"],
+                    "kind": ["source", "view"],
+                    "definition": ["REGISTER SOURCE S", "CREATE VIEW Lot AS SELECT b FROM s"],
+                }
+            )
         if isinstance(statement, Select) and statement.output is None:
             return self.query(statement.text)
         if isinstance(statement, Select):
             return SimpleNamespace(kind="query", name="query_1", message="query_1 stands")
         name = getattr(statement, "name", "it")
-        return SimpleNamespace(kind="view" if isinstance(statement, CreateView) else "other", name=name,
-                               message=f"{name} created")
+        return SimpleNamespace(
+            kind="view" if isinstance(statement, CreateView) else "other", name=name, message=f"{name} created"
+        )
 
     def run(self, progress=None, final=False):
         self.log.append("<final>" if final else "<run>")
         if progress:
-            progress({"batch": 1, "rows": 10, "total_rows": 10, "rows_per_second": 5.0, "clock": 1, "state_rows": 2,
-                      "state_bytes": 3})
+            progress(
+                {
+                    "batch": 1,
+                    "rows": 10,
+                    "total_rows": 10,
+                    "rows_per_second": 5.0,
+                    "clock": 1,
+                    "state_rows": 2,
+                    "state_bytes": 3,
+                }
+            )
         return SimpleNamespace(batches=2, rows=1200, seconds=0.5, late=1, bad=0, warnings=("1 row of S was late",))
 
     def start(self):
@@ -129,4 +165,3 @@ class FakeDatabase:
 
     def status(self):
         return {**STATUS, "running": self.is_running, "batch": self.batch}
-

@@ -9,13 +9,13 @@ from fake_db import FakeDatabase
 from typer.testing import CliRunner
 
 from tests.harness import LocalDatabase
-from tidemill.engine import calibration
-from tidemill.engine.sharing import Sharing, costs_path, keep_costs
+from tidemill.engine.adapt import calibration
+from tidemill.engine.adapt.sharing import Sharing, costs_path, keep_costs
 from tidemill.errors import EngineProblem, TidemillError
 from tidemill.optimize.share.phantoms.cost import Constants
-from tidemill.runtime import calibrate as runtime
-from tidemill.runtime.calibrate import Costs
-from tidemill.runtime.calibrate_joins import JoinCosts
+from tidemill.runtime.calibrate import sharing as runtime
+from tidemill.runtime.calibrate.joins import JoinCosts
+from tidemill.runtime.calibrate.sharing import Costs
 from tidemill.serve import calibrate, opening
 from tidemill.serve.cli import app
 from tidemill.sql.catalog import Catalog
@@ -30,9 +30,9 @@ def home(tmp_path, monkeypatch):
 @pytest.fixture
 def measured(monkeypatch):
     costs = Costs(probe=2e-9, eviction=5e-8, journey=4e-7, operation=1e-9)
-    monkeypatch.setattr(calibrate, "measured", lambda say: say("probes") or costs)
+    monkeypatch.setattr(calibrate, "measure_sharing", lambda say: say("probes") or costs)
     joins = JoinCosts(P_n=1.5e-9, P_h=2.5e-8, U_n=6e-7, U_h=5e-7, U_g=3e-9)
-    monkeypatch.setattr(calibrate, "measured_joins", lambda say: say("joins") or joins)
+    monkeypatch.setattr(calibrate, "measure_joins", lambda say: say("joins") or joins)
     return costs
 
 
@@ -50,8 +50,9 @@ def test_a_tight_table_evicts_every_row_and_a_roomy_one_each_group_once(tmp_path
 
     monkeypatch.setattr(runtime, "batch_cost", watched)
     roomy, tight, wide = (
-        calibration.plan_with(1, 20_000, 1 << 22), calibration.plan_with(2, 20_000, 1),
-        calibration.plan_with(3, 20_000, 1 << 22, groups=20_000),
+        calibration.window_plan(1, 20_000, 1 << 22),
+        calibration.window_plan(2, 20_000, 1),
+        calibration.window_plan(3, 20_000, 1 << 22, groups=20_000),
     )
     runtime.entry_seconds(str(tmp_path), roomy, tight, rounds=1)
     runtime.entry_seconds(str(tmp_path), roomy, wide, rounds=1)
@@ -63,7 +64,7 @@ def test_a_tight_table_evicts_every_row_and_a_roomy_one_each_group_once(tmp_path
 def test_everything_is_measured():
     said: list[str] = []
     try:
-        costs = calibration.measured(said.append, rounds=1, rows=20_000)
+        costs = calibration.measure_sharing(said.append, rounds=1, rows=20_000)
     except EngineProblem as problem:
         assert problem.code == "TM507" and problem.hint
     else:
@@ -75,7 +76,7 @@ def test_everything_is_measured():
 def test_a_measure_that_makes_no_sense_is_refused(monkeypatch, what):
     monkeypatch.setattr(runtime, what, lambda *_: -1e-9)
     with pytest.raises(TidemillError) as caught:
-        calibration.measured(rounds=1, rows=1_000)
+        calibration.measure_sharing(rounds=1, rows=1_000)
     assert caught.value.code == "TM507"
 
 
@@ -110,8 +111,9 @@ def test_a_database_keeps_its_own(tmp_path):
         assert db.catalog.settings["sharing"]["constants"] == {"c1": 1.0, "c2": 7.5}
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{", '{"eviction_cost": "x"}', '{"eviction_cost": -1}', "null", "3",
-                                  '{"eviction_cost": NaN}'])
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{", '{"eviction_cost": "x"}', '{"eviction_cost": -1}', "null", "3", '{"eviction_cost": NaN}']
+)
 def test_a_damaged_file_means_the_papers_constants(home, text):
     assert constants() == Constants()
     (home / "tidemill").mkdir(parents=True)

@@ -11,15 +11,15 @@ import pytest
 from fake_db import FakeDatabase
 from typer.testing import CliRunner
 
-from tidemill.engine import calibration
-from tidemill.engine.sharing import costs_path, keep_costs, kept_constants, kept_join_constants
+from tidemill.engine.adapt import calibration
+from tidemill.engine.adapt.sharing import costs_path, keep_costs, read_constants, read_join_constants
 from tidemill.errors import EngineProblem, TidemillError
 from tidemill.optimize.joins.cost import Constants, hash_join, nested_loop, unit_time_cost
-from tidemill.optimize.joins.parameters import parameters
+from tidemill.optimize.joins.parameters import derive_parameters
 from tidemill.optimize.joins.streams import Stream
-from tidemill.runtime import calibrate_joins as runtime
-from tidemill.runtime.calibrate import Costs
-from tidemill.runtime.calibrate_joins import Arrivals, JoinCosts, SteadyJoin
+from tidemill.runtime.calibrate import joins as runtime
+from tidemill.runtime.calibrate.joins import Arrivals, JoinCosts, SteadyJoin
+from tidemill.runtime.calibrate.sharing import Costs
 from tidemill.serve import calibrate, opening
 from tidemill.serve.cli import app
 
@@ -43,7 +43,7 @@ def test_constants_are_found_again_in_times_that_the_cost_functions_give(monkeyp
         for method, run in joins:
             streams = [Stream(i.rate, i.window, i.groups, i.values) for i in run.inputs]
             there = replace(known, P_h=known.P_h * 40 * run.values / run.changes)
-            cost = unit_time_cost(parameters(streams, whole_key=True), "00", METHODS[method](there))
+            cost = unit_time_cost(derive_parameters(streams, whole_key=True), "00", METHODS[method](there))
             taken[method, run] = 0.02 + (run.changes * getattr(known, ALONE[method]) if run.apart else cost) * 1e-9
         return taken
 
@@ -81,7 +81,7 @@ def test_inputs_apart_share_no_join_value():
 def test_everything_is_measured():
     said: list[str] = []
     try:
-        costs = calibration.measured_joins(said.append, rounds=1, tuples=1_000)
+        costs = calibration.measure_joins(said.append, rounds=1, tuples=1_000)
     except EngineProblem as problem:
         assert problem.code == "TM507" and problem.hint
     else:
@@ -92,13 +92,13 @@ def test_everything_is_measured():
 def test_a_measure_that_makes_no_sense_is_refused(monkeypatch):
     monkeypatch.setattr(calibration, "join_costs", lambda *_: MEASURED._replace(U_g=-1e-9))
     with pytest.raises(TidemillError) as caught:
-        calibration.measured_joins()
+        calibration.measure_joins()
     assert caught.value.code == "TM507"
 
 
 def test_the_command_prints_and_keeps_them(monkeypatch):
-    monkeypatch.setattr(calibrate, "measured", lambda say: Costs(2e-9, 5e-8, 4e-7, 1e-9))
-    monkeypatch.setattr(calibrate, "measured_joins", lambda say: MEASURED)
+    monkeypatch.setattr(calibrate, "measure_sharing", lambda say: Costs(2e-9, 5e-8, 4e-7, 1e-9))
+    monkeypatch.setattr(calibrate, "measure_joins", lambda say: MEASURED)
     monkeypatch.setattr(opening, "connect", lambda path, **settings: FakeDatabase())
     done = CliRunner().invoke(app, ["calibrate", "--db", "lot"])
     assert done.exit_code == 0, done.output
@@ -106,20 +106,32 @@ def test_the_command_prints_and_keeps_them(monkeypatch):
         assert part in done.output
     with open(costs_path()) as file:
         assert json.load(file)["joins"] == MEASURED.nanoseconds()
-    assert kept_join_constants() == Constants(P_n=1.5, P_h=25.0, U_n=600.0, U_h=500.0, U_g=3.0)
-    assert kept_constants().c2 == 25.0
+    assert read_join_constants() == Constants(P_n=1.5, P_h=25.0, U_n=600.0, U_h=500.0, U_g=3.0)
+    assert read_constants().c2 == 25.0
 
 
 def test_what_is_not_measured_stays():
     keep_costs(15.0, {}, MEASURED.nanoseconds())
     keep_costs(25.0, {"probe": 1e-9})
-    assert kept_join_constants().P_h == 25.0 and kept_constants().c2 == 25.0
+    assert read_join_constants().P_h == 25.0 and read_constants().c2 == 25.0
 
 
-@pytest.mark.parametrize("text", ["", "[]", "3", '{"joins": 3}', '{"joins": {"P_h": -1}}', '{"joins": {"P_h": NaN}}',
-                                  '{"joins": {"P_h": "x"}}', '{"joins": {"P_x": 1}}', '{"eviction_cost": 25}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "3",
+        '{"joins": 3}',
+        '{"joins": {"P_h": -1}}',
+        '{"joins": {"P_h": NaN}}',
+        '{"joins": {"P_h": "x"}}',
+        '{"joins": {"P_x": 1}}',
+        '{"eviction_cost": 25}',
+    ],
+)
 def test_a_damaged_file_means_the_rough_defaults(home, text):
-    assert kept_join_constants() == Constants()
+    assert read_join_constants() == Constants()
     (home / "tidemill").mkdir(parents=True)
     (home / "tidemill" / "costs.json").write_text(text)
-    assert kept_join_constants() == Constants()
+    assert read_join_constants() == Constants()

@@ -17,13 +17,13 @@ from tests.harness import LocalDatabase
 from tests.places import ROOT
 from tidemill.engine import machine as machine_module
 from tidemill.errors import EngineProblem
-from tidemill.runtime.kernels import warm as warm_module
+from tidemill.runtime.kernels.compiling import warm as warm_module
 from tidemill.serve import demo as demo_module
 from tidemill.serve import doctor as doctor_module
 from tidemill.serve import opening
 from tidemill.serve.cli import app
 from tidemill.serve.demo_screen import Picture, screen
-from tidemill.sql.parse import parse
+from tidemill.sql.parse.statements import parse
 
 FILE = """CREATE VIEW v AS SELECT a FROM s;
 SELECT STREAMED a FROM R(s);
@@ -174,7 +174,7 @@ def test_status_of_an_empty_database(monkeypatch):
 
 
 def test_doctor_reports_and_fails_with_a_taken_port(monkeypatch, tmp_path):
-    monkeypatch.setattr(doctor_module, "java", lambda: doctor_module.Check("ok", "Java", "21"))
+    monkeypatch.setattr(doctor_module, "check_java", lambda: doctor_module.Check("ok", "Java", "21"))
     output = invoke("doctor", "--db", str(tmp_path / "new"))
     assert "all is well" in output and "pyspark" in output and "will be made" in output
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -186,7 +186,7 @@ def test_doctor_looks_at_every_part_of_a_database(monkeypatch, tmp_path):
     LocalDatabase(str(tmp_path / "db")).close()
     views = tmp_path / "db" / "views.duckdb"
     views.write_bytes(views.read_bytes()[:5000])
-    monkeypatch.setattr(doctor_module, "java", lambda: doctor_module.Check("ok", "Java", "21"))
+    monkeypatch.setattr(doctor_module, "check_java", lambda: doctor_module.Check("ok", "Java", "21"))
     output = " ".join(invoke("doctor", "--db", str(tmp_path / "db"), code=1).split())
     assert "fail views.duckdb" in output and "TM607" in output and "put the whole directory back" in output
 
@@ -196,13 +196,13 @@ def test_doctor_warns_of_compiled_code_that_others_can_change(monkeypatch, tmp_p
     (tmp_path / "kept").mkdir()
     (tmp_path / "kept").chmod(mode)
     monkeypatch.setattr(machine_module, "warm", lambda: warm_module.Warmth(9, 0, str(tmp_path / "kept")))
-    assert doctor_module.kernels().state == state
+    assert doctor_module.check_kernels().state == state
 
 
 def test_doctor_knows_ranges():
     ranges = doctor_module.wanted_ranges()
     assert ">=" in ranges["pyspark"] and ranges["prompt_toolkit"]
-    assert doctor_module.inside("3.0.50", ">=3.0.50,<4") and not doctor_module.inside("4.0", ">=3.0.50,<4")
+    assert doctor_module.is_inside("3.0.50", ">=3.0.50,<4") and not doctor_module.is_inside("4.0", ">=3.0.50,<4")
 
 
 def test_a_check_that_breaks_is_a_failed_check():
@@ -216,7 +216,8 @@ def test_a_check_that_breaks_is_a_failed_check():
 def demo_db(monkeypatch):
     fake = FakeDatabase(
         LotByType=pa.table({"VType": ["car", "bus"], "vehicles": [12, 3]}),
-        LotAtPolice=pa.table({"VType": ["car"], "vehicles": [9]}), LastFiveCount=pa.table({"vehicles": [30]}),
+        LotAtPolice=pa.table({"VType": ["car"], "vehicles": [9]}),
+        LastFiveCount=pa.table({"vehicles": [30]}),
         HotRooms=pa.table({"RoomID": [7], "Building": ["North"], "Temperature": [91.25]}),
         HotByBuilding=pa.table({"Building": ["North"], "rooms": [1], "hottest": [91.25]}),
     )
@@ -246,8 +247,8 @@ def test_a_demo_without_results_ends_with_an_error(monkeypatch):
     empty = pa.table({"a": pa.array([], pa.int64())})
     fake = FakeDatabase(SELECT=empty)
     monkeypatch.setattr(demo_module, "connect", lambda path: fake)
-    assert demo_module.first_results.__defaults__ == (demo_module.PATIENCE,)
-    monkeypatch.setattr(demo_module.first_results, "__defaults__", (0.0,))
+    assert demo_module.wait_for_results.__defaults__ == (demo_module.PATIENCE,)
+    monkeypatch.setattr(demo_module.wait_for_results, "__defaults__", (0.0,))
     assert "TM502" in invoke("demo", "--seconds", "1", code=1) and fake.log[-1] == "<close>"
 
 

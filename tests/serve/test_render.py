@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidemill.plan.value_text import clean, plain
-from tidemill.serve.render import change_lines, fitted, rows_line, size, table_of
+from tidemill.serve.render import change_lines, fit_widths, format_size, rows_line, table_of
 from tidemill.serve.results import SCREEN_ROWS, print_result
 
 
@@ -21,11 +21,23 @@ def shown(console, thing):
     return console.file.getvalue()
 
 
-@pytest.mark.parametrize("value, text", [
-    (None, "NULL"), (False, "false"), (7, "7"), (1e300, "1e+300"), (float("nan"), "nan"), (0.1 + 0.2, "0.3"),
-    (-0.0, "-0.0"), (b"\x01\xff", "0x01ff"), ({"a": None}, "{a: NULL}"), (dt.date(2026, 1, 2), "2026-01-02"),
-    (dt.datetime(2026, 1, 2, tzinfo=dt.UTC), "2026-01-02 00:00:00+00:00"), ("a\nb", "a↵b"),
-])
+@pytest.mark.parametrize(
+    "value, text",
+    [
+        (None, "NULL"),
+        (False, "false"),
+        (7, "7"),
+        (1e300, "1e+300"),
+        (float("nan"), "nan"),
+        (0.1 + 0.2, "0.3"),
+        (-0.0, "-0.0"),
+        (b"\x01\xff", "0x01ff"),
+        ({"a": None}, "{a: NULL}"),
+        (dt.date(2026, 1, 2), "2026-01-02"),
+        (dt.datetime(2026, 1, 2, tzinfo=dt.UTC), "2026-01-02 00:00:00+00:00"),
+        ("a\nb", "a↵b"),
+    ],
+)
 def test_values(value, text):
     assert plain(value) == text
 
@@ -72,7 +84,7 @@ def test_a_long_column_leaves_the_short_ones_whole(console):
 
 @given(st.lists(st.integers(1, 200), max_size=12), st.integers(-5, 300))
 def test_fitted_widths(widths, room):
-    found = fitted(widths, room)
+    found = fit_widths(widths, room)
     assert all(1 <= got <= wanted for got, wanted in zip(found, widths, strict=True))
     assert sum(found) <= max(room, len(widths))
     assert found == widths or sum(widths) > room
@@ -106,4 +118,4 @@ def test_what_is_left_out_is_counted():
 
 
 def test_sizes():
-    assert [size(n) for n in (0, 1500, 2.5e15)] == ["0 B", "1.5 kB", "2500.0 TB"]
+    assert [format_size(n) for n in (0, 1500, 2.5e15)] == ["0 B", "1.5 kB", "2500.0 TB"]

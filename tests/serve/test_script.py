@@ -9,24 +9,97 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.properties.effort import effort
-from tidemill.engine.script import placed, setup_and_questions, take_complete
+from tidemill.engine.script import place_statements, setup_and_questions, take_complete
 from tidemill.errors import SyntaxProblem, TidemillError
 from tidemill.serve.problems import WIDEST_EXCERPT, describe, excerpt
-from tidemill.sql.lexical import semicolons, split
+from tidemill.sql.lexical.tokens import find_semicolons, split
 
-PIECES = ["SHOW ALL", "SELECT ';'", ";", "\n", " -- a ; b\n", "/* ; /* ; */ */", '"a;b"', "'it''s;'", "$$;$$",
-          "$x$;$x$", " ", "x", "1", "(", ")", "--", "$$", "$", "$x$", "é", "_", "e'", "E'\\';'", "x'", ".", "1e",
-          "@", "0x", "::", "N'", "\\", "''", "'", '"', "#", "{#", "b'", "\u00a0", "\x00", "r'",
-          "{{", "%}", "-", "/", "\r",
-          "<", ">", "|", "!", "&", "~", "^", "+", "=", "?", ":", "1.", "1e+", "1_", "xe", "$1", "{", "}", "[", "`"]
+PIECES = [
+    "SHOW ALL",
+    "SELECT ';'",
+    ";",
+    "\n",
+    " -- a ; b\n",
+    "/* ; /* ; */ */",
+    '"a;b"',
+    "'it''s;'",
+    "$$;$$",
+    "$x$;$x$",
+    " ",
+    "x",
+    "1",
+    "(",
+    ")",
+    "--",
+    "$$",
+    "$",
+    "$x$",
+    "é",
+    "_",
+    "e'",
+    "E'\\';'",
+    "x'",
+    ".",
+    "1e",
+    "@",
+    "0x",
+    "::",
+    "N'",
+    "\\",
+    "''",
+    "'",
+    '"',
+    "#",
+    "{#",
+    "b'",
+    "\u00a0",
+    "\x00",
+    "r'",
+    "{{",
+    "%}",
+    "-",
+    "/",
+    "\r",
+    "<",
+    ">",
+    "|",
+    "!",
+    "&",
+    "~",
+    "^",
+    "+",
+    "=",
+    "?",
+    ":",
+    "1.",
+    "1e+",
+    "1_",
+    "xe",
+    "$1",
+    "{",
+    "}",
+    "[",
+    "`",
+]
 
 
-@pytest.mark.parametrize("text, complete, rest", [
-    ("", "", ""), ("SHOW ALL", "", "SHOW ALL"), ("SHOW ALL;", "SHOW ALL;", ""), ("a; b", "a;", " b"),
-    ("SELECT 'a;", "", "SELECT 'a;"), ("SELECT 'a;';", "SELECT 'a;';", ""), ("-- a;\n", "", "-- a;\n"),
-    ("SELECT ALL$$;$$", "SELECT ALL$$;", "$$"),
-    ("/* ; */ a;", "/* ; */ a;", ""), ("/* ;", "", "/* ;"), ("$t$ ; $t$;", "$t$ ; $t$;", ""), ('"x;', "", '"x;'),
-])
+@pytest.mark.parametrize(
+    "text, complete, rest",
+    [
+        ("", "", ""),
+        ("SHOW ALL", "", "SHOW ALL"),
+        ("SHOW ALL;", "SHOW ALL;", ""),
+        ("a; b", "a;", " b"),
+        ("SELECT 'a;", "", "SELECT 'a;"),
+        ("SELECT 'a;';", "SELECT 'a;';", ""),
+        ("-- a;\n", "", "-- a;\n"),
+        ("SELECT ALL$$;$$", "SELECT ALL$$;", "$$"),
+        ("/* ; */ a;", "/* ; */ a;", ""),
+        ("/* ;", "", "/* ;"),
+        ("$t$ ; $t$;", "$t$ ; $t$;", ""),
+        ('"x;', "", '"x;'),
+    ],
+)
 def test_complete_statements(text, complete, rest):
     assert take_complete(text) == (complete, rest)
 
@@ -35,7 +108,7 @@ def test_complete_statements(text, complete, rest):
 @given(st.lists(st.sampled_from(PIECES), max_size=8).map("".join))
 def test_statements_end_where_the_parser_says(text):
     """SELECT ALL$$;$$ was one statement for the shell and two for the parser."""
-    ends = semicolons(text)
+    ends = find_semicolons(text)
     assert all(text[end] == ";" for end in ends)
     try:
         expected = split(text)
@@ -62,35 +135,42 @@ def has_statement(part):
 def test_what_is_complete_stays_so_when_more_is_typed(text, cut):
     """Statements that a shell has taken from a beginning are those of the whole."""
     complete, _ = take_complete(text[:cut])
-    ends = semicolons(text)
-    assert all(end in ends for end in semicolons(complete[:-1])) or not complete
+    ends = find_semicolons(text)
+    assert all(end in ends for end in find_semicolons(complete[:-1])) or not complete
 
 
 def test_questions_at_the_end_wait_for_the_data():
     text = "SELECT 1; CREATE VIEW v AS SELECT a FROM s; SHOW ALL; SELECT 2; SUBSCRIBE v"
-    setup, questions = setup_and_questions(placed(text))
+    setup, questions = setup_and_questions(place_statements(text))
     assert [part.statement.text for part in setup] == ["SELECT 1", "CREATE VIEW v AS SELECT a FROM s"]
     assert [part.statement.text for part in questions] == ["SHOW ALL", "SELECT 2", "SUBSCRIBE v"]
 
 
 def test_a_standing_query_does_not_wait():
-    setup, questions = setup_and_questions(placed("SELECT STREAMED a FROM R(s)"))
+    setup, questions = setup_and_questions(place_statements("SELECT STREAMED a FROM R(s)"))
     assert len(setup) == 1 and not questions
 
 
 def test_each_statement_keeps_its_place_in_the_file():
     text = "SHOW ALL; SHOW ALL;\n\r\n  SHOW VIEWS"
-    for part in placed(text):
+    for part in place_statements(text):
         assert text.startswith(part.text.strip(), len(part.text) - len(part.text.strip()))
         assert len(part.text) <= len(text)
-    last = placed(text)[-1].text
+    last = place_statements(text)[-1].text
     assert last.count("\n") == 2 and last.endswith("  SHOW VIEWS")
 
 
-@pytest.mark.parametrize("text, line, column, shown, caret", [
-    ("SELEC 1", 1, 1, "SELEC 1", 0), ("a\nb c", 2, 3, "b c", 2), ("\tx y", 1, 4, " x y", 3), ("a\r\nbc", 2, 2, "bc", 1),
-    ("a", 1, 2, "a", 1), ("日本 x", 1, 4, "日本 x", 5),
-])
+@pytest.mark.parametrize(
+    "text, line, column, shown, caret",
+    [
+        ("SELEC 1", 1, 1, "SELEC 1", 0),
+        ("a\nb c", 2, 3, "b c", 2),
+        ("\tx y", 1, 4, " x y", 3),
+        ("a\r\nbc", 2, 2, "bc", 1),
+        ("a", 1, 2, "a", 1),
+        ("日本 x", 1, 4, "日本 x", 5),
+    ],
+)
 def test_the_caret_stands_under_the_place(text, line, column, shown, caret):
     assert excerpt(text, line, column) == (shown, " " * caret + "^")
 
@@ -109,8 +189,13 @@ def test_long_lines_are_cut_around_the_place(text, data):
 def test_an_error_shows_code_place_caret_and_hint():
     error = SyntaxProblem("TM105", 'no statement begins with "SELEC"', line=2, column=1, hint="did you mean SELECT?")
     lines = describe(error, "SHOW ALL;\nSELEC 1;", "x.sql").plain.splitlines()
-    assert lines == ['TM105 no statement begins with "SELEC"', "  at x.sql:2:1", "  2 │ SELEC 1;", "    │ ^",
-                     "hint:   did you mean SELECT?"]
+    assert lines == [
+        'TM105 no statement begins with "SELEC"',
+        "  at x.sql:2:1",
+        "  2 │ SELEC 1;",
+        "    │ ^",
+        "hint:   did you mean SELECT?",
+    ]
 
 
 def test_an_error_without_a_place_is_short():

@@ -14,11 +14,19 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 from pygments.token import Keyword
 
-from tidemill.engine.script import arriving
+from tidemill.engine.script import read_arriving
 from tidemill.interrupts import plain_interrupts
 from tidemill.serve.follow import follow, last_error
-from tidemill.serve.shell import META, Leave, Shell, as_meta, feed_lines
-from tidemill.serve.shell_input import TidemillLexer, Words, catalog_names, converse, history_path, is_complete, session
+from tidemill.serve.shell import META, Leave, Shell, feed_lines, parse_meta
+from tidemill.serve.shell_input import (
+    TidemillLexer,
+    Words,
+    catalog_names,
+    converse,
+    history_path,
+    is_complete,
+    make_session,
+)
 
 VIEW = "CREATE VIEW v AS SELECT a FROM s;"
 
@@ -63,7 +71,7 @@ def test_lines_that_came_together_are_executed_together(shell):
 def test_an_unmarked_paste_is_executed_together(shell, tmp_path):
     with create_pipe_input() as typed:
         typed.send_text("".join(f"CREATE VIEW v{i} AS SELECT a\r FROM s;\r" for i in range(20)) + "\\timing\r\\q\r")
-        converse(shell, session(shell, str(tmp_path), input=typed, output=DummyOutput()))
+        converse(shell, make_session(shell, str(tmp_path), input=typed, output=DummyOutput()))
     assert len(shell.db.calls) == 1 and shell.timing
 
 
@@ -83,7 +91,7 @@ def test_a_pipe_gives_what_has_come(cuts):
     data = text.encode()
     found = []
     with os.fdopen(read, encoding="utf-8") as stream:
-        lines = arriving(stream)
+        lines = read_arriving(stream)
         for begin, end in pairwise([0, *cuts, len(data)]):
             os.write(write, data[begin:end])
         os.close(write)
@@ -199,12 +207,20 @@ def test_a_script_may_use_meta_commands_and_leave(shell):
     assert " ms" in printed(shell)
 
 
-@pytest.mark.parametrize("text, command", [
-    ("help", ("\\help", "")), ("EXIT;", ("\\q", "")), ("quit", ("\\q", "")), ("\\PLAN Lot", ("\\plan", "Lot")),
-    ("SELECT help;", None), ("", None), ("\\nothing", ("\\nothing", "")),
-])
+@pytest.mark.parametrize(
+    "text, command",
+    [
+        ("help", ("\\help", "")),
+        ("EXIT;", ("\\q", "")),
+        ("quit", ("\\q", "")),
+        ("\\PLAN Lot", ("\\plan", "Lot")),
+        ("SELECT help;", None),
+        ("", None),
+        ("\\nothing", ("\\nothing", "")),
+    ],
+)
 def test_meta_commands(text, command):
-    assert as_meta(text) == command
+    assert parse_meta(text) == command
 
 
 @pytest.mark.parametrize("command", [name for name in META if name != "\\q"])
@@ -223,10 +239,19 @@ def test_leaving(shell):
         shell.feed("\\q")
 
 
-@pytest.mark.parametrize("text, done", [
-    ("", True), ("SELECT 1", False), ("SELECT 1;", True), ("SELECT ';", False), ("SELECT 1; -- done", True),
-    ("SELECT 1; SELECT", False), ("exit", True), ("\\q", True),
-])
+@pytest.mark.parametrize(
+    "text, done",
+    [
+        ("", True),
+        ("SELECT 1", False),
+        ("SELECT 1;", True),
+        ("SELECT ';", False),
+        ("SELECT 1; -- done", True),
+        ("SELECT 1; SELECT", False),
+        ("exit", True),
+        ("\\q", True),
+    ],
+)
 def test_enter_executes_complete_input_only(text, done):
     assert is_complete(text) is done
 
@@ -261,6 +286,6 @@ def test_history_is_kept_beside_the_data(tmp_path, monkeypatch):
 def test_a_conversation_over_several_lines(shell, tmp_path):
     with create_pipe_input() as keys:
         keys.send_text("SHOW\rALL;\rabc\x03SELECT 1;\r\x04")
-        converse(shell, session(shell, str(tmp_path), input=keys, output=DummyOutput()))
+        converse(shell, make_session(shell, str(tmp_path), input=keys, output=DummyOutput()))
     assert shell.db.log == ["SHOW\nALL", "SELECT 1"]
     assert "+SHOW" in (tmp_path / "shell_history").read_text()

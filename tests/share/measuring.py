@@ -12,32 +12,40 @@ import pyarrow as pa
 
 from tests.properties.streams import Stream
 from tests.properties.trial import database
-from tidemill.optimize.share.asked import Asked
-from tidemill.optimize.share.costs import costs, met_cost
-from tidemill.optimize.share.measure import reason_to_change, statistics
-from tidemill.optimize.share.phantoms.choose import Chosen
+from tidemill.optimize.share.costs import measured_cost, plan_costs
+from tidemill.optimize.share.measure import reason_to_change, update_statistics
+from tidemill.optimize.share.phantoms.choose import Choice
 from tidemill.optimize.share.phantoms.configuration import Configuration
-from tidemill.optimize.share.phantoms.enumeration import every_configuration
-from tidemill.optimize.share.shape import Settings, Shape, _leaves, _tree, model_for, shape_of, shares_of
+from tidemill.optimize.share.phantoms.enumeration import all_configurations
+from tidemill.optimize.share.reader_plan import (
+    ReaderPlan,
+    Settings,
+    _build_tree,
+    _group_leaves,
+    model_for,
+    plan_reader,
+    shares_of,
+)
 from tidemill.optimize.share.weave import weave
-from tidemill.plan.physical import Op
+from tidemill.optimize.share.window_queries import WindowQuery
+from tidemill.plan.physical import Lfta as Tables
 from tidemill.plan.sources import Column
-from tidemill.runtime.lfta import Lfta
-from tidemill.runtime.sketches import merged
+from tidemill.runtime.share.reader.lfta import Lfta
+from tidemill.runtime.share.sketches import merge_notes
 
 SECOND = 1_000_000
 COLUMNS = tuple(Column(name, "INTEGER") for name in ("a", "b", "c", "d", "e", "tm"))
 SOURCE = "ASource"
 
 
-def asked(texts: Sequence[str]) -> tuple[Asked, ...]:
+def asked(texts: Sequence[str]) -> tuple[WindowQuery, ...]:
     """Window aggregates over A(a, b, c, d, e) as the engine plans them."""
     row = dict.fromkeys((c.name for c in COLUMNS), 1)
     with database([Stream("A", COLUMNS, (row, {**row, "tm": 2}), format="parquet")], shards=1, cores=1) as db:
         for i, text in enumerate(texts):
             db.execute(f"CREATE VIEW q{i} AS {text}")
         db.run()
-        return db.workload.sharing.settings.shapes[SOURCE].queries
+        return db.workload.sharing.settings.reader_plans[SOURCE].queries
 
 
 @dataclass
@@ -55,15 +63,17 @@ class Rows:
 
     @property
     def table(self) -> pa.Table:
-        return pa.table({n: pa.array(self.columns[n].astype(np.int32)) for n in ("a", "b", "c", "d", "e")}
-                        | {"tm": pa.array((self.times // SECOND).astype(np.int32))})
+        return pa.table(
+            {n: pa.array(self.columns[n].astype(np.int32)) for n in ("a", "b", "c", "d", "e")}
+            | {"tm": pa.array((self.times // SECOND).astype(np.int32))}
+        )
 
 
 @dataclass
 class Driven:
     """The planning loop of the engine over the tables of its readers, without anything else."""
 
-    queries: tuple[Asked, ...]
+    queries: tuple[WindowQuery, ...]
     settings: Settings
     readers: int = 2
     parts: int = field(init=False)
@@ -71,7 +81,7 @@ class Driven:
 
     def __post_init__(self) -> None:
         self.parts = len({p.name for q in self.queries for p in q.parts})
-        self.shape = shape_of(SOURCE, self.queries, self.parts, self.settings)
+        self.plan = plan_reader(SOURCE, self.queries, self.parts, self.settings)
 
     @property
     def measured(self) -> dict[str, Any]:
@@ -79,21 +89,21 @@ class Driven:
 
     def batch(self, rows: Rows) -> tuple[float, float]:
         """Run a batch and learn from it: (cost as counted, cost that the model says of it with these statistics)."""
-        op = self.operator(self.shape)
+        op = self.operator(self.plan)
         note = self.counted(op, rows)
-        self.settings.statistics[SOURCE] = statistics(op.params, note, self.measured)
-        found = costs(self.shape, self.measured, self.settings)
-        if reason_to_change(SOURCE, self.shape, self.settings) is not None:
-            self.shape, self.changes = shape_of(SOURCE, self.queries, self.parts, self.settings), self.changes + 1
+        self.settings.statistics[SOURCE] = update_statistics(op, note, self.measured)
+        found = plan_costs(self.plan, self.measured, self.settings)
+        if reason_to_change(SOURCE, self.plan, self.settings) is not None:
+            self.plan, self.changes = plan_reader(SOURCE, self.queries, self.parts, self.settings), self.changes + 1
         assert found.met is not None
         return found.met, found.tables
 
-    def operator(self, shape: Shape) -> Op:
+    def operator(self, plan: ReaderPlan) -> Tables:
         """The reader's operator of a plan."""
-        held = replace(self.settings, pinned=True, shapes={SOURCE: shape}, kept={})
+        held = replace(self.settings, pinned=True, reader_plans={SOURCE: plan}, stored_plans={})
         return weave(SOURCE, COLUMNS, self.queries, {}, held).lfta
 
-    def counted(self, op: Op, rows: Rows) -> dict[str, Any]:
+    def counted(self, op: Tables, rows: Rows) -> dict[str, Any]:
         """What the readers count in a batch, each in its share."""
         notes = []
         bounds = np.linspace(0, len(rows), self.readers + 1).astype(int)
@@ -104,29 +114,29 @@ class Driven:
             for _ in lfta.finish():
                 pass
             notes.append(lfta.note())
-        return merged(notes)
+        return merge_notes(notes)
 
-    def cost(self, shape: Shape, rows: Rows) -> float:
+    def cost(self, plan: ReaderPlan, rows: Rows) -> float:
         """Of one batch under a plan, as counted."""
-        op = self.operator(shape)
-        found = met_cost(shape, statistics(op.params, self.counted(op, rows), {}), self.settings.constants)
+        op = self.operator(plan)
+        found = measured_cost(plan, update_statistics(op, self.counted(op, rows), {}), self.settings.constants)
         assert found is not None
         return found
 
-    def alternatives(self, shape: Shape | None = None) -> Iterator[tuple[str, Shape]]:
+    def alternatives(self, plan: ReaderPlan | None = None) -> Iterator[tuple[str, ReaderPlan]]:
         """Every configuration of the plan's leaves, with sizes by the settings' method."""
-        base = shape or self.shape
-        leaves = _leaves(base.queries, base.groups)
+        base = plan or self.plan
+        leaves = _group_leaves(base.queries, base.groups)
         model = model_for(base, shares_of(base, self.measured), self.settings)
-        for configuration in every_configuration(list(leaves)):
+        for configuration in all_configurations(list(leaves)):
             yield str(configuration), self._with(base, configuration, leaves, model)
 
-    def _with(self, base: Shape, configuration: Configuration, leaves: Any, model: Any) -> Shape:
-        sizes = self.settings.method.divided(configuration, model, self.settings.memory)
-        chosen = Chosen.of(configuration, sizes, model)
-        return replace(base, chosen=chosen, tree=_tree(chosen, leaves))
+    def _with(self, base: ReaderPlan, configuration: Configuration, leaves: Any, model: Any) -> ReaderPlan:
+        sizes = self.settings.method.divide(configuration, model, self.settings.memory)
+        chosen = Choice.of(configuration, sizes, model)
+        return replace(base, chosen=chosen, tree=_build_tree(chosen, leaves))
 
-    def unshared(self) -> Shape:
+    def unshared(self) -> ReaderPlan:
         """The plan without phantoms."""
-        plain = replace(self.settings, phantoms=False, shapes={}, kept={})
-        return shape_of(SOURCE, self.queries, self.parts, plain)
+        plain = replace(self.settings, phantoms=False, reader_plans={}, stored_plans={})
+        return plan_reader(SOURCE, self.queries, self.parts, plain)

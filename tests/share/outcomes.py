@@ -32,7 +32,8 @@ def outcome(db: LocalDatabase, views: Iterable[View]) -> Outcome:
     listed = list(views)
     logs = {
         v.name: Counter((c.time, c.tag, *c.row, *(c.old or ())) for c in log_of(db, v.name))
-        for v in listed if v.output == "STREAMED"
+        for v in listed
+        if v.output == "STREAMED"
     }
     return Outcome(logs, {v.name: contents_of(db, v.name) for v in listed}, aside(db))
 
@@ -52,7 +53,8 @@ def check_same(found: Outcome, expected: Outcome) -> None:
         for name in left:
             assert same_rows(left[name], right[name]), (
                 f"{what} of {name}\n  only shared: {sorted(map(str, (left[name] - right[name]).elements()))[:8]}"
-                f"\n  only unshared: {sorted(map(str, (right[name] - left[name]).elements()))[:8]}")
+                f"\n  only unshared: {sorted(map(str, (right[name] - left[name]).elements()))[:8]}"
+            )
 
 
 def shared_nodes(db: LocalDatabase) -> int:

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.harness import LocalDatabase
-from tidemill.engine.sharing import Pace
+from tidemill.engine.adapt.sharing import Pace
 
 ROWS, SECONDS = 4_000, 10  # of a file, which is a batch
 LATE = 36  # the batch from which on the data are others: far from 32 and 64, when plans are looked at anyway
@@ -22,8 +22,10 @@ def write(folder: Path, number: int, groups: int) -> None:
     """One file of four attributes with so many values each."""
     chance = np.random.default_rng((number, groups))
     times = (np.arange(ROWS) + number * ROWS) * (SECONDS * 1_000_000 // ROWS)
-    table = pa.table({name: pa.array(chance.integers(0, groups, ROWS), pa.int32()) for name in "abc"}
-                     | {"at": pa.array(times).cast(pa.timestamp("us"))})
+    table = pa.table(
+        {name: pa.array(chance.integers(0, groups, ROWS), pa.int32()) for name in "abc"}
+        | {"at": pa.array(times).cast(pa.timestamp("us"))}
+    )
     path = folder / f"{number:04d}.parquet"
     pq.write_table(table, path)
     os.utime(path, (1_700_000_000 + number,) * 2)
@@ -34,7 +36,7 @@ def make(tmp_path, monkeypatch):
     """A database over files with so many groups each, with three queries that may share a phantom."""
     opened = []
     # A search in 0.1 s is followed by 2 s of rest, which is ten batches of a test.
-    monkeypatch.setattr(Pace, "rested", True)
+    monkeypatch.setattr(Pace, "has_rested", True)
 
     def database(groups: list[int]) -> LocalDatabase:
         (tmp_path / "in").mkdir()
@@ -42,12 +44,16 @@ def make(tmp_path, monkeypatch):
             write(tmp_path / "in", number, count)
         db = LocalDatabase(str(tmp_path / "db"), shards=1, cores=1)
         opened.append(db)
-        db.execute(f"REGISTER SOURCE S (a INTEGER, b INTEGER, c INTEGER, at TIMESTAMP) FROM FILES"
-                   f" '{tmp_path}/in/*.parquet' WITH (timestamp = 'at', batch_rows = {ROWS});"
-                   "CREATE TAGGED STREAM A OVER S; SET lfta_memory = 60000; SET eviction_cost = 10")
+        db.execute(
+            f"REGISTER SOURCE S (a INTEGER, b INTEGER, c INTEGER, at TIMESTAMP) FROM FILES"
+            f" '{tmp_path}/in/*.parquet' WITH (timestamp = 'at', batch_rows = {ROWS});"
+            "CREATE TAGGED STREAM A OVER S; SET lfta_memory = 60000; SET eviction_cost = 10"
+        )
         for i, keys in enumerate(("a, b", "b, c", "c")):
-            db.execute(f"CREATE VIEW q{i} AS SELECT {keys}, count(*) AS n FROM A"
-                       f" [RANGE {2 * SECONDS} SECONDS SLIDE {SECONDS} SECONDS] GROUP BY {keys}")
+            db.execute(
+                f"CREATE VIEW q{i} AS SELECT {keys}, count(*) AS n FROM A"
+                f" [RANGE {2 * SECONDS} SECONDS SLIDE {SECONDS} SECONDS] GROUP BY {keys}"
+            )
         return db
 
     yield database
@@ -97,5 +103,5 @@ def test_a_peak_load_that_breaks_late_has_another_plan_within_three_batches(make
     late = [c for c in changes(db) if c["batch"] >= LATE - 5]
     assert late and LATE < late[0]["batch"] + 1 <= LATE + 3
     assert late[0]["reason"].startswith("peak load ") and "at most 3,000" in late[0]["reason"]
-    shown, = db.explain().to_dict()["sharing"]
+    (shown,) = db.explain().to_dict()["sharing"]
     assert shown["peak_load"] <= 1.25 * 3_000

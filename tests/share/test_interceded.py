@@ -15,8 +15,8 @@ from tests.share.outcomes import UNSHARED, check_same
 from tests.share.test_shared_answers import ALL, places, run
 from tests.share.test_shared_configurations import forcing
 from tests.share.workloads import few_cuts, settings_text, shared_workloads
-from tidemill.runtime.kernels import intercede
-from tidemill.runtime.operators import fragments, weave
+from tidemill.runtime.kernels.share import intercede
+from tidemill.runtime.share.stage import fragments, weave
 from tidemill.runtime.thresholds import changed, sizes
 
 
@@ -29,8 +29,12 @@ def eager(stack: ExitStack, pending: int) -> list[int]:
         return True
 
     for module, name, value in (
-        (intercede, "worthwhile", counted), (intercede, "fewer", lambda *_: True), (sizes, "few_entries", 1),
-        (sizes, "pending_entries", pending), (sizes, "kept_cells", 40), (sizes, "prune_rows", 1),
+        (intercede, "worthwhile", counted),
+        (intercede, "fewer", lambda *_: True),
+        (sizes, "few_entries", 1),
+        (sizes, "pending_entries", pending),
+        (sizes, "kept_cells", 40),
+        (sizes, "prune_rows", 1),
     ):
         stack.enter_context(patch.object(module, name, value))
     return done
@@ -48,8 +52,13 @@ def test_interceded_equals_unshared(workload, sets, place, cut, pending):
 
 
 @effort(15)
-@given(workload=shared_workloads(ALL), seed=st.integers(0, 2**32), place=places, cut=few_cuts(24),
-       pending=st.integers(0, 20))
+@given(
+    workload=shared_workloads(ALL),
+    seed=st.integers(0, 2**32),
+    place=places,
+    cut=few_cuts(24),
+    pending=st.integers(0, 20),
+)
 def test_interceded_without_tables_equals_unshared(workload, seed, place, cut, pending):
     """Any forest, some relations without tables: their cells come from the entries of the table above."""
     stream, views = workload
@@ -63,7 +72,7 @@ def test_interceded_without_tables_equals_unshared(workload, seed, place, cut, p
 def test_many_queries_are_put_together_in_the_stage():
     """200 queries, batches of 300 rows: nothing in a reader, all of it where fragments are kept."""
     folded: list[tuple[int, int]] = []
-    plain = fragments.interceded
+    plain = fragments.intercede_rows
 
     def watched(rows, *rest):
         made = plain(rows, *rest)
@@ -77,7 +86,10 @@ def test_many_queries_are_put_together_in_the_stage():
             return many.shown(db, names)
 
     expected = shown()
-    with patch.object(weave, "interceded", watched), changed(prune_rows=1, few_entries=1 << 30), \
-            patch.object(intercede, "worthwhile", lambda *_: True):
+    with (
+        patch.object(weave, "intercede_rows", watched),
+        changed(prune_rows=1, few_entries=1 << 30),
+        patch.object(intercede, "worthwhile", lambda *_: True),
+    ):
         assert shown() == expected
     assert any(made != rows for rows, made in folded)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.properties.effort import effort
-from tidemill.runtime.kernels.intercede_finer import Classes, Entries, add_entries
+from tidemill.runtime.kernels.share.intercede_finer import Classes, Entries, add_entries
 
 GROUPS, FRAGMENTS, CODES, QUERIES = 5, 6, 7, 9
 
@@ -20,8 +20,9 @@ def problems(draw):
     size, parts = draw(st.integers(0, 60)), draw(st.integers(1, 5))
     entries = Entries(
         chance.integers(0, GROUPS, size).astype(np.int32),
-        chance.integers(0, FRAGMENTS, size).astype(np.int32), chance.integers(0, CODES, size).astype(np.int32),
-        chance.integers(-2**63, 2**63 - 1, (size, parts)),
+        chance.integers(0, FRAGMENTS, size).astype(np.int32),
+        chance.integers(0, CODES, size).astype(np.int32),
+        chance.integers(-(2**63), 2**63 - 1, (size, parts)),
     )
     has = chance.random((CODES, QUERIES)) < draw(st.sampled_from([0.0, 0.3, 1.0]))
     kind = chance.integers(0, draw(st.integers(1, QUERIES)), QUERIES)
@@ -47,7 +48,7 @@ def test_cells_of_finer_entries_equal_counting(problem):
     entries, has, kinds, maps, slots = problem
     found, expected = ((np.ones((12, entries.sums.shape[1]), np.int64), np.zeros(12, bool)) for _ in range(2))
     classes = Classes.among(has, kinds)
-    add_entries(entries, *maps, classes, slots, 3, *found)
+    add_entries(entries, *maps, classes, slots, 3, *found)  # type: ignore[call-arg]
     counted(entries, has, maps, slots, *expected)
     assert (found[0] == expected[0]).all() and (found[1] == expected[1]).all()
 
@@ -60,7 +61,7 @@ def test_a_class_is_what_the_queries_of_its_kind_tell_apart(problem):
     for k, kind in enumerate(kinds):
         for code in range(CODES):
             c = classes.of[code, k]
-            wanting = set(classes.queries[classes.bounds[c]:classes.bounds[c + 1]].tolist()) if c >= 0 else set()
+            wanting = set(classes.queries[classes.bounds[c] : classes.bounds[c + 1]].tolist()) if c >= 0 else set()
             assert wanting == {int(q) for q in kind if has[code, q]}
         known = classes.of[classes.of[:, k] >= 0, k]
         assert len(set(known.tolist())) == len({tuple(has[i, kind]) for i in range(CODES) if has[i, kind].any()})

@@ -9,7 +9,7 @@ from tests.properties.trial import database
 from tests.share.outcomes import UNSHARED, check_same, outcome, shared_nodes
 from tests.share.test_shared_answers import run
 from tests.share.workloads import COLUMNS, view
-from tidemill.runtime import expressions
+from tidemill.runtime.share.reader import expressions
 
 
 def stream(*given, **options):
@@ -74,13 +74,13 @@ def test_a_row_that_a_query_does_not_want_fails_for_nobody():
 def test_rows_that_nobody_wants_are_not_searched_for_failures(monkeypatch):
     """Each failing row costs a dozen statements, so the rows that WHERE leaves out must not be tried."""
     rows = [{"k": i % 2, "s": "7" if i % 2 else "no number", "tm": 0} for i in range(400)]
-    asked, run_duck = [], expressions.duck.run
+    asked, run_duck = [], expressions.duck.run  # type: ignore[attr-defined]
 
     def counted(sql, **tables):
         asked.append(sql)
         return run_duck(sql, **tables)
 
-    monkeypatch.setattr(expressions.duck, "run", counted)
+    monkeypatch.setattr(expressions.duck, "run", counted)  # type: ignore[attr-defined]
     with database([stream(*rows, {"k": 1, "s": "7", "tm": 5})], cores=1) as db:
         db.execute(f"CREATE VIEW v AS {GUARDED}")
         db.run()
@@ -94,6 +94,8 @@ def test_nobody_walks_through_the_points_of_a_gap(gap):
     whole = view("whole", "RSTREAM", "SELECT a.k AS o0, COUNT(*) AS c0 FROM A [RANGE 3 SLIDE 1] AS a GROUP BY a.k")
     found, _ = run(stream(*rows), [whole])
     assert sum(found.contents["whole"].values()) == 4 + 3  # the last row is never reported
-    same(stream(*rows, batch_rows=2),
-         "SELECT a.k AS o0, SUM(a.b) AS c0 FROM A [RANGE 3 SLIDE 1] AS a GROUP BY a.k",
-         "SELECT a.k AS o0, MIN(a.b) AS c0 FROM A SYNC EVERY 1 AS a WHERE NOW - 2 < a.TS GROUP BY a.k")
+    same(
+        stream(*rows, batch_rows=2),
+        "SELECT a.k AS o0, SUM(a.b) AS c0 FROM A [RANGE 3 SLIDE 1] AS a GROUP BY a.k",
+        "SELECT a.k AS o0, MIN(a.b) AS c0 FROM A SYNC EVERY 1 AS a WHERE NOW - 2 < a.TS GROUP BY a.k",
+    )

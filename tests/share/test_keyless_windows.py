@@ -41,14 +41,24 @@ def whole_windows(draw: st.DrawFn, taste: Taste) -> list:
         chosen = ", ".join(f"{sql} AS c{j}" for j, sql in enumerate(draw(calls(taste))))
         where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
         having = draw(st.sampled_from(["", "", " HAVING COUNT(*) > 1", " HAVING COUNT(*) % 2 = 0"]))
-        found.append(view(f"w{i}", draw(st.sampled_from(["STREAMED", "STREAMED", "COMPLETE"])),
-                          f"SELECT {chosen} FROM {source}{where}{having}"))
+        found.append(
+            view(
+                f"w{i}",
+                draw(st.sampled_from(["STREAMED", "STREAMED", "COMPLETE"])),
+                f"SELECT {chosen} FROM {source}{where}{having}",
+            )
+        )
     return [*found, *draw(shared_views(taste, most=2))]
 
 
 @effort(8)
-@given(stream=shared_streams(Taste(failing=True, gaps=True)), views=whole_windows(Taste(failing=True)),
-       sets=settings_text(), place=places, cut=few_cuts(24))
+@given(
+    stream=shared_streams(Taste(failing=True, gaps=True)),
+    views=whole_windows(Taste(failing=True)),
+    sets=settings_text(),
+    place=places,
+    cut=few_cuts(24),
+)
 def test_shared_equals_unshared(stream, views, sets, place, cut):
     expected, none = run(stream.recut(cut[0], None), views, without=UNSHARED, shards=1, cores=1)
     found, _ = run(stream, views, sets, **place)
@@ -70,17 +80,22 @@ def test_shared_equals_the_oracle(stream, views, place):
 
 def test_a_window_without_rows_has_its_row():
     rows = [{"k": 1, "x": 0.5, "tm": 0}, {"k": 3, "x": 1.5, "tm": 1}, {"k": 5, "x": -2.0, "tm": 20}, {"tm": 30}]
-    found = same(stream(*rows), "SELECT COUNT(*) AS c0, SUM(a.k) AS c1, AVG(a.x) AS c2, VARIANCE(a.x) AS c3"
-                                " FROM A [RANGE 2 SLIDE 2] AS a")
+    found = same(
+        stream(*rows),
+        "SELECT COUNT(*) AS c0, SUM(a.k) AS c1, AVG(a.x) AS c2, VARIANCE(a.x) AS c3 FROM A [RANGE 2 SLIDE 2] AS a",
+    )
     assert {row[2:] for row in found.logs["v0"]} >= {(0, None, None, None)}
 
 
-@pytest.mark.parametrize(("text", "shared"), [
-    ("SELECT MAX(a.k) AS c0 FROM A [RANGE 5 SLIDE 1] AS a", 1),
-    ("SELECT SUM(a.x) AS c0 FROM A [ROWS 5 SLIDE 2] AS a", 1),
-    ("SELECT COUNT(*) AS c0 FROM A SYNC EVERY 2 AS a", 0),  # nothing leaves: one more exchange for nothing
-    ("SELECT MAX(a.s) AS c0 FROM A [RANGE 5 SLIDE 1] AS a", 0),  # no number
-])
+@pytest.mark.parametrize(
+    ("text", "shared"),
+    [
+        ("SELECT MAX(a.k) AS c0 FROM A [RANGE 5 SLIDE 1] AS a", 1),
+        ("SELECT SUM(a.x) AS c0 FROM A [ROWS 5 SLIDE 2] AS a", 1),
+        ("SELECT COUNT(*) AS c0 FROM A SYNC EVERY 2 AS a", 0),  # nothing leaves: one more exchange for nothing
+        ("SELECT MAX(a.s) AS c0 FROM A [RANGE 5 SLIDE 1] AS a", 0),  # no number
+    ],
+)
 def test_what_is_worth_it(text, shared):
     _, nodes = run(stream({"k": 1, "tm": 0}, {"k": 2, "tm": 9}), [view("v", "STREAMED", text)])
     assert nodes == shared

@@ -11,11 +11,11 @@ import pytest
 
 from tests.properties.streams import PLAIN, Stream
 from tests.properties.trial import database
-from tidemill.engine.sharing import Sharing
-from tidemill.optimize.share.flows import certain_flow
+from tidemill.engine.adapt.sharing import Sharing
+from tidemill.optimize.share.flows import significant_flow
 from tidemill.optimize.share.phantoms.configuration import relation
-from tidemill.optimize.share.report import counted
-from tidemill.optimize.share.shape import Settings, kept, recalled, shape_of
+from tidemill.optimize.share.reader_plan import Settings, plan_from_json, plan_reader, plan_to_json
+from tidemill.optimize.share.report import compare_counts
 
 RNG = np.random.default_rng(5)
 COUNT = 6_000
@@ -47,7 +47,7 @@ def met(groups, buckets, length, rng, probes=60_000):
 def test_a_table_that_was_lucky_has_no_flows(groups, buckets):
     """Of tables with random rows most have a length of 1, and none one that would be worth another plan."""
     rng = np.random.default_rng(groups)
-    found = [certain_flow(60_000, groups, buckets, met(groups, buckets, 1, rng)) for _ in range(40)]
+    found = [significant_flow(60_000, groups, buckets, met(groups, buckets, 1, rng)) for _ in range(40)]
     assert sorted(found)[2] == sorted(found)[37] == 1.0 and min(found) > 0.6 and max(found) < 1.6
 
 
@@ -55,7 +55,7 @@ def test_a_table_that_was_lucky_has_no_flows(groups, buckets):
 def test_flows_are_still_seen(length):
     rng = np.random.default_rng(length)
     keys = 2000 * (1 - np.exp(-60_000 / length / 2000))
-    found = [certain_flow(60_000, keys, 500, met(2000, 500, length, rng)) for _ in range(5)]
+    found = [significant_flow(60_000, keys, 500, met(2000, 500, length, rng)) for _ in range(5)]
     assert all(0.5 * length < flow < 1.1 * length for flow in found)
 
 
@@ -64,12 +64,12 @@ def test_a_table_that_is_not_full_yet_has_no_flows(probes, groups, buckets):
     """It collides less than a full one; that was taken for long flows."""
     rng = np.random.default_rng(probes)
     keys = groups * (1 - np.exp(-probes / groups))
-    found = [certain_flow(probes, keys, buckets, met(groups, buckets, 1, rng, probes)) for _ in range(20)]
+    found = [significant_flow(probes, keys, buckets, met(groups, buckets, 1, rng, probes)) for _ in range(20)]
     assert sorted(found)[1] == sorted(found)[18] == 1.0
 
 
 def test_more_entries_than_random_rows_make_count_too():
-    assert certain_flow(60_000, 2000, 500, met=55_000) < 1.0 < certain_flow(60_000, 2000, 500, met=20_000)
+    assert significant_flow(60_000, 2000, 500, met=55_000) < 1.0 < significant_flow(60_000, 2000, 500, met=20_000)
 
 
 def test_random_rows_do_not_move_the_plan_again_and_again():
@@ -93,12 +93,16 @@ def test_explain_shows_the_plan_that_ran_with_its_counts_beside_the_predicted_on
         create(db, memory=4_000)
         assert all("probes" not in r for r in db.explain().to_dict()["sharing"][0]["relations"])
         db.run()
-        (made,) = db.workload.sharing.settings.shapes.values()
+        (made,) = db.workload.sharing.settings.reader_plans.values()
         (shown,) = db.explain().to_dict()["sharing"]
     assert shown["configuration"] == str(made.chosen.configuration)
     assert [r["buckets"] for r in shown["relations"]] == [n.buckets for n in made.tree]
     assert shown["statistics"] == "measured" and set(shown["known"]) == {
-        "rows_per_second", "rows_per_share", "groups", "flow_lengths"}
+        "rows_per_second",
+        "rows_per_share",
+        "groups",
+        "flow_lengths",
+    }
     assert shown["measured_cost"] == pytest.approx(shown["tables_cost"], rel=0.1)
     assert len(shown["relations"]) >= 3
     for r in shown["relations"]:
@@ -111,16 +115,16 @@ def test_counts_of_another_plan_are_not_shown():
     with database([STREAM], shards=1, cores=1) as db:
         create(db)
         db.run()
-        (made,) = db.workload.sharing.settings.shapes.values()
+        (made,) = db.workload.sharing.settings.reader_plans.values()
         settings = db.workload.sharing.settings
         measured = settings.statistics["ASource"]
     label = made.tree[0].label
-    assert label in counted(made, measured, settings)
+    assert label in compare_counts(made, measured, settings)
     larger = replace(made, tree=(replace(made.tree[0], buckets=made.tree[0].buckets + 1), *made.tree[1:]))
-    assert label not in counted(larger, measured, settings)
+    assert label not in compare_counts(larger, measured, settings)
     moved = {**measured, "relations": {label: {**measured["relations"][label], "feeder": "k·s·v"}}}
-    assert label not in counted(made, moved, settings)
-    assert counted(made, {}, settings) == {}
+    assert label not in compare_counts(made, moved, settings)
+    assert compare_counts(made, {}, settings) == {}
 
 
 def test_a_setting_or_another_query_shows_the_plan_to_come():
@@ -143,37 +147,42 @@ def test_an_expression_is_told_by_its_text():
     assert name in shown["configuration"] and text == '"v" % 3'
 
 
-def shapes(weaving):
+def reader_plans(weaving):
     """Shapes as the engine makes them, with and without tables below."""
     with database([STREAM], shards=1, cores=1) as db:
         db.execute(f"SET weaving = {weaving}")
         create(db)
         for i in range(20):
-            db.execute(f"CREATE VIEW m{i} AS SELECT k, s, SUM(v) AS t FROM A [RANGE {3 + i % 5} SLIDE {1 + i % 3}]"
-                       f" WHERE v > {i} GROUP BY k, s")
+            db.execute(
+                f"CREATE VIEW m{i} AS SELECT k, s, SUM(v) AS t FROM A [RANGE {3 + i % 5} SLIDE {1 + i % 3}]"
+                f" WHERE v > {i} GROUP BY k, s"
+            )
         db.run()
-        (made,) = db.workload.sharing.settings.shapes.values()
+        (made,) = db.workload.sharing.settings.reader_plans.values()
         return made
 
 
 @pytest.mark.parametrize("weaving", ["gtweave", "unshared", "shared"])
 def test_a_pinned_plan_outlives_the_process(weaving):
-    made = shapes(weaving)
-    told = json.loads(json.dumps(kept(made)))
-    again = recalled(told, made.queries, made.parts)
+    made = reader_plans(weaving)
+    told = json.loads(json.dumps(plan_to_json(made)))
+    again = plan_from_json(told, made.queries, made.parts)
     assert again is not None and (again.tree, again.groups, again.cost) == (made.tree, made.groups, made.cost)
     assert again.chosen.configuration == made.chosen.configuration and again.group_tree == made.group_tree
     lies = {"groups": {"k": 100_000.0}, "tuples": 10.0, "rate": 1.0, "flows": [7.0]}
-    pinned = Settings(memory=70, pinned=True, kept={"A": told}, statistics={"A": lies})
-    assert shape_of("A", made.queries, made.parts, pinned).tree == made.tree
-    assert shape_of("A", made.queries[1:], made.parts, pinned).queries == made.queries[1:]
-    assert pinned.kept["A"] != told  # what stays is the plan of the queries that stand
-    assert recalled(told, made.queries[1:], made.parts) is None and recalled({}, made.queries, made.parts) is None
-    assert recalled(told, made.queries, made.parts + 1) is None
+    pinned = Settings(memory=70, pinned=True, stored_plans={"A": told}, statistics={"A": lies})
+    assert plan_reader("A", made.queries, made.parts, pinned).tree == made.tree
+    assert plan_reader("A", made.queries[1:], made.parts, pinned).queries == made.queries[1:]
+    assert pinned.stored_plans["A"] != told  # what stays is the plan of the queries that stand
+    assert (
+        plan_from_json(told, made.queries[1:], made.parts) is None
+        and plan_from_json({}, made.queries, made.parts) is None
+    )
+    assert plan_from_json(told, made.queries, made.parts + 1) is None
 
 
 def test_a_plan_that_is_not_pinned_is_not_recalled():
-    made = shapes("gtweave")
-    free = Settings(memory=70, kept={"A": kept(made)})
-    assert shape_of("A", made.queries, made.parts, free).tree != made.tree
+    made = reader_plans("gtweave")
+    free = Settings(memory=70, stored_plans={"A": plan_to_json(made)})
+    assert plan_reader("A", made.queries, made.parts, free).tree != made.tree
     assert relation(made.tree[0].label) == made.chosen.configuration.relations[0]

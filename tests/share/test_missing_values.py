@@ -16,10 +16,13 @@ MIXED = ([5, 7, 9, 11], [None, 2, None, 4], [1, 1, 1, 1], [None, None, None, Non
 def write(folder, columns) -> None:
     for number, column in enumerate(columns):
         times = [(len(column) * number + i) * SECOND for i in range(len(column))]
-        table = pa.table({
-            "k": pa.array([i % 2 for i in range(len(column))], pa.int32()), "len": pa.array(column, pa.int32()),
-            "ts": pa.array(times, pa.timestamp("us")),
-        })
+        table = pa.table(
+            {
+                "k": pa.array([i % 2 for i in range(len(column))], pa.int32()),
+                "len": pa.array(column, pa.int32()),
+                "ts": pa.array(times, pa.timestamp("us")),
+            }
+        )
         pq.write_table(table, folder / f"{number}.parquet")
 
 
@@ -35,9 +38,13 @@ def test_counts_of_rows_and_of_values(tmp_path, order):
         )
         db.run()
         found = db.query("SELECT k, n, c, total FROM v ORDER BY k").to_pylist()
-    expected = duckdb.sql(
-        f"SELECT k, count(*) AS n, count(len) AS c, sum(len)::BIGINT AS total FROM '{tmp_path}/*.parquet'"
-        " WHERE epoch_us(ts) < 19000000 GROUP BY k ORDER BY k"
-    ).to_arrow_table().to_pylist()
+    expected = (
+        duckdb.sql(
+            f"SELECT k, count(*) AS n, count(len) AS c, sum(len)::BIGINT AS total FROM '{tmp_path}/*.parquet'"
+            " WHERE epoch_us(ts) < 19000000 GROUP BY k ORDER BY k"
+        )
+        .to_arrow_table()
+        .to_pylist()
+    )
     assert len(expected) == 2
     assert [[int(v) for v in row.values()] for row in found] == [[int(v) for v in row.values()] for row in expected]

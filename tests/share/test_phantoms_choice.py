@@ -15,9 +15,9 @@ from tests.share.phantoms_drawn import models, queries
 from tidemill.optimize.share.phantoms.choose import epes, gc, gp
 from tidemill.optimize.share.phantoms.configuration import Configuration, Relation, relation, relations
 from tidemill.optimize.share.phantoms.cost import Constants
-from tidemill.optimize.share.phantoms.enumeration import every_configuration
+from tidemill.optimize.share.phantoms.enumeration import all_configurations
 from tidemill.optimize.share.phantoms.epochs import Epochs
-from tidemill.optimize.share.phantoms.exhaustive import exhaustive
+from tidemill.optimize.share.phantoms.exhaustive import exhaustive_allocation
 from tidemill.optimize.share.phantoms.feeding import FeedingGraph, assemble
 from tidemill.optimize.share.phantoms.method import choose_configuration
 from tidemill.optimize.share.phantoms.model import Model
@@ -110,8 +110,8 @@ def test_epes_is_the_best_of_everything_on_its_grid(asked: list[Relation], model
     if ended:
         model = replace(model, evictions=lambda below: 2.0 * len(below))
     best = epes(asked, model, memory, steps)
-    for c in every_configuration(asked):
-        assert best.cost <= model.cost(c, exhaustive(steps)(c, model, memory)) * (1 + 1e-12)
+    for c in all_configurations(asked):
+        assert best.cost <= model.cost(c, exhaustive_allocation(steps)(c, model, memory)) * (1 + 1e-12)
 
 
 def test_gc_is_close_to_epes_and_gp_never_better() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from tests.properties.effort import effort
 from tests.share.phantoms_drawn import LONG, configurations, queries
 from tidemill.optimize.share.phantoms.configuration import Configuration, Relation, relation, relations
-from tidemill.optimize.share.phantoms.enumeration import every_configuration
+from tidemill.optimize.share.phantoms.enumeration import all_configurations
 from tidemill.optimize.share.phantoms.feeding import CANDIDATES, FeedingGraph, assemble, candidate_sets
 
 
@@ -124,17 +124,17 @@ def test_a_phantom_feeds_at_least_two_relations(asked: list[Relation], feeders: 
 
 @pytest.mark.parametrize(("text", "count"), [("A", 1), ("A B", 2), ("A B C", 8), ("A B C D", 52), ("A B C D E", 472)])
 def test_disjoint_queries_have_as_many_configurations_as_phylogenetic_forests(text: str, count: int) -> None:
-    assert len(every_configuration(relations(text))) == count
+    assert len(all_configurations(relations(text))) == count
 
 
 def test_figure_3_is_among_all_configurations() -> None:
-    assert {Configuration.parse(t) for t in FIGURE_3} <= set(every_configuration(relations("AB BC BD CD")))
+    assert {Configuration.parse(t) for t in FIGURE_3} <= set(all_configurations(relations("AB BC BD CD")))
 
 
 @effort(30)
 @given(queries(most=4))
 def test_every_enumerated_configuration_is_the_union_of_what_it_feeds(asked: list[Relation]) -> None:
-    for c in every_configuration(asked):
+    for c in all_configurations(asked):
         assert set(c.queries) == set(asked)
         for i, below in enumerate(c.children):
             fed = frozenset().union(*(c.relations[j].attributes for j in below))
@@ -143,4 +143,4 @@ def test_every_enumerated_configuration_is_the_union_of_what_it_feeds(asked: lis
 
 def test_too_many_queries_for_enumeration_are_refused() -> None:
     with pytest.raises(ValueError, match="limit"):
-        every_configuration(relations("A B C D E F G H"))
+        all_configurations(relations("A B C D E F G H"))

@@ -8,15 +8,15 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from experiments import phantoms_data as data
-from experiments.checks import at_most
-from experiments.phantoms_costs import costs_of
-from experiments.phantoms_line import curve, low_part
-from experiments.phantoms_measured import Measured
-from experiments.phantoms_scatter import scatter, weighted_rate
-from experiments.phantoms_tables import measured_flows, measured_rates
-from experiments.report import render
-from experiments.weaving_points import measured
+from benchmarks.experiments.checks import at_most
+from benchmarks.experiments.phantoms import data
+from benchmarks.experiments.phantoms.costs import costs_of
+from benchmarks.experiments.phantoms.line import curve, low_part
+from benchmarks.experiments.phantoms.measured import Measured
+from benchmarks.experiments.phantoms.scatter import scatter, weighted_rate
+from benchmarks.experiments.phantoms.tables import measured_flows, measured_rates
+from benchmarks.experiments.report import render
+from benchmarks.experiments.weaving.points import measured
 from tidemill.optimize.share.phantoms.collisions import collision_rate
 from tidemill.optimize.share.phantoms.configuration import Configuration
 

@@ -12,7 +12,7 @@ from tests.properties.effort import effort
 from tests.share.outcomes import UNSHARED, check_same, run
 from tests.share.phantoms_drawn import queries
 from tests.share.workloads import Taste, shared_workloads
-from tidemill.optimize.share import shape
+from tidemill.optimize.share import reader_plan
 from tidemill.optimize.share.phantoms.choose import gc, gp
 from tidemill.optimize.share.phantoms.configuration import Configuration, Relation, relations
 from tidemill.optimize.share.phantoms.method import Allocation, Chooser, Method, choose_configuration
@@ -24,8 +24,12 @@ from tidemill.optimize.share.phantoms.statistics import Statistics
 PAPER = {1: 552, 2: 1846, 3: 2117, 4: 2837}
 UNIFORM = Statistics(lambda r: PAPER[len(r.attributes)])
 ASKED = relations("A B C D")
-methods = st.builds(Method, st.sampled_from(get_args(Chooser)), st.sampled_from(get_args(Allocation)),
-                    st.sampled_from([None, None, 1.0, 500.0, 1e5]))
+methods = st.builds(
+    Method,
+    st.sampled_from(get_args(Chooser)),
+    st.sampled_from(get_args(Allocation)),
+    st.sampled_from([None, None, 1.0, 500.0, 1e5]),
+)
 
 
 @pytest.mark.parametrize(("name", "scheme"), [("sl", sl), ("sr", sr), ("pl", pl), ("pr", pr)])
@@ -69,16 +73,18 @@ def test_the_end_of_an_epoch_costs_no_more_than_it_may(share: float) -> None:
     chosen = choose_configuration(ASKED, UNIFORM, 40_000, method=Method(peak=limit))
     assert peak_load(chosen.configuration, chosen.table_sizes, model) <= limit
     assert chosen.cost > free.cost
-    assert chosen.rates == dict(zip(chosen.configuration.relations,
-                                    model.rates(chosen.configuration, chosen.table_sizes), strict=True))
+    assert chosen.rates == dict(
+        zip(chosen.configuration.relations, model.rates(chosen.configuration, chosen.table_sizes), strict=True)
+    )
 
 
 @effort(40)
 @given(asked=queries(), method=methods, memory=st.sampled_from([1, 50, 3000, 60_000]), phantoms=st.booleans())
 def test_every_method_answers_every_query_within_the_memory(asked, method, memory, phantoms) -> None:
     statistics = Statistics(lambda r: 7.0 ** len(r.attributes), (3.0, 1.0))
-    chosen = choose_configuration(asked, statistics, memory, evictions=lambda below: len(below) + 1.0,
-                                  forbid_phantoms=not phantoms, method=method)
+    chosen = choose_configuration(
+        asked, statistics, memory, evictions=lambda below: len(below) + 1.0, forbid_phantoms=not phantoms, method=method
+    )
     assert set(chosen.configuration.queries) == set(asked)
     assert phantoms or chosen.configuration == Configuration.unshared(asked)
     used = sum(b * (len(r.attributes) + 1) for r, b in chosen.buckets.items())
@@ -92,7 +98,7 @@ def test_no_answer_depends_on_the_method(workload, method) -> None:
     stream, views = workload
     expected, _ = run(stream.recut((), None), views, without=UNSHARED, shards=1, cores=1)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shape, "choose_configuration", _by(method))
+        patch.setattr(reader_plan, "choose_configuration", _by(method))
         found, _ = run(stream, views, "SET lfta_memory = 300")
     check_same(found, expected)
 

@@ -18,7 +18,7 @@ from tidemill.optimize.share.phantoms.collisions import (
     collision_rates,
     flow_length,
     linear_rate,
-    occupied,
+    occupied_buckets,
 )
 from tidemill.optimize.share.phantoms.configuration import Configuration, relation, relations
 from tidemill.optimize.share.phantoms.cost import (
@@ -89,7 +89,7 @@ def test_a_flow_length_is_measured_from_the_rate_that_was_met() -> None:
 
 
 def test_occupied_buckets_are_the_groups_that_do_not_collide() -> None:
-    assert math.isclose(occupied(500, 100), 100 * (1 - 0.99**500))
+    assert math.isclose(occupied_buckets(500, 100), 100 * (1 - 0.99**500))
 
 
 CONSTANTS = Constants(1.0, 15.0)

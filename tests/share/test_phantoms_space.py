@@ -15,20 +15,11 @@ from tests.share.phantoms_drawn import configurations, models, shared
 from tidemill.optimize.share.phantoms.collisions import MU
 from tidemill.optimize.share.phantoms.configuration import Configuration, relation
 from tidemill.optimize.share.phantoms.cost import Constants
-from tidemill.optimize.share.phantoms.exhaustive import exhaustive
+from tidemill.optimize.share.phantoms.exhaustive import exhaustive_allocation
 from tidemill.optimize.share.phantoms.model import Model
-from tidemill.optimize.share.phantoms.peak import peak_load, shift, shrink, within_peak
-from tidemill.optimize.share.phantoms.refinement import refined
-from tidemill.optimize.share.phantoms.space import (
-    one_phantom,
-    pl,
-    pr,
-    sl,
-    sr,
-    supernodes,
-    weights_of,
-    without_phantom,
-)
+from tidemill.optimize.share.phantoms.peak import fit_peak, peak_load, shift, shrink
+from tidemill.optimize.share.phantoms.refinement import refined_allocation
+from tidemill.optimize.share.phantoms.space import one_phantom, pl, pr, sl, sr, supernodes, weights_of, without_phantom
 from tidemill.optimize.share.phantoms.statistics import Statistics
 
 SCHEMES = (sl, sr, pl, pr)
@@ -116,7 +107,7 @@ def test_tractable_cases_are_within_two_percent_of_exhaustive(text: str) -> None
     """Section 8.3.1."""
     c, model = Configuration.parse(text), _papers((40.0, 3.0, 1.0))
     for memory in range(20_000, 100_001, 20_000):
-        best = model.cost(c, exhaustive(200)(c, model, memory))
+        best = model.cost(c, exhaustive_allocation(200)(c, model, memory))
         assert model.cost(c, sl(c, model, memory)) <= 1.02 * best
 
 
@@ -138,7 +129,7 @@ def test_exhaustive_finds_the_best_of_all_divisions(
     assume(len(c.relations) <= 5)
     if ended:
         model = replace(model, evictions=lambda below: 3.0 * len(below), only_occupied=only_occupied)
-    best = model.cost(c, exhaustive(9)(c, model, memory))
+    best = model.cost(c, exhaustive_allocation(9)(c, model, memory))
     assert math.isclose(best, _all_divisions(c, model, memory, 9), rel_tol=1e-9)
 
 
@@ -158,7 +149,7 @@ def test_exhaustive_is_never_worse_than_a_scheme_on_its_grid(
         movable = [i for i in range(len(cut)) if cut[i] + direction >= 1]
         cut[max(movable, key=lambda i: (shares[i] - cut[i]) * direction)] += direction
     on_grid = [int(k * memory / steps / h + 1e-9) for k, h in zip(cut, sizes, strict=True)]
-    assert model.cost(c, exhaustive(steps)(c, model, memory)) <= model.cost(c, on_grid) * (1 + 1e-12)
+    assert model.cost(c, exhaustive_allocation(steps)(c, model, memory)) <= model.cost(c, on_grid) * (1 + 1e-12)
 
 
 @effort(80)
@@ -168,7 +159,7 @@ def test_refined_sizes_are_never_worse_than_those_it_began_with(
 ) -> None:
     if ended:
         model = replace(model, evictions=lambda below: 2.0 * len(below), only_occupied=only_occupied)
-    buckets, sizes = refined(scheme)(c, model, memory), model.bucket_sizes(c)
+    buckets, sizes = refined_allocation(scheme)(c, model, memory), model.bucket_sizes(c)
     assert model.cost(c, buckets) <= model.cost(c, scheme(c, model, memory))
     assert min(buckets) >= 1 and sum(b * h for b, h in zip(buckets, sizes, strict=True)) <= max(memory, sum(sizes))
 
@@ -178,7 +169,7 @@ def test_refined_sizes_are_never_worse_than_those_it_began_with(
 def test_a_table_below_another_keeps_half_of_its_space_where_flows_are_claimed(
     c: Configuration, model: Model, memory: int, scheme
 ) -> None:
-    first, buckets = scheme(c, model, memory), refined(scheme)(c, model, memory)
+    first, buckets = scheme(c, model, memory), refined_allocation(scheme)(c, model, memory)
     for before, after, flow, depth in zip(first, buckets, model.flows(c), c.depths, strict=True):
         # Whole buckets: each share is cut by less than two.
         assert flow <= 1 or depth == 1 or after >= before / 2 - 2
@@ -193,7 +184,7 @@ def test_no_table_is_refined_away_by_a_long_flow() -> None:
     alone = [*begun]
     alone[place] = 1
     assert model.rates(c, alone)[place] < 0.25  # what the model believes of one bucket
-    assert refined()(c, model, 60_000)[place] >= begun[place] / 2 - 2
+    assert refined_allocation()(c, model, 60_000)[place] >= begun[place] / 2 - 2
 
 
 @effort(60)
@@ -215,18 +206,18 @@ def test_refined_sizes_are_close_to_exhaustive_ones() -> None:
     for text, flows in (("ABCD(AC(A C) BD(B D))", (1.0,)), ("ABCD(AB BCD(BC BD CD))", (40.0, 3.0, 1.0))):
         c, model = Configuration.parse(text), _papers(flows)
         for memory in (20_000, 40_000, 100_000):
-            best = model.cost(c, exhaustive(100)(c, model, memory))
-            assert model.cost(c, refined()(c, model, memory)) <= 1.01 * best
+            best = model.cost(c, exhaustive_allocation(100)(c, model, memory))
+            assert model.cost(c, refined_allocation()(c, model, memory)) <= 1.01 * best
 
 
 def test_too_few_steps_are_refused() -> None:
     with pytest.raises(ValueError, match="steps"):
-        exhaustive(3)(Configuration.parse("A B C D"), _papers(), 10_000)
+        exhaustive_allocation(3)(Configuration.parse("A B C D"), _papers(), 10_000)
 
 
 def test_seven_relations_in_steps_of_one_percent_take_no_time() -> None:
     c, model = Configuration.parse("ABCD(AC(A C) BD(B D))"), _papers()
-    buckets = exhaustive(100)(c, model, 40_000)
+    buckets = exhaustive_allocation(100)(c, model, 40_000)
     assert model.cost(c, buckets) <= min(model.cost(c, scheme(c, model, 40_000)) for scheme in SCHEMES) * 1.001
 
 
@@ -245,8 +236,8 @@ def test_shrink_and_shift_keep_the_peak_load() -> None:
             assert sum(b * h for b, h in zip(moved, sizes, strict=True)) <= 40_000
             assert all(moved[i] <= buckets[i] for i in c.leaves)
             assert moved[c.position[relation("ABCD")]] >= buckets[c.position[relation("ABCD")]]
-        best = within_peak(c, buckets, model, share * peak)
+        best = fit_peak(c, buckets, model, share * peak)
         assert model.cost(c, best) <= model.cost(c, smaller)
     assert shift(c, buckets, model, 0.95 * peak) is not None and shift(c, buckets, model, 0.5 * peak) is None
-    assert shrink(c, buckets, model, 0.0) is None and within_peak(c, buckets, model, 0.0) == [1] * len(buckets)
+    assert shrink(c, buckets, model, 0.0) is None and fit_peak(c, buckets, model, 0.0) == [1] * len(buckets)
     assert shift(Configuration.parse("A B"), [10, 10], model, 1.0) is None

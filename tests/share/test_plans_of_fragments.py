@@ -14,24 +14,31 @@ import pytest
 from tests.harness import LocalDatabase
 from tests.properties.effort import thorough
 from tests.share.measuring import SECOND, Driven, Rows, asked
-from tidemill.optimize.share.costs import costs
+from tidemill.optimize.share.costs import plan_costs
 from tidemill.optimize.share.phantoms.cost import Constants
-from tidemill.optimize.share.shape import Settings
-from tidemill.runtime.lfta import Lfta
+from tidemill.optimize.share.reader_plan import Settings
+from tidemill.runtime.share.reader.lfta import Lfta
 
 SLIDE, BATCHES = 10, 4
 GROUPINGS = {2: ("a, b", "b, c"), 3: ("a", "b", "a, c"), 4: ("a, b", "b, c", "c, d", "a")}
 TESTS = ("", " WHERE e > 700", "", " WHERE e < 300")
 ROWS, FRAGMENTS = (1_000, 10_000, 100_000, 1_000_000), (1, 3, 10, 100)
-FEW = [(1_000, 3, 3, True), (10_000, 1, 3, False), (10_000, 10, 4, True), (100_000, 3, 2, False),
-       (20_000, 100, 3, True)]
+FEW = [
+    (1_000, 3, 3, True),
+    (10_000, 1, 3, False),
+    (10_000, 10, 4, True),
+    (100_000, 3, 2, False),
+    (20_000, 100, 3, True),
+]
 ALL = [(r, f, g, p) for r in ROWS for f in FRAGMENTS for g in GROUPINGS for p in (False, True)]
 
 
 def texts(groupings: int, predicates: bool) -> tuple[str, ...]:
-    return tuple(f"SELECT {g}, COUNT(*) AS n, SUM(e) AS s FROM A [RANGE {2 * SLIDE} SLIDE {SLIDE}]"
-                 f"{where if predicates else ''} GROUP BY {g}"
-                 for g, where in zip(GROUPINGS[groupings], TESTS, strict=False))
+    return tuple(
+        f"SELECT {g}, COUNT(*) AS n, SUM(e) AS s FROM A [RANGE {2 * SLIDE} SLIDE {SLIDE}]"
+        f"{where if predicates else ''} GROUP BY {g}"
+        for g, where in zip(GROUPINGS[groupings], TESTS, strict=False)
+    )
 
 
 def stream(rows: int, micros: float, seed: int, groups: tuple[int, ...] = (60, 50, 40, 30)) -> Rows:
@@ -51,34 +58,38 @@ def test_costs_are_as_predicted_and_the_plan_is_the_best(rows, fragments, groupi
         met, said = db.batch(data.cut(i * rows, (i + 1) * rows))
     assert said == pytest.approx(met, rel=0.25)
     last = data.cut(BATCHES * rows, (BATCHES + 1) * rows)
-    others = {name: (db.cost(shape, last), costs(shape, db.measured, db.settings).tables)
-              for name, shape in db.alternatives()}
-    assert db.cost(db.shape, last) <= 1.1 * min(counted for counted, _ in others.values())
+    others = {
+        name: (db.cost(plan, last), plan_costs(plan, db.measured, db.settings).tables)
+        for name, plan in db.alternatives()
+    }
+    assert db.cost(db.plan, last) <= 1.1 * min(counted for counted, _ in others.values())
     for name, (counted, predicted) in others.items():
         assert abs(math.log(predicted / counted)) < math.log(1.3), f"{name}, which never ran"
 
 
 def test_children_of_a_phantom_do_not_evict_in_turns():
     """Every configuration of the README's queries costs what is predicted, on fragments of two lengths."""
-    queries = ("SELECT a, COUNT(*) AS n, SUM(e) AS s FROM A [RANGE 4 SLIDE 2] GROUP BY a",
-               "SELECT b, c, COUNT(*) AS n FROM A [RANGE 6 SLIDE 2] WHERE e > 600 GROUP BY b, c",
-               "SELECT a, c, MAX(e) AS m FROM A [RANGE 5 SLIDE 5] GROUP BY a, c")
+    queries = (
+        "SELECT a, COUNT(*) AS n, SUM(e) AS s FROM A [RANGE 4 SLIDE 2] GROUP BY a",
+        "SELECT b, c, COUNT(*) AS n FROM A [RANGE 6 SLIDE 2] WHERE e > 600 GROUP BY b, c",
+        "SELECT a, c, MAX(e) AS m FROM A [RANGE 5 SLIDE 5] GROUP BY a, c",
+    )
     db = Driven(asked(queries), Settings(memory=1_000_000))
     data = stream(400_000, 50, 1, (60, 50, 3, 1))
     for i in range(2):
         db.batch(data.cut(100_000 * i, 100_000 * (i + 1)))
     deep = 0
-    for name, shape in db.alternatives():
-        deep += any(shape.tree[n.parent].parent >= 0 for n in shape.tree if n.parent >= 0)
-        predicted = costs(shape, db.measured, db.settings).tables
-        assert db.cost(shape, data.cut(200_000, 300_000)) == pytest.approx(predicted, rel=0.15), name
+    for name, plan in db.alternatives():
+        deep += any(plan.tree[n.parent].parent >= 0 for n in plan.tree if n.parent >= 0)
+        predicted = plan_costs(plan, db.measured, db.settings).tables
+        assert db.cost(plan, data.cut(200_000, 300_000)) == pytest.approx(predicted, rel=0.15), name
     assert deep
 
 
 def test_a_fragment_ends_once_for_all_readers_chunks():
     """Chunks of any size: the same entries, but for those that wait when fragments are short."""
     db, data = Driven(asked(texts(3, True)), Settings(memory=200_000)), stream(30_000, 2_000, 2)
-    op = db.operator(next(shape for _, shape in db.alternatives() if shape.chosen.configuration.phantoms))
+    op = db.operator(next(plan for _, plan in db.alternatives() if plan.chosen.configuration.phantoms))
     counts = set()
     for size in (700, 9_000, 30_000):
         lfta = Lfta(op)
@@ -113,7 +124,7 @@ def test_explain_of_the_readme(tmp_path):
     with LocalDatabase(str(tmp_path / "db")) as db:
         db.execute(README)
         db.run()
-        shown, = db.explain().to_dict()["sharing"]
+        (shown,) = db.explain().to_dict()["sharing"]
     assert shown["measured_cost"] == pytest.approx(shown["tables_cost"], rel=0.1)
     assert shown["measured_cost"] < 2.5
     for relation in shown["relations"]:

@@ -29,9 +29,10 @@ from tests.share.workloads import (
 )
 from tidemill.plan import relations as r
 from tidemill.plan.node import walk
+from tidemill.plan.scalars import sql_of
 from tidemill.plan.windows import Window
-from tidemill.runtime.kernels.sliding import Answers
-from tidemill.runtime.operators.numbering import shown
+from tidemill.runtime.kernels.share.sliding import Answers
+from tidemill.runtime.share.stage.numbering import merge_by_time
 
 places = st.fixed_dictionaries({"shards": st.integers(1, 3), "cores": st.integers(1, 2)})
 INPUTS = ("A", "A", "A", "(SELECT * FROM A WHERE k > 0)", "(SELECT k % 2 AS k, b, x, d, s, f, day FROM A)")
@@ -106,9 +107,9 @@ def numbering(db):
 def test_rows_are_shown_at_the_event_time_of_the_last_one(db, tmp_path):
     """The timeline of `operators/numbering.py`: of the points 4 and 6 at time 8 only the last one shows.
 
-        rows      1 2 4 8 16 32 64 128
-        times     5 5 6 8  8  8  9  10
-        points      2   4    6       8
+    rows      1 2 4 8 16 32 64 128
+    times     5 5 6 8  8  8  9  10
+    points      2   4    6       8
     """
     feed = Feed(db, tmp_path, "Raw", "n INTEGER")
     db.execute("CREATE TAGGED STREAM S OVER Raw")
@@ -150,17 +151,20 @@ def test_all_windows_over_one_stream_share_one_numbering(db, tmp_path):
     assert numbering(db) == (2, 3, 1)
 
 
-@pytest.mark.parametrize(("text", "window", "predicate"), [
-    ("FROM S [ROWS 8 SLIDE 5] GROUP BY k", Window(5, 0, 0, 8), None),
-    ("FROM S [ROWS 8] WHERE n > 2 GROUP BY k", Window(1, 0, 0, 8), '"n" > 2'),
-    ("FROM (SELECT k, n FROM S WHERE n > 2) q [ROWS 4 SLIDE 4] GROUP BY k", Window(4, 0, 0, 4), None),
-])
+@pytest.mark.parametrize(
+    ("text", "window", "predicate"),
+    [
+        ("FROM S [ROWS 8 SLIDE 5] GROUP BY k", Window(5, 0, 0, 8), None),
+        ("FROM S [ROWS 8] WHERE n > 2 GROUP BY k", Window(1, 0, 0, 8), '"n" > 2'),
+        ("FROM (SELECT k, n FROM S WHERE n > 2) q [ROWS 4 SLIDE 4] GROUP BY k", Window(4, 0, 0, 4), None),
+    ],
+)
 def test_windows_by_rows_are_recognised(db, tmp_path, text, window, predicate):
     Feed(db, tmp_path, "Raw", "k VARCHAR, n INTEGER")
     db.execute("CREATE TAGGED STREAM S OVER Raw")
     db.execute(f"CREATE VIEW V AS SELECT k, sum(n) AS s {text}")
     (found,) = [n for n in walk(db.workload.views["v"].node) if isinstance(n, r.WindowAggregate)]
-    assert found.counts_rows and (found.window, found.predicate, found.once) == (window, predicate, False)
+    assert found.counts_rows and (found.window, sql_of(found.predicate), found.once) == (window, predicate, False)
 
 
 def test_explain_does_not_call_it_unshared(db, tmp_path):
@@ -225,9 +229,9 @@ def test_of_points_at_one_time_the_last_shows(history):
                     target += [(point, key, -1, before)] if before is not None else []
                     target += [(point, key, 1, answers[point])] if answers[point] is not None else []
                     before = answers[point]
-    point, key, diff, value = (np.array([row[i] for row in rows], np.int64) for i in range(4))
-    changes = Answers(point, key, diff, value[None], np.zeros((0, len(rows))), 0)
-    found = shown(changes, np.array(times, np.int64)[point])
+    point, key, diff, value = (np.array([row[i] for row in rows], np.int64) for i in range(4))  # type: ignore[assignment]
+    changes = Answers(point, key, diff, value[None], np.zeros((0, len(rows))), 0)  # type: ignore[arg-type]
+    found = merge_by_time(changes, np.array(times, np.int64)[point])
     kept = list(zip(found.point.tolist(), found.key.tolist(), found.diff.tolist(), found.ints[0].tolist(), strict=True))
     assert _net(kept) == _net([(times[p], k, d, v) for p, k, d, v in expected])
 

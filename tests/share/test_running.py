@@ -13,14 +13,15 @@ from hypothesis import strategies as st
 from tests.properties.effort import effort
 from tests.properties.trial import contents_of, database
 from tests.share.test_shared_many import STREAM
-from tidemill.engine.sharing import Sharing
-from tidemill.optimize.share import shape
-from tidemill.runtime import predicates
-from tidemill.runtime.branch import Branch
-from tidemill.runtime.kernels.lfta import GREATEST, LEAST, SUM
-from tidemill.runtime.running import Running
-from tidemill.runtime.running_layout import Layout, fitting
-from tidemill.runtime.running_verdicts import Term, Verdicts
+from tidemill.engine.adapt.sharing import Sharing
+from tidemill.optimize.share import reader_plan
+from tidemill.plan import predicate_programs as predicates
+from tidemill.plan.physical import Lfta, LftaExpression, LftaPredicate, LftaQuery, LftaRelation
+from tidemill.runtime.kernels.share.lfta import GREATEST, LEAST, SUM
+from tidemill.runtime.share.reader.branch import Branch
+from tidemill.runtime.share.reader.running_totals.layout import Layout, fitting
+from tidemill.runtime.share.reader.running_totals.totals import RunningTotals
+from tidemill.runtime.share.reader.running_totals.verdicts import Term, Verdicts
 from tidemill.runtime.thresholds import changed
 
 COLUMNS = ("a", "b", "v", "w")
@@ -32,21 +33,25 @@ programs = st.recursive(
         st.lists(st.integers(-1, 8), min_size=1, max_size=3).map(lambda n: ["in", "?", n]),
     ),
     lambda inner: st.one_of(
-        st.tuples(st.sampled_from(["and", "or"]), inner, inner).map(list), inner.map(lambda p: ["not", p])),
+        st.tuples(st.sampled_from(["and", "or"]), inner, inner).map(list), inner.map(lambda p: ["not", p])
+    ),
     max_leaves=3,
 )
 
 
 def over(program, column):
     """The program with its column filled in."""
-    return [over(p, column) if isinstance(p, list) and p and isinstance(p[0], str) else column if p == "?" else p
-            for p in program]
+    return [
+        over(p, column) if isinstance(p, list) and p and isinstance(p[0], str) else column if p == "?" else p
+        for p in program
+    ]
 
 
 drawn_programs = st.recursive(
     st.one_of(programs.flatmap(lambda p: st.sampled_from(COLUMNS).map(lambda c: over(p, c)))),
     lambda inner: st.one_of(
-        st.tuples(st.sampled_from(["and", "or"]), inner, inner).map(list), inner.map(lambda p: ["not", p])),
+        st.tuples(st.sampled_from(["and", "or"]), inner, inner).map(list), inner.map(lambda p: ["not", p])
+    ),
     max_leaves=4,
 )
 
@@ -104,27 +109,56 @@ def problems(draw):
     for _ in range(draw(st.integers(0, 3))):
         i = draw(st.integers(0, rows - 1))
         times[i] += draw(st.integers(-60, 60))
-    queries = [{
-        "predicate": draw(st.integers(-1, len(tests) - 1)), "objects": [],
-        "parts": ["n", *draw(st.lists(st.sampled_from(PARTS[1:])))],
-        "edges": [[slide, draw(st.integers(0, slide - 1))] for slide in draw(st.sets(st.integers(1, 30), min_size=1,
-                                                                                     max_size=2))],
-    } for _ in range(draw(st.integers(4, 10)))]
+    queries = [
+        {
+            "predicate": draw(st.integers(-1, len(tests) - 1)),
+            "objects": [],
+            "parts": ["n", *draw(st.lists(st.sampled_from(PARTS[1:])))],
+            "edges": [
+                [slide, draw(st.integers(0, slide - 1))]
+                for slide in draw(st.sets(st.integers(1, 30), min_size=1, max_size=2))
+            ],
+        }
+        for _ in range(draw(st.integers(4, 10)))
+    ]
     owner = chance.integers(0, len(LEAVES), len(queries))
     cuts = sorted(draw(st.sets(st.integers(1, rows), max_size=4)) | {0, rows})
     return columns, times, tests, queries, owner, cuts
 
 
-def params_of(tests, queries, owner):
-    relations = [{"attributes": picks, "parent": -1 if i == 0 else 0, "buckets": int(i == 0), "emits": i,
-                  "own": np.flatnonzero(owner == i).tolist()} for i, picks in enumerate(LEAVES)]
-    return {"attributes": [{"sql": '"a"'}, {"sql": '"b"'}], "predicates": [{"program": p} for p in tests],
-              "queries": queries, "relations": relations}
+def tables_of(tests, queries, owner):
+    relations = [
+        LftaRelation(
+            label="",
+            parent=-1 if i == 0 else 0,
+            buckets=int(i == 0),
+            attributes=tuple(picks),
+            edges=(),
+            emits=i,
+            queries=(),
+            own=tuple(np.flatnonzero(owner == i).tolist()),
+        )
+        for i, picks in enumerate(LEAVES)
+    ]
+    return Lfta(
+        "lfta.S",
+        (),
+        (),
+        attributes=tuple(LftaExpression(n, f'"{n}"', "INTEGER", (n,)) for n in "ab"),
+        arguments=(),
+        parts=(),
+        predicates=tuple(LftaPredicate("", p) for p in tests),
+        queries=tuple(
+            LftaQuery("", 0, q["predicate"], (), tuple(map(tuple, q["edges"])), (), tuple(q["parts"])) for q in queries
+        ),
+        stores=(),
+        relations=tuple(relations),
+    )
 
 
 def layout_of(tests, queries, owner):
     edges = np.array(sorted({tuple(e) for q in queries for e in q["edges"]}), np.int64).reshape(-1, 2)
-    return Layout.of(params_of(tests, queries, owner), (edges[:, 0].copy(), edges[:, 1].copy()))
+    return Layout.of(tables_of(tests, queries, owner), (edges[:, 0].copy(), edges[:, 1].copy()))
 
 
 def floor(time, edges):
@@ -177,7 +211,7 @@ def add_entries(found, entries, queries, owner):
 @given(problem=problems(), parts=st.integers(1, 5), stacks=st.sampled_from([0, 60, 1 << 20]))
 def test_cells_of_running_totals_equal_counting(enough, least, problem, parts, stacks):
     columns, times, tests, queries, owner, cuts = problem
-    fits = np.array(fitting(params_of(tests, queries, owner)))
+    fits = np.array(fitting(tables_of(tests, queries, owner)))
     queries, owner = [q for q, fit in zip(queries, fits, strict=True) if fit], owner[fits]
     layout = layout_of(tests, queries, owner)
     if not queries:
@@ -185,9 +219,16 @@ def test_cells_of_running_totals_equal_counting(enough, least, problem, parts, s
     named = dict(zip(COLUMNS, columns, strict=True))
     rare, found, aside = 0 if enough < 1 << 20 else 2, {}, []
     kinds = [SUM, SUM, SUM, LEAST, GREATEST][:parts]
-    with changed(running_rows=enough, running_cells_a_row=1 << 30, running_rows_an_entry=rare, running_stacks=stacks,
-                 running_looks_a_row=1 << 30, running_groups=least, running_bytes=0):
-        totals, taken = Running(layout, kinds, 0, PARTS[:parts]), 0
+    with changed(
+        running_rows=enough,
+        running_cells_a_row=1 << 30,
+        running_rows_an_entry=rare,
+        running_stacks=stacks,
+        running_looks_a_row=1 << 30,
+        running_groups=least,
+        running_bytes=0,
+    ):
+        totals, taken = RunningTotals(layout, kinds, 0, PARTS[:parts]), 0
         for low, high in pairwise(cuts):
             part = {name: column[low:high] for name, column in named.items()}
             keys = [part["a"], part["b"]]
@@ -202,7 +243,7 @@ def test_cells_of_running_totals_equal_counting(enough, least, problem, parts, s
             add_cells(found, totals.take(), queries, owner)
             if done < high - low:
                 break
-        assert taken == len(times) or totals.weary
+        assert taken == len(times) or totals.disabled
         add_cells(found, totals.finish(), queries, owner)
         entries = totals.entries()
     assert entries is None or not found
@@ -215,8 +256,8 @@ def test_cells_of_running_totals_equal_counting(enough, least, problem, parts, s
 @effort(200)
 @given(steps=st.lists(st.integers(-30, 40), min_size=1, max_size=40), cut=st.integers(0, 40))
 def test_rows_that_are_left_never_go_back_to_a_fragment_that_has_ended(steps, cut):
-    layout = layout_of([], [{"predicate": -1, "objects": [], "edges": [[5, 0]]}] * 4, np.arange(4))
-    totals, times, begun = Running(layout, [SUM], 0), np.cumsum(steps), -(1 << 62)
+    layout = layout_of([], [{"predicate": -1, "parts": [], "edges": [[5, 0]]}] * 4, np.arange(4))
+    totals, times, begun = RunningTotals(layout, [SUM], 0), np.cumsum(steps), -(1 << 62)
     for part in (times[:cut], times[cut:]):
         if not len(part):
             continue
@@ -228,23 +269,23 @@ def test_rows_that_are_left_never_go_back_to_a_fragment_that_has_ended(steps, cu
 
 
 def test_few_rows_are_put_aside_whether_they_come_late_or_early():
-    layout = layout_of([], [{"predicate": -1, "objects": [], "edges": [[5, 0]]}] * 4, np.arange(4))
+    layout = layout_of([], [{"predicate": -1, "parts": [], "edges": [[5, 0]]}] * 4, np.arange(4))
     for step, expected in ((-20, 1), (20, 1), (2, 0)):
         times = np.arange(100)
         times[50] += step
-        assert len(Running(layout, [SUM], 0).disorder(times)) == expected
+        assert len(RunningTotals(layout, [SUM], 0).disorder(times)) == expected
 
 
 def test_panes_that_end_too_often_are_left_to_the_tables():
     """Each row is a pane of each query, and each pane looks at all groups."""
-    layout = layout_of([], [{"predicate": -1, "objects": [], "edges": [[1, 0]]}] * 8, np.arange(8) % 4)
+    layout = layout_of([], [{"predicate": -1, "parts": [], "edges": [[1, 0]]}] * 8, np.arange(8) % 4)
     rows = 64
     keys = [np.arange(rows, dtype=np.int32) % 32] * 2
-    for looks, weary in ((1, True), (1 << 30, False)):
+    for looks, disabled in ((1, True), (1 << 30, False)):
         with changed(running_rows=1, running_rows_an_entry=0, running_cells_a_row=1 << 30, running_looks_a_row=looks):
-            totals = Running(layout, [SUM], 0)
+            totals = RunningTotals(layout, [SUM], 0)
             assert totals.push(np.arange(rows), keys, {}, [None]) == rows
-            assert totals.weary is weary and (totals.entries() is None) is not weary
+            assert totals.disabled is disabled and (totals.entries() is None) is not disabled
 
 
 def create(db, count):
@@ -255,32 +296,39 @@ def create(db, count):
         for j, keys in enumerate(("k", "s", "k, s")):
             names.append(f"v{i}_{j}")
             where = tests[(i + j) % len(tests)].format(10 * i, i % 5)
-            db.execute(f"CREATE RSTREAM VIEW v{i}_{j} AS SELECT {keys}, COUNT(*) AS n, SUM(v) AS t"
-                       f" FROM A [RANGE {4 + i % 3} SLIDE {2 + i % 2}] {where} GROUP BY {keys}")
+            db.execute(
+                f"CREATE RSTREAM VIEW v{i}_{j} AS SELECT {keys}, COUNT(*) AS n, SUM(v) AS t"
+                f" FROM A [RANGE {4 + i % 3} SLIDE {2 + i % 2}] {where} GROUP BY {keys}"
+            )
     return names
 
 
-@pytest.mark.parametrize(("enough", "cells", "least", "how"), [
-    (1, 1 << 30, 1 << 10, (True, False)), (100, 1 << 30, 4, (True, True)), (1, 0, 1 << 10, (False, True)),
-])
+@pytest.mark.parametrize(
+    ("enough", "cells", "least", "how"),
+    [(1, 1 << 30, 1 << 10, (True, False)), (100, 1 << 30, 4, (True, True)), (1, 0, 1 << 10, (False, True))],
+)
 def test_answers_do_not_depend_on_running_totals(enough, cells, least, how):
     """They do it all; they give up when there are too many groups; they never begin."""
     used = []
     end = Branch._end
 
     def watched(self, totals):
-        used.append((totals.log is None, totals.weary))
+        used.append((totals.log is None, totals.disabled))
         yield from end(self, totals)
 
-    with (database([STREAM], shards=2) as db, patch.object(Branch, "_end", watched),
-          changed(running_rows=enough, running_cells_a_row=cells, running_rows_an_entry=0, running_looks_a_row=1 << 30),
-          changed(running_groups=least, running_bytes=0, running_alone=1, running_queries=1, running_classes=64,
-                  span=1 << 16)):
+    with (
+        database([STREAM], shards=2) as db,
+        patch.object(Branch, "_end", watched),
+        changed(running_rows=enough, running_cells_a_row=cells, running_rows_an_entry=0, running_looks_a_row=1 << 30),
+        changed(
+            running_groups=least, running_bytes=0, running_alone=1, running_queries=1, running_classes=64, span=1 << 16
+        ),
+    ):
         names = create(db, 12)
         db.run()
         found = [contents_of(db, name) for name in names]
     assert used and tuple(map(any, zip(*used, strict=True))) == how
-    with database([STREAM], shards=1) as db, patch.object(shape, "MANY", 1 << 30):
+    with database([STREAM], shards=1) as db, patch.object(reader_plan, "MANY", 1 << 30):
         create(db, 12)
         db.run()
         assert [contents_of(db, name) for name in names] == found
@@ -296,9 +344,17 @@ def test_every_row_counts_as_a_probe(enough):
         seen.append((note["rows"], note["relations"][0][0]))
         return learn(self, op, note, *rest, **more)
 
-    with (database([STREAM], shards=1) as db, patch.object(Sharing, "learn", watched),
-          changed(running_rows=enough, running_cells_a_row=1 << 30, running_rows_an_entry=0,
-                  running_looks_a_row=1 << 30, running_alone=1)):
+    with (
+        database([STREAM], shards=1) as db,
+        patch.object(Sharing, "learn", watched),
+        changed(
+            running_rows=enough,
+            running_cells_a_row=1 << 30,
+            running_rows_an_entry=0,
+            running_looks_a_row=1 << 30,
+            running_alone=1,
+        ),
+    ):
         create(db, 12)
         db.run()
     assert seen and all(rows == probes for rows, probes in seen if rows)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.properties.effort import effort
-from tests.properties.trial import check_view, database, oracle
+from tests.properties.trial import check_view, drawn_database, oracle
 from tests.share.outcomes import UNSHARED, check_same, run
 from tests.share.workloads import Taste, few_cuts, settings_text, shared_workloads
 
@@ -30,7 +30,7 @@ def test_shared_equals_unshared(workload, sets, place, cut):
 @given(workload=shared_workloads(Taste()), place=places)
 def test_shared_equals_the_oracle(workload, place):
     stream, views = workload
-    with database([stream], **place) as db:
+    with drawn_database([stream], **place) as db:
         for view in views:
             db.execute(view.statement)
         db.run()

@@ -14,8 +14,8 @@ from tests.properties.effort import effort
 from tests.share.outcomes import UNSHARED, check_same
 from tests.share.test_shared_answers import run
 from tests.share.workloads import Taste, shared_workloads
-from tidemill.optimize.share import shape, weave
-from tidemill.optimize.share.phantoms.choose import Chosen
+from tidemill.optimize.share import reader_plan, weave
+from tidemill.optimize.share.phantoms.choose import Choice
 from tidemill.optimize.share.phantoms.configuration import Configuration, Relation
 from tidemill.runtime.thresholds import sizes
 
@@ -57,22 +57,22 @@ def without_some_tables(tree, rng):
 
 
 def forced(rng, seen):
-    """In place of `shape_of`: a configuration that nobody would choose."""
+    """In place of `plan_reader`: a configuration that nobody would choose."""
 
-    def shape_of(source, queries, parts, settings):
+    def plan_reader(source, queries, parts, settings):
         groups = random_groups(queries, rng)
-        leaves = shape._leaves(queries, groups)
+        leaves = reader_plan._group_leaves(queries, groups)
         attributes = sorted({name for q in queries for name in q.names})
         configuration = random_forest(leaves, attributes, rng)
         buckets = {r: rng.choice([1, 1, 2, 3, 64]) for r in configuration.relations}
-        chosen = Chosen(configuration, buckets, dict.fromkeys(configuration.relations, 0.0), 0.0)
-        tree = without_some_tables(shape._tree(chosen, leaves), rng)
-        found = shape.Shape(tree, chosen, groups, tuple(queries), parts)
-        settings.shapes[source] = found
+        chosen = Choice(configuration, buckets, dict.fromkeys(configuration.relations, 0.0), 0.0)
+        tree = without_some_tables(reader_plan._build_tree(chosen, leaves), rng)
+        found = reader_plan.ReaderPlan(tree, chosen, groups, tuple(queries), parts)
+        settings.reader_plans[source] = found
         seen.append(configuration)
         return found
 
-    return shape_of
+    return plan_reader
 
 
 @contextmanager
@@ -80,16 +80,19 @@ def forcing(seed, **room):
     """Configurations by chance, and little room in the readers; the configurations that were used."""
     seen: list[Configuration] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(weave, "shape_of", forced(random.Random(seed), seen))
+        patch.setattr(weave, "plan_reader", forced(random.Random(seed), seen))
         for name, value in room.items():
             patch.setattr(sizes, name, value)
         yield seen
 
 
-rooms = st.fixed_dictionaries({
-    "block_rows": st.sampled_from([1, 2, 5, 1 << 16]), "pending_entries": st.sampled_from([0, 3, 1 << 20]),
-    "fragments": st.sampled_from([0, 2, 1 << 18]),
-})
+rooms = st.fixed_dictionaries(
+    {
+        "block_rows": st.sampled_from([1, 2, 5, 1 << 16]),
+        "pending_entries": st.sampled_from([0, 3, 1 << 20]),
+        "fragments": st.sampled_from([0, 2, 1 << 18]),
+    }
+)
 places = st.fixed_dictionaries({"shards": st.integers(1, 2), "cores": st.integers(1, 2)})
 
 
@@ -109,8 +112,10 @@ def test_any_configuration_gives_the_same_answers(workload, seed, room, place):
 def test_the_forests_above_are_deep_and_wide():
     """Phantoms that feed phantoms, and queries that feed queries, do occur."""
     rng = random.Random(7)
-    leaves = [Relation(frozenset(names), tag) for names, tag in
-              [("a", None), ("ab", None), ("bc", 1), ("bc", 2), ("abcd", None), ("d", None)]]
+    leaves = [
+        Relation(frozenset(names), tag)
+        for names, tag in [("a", None), ("ab", None), ("bc", 1), ("bc", 2), ("abcd", None), ("d", None)]
+    ]
     found = [random_forest(leaves, list("abcde"), rng) for _ in range(200)]
     assert all(set(leaves) <= set(c.relations) for c in found)
     assert max(c.depth(r) for c in found for r in c.relations) >= 3

@@ -12,8 +12,8 @@ from tests.harness import LocalDatabase
 from tests.properties.streams import PLAIN, UNIT, Stream
 from tests.properties.trial import contents_of, database, log_of
 from tests.reference.logs import replay
-from tidemill.plan.physical import Physical
-from tidemill.runtime.layout import load_plan
+from tidemill.plan.physical import Physical, Weave
+from tidemill.runtime.paths import load_plan
 
 ROWS = tuple(
     {"k": i * 7 % 5, "v": i * 37 % 211, "x": i / 4, "d": None, "s": "abc"[i % 3] if i % 11 else None, "tm": i // 20}
@@ -36,8 +36,10 @@ class Asked:
     @property
     def text(self) -> str:
         where = f"a.v > {self.least}" + (" AND a.s IS NOT NULL" if self.known else "")
-        return (f"SELECT {self.q} AS q, a.k AS k, COUNT(*) AS n, SUM(a.v) AS s, MAX(a.v) AS m"
-                f" FROM A [RANGE {self.range} SLIDE {self.slide}] AS a WHERE {where} GROUP BY a.k")
+        return (
+            f"SELECT {self.q} AS q, a.k AS k, COUNT(*) AS n, SUM(a.v) AS s, MAX(a.v) AS m"
+            f" FROM A [RANGE {self.range} SLIDE {self.slide}] AS a WHERE {where} GROUP BY a.k"
+        )
 
 
 QUERIES = [Asked(q, 2 + q % 9, 1 + q % 4, q, q % 3 == 0) for q in range(200)]
@@ -62,11 +64,14 @@ def answers(queries: list[Asked], moment: int) -> Counter:
     duck = duckdb.connect(":memory:")
     try:
         duck.execute("CREATE TABLE r (k INT, v INT, s VARCHAR, tm INT)")
-        duck.executemany("INSERT INTO r VALUES (?, ?, ?, ?)",
-                         [(x["k"], x["v"], x["s"], x["tm"]) for x in ROWS if x["tm"] <= moment])
+        duck.executemany(
+            "INSERT INTO r VALUES (?, ?, ?, ?)",
+            [(x["k"], x["v"], x["s"], x["tm"]) for x in ROWS if x["tm"] <= moment],  # type: ignore[operator]
+        )
         duck.execute("CREATE TABLE q (q INT, size INT, slide INT, least INT, known BOOLEAN)")
-        duck.executemany("INSERT INTO q VALUES (?, ?, ?, ?, ?)",
-                         [(x.q, x.range, x.slide, x.least, x.known) for x in queries])
+        duck.executemany(
+            "INSERT INTO q VALUES (?, ?, ?, ?, ?)", [(x.q, x.range, x.slide, x.least, x.known) for x in queries]
+        )
         # The last point at or before the moment; windows end at size + multiples of slide.
         found = duck.sql(f"""
             WITH w AS (SELECT *, CAST(floor(({moment} - size) / slide) AS INT) * slide + size AS p FROM q)
@@ -85,8 +90,8 @@ def test_two_hundred_queries_in_one_store():
     with database([STREAM], shards=2) as db:
         names = create(db, "v", QUERIES)
         db.run()
-        (store,) = [op for op in plan(db).stage if op.kind == "weave"]
-        assert len(store.params["queries"]) == 200 and store.params["words"] == [0, 1, 2, 3]
+        (store,) = [op for op in plan(db).stage if isinstance(op, Weave)]
+        assert len(store.queries) == 200 and store.words == (0, 1, 2, 3)
         log = [change for name in names for change in log_of(db, name)]
         for moment, found in replay(log, [m * UNIT for m in (3, 11, 17, 24, 32, 39)]):
             assert found == answers(QUERIES, moment // UNIT)
@@ -108,7 +113,7 @@ def test_no_bit_is_given_twice(weaving):
             db.execute(f"DROP VIEW {name}")
         comes = create(db, "comes", QUERIES[71:141])
         db.run()
-        (store,) = [op for op in plan(db).stage if op.kind == "weave"]
-        assert store.params["words"] == [0, 1, 2]
+        (store,) = [op for op in plan(db).stage if isinstance(op, Weave)]
+        assert store.words == (0, 1, 2)
         assert shown(db, stays) == answers(QUERIES[:1], 39)
         assert shown(db, comes) == answers(QUERIES[71:141], 39)

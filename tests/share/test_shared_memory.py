@@ -8,9 +8,10 @@ import pytest
 from tests.harness import LocalDatabase
 from tests.properties.streams import PLAIN, Stream
 from tests.properties.trial import database
-from tidemill.runtime.layout import load_plan
-from tidemill.runtime.operators.weave import Weave
-from tidemill.runtime.stage import Stage
+from tidemill.plan import physical
+from tidemill.runtime.paths import load_plan
+from tidemill.runtime.share.stage.weave import Weave
+from tidemill.runtime.stage.stage import Stage
 from tidemill.runtime.thresholds import sizes
 
 LITTLE = 8
@@ -28,13 +29,13 @@ VIEWS = (
 
 def stores(db: LocalDatabase):
     """(operator, its stored fragments, its values) of every fragment store in every shard."""
-    ops = [op for op in load_plan(db.paths.plan(db.catalog.version)).stage if op.kind == "weave"]
+    ops = [op for op in load_plan(db.paths.plan(db.catalog.version)).stage if isinstance(op, physical.Weave)]
     for shard, blob in db.blobs.items():
-        shelf = Stage(db.paths.root, shard, blob).shelf
+        state = Stage(db.paths.root, shard, blob).state
         for op in ops:
             operator = Weave(op)
-            fragments = operator.arrangement(shelf, "fragments", operator.layout)
-            yield operator, fragments, shelf.value(op.id)
+            fragments = operator.arrangement(state, "fragments", operator.layout)
+            yield operator, fragments, state.value(op.id)
 
 
 def needed(operator: Weave, rows, lasts) -> np.ndarray:
@@ -65,7 +66,7 @@ def test_after_every_batch_only_what_open_windows_need_is_stored(monkeypatch, we
                 assert keep.all() or slack, f"{int((~keep).sum())} of {len(keep)} rows are for nobody"
             stored.append(sum(f.rows() for _, f, _ in stores(db)))
         db.stop()
-    assert len(stored) >= 20 and max(stored[len(stored) // 2:]) <= 1.5 * max(stored[: len(stored) // 2])
+    assert len(stored) >= 20 and max(stored[len(stored) // 2 :]) <= 1.5 * max(stored[: len(stored) // 2])
     assert max(stored) > LITTLE, "nothing was ever stored"
 
 
@@ -73,8 +74,10 @@ def test_fragments_go_with_the_last_window_that_reads_them():
     """A landmark window reads nothing of the past, so what a dropped window has stored goes at once."""
     with database([Stream("A", PLAIN, ROWS, format="parquet", batch_rows=100)], shards=1) as db:
         db.execute(f"CREATE COMPLETE VIEW w AS {VIEWS[0]}")
-        db.execute("CREATE COMPLETE VIEW l WITH (unbounded_state = true)"
-                   " AS SELECT a.k, COUNT(*) AS n FROM A SYNC EVERY 2 AS a GROUP BY a.k")
+        db.execute(
+            "CREATE COMPLETE VIEW l WITH (unbounded_state = true)"
+            " AS SELECT a.k, COUNT(*) AS n FROM A SYNC EVERY 2 AS a GROUP BY a.k"
+        )
         db.start()
         db.step()
         assert sum(f.rows() for _, f, _ in stores(db)) > 0
@@ -83,4 +86,4 @@ def test_fragments_go_with_the_last_window_that_reads_them():
         assert sum(f.rows() for _, f, _ in stores(db)) == 0
         db.stop()
         db.run()
-        assert sum(db.query("SELECT n FROM l").column("n").to_pylist()) == len([r for r in ROWS if r["tm"] <= 248])
+        assert sum(db.query("SELECT n FROM l").column("n").to_pylist()) == len([r for r in ROWS if r["tm"] <= 248])  # type: ignore[operator]

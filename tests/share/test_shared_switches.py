@@ -33,8 +33,10 @@ def lies(draw: st.DrawFn) -> dict[str, Any]:
     sets = draw(st.lists(st.sets(st.sampled_from(SPEAKING), min_size=1).map(sorted), max_size=6))
     counts = st.integers(1, 1_000_000)
     return {
-        "groups": {"\x1f".join(s): draw(counts) for s in sets}, "tuples": float(draw(counts)),
-        "rate": float(draw(counts)), "flows": draw(st.lists(st.floats(0.5, 1000), max_size=3)),
+        "groups": {"\x1f".join(s): draw(counts) for s in sets},
+        "tuples": float(draw(counts)),
+        "rate": float(draw(counts)),
+        "flows": draw(st.lists(st.floats(0.5, 1000), max_size=3)),
     }
 
 
@@ -83,8 +85,8 @@ def happens(db: LocalDatabase, event: Event, passing: list[Any]) -> None:
 def replan(db: LocalDatabase, statistics: dict[str, Any]) -> None:
     """Another plan by statistics that lie."""
     db.workload.sharing.settings.statistics["ASource"] = statistics
-    db._dirty = True
-    db._publish()
+    db.runner.publisher.plan_is_stale = True
+    db.runner.publisher.publish()
 
 
 def lived(stream, staying, passing, events, *, kind=LocalDatabase, only=None, **options):
@@ -143,9 +145,17 @@ class Switching(Crashing):
 
 
 @effort(4)
-@given(stream=cut_streams, history=histories(most=2), place=places, lie=lies(),
-       faults=st.lists(st.sampled_from(["", "computed", "applied", "kept", "committed", "switched", "switched"]),
-                       min_size=3, max_size=8))
+@given(
+    stream=cut_streams,
+    history=histories(most=2),
+    place=places,
+    lie=lies(),
+    faults=st.lists(
+        st.sampled_from(["", "computed", "applied", "kept", "committed", "switched", "switched"]),
+        min_size=3,
+        max_size=8,
+    ),
+)
 def test_a_crash_in_the_middle_of_a_switch_changes_nothing(stream, history, place, lie, faults):
     staying, passing, events = history
     expected = lived(stream, staying, passing, events, **place)

@@ -37,8 +37,16 @@ def test_a_pinned_plan_stays_when_the_database_is_opened_again(tmp_path):
 def test_every_method_can_be_asked_for_and_changes_no_answer(tmp_path):
     STREAM.write(tmp_path)
     plans, answers = set(), []
-    for i, method in enumerate(("space_allocation = pl", "space_allocation = es", "phantom_choice = gp",
-                                "phantom_choice = epes", "peak_load = 100", "peak_load = none")):
+    for i, method in enumerate(
+        (
+            "space_allocation = pl",
+            "space_allocation = es",
+            "phantom_choice = gp",
+            "phantom_choice = epes",
+            "peak_load = 100",
+            "peak_load = none",
+        )
+    ):
         with LocalDatabase(str(tmp_path / f"db{i}"), shards=1, cores=1) as db:
             db.execute(STREAM.statements(tmp_path))
             db.execute(f"SET {method}")

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.weaving_workload import table_two
+from benchmarks.experiments.weaving.workload import table_two
 from tests.share.weaving_drawn import counted_rate, windows
 from tidemill.optimize.share.weaving.acq import sliding
 from tidemill.optimize.share.weaving.edges import common_rates, edge_after, edge_rate, edge_times, edges_of, union
-from tidemill.optimize.share.weaving.estimate import estimated_density
-from tidemill.optimize.share.weaving.residues import TooHard, prime_powers, reduced, union_density
+from tidemill.optimize.share.weaving.estimate import estimate_density
+from tidemill.optimize.share.weaving.residues import TooHard, drop_subsumed, prime_powers, union_density
 from tidemill.plan.windows import Window
 
 QA, QB = sliding(8, 5), sliding(5, 4)
@@ -46,7 +46,7 @@ def test_density_of_any_residue_classes_equals_counting(drawn: list[tuple[int, i
     for s, a in drawn:
         marked[a % s :: s] = True
     assert union_density(drawn) == pytest.approx(marked.mean(), abs=1e-12)
-    assert union_density(reduced(drawn)) == pytest.approx(marked.mean(), abs=1e-12)
+    assert union_density(drop_subsumed(drawn)) == pytest.approx(marked.mean(), abs=1e-12)
 
 
 @given(st.lists(windows(), min_size=1, max_size=4), st.integers(2, 1_000_000), st.integers(0, 1_000_000))
@@ -78,20 +78,20 @@ def test_hundreds_of_slides_are_counted_without_their_composite_slide() -> None:
     assert len(edges) > 100
     assert math.lcm(*(s for s, _ in edges)) > 10**100
     exact = union_density(edges)
-    assert estimated_density(edges, samples=65536)[0] == pytest.approx(exact, rel=0.005)
+    assert estimate_density(edges, samples=65536)[0] == pytest.approx(exact, rel=0.005)
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_the_estimate_is_within_its_error(seed: int) -> None:
     edges = edges_of(a.window for a in table_two(25, seed) if a.window.slide >= 10)
-    value, error = estimated_density(edges)
+    value, error = estimate_density(edges)
     assert 0 < abs(value - union_density(edges)) < error
-    assert estimated_density(edges) == (value, error)
+    assert estimate_density(edges) == (value, error)
 
 
 def test_the_estimate_of_rare_edges_is_as_good() -> None:
     edges = tuple((10**9 + p, 0) for p in (7, 9, 21, 33, 87, 93))
-    value, _ = estimated_density(edges)
+    value, _ = estimate_density(edges)
     assert value == pytest.approx(union_density(edges), rel=1e-6)
 
 
@@ -101,7 +101,7 @@ def test_a_union_too_hard_to_count_is_estimated() -> None:
         union_density(edges, work=10_000)
     found = edge_rate(edges)
     assert 0 < found.error < 0.05 * sum(1 / s for s, _ in edges)
-    assert found.value == pytest.approx(estimated_density(edges, samples=200_000)[0], abs=found.error)
+    assert found.value == pytest.approx(estimate_density(edges, samples=200_000)[0], abs=found.error)
 
 
 @given(st.integers(1, 10**6))

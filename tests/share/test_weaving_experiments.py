@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from experiments.weaving_executed import Executed, executed, fragment_starts
-from experiments.weaving_workload import table_two
+from benchmarks.experiments.weaving.executed import Executed, executed, fragment_starts
+from benchmarks.experiments.weaving.workload import table_two
 from tidemill.optimize.share.weaving import Acq, Weaving, sliding
 
 SLIDES = range(1, 21)

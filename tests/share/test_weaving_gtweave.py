@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.weaving_workload import table_two
+from benchmarks.experiments.weaving.workload import table_two
 from tests.share.weaving_drawn import windows
 from tidemill.optimize.share.weaving import Acq, GroupCounts, group_tree, gtweave, sliding, triweave
 from tidemill.optimize.share.weaving.grouptree import Attributes, GroupNode, forest_cost, forest_memory
@@ -116,6 +116,7 @@ def test_a_tree_keeps_within_its_memory_and_uses_it(
     """Without internal nodes nothing is kept, so there is always a tree that fits; it is never cheaper than a free one
     that fits as well.
     """
+
     def units(attributes: Attributes) -> float:
         return 2.0 + len(attributes)
 

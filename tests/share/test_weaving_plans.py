@@ -8,20 +8,20 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from experiments.weaving_workload import table_two
+from benchmarks.experiments.weaving.workload import table_two
 from tests.share.weaving_drawn import counted_rate, queries
 from tidemill.optimize.share.weaving import (
     Acq,
     Weaving,
+    add_query,
     amortised_factor,
     edges_of,
-    extend,
+    remove_query,
     shared,
     sliding,
     triweave,
     unshared,
     weave_share,
-    without,
 )
 from tidemill.optimize.share.weaving.changes import SMALL
 from tidemill.optimize.share.weaving.cost import merge_gain, overlap_factor, tree_cost, triops_cost, twoops_cost
@@ -108,7 +108,7 @@ def test_every_merge_loses_as_little_as_any_pair_would(acqs: list[Acq]) -> None:
     distinct = {edges_of([a.window]): a for a in acqs}
     weaving = Weaving(distinct.values())
     groups = {i: [distinct[edges]] for i, edges in enumerate(sorted(distinct))}
-    for merge in weaving.order.until(float("inf")):
+    for merge in weaving.order.merges_until(float("inf")):
         least = min(
             -merge_gain(0.0, weaved_group(one), weaved_group(other), counted_rate([a.window for a in one + other]))
             for one, other in combinations(groups.values(), 2)
@@ -151,7 +151,11 @@ def test_a_changed_plan_costs_at_most_five_percent_more_than_a_fresh_one(
     plan = triweave(acqs[: SMALL * 3], rate)
     drifted = 0
     for i, come in enumerate(comes):
-        plan = extend(plan, acqs[SMALL * 3 + i]) if come else without(plan, sorted(plan.acqs)[seed % len(plan.acqs)])
+        plan = (
+            add_query(plan, acqs[SMALL * 3 + i])
+            if come
+            else remove_query(plan, sorted(plan.acqs)[seed % len(plan.acqs)])
+        )
         fresh = triweave(plan.acqs.values(), rate)
         assert plan.triops <= 1.05 * fresh.triops
         drifted += plan.changes > 0
@@ -169,7 +173,7 @@ def test_a_new_query_goes_where_it_costs_least(seed: int) -> None:
     plan = triweave(acqs[: 2 * SMALL], rate=1)
     placed = 0
     for acq in acqs[2 * SMALL :]:
-        found = extend(plan, acq)
+        found = add_query(plan, acq)
         if found.changes == plan.changes + 1:
             placed += 1
             parts = [[plan.acqs[q] for q in group.queries] for group in plan.groups]
@@ -182,9 +186,9 @@ def test_a_new_query_goes_where_it_costs_least(seed: int) -> None:
 
 @given(queries(), RATES)
 def test_a_small_plan_is_made_afresh(acqs: list[Acq], rate: float) -> None:
-    plan = extend(triweave(acqs[1:], rate), acqs[0])
+    plan = add_query(triweave(acqs[1:], rate), acqs[0])
     assert plan.triops == pytest.approx(triweave(acqs, rate).triops)
-    assert without(plan, acqs[0].name).triops == pytest.approx(triweave(acqs[1:], rate).triops)
+    assert remove_query(plan, acqs[0].name).triops == pytest.approx(triweave(acqs[1:], rate).triops)
 
 
 @given(queries(), RATES, st.randoms())
@@ -199,4 +203,4 @@ def test_names_are_checked() -> None:
     with pytest.raises(ValueError, match="same name"):
         Weaving([RUNNING[0], RUNNING[0]])
     with pytest.raises(ValueError, match="already a query a"):
-        extend(triweave(RUNNING, 1), RUNNING[0])
+        add_query(triweave(RUNNING, 1), RUNNING[0])

@@ -8,8 +8,9 @@ import pytest
 
 from tests.properties.trial import contents_of, database
 from tests.share.test_shared_many import STREAM, plan
-from tidemill.optimize.share import measure, shape
-from tidemill.optimize.share.shape import bucket_units
+from tidemill.optimize.share import measure, reader_plan
+from tidemill.optimize.share.reader_plan import bucket_units
+from tidemill.plan.physical import Lfta
 
 PAIRS = ("k", "s", "k, s")
 
@@ -18,14 +19,16 @@ def create(db, count):
     """So many queries by each of three group-bys, with predicates and windows of their own."""
     for i in range(count):
         for j, keys in enumerate(PAIRS):
-            db.execute(f"CREATE RSTREAM VIEW v{i}_{j} AS SELECT {keys}, COUNT(*) AS n, SUM(v) AS t"
-                       f" FROM A [RANGE {4 + i % 3} SLIDE {2 + i % 2}] WHERE v > {10 * i} GROUP BY {keys}")
+            db.execute(
+                f"CREATE RSTREAM VIEW v{i}_{j} AS SELECT {keys}, COUNT(*) AS n, SUM(v) AS t"
+                f" FROM A [RANGE {4 + i % 3} SLIDE {2 + i % 2}] WHERE v > {10 * i} GROUP BY {keys}"
+            )
     return [f"v{i}_{j}" for i in range(count) for j in range(len(PAIRS))]
 
 
 def relations(db):
-    (lfta,) = [op for op in plan(db).reader if op.kind == "lfta"]
-    return lfta.params["relations"]
+    (lfta,) = [op for op in plan(db).reader if isinstance(op, Lfta)]
+    return lfta.relations
 
 
 @pytest.mark.parametrize(("count", "bare"), [(2, False), (12, True)])
@@ -34,14 +37,14 @@ def test_many_queries_of_a_leaf_need_no_tables_below_the_raw_one(count, bare):
         names = create(db, count)
         db.run()
         raw, *below = relations(db)
-        assert raw["parent"] < 0 and raw["buckets"] and below
-        assert all((relation["buckets"] == 0) == bare for relation in below)
+        assert raw.parent < 0 and raw.buckets and below
+        assert all((relation.buckets == 0) == bare for relation in below)
         found = [contents_of(db, name) for name in names]
     with database([STREAM], shards=1) as db:
         db.execute("SET cells = off")
         create(db, count)
         db.run()
-        assert all(relation["buckets"] for relation in relations(db))
+        assert all(relation.buckets for relation in relations(db))
         assert [contents_of(db, name) for name in names] == found
 
 
@@ -49,12 +52,12 @@ def test_the_raw_relation_gets_the_memory_of_the_others():
     with database([STREAM], shards=1) as db:
         create(db, 12)
         db.run()
-        (made,) = db.workload.sharing.settings.shapes.values()
+        (made,) = db.workload.sharing.settings.reader_plans.values()
 
     def units(nodes):
         return sum(n.buckets * bucket_units(len(n.attributes), made.parts) for n in nodes)
 
-    every = shape._tree(made.chosen, shape._leaves(made.queries, made.groups))
+    every = reader_plan._build_tree(made.chosen, reader_plan._group_leaves(made.queries, made.groups))
     one = bucket_units(len(made.tree[0].attributes), made.parts)
     assert units(every) - one < units(made.tree) <= units(every)
 
@@ -63,17 +66,17 @@ def test_a_table_that_holds_back_the_rows_is_settled():
     with database([STREAM], shards=1) as db:
         create(db, 12)
         db.run()
-        (made,) = db.workload.sharing.settings.shapes.values()
+        (made,) = db.workload.sharing.settings.reader_plans.values()
     label = made.tree[0].label
 
     def counted(evicted):
         return {"relations": {label: {"probes": 10_000, "collisions": evicted, "turnovers": 0, "flushed": 0}}}
 
-    assert measure.settled(made, counted(1_000))
-    assert not measure.settled(made, counted(5_000))
-    assert not measure.settled(made, {})
+    assert measure.is_settled(made, counted(1_000))
+    assert not measure.is_settled(made, counted(5_000))
+    assert not measure.is_settled(made, {})
     tabled = (made.tree[0], *(replace(node, buckets=1) for node in made.tree[1:]))
-    assert not measure.settled(replace(made, tree=tabled), counted(1_000))
+    assert not measure.is_settled(replace(made, tree=tabled), counted(1_000))
 
 
 def test_explain_says_which_relations_have_no_table():

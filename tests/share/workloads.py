@@ -15,27 +15,79 @@ from tests.properties.streams import Stream, counts, maybe, words
 from tidemill.plan.sources import Column
 
 COLUMNS = (
-    Column("k", "INTEGER"), Column("b", "BIGINT"), Column("x", "DOUBLE"), Column("d", "DECIMAL(8,2)"),
-    Column("s", "VARCHAR"), Column("f", "BOOLEAN"), Column("day", "DATE"), Column("tm", "INTEGER"),
+    Column("k", "INTEGER"),
+    Column("b", "BIGINT"),
+    Column("x", "DOUBLE"),
+    Column("d", "DECIMAL(8,2)"),
+    Column("s", "VARCHAR"),
+    Column("f", "BOOLEAN"),
+    Column("day", "DATE"),
+    Column("tm", "INTEGER"),
 )
 KINDS = {"a.k": "int", "a.x": "dbl", "a.d": "dec", "a.s": "str"}  # as `predicate` understands them
 KEYS = ("a.k", "a.k", "a.s", "a.s", "a.x", "a.d", "a.day", "a.f", "a.b")
-COMPUTED_KEYS = ("a.k + 1", "a.k % 2", "upper(a.s)", "a.x > 1", "coalesce(a.day, DATE '1999-12-31')", "a.d * 2",
-                 "CAST(a.k AS HUGEINT)", "CASE WHEN a.f THEN a.s END", "a.day + 1", "CAST(a.k AS UBIGINT)")
+COMPUTED_KEYS = (
+    "a.k + 1",
+    "a.k % 2",
+    "upper(a.s)",
+    "a.x > 1",
+    "coalesce(a.day, DATE '1999-12-31')",
+    "a.d * 2",
+    "CAST(a.k AS HUGEINT)",
+    "CASE WHEN a.f THEN a.s END",
+    "a.day + 1",
+    "CAST(a.k AS UBIGINT)",
+)
 FAILING_KEYS = ("CAST(a.b AS INTEGER)", "CAST(a.s AS INTEGER)")
 FAILING_TESTS = ("CAST(a.b AS INTEGER) >= 0", "CAST(a.s AS INTEGER) > 0", "a.b + a.b > 0")
 FAILING_CALLS = ("SUM(a.b + a.b)", "MAX(CAST(a.s AS INTEGER))", "COUNT(CAST(a.b AS INTEGER))")
 FAILING_HAVING = ("CAST(SUM(a.b) AS INTEGER) > 0",)
 CALLS = (
-    "COUNT(*)", "COUNT(*)", "COUNT(a.s)", "COUNT(a.x)", "SUM(a.k)", "SUM(a.b)", "SUM(a.x)", "SUM(a.d)", "SUM(a.f)",
-    "AVG(a.k)", "AVG(a.b)", "AVG(a.x)", "AVG(a.d)", "MIN(a.k)", "MAX(a.k)", "MIN(a.b)", "MAX(a.b)", "MIN(a.x)",
-    "MAX(a.x)", "MIN(a.d)", "MAX(a.d)", "MIN(a.day)", "MAX(a.day)", "MAX(a.f)", "VARIANCE(a.k)", "STDDEV_POP(a.d)",
-    "SUM(a.k * 2 + 1)", "SUM(a.k) FILTER (WHERE a.s = 'a')", "MAX(a.x) FILTER (WHERE a.k > 0)", "MIN(a.s)",
+    "COUNT(*)",
+    "COUNT(*)",
+    "COUNT(a.s)",
+    "COUNT(a.x)",
+    "SUM(a.k)",
+    "SUM(a.b)",
+    "SUM(a.x)",
+    "SUM(a.d)",
+    "SUM(a.f)",
+    "AVG(a.k)",
+    "AVG(a.b)",
+    "AVG(a.x)",
+    "AVG(a.d)",
+    "MIN(a.k)",
+    "MAX(a.k)",
+    "MIN(a.b)",
+    "MAX(a.b)",
+    "MIN(a.x)",
+    "MAX(a.x)",
+    "MIN(a.d)",
+    "MAX(a.d)",
+    "MIN(a.day)",
+    "MAX(a.day)",
+    "MAX(a.f)",
+    "VARIANCE(a.k)",
+    "STDDEV_POP(a.d)",
+    "SUM(a.k * 2 + 1)",
+    "SUM(a.k) FILTER (WHERE a.s = 'a')",
+    "MAX(a.x) FILTER (WHERE a.k > 0)",
+    "MIN(a.s)",
 )
 DISTINCT_CALLS = ("COUNT(DISTINCT a.k)", "COUNT(DISTINCT a.s)", "COUNT(DISTINCT a.x)", "COUNT(DISTINCT a.day)")
 APPROXIMATE_CALLS = ("APPROX_COUNT_DISTINCT(a.b)", "APPROX_COUNT_DISTINCT(a.s)")
-TESTS = ("a.b > 0", "a.b < 4611686018427387904", "a.f", "NOT a.f", "a.day > DATE '2000-01-02'", "a.k >= 2",
-         "a.k IN (0, 3)", "NOT a.k = 1", "(a.k < 2 OR a.b > 5)", "a.TS % 2 = 0")
+TESTS = (
+    "a.b > 0",
+    "a.b < 4611686018427387904",
+    "a.f",
+    "NOT a.f",
+    "a.day > DATE '2000-01-02'",
+    "a.k >= 2",
+    "a.k IN (0, 3)",
+    "NOT a.k = 1",
+    "(a.k < 2 OR a.b > 5)",
+    "a.TS % 2 = 0",
+)
 MODERATE = (-3, 0, 1, 2, 2**31, -(2**31) - 1, 2**40)
 GREAT = (2**62, 2**62 - 1, -(2**62), 2**63 - 1, -(2**63))
 lengths = st.integers(1, 7)
@@ -53,7 +105,8 @@ class Taste:
 # ---- rows ----------------------------------------------------------------------------------------
 
 doubles = st.one_of(
-    st.integers(-20, 40).map(lambda n: n / 4), st.sampled_from([0.0, -0.0, 2.0**62, -(2.0**62), 2.0**100, -0.125]),
+    st.integers(-20, 40).map(lambda n: n / 4),
+    st.sampled_from([0.0, -0.0, 2.0**62, -(2.0**62), 2.0**100, -0.125]),
     st.sampled_from([math.inf, -math.inf, math.nan]),
 )
 
@@ -80,8 +133,13 @@ def shared_streams(draw: st.DrawFn, taste: Taste, most: int = 24) -> Stream:
     texts = st.one_of(words, st.sampled_from(["1", "-7"]))
     days = st.integers(0, 3).map(lambda n: date(2000, 1, 1) + timedelta(days=n))
     record = {
-        "k": st.integers(0, 3), "b": whole, "x": doubles, "d": st.integers(-300, 900).map(lambda n: Decimal(n) / 100),
-        "s": texts, "f": st.booleans(), "day": days,
+        "k": st.integers(0, 3),
+        "b": whole,
+        "x": doubles,
+        "d": st.integers(-300, 900).map(lambda n: Decimal(n) / 100),
+        "s": texts,
+        "f": st.booleans(),
+        "day": days,
     }
     full = draw(st.sets(st.sampled_from(sorted(record))))  # columns without NULLs take other paths
     values = st.tuples(*(v if n in full else maybe(v) for n, v in record.items()))
@@ -174,7 +232,8 @@ ON_TOP = (
     "SELECT q.o0 FROM {0} AS q EXCEPT SELECT q.o0 FROM {0} AS q WHERE q.c0 IS NULL",
 )
 NEIGHBOURS = (
-    "SELECT a.k, COUNT(*) AS n FROM A AS a GROUP BY a.k", "SELECT COUNT(*) AS n FROM A [RANGE 3 SLIDE 2] AS a",
+    "SELECT a.k, COUNT(*) AS n FROM A AS a GROUP BY a.k",
+    "SELECT COUNT(*) AS n FROM A [RANGE 3 SLIDE 2] AS a",
     "SELECT a.k, a.s FROM A [WINDOW 3] AS a",
 )
 
@@ -197,7 +256,7 @@ def shared_views(draw: st.DrawFn, taste: Taste, most: int = 8, prefix: str = "v"
     return found
 
 
-@st.composite
+@st.composite  # type: ignore[arg-type]
 def shared_workloads(draw: st.DrawFn, taste: Taste, **options: Any) -> tuple[Stream, list[View]]:
     """A stream and views over it."""
     return draw(shared_streams(taste)), draw(shared_views(taste, **options))
@@ -213,5 +272,6 @@ memories = st.one_of(st.just(1), st.integers(1, 60), st.integers(1, 5000), st.ju
 def settings_text(draw: st.DrawFn) -> str:
     """SET statements that change the configuration and no answer."""
     phantoms = draw(st.sampled_from(["on", "off"]))
-    return (f"SET lfta_memory = {draw(memories)}; SET phantoms = '{phantoms}';"
-            f" SET weaving = {draw(st.sampled_from(WAYS))}")
+    return (
+        f"SET lfta_memory = {draw(memories)}; SET phantoms = '{phantoms}'; SET weaving = {draw(st.sampled_from(WAYS))}"
+    )

@@ -16,16 +16,18 @@ from tidemill.errors import TidemillError
 @pytest.fixture
 def db(tmp_path):
     with LocalDatabase(str(tmp_path / "db")) as opened:
-        opened.folder = tmp_path
+        opened.folder = tmp_path  # type: ignore[attr-defined]
         yield opened
 
 
 def run(db, options, *lines, kind="TIMESTAMP"):
     """(rows that count, late, reasons of dead letters) of a file with a column `at`, in pieces of two rows."""
     (db.folder / "in.csv").write_text("\n".join(["v,at", *lines]) + "\n")
-    db.execute(f"REGISTER SOURCE Raw (v INTEGER, at {kind}) FROM FILES '{db.folder}/in.csv'"
-               f" WITH (timestamp = 'at', batch_rows = 2{options}); CREATE TAGGED STREAM S OVER Raw;"
-               "CREATE VIEW V AS SELECT v FROM S")
+    db.execute(
+        f"REGISTER SOURCE Raw (v INTEGER, at {kind}) FROM FILES '{db.folder}/in.csv'"
+        f" WITH (timestamp = 'at', batch_rows = 2{options}); CREATE TAGGED STREAM S OVER Raw;"
+        "CREATE VIEW V AS SELECT v FROM S"
+    )
     summary = db.run()
     shown = sorted(row["v"] for row in db.query("SELECT v FROM V").to_pylist())
     return shown, summary.late, db.query("SELECT reason FROM dead_letters").column("reason").to_pylist()
@@ -35,8 +37,7 @@ FAR = ("1,2023-01-01 10:00:00", "2,9999-12-31 00:00:00", "3,2023-01-01 10:00:01"
 
 
 def test_a_row_of_the_year_9999_makes_nothing_late(db):
-    assert run(db, ", ahead = '1 day'", *FAR) == (
-        [1, 3, 4], 0, ["too far ahead of its time: option ahead"])
+    assert run(db, ", ahead = '1 day'", *FAR) == ([1, 3, 4], 0, ["too far ahead of its time: option ahead"])
 
 
 def test_a_gap_in_the_past_is_believed_and_without_the_option_everything(db):
@@ -46,15 +47,20 @@ def test_a_gap_in_the_past_is_believed_and_without_the_option_everything(db):
 
 def test_numbers_are_compared_with_the_newest_row(db):
     assert run(db, ", ahead = 10", "1,100", "2,111", "3,110", "4,120", "5,131", "6,5000000", kind="BIGINT") == (
-        [1, 3, 4], 0, ["too far ahead of its time: option ahead"] * 3)
+        [1, 3, 4],
+        0,
+        ["too far ahead of its time: option ahead"] * 3,
+    )
 
 
 @pytest.mark.parametrize(("option", "later"), [("", 0), (", ahead = '10 days'", 1), (", ahead = 'any'", 2)])
 def test_a_port_believes_a_day(db, option, later):
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    db.execute(f"REGISTER SOURCE Raw (v INTEGER, at TIMESTAMP) FROM PORT {port} WITH (timestamp = 'at'{option});"
-               "CREATE TAGGED STREAM S OVER Raw; CREATE VIEW V AS SELECT count(*) AS n FROM S")
+    db.execute(
+        f"REGISTER SOURCE Raw (v INTEGER, at TIMESTAMP) FROM PORT {port} WITH (timestamp = 'at'{option});"
+        "CREATE TAGGED STREAM S OVER Raw; CREATE VIEW V AS SELECT count(*) AS n FROM S"
+    )
     db.quiet_s = 0.05
     db.start()
     now = datetime.now(UTC)

@@ -20,8 +20,14 @@ def micros(values, declared, unit=1_000_000):
 
 
 def test_types_have_the_promised_arrow_twins():
-    names = {"HUGEINT": pa.decimal128(38, 0), "decimal(10, 2)": pa.decimal128(10, 2), "TIME": pa.time64("us"),
-             "TIMESTAMPTZ": pa.timestamp("us", "UTC"), "UBIGINT": pa.uint64(), "text": pa.string()}
+    names = {
+        "HUGEINT": pa.decimal128(38, 0),
+        "decimal(10, 2)": pa.decimal128(10, 2),
+        "TIME": pa.time64("us"),
+        "TIMESTAMPTZ": pa.timestamp("us", "UTC"),
+        "UBIGINT": pa.uint64(),
+        "text": pa.string(),
+    }
     schema = arrow_schema([Column(f"c{i}", name) for i, name in enumerate(names)])
     assert schema.types == list(names.values())
 
@@ -31,18 +37,21 @@ def test_an_unknown_type_is_refused():
         arrow_schema([Column("x", "INTEGER); DROP TABLE t")])
 
 
-@pytest.mark.parametrize(("values", "declared", "expected"), [
-    ([3, None], "BIGINT", [3_000_000, None]),
-    ([3], "UBIGINT", [3_000_000]),
-    ([2**63], "UBIGINT", [None]),
-    ([2**62], "BIGINT", [None]),
-    ([1.25, float("nan"), None], "DOUBLE", [1_250_000, None, None]),
-    ([Decimal("1.0000015")], "DECIMAL(18,7)", [1_000_002]),
-    ([Decimal(7)], "HUGEINT", [7_000_000]),
-    ([datetime.date(1970, 1, 2)], "DATE", [86_400_000_000]),
-    ([datetime.datetime(1970, 1, 1, 0, 0, 1)], "TIMESTAMP", [1_000_000]),
-    ([datetime.datetime(1970, 1, 1, 0, 0, 1, tzinfo=datetime.UTC)], "TIMESTAMPTZ", [1_000_000]),
-])
+@pytest.mark.parametrize(
+    ("values", "declared", "expected"),
+    [
+        ([3, None], "BIGINT", [3_000_000, None]),
+        ([3], "UBIGINT", [3_000_000]),
+        ([2**63], "UBIGINT", [None]),
+        ([2**62], "BIGINT", [None]),
+        ([1.25, float("nan"), None], "DOUBLE", [1_250_000, None, None]),
+        ([Decimal("1.0000015")], "DECIMAL(18,7)", [1_000_002]),
+        ([Decimal(7)], "HUGEINT", [7_000_000]),
+        ([datetime.date(1970, 1, 2)], "DATE", [86_400_000_000]),
+        ([datetime.datetime(1970, 1, 1, 0, 0, 1)], "TIMESTAMP", [1_000_000]),
+        ([datetime.datetime(1970, 1, 1, 0, 0, 1, tzinfo=datetime.UTC)], "TIMESTAMPTZ", [1_000_000]),
+    ],
+)
 def test_event_times_are_microseconds(values, declared, expected):
     assert micros(values, declared) == expected
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from tidemill.errors import SourceProblem
 from tidemill.plan.sources import Column, SourceSpec
-from tidemill.runtime.sources.opening import open_connector
+from tidemill.runtime.sources.registry import open_connector
 
 COLUMNS = (Column("ts", "BIGINT"), Column("b", "VARCHAR"))
 
@@ -77,13 +77,22 @@ def write_feather(path, rows):
 
 
 WRITERS = {
-    "parquet": write_parquet, "csv": write_csv, "jsonl": write_json, "arrow": write_stream, "feather": write_feather,
+    "parquet": write_parquet,
+    "csv": write_csv,
+    "jsonl": write_json,
+    "arrow": write_stream,
+    "feather": write_feather,
 }
 
 
 @settings(max_examples=60, deadline=None)
-@given(extension=st.sampled_from(sorted(WRITERS)), sizes=st.lists(st.integers(0, 12), min_size=1, max_size=4),
-       batch=st.integers(1, 20), parts=st.integers(1, 5), timestamp=st.sampled_from([None, "ts"]))
+@given(
+    extension=st.sampled_from(sorted(WRITERS)),
+    sizes=st.lists(st.integers(0, 12), min_size=1, max_size=4),
+    batch=st.integers(1, 20),
+    parts=st.integers(1, 5),
+    timestamp=st.sampled_from([None, "ts"]),
+)
 def test_small_steps_equal_one_big_step(extension, sizes, batch, parts, timestamp):
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -115,7 +124,12 @@ def test_parquet_batches_have_exactly_max_rows(folder):
     write_parquet(folder / "in" / "a.parquet", table(0, 10))
     write_parquet(folder / "in" / "b.parquet", table(10, 5))
     assert steps(files(folder), 4) == [
-        {"file": 0, "at": 0}, {"file": 0, "at": 4}, {"file": 0, "at": 8}, {"file": 1, "at": 2}, {"file": 2, "at": 0}]
+        {"file": 0, "at": 0},
+        {"file": 0, "at": 4},
+        {"file": 0, "at": 8},
+        {"file": 1, "at": 2},
+        {"file": 2, "at": 0},
+    ]
 
 
 def test_parquet_with_times_is_split_at_row_groups(folder):
@@ -255,8 +269,13 @@ def test_parquet_values_that_do_not_fit_are_bad_rows(folder):
     pq.write_table(pa.table({"ts": ["1", "x", "3"], "b": [1, 2, 3]}), folder / "in" / "a.parquet")
     rows, bad = everything(files(folder, timestamp="ts"), parts=3)
     assert rows.column("ts").to_pylist() == [1, 3] and rows.column("b").to_pylist() == ["1", "3"]
-    assert bad == [{"reason": 'column "ts": cannot read "x" as BIGINT', "raw": b'{"ts": "x", "b": 2}',
-                    "position": json.dumps({"file": 0, "at": 1, "path": str(folder / "in" / "a.parquet")})}]
+    assert bad == [
+        {
+            "reason": 'column "ts": cannot read "x" as BIGINT',
+            "raw": b'{"ts": "x", "b": 2}',
+            "position": json.dumps({"file": 0, "at": 1, "path": str(folder / "in" / "a.parquet")}),
+        }
+    ]
 
 
 def test_a_damaged_row_group_is_one_bad_record_wherever_it_is_cut(folder):
@@ -300,8 +319,11 @@ def test_each_bad_line_is_put_aside_with_its_place(folder):
     rows, bad = everything(files(folder, options={"max_record_bytes": 100}))
     assert rows.column("ts").to_pylist() == [1, 5]
     assert [row["reason"] for row in bad] == [
-        'column "ts": cannot read "abc" as BIGINT', "1 fields where 2 were expected", "not valid UTF-8",
-        "record of 202 bytes exceeds 100 bytes"]
+        'column "ts": cannot read "abc" as BIGINT',
+        "1 fields where 2 were expected",
+        "not valid UTF-8",
+        "record of 202 bytes exceeds 100 bytes",
+    ]
     assert json.loads(bad[0]["position"]) == {"file": 0, "at": 9, "path": str(path)}
     assert bad[0]["raw"] == b"abc,y"
 

@@ -10,14 +10,20 @@ from hypothesis import strategies as st
 
 from tidemill.errors import SourceProblem
 from tidemill.plan.sources import Column, SourceSpec
-from tidemill.runtime.sources.distributions import distribution
-from tidemill.runtime.sources.opening import open_connector
+from tidemill.runtime.sources.generate.distributions import distribution
+from tidemill.runtime.sources.registry import open_connector
 
 COLUMNS = {
-    "uni": ("INTEGER", "uniform(1,200)"), "nor": ("DOUBLE", "normal(85,5)"), "zip": ("BIGINT", "zipf(1.2, 1000)"),
-    "cho": ("VARCHAR", "choice(car,bus,truck)"), "wei": ("VARCHAR", "choice(car:8,police:1)"),
-    "seq": ("BIGINT", "sequence"), "cyc": ("SMALLINT", "cycle(200)"), "wal": ("DOUBLE", "walk(20, 0.5)"),
-    "con": ("DECIMAL(6,2)", "constant(1.25)"), "dec": ("DECIMAL(8,3)", "uniform(0,10)"),
+    "uni": ("INTEGER", "uniform(1,200)"),
+    "nor": ("DOUBLE", "normal(85,5)"),
+    "zip": ("BIGINT", "zipf(1.2, 1000)"),
+    "cho": ("VARCHAR", "choice(car,bus,truck)"),
+    "wei": ("VARCHAR", "choice(car:8,police:1)"),
+    "seq": ("BIGINT", "sequence"),
+    "cyc": ("SMALLINT", "cycle(200)"),
+    "wal": ("DOUBLE", "walk(20, 0.5)"),
+    "con": ("DECIMAL(6,2)", "constant(1.25)"),
+    "dec": ("DECIMAL(8,3)", "uniform(0,10)"),
 }
 
 
@@ -25,14 +31,27 @@ def source(columns=None, timestamp="ts", time_type="TIMESTAMP", options=None, **
     columns = COLUMNS if columns is None else columns
     declared = (Column("ts", time_type), *(Column(name, kind) for name, (kind, _) in columns.items()))
     texts = {name: text for name, (_, text) in columns.items() if text}
-    return open_connector(SourceSpec("g", "generate", declared, timestamp=timestamp, options=options or {},
-                                     origin={"seed": 7, "columns": texts, **origin}), "/nonexistent")
+    return open_connector(
+        SourceSpec(
+            "g",
+            "generate",
+            declared,
+            timestamp=timestamp,
+            options=options or {},
+            origin={"seed": 7, "columns": texts, **origin},
+        ),
+        "/nonexistent",
+    )
 
 
 @settings(max_examples=60, deadline=None)
-@given(cuts=st.lists(st.integers(0, 700), min_size=2, max_size=6, unique=True).map(sorted), parts=st.integers(1, 5),
-       rate=st.sampled_from([1000.0, 3, 0.7]), arrivals=st.sampled_from(["regular", "exponential"]),
-       time_type=st.sampled_from(["TIMESTAMP", "TIMESTAMPTZ", "BIGINT", "DOUBLE", "DATE", "HUGEINT"]))
+@given(
+    cuts=st.lists(st.integers(0, 700), min_size=2, max_size=6, unique=True).map(sorted),
+    parts=st.integers(1, 5),
+    rate=st.sampled_from([1000.0, 3, 0.7]),
+    arrivals=st.sampled_from(["regular", "exponential"]),
+    time_type=st.sampled_from(["TIMESTAMP", "TIMESTAMPTZ", "BIGINT", "DOUBLE", "DATE", "HUGEINT"]),
+)
 def test_small_steps_equal_one_big_step(cuts, parts, rate, arrivals, time_type):
     generator = source(rate=rate, arrivals=arrivals, time_type=time_type, rows=700)
     rows, bad = check_cuts(generator, [{"row": cut} for cut in cuts], parts)
@@ -58,8 +77,20 @@ def test_another_seed_gives_other_rows():
 
 
 def test_every_type_has_a_default():
-    kinds = ["BOOLEAN", "TINYINT", "UBIGINT", "HUGEINT", "FLOAT", "DECIMAL(2,2)", "DECIMAL(4,2)", "VARCHAR", "BLOB",
-             "DATE", "TIME", "TIMESTAMPTZ"]
+    kinds = [
+        "BOOLEAN",
+        "TINYINT",
+        "UBIGINT",
+        "HUGEINT",
+        "FLOAT",
+        "DECIMAL(2,2)",
+        "DECIMAL(4,2)",
+        "VARCHAR",
+        "BLOB",
+        "DATE",
+        "TIME",
+        "TIMESTAMPTZ",
+    ]
     generator = source({f"c{i}": (kind, None) for i, kind in enumerate(kinds)}, rows=100)
     rows, _ = read(generator, {"row": 0}, {"row": 100})
     assert all(column.null_count == 0 for column in rows.columns)
@@ -98,15 +129,31 @@ def test_no_later_row_arrives_before_the_clock(end, arrivals):
 
 def test_a_timestamp_with_its_own_distribution_is_read_in_one_piece():
     declared = (Column("ts", "BIGINT"),)
-    generator = open_connector(SourceSpec("g", "generate", declared, timestamp="ts",
-                                          origin={"columns": {"ts": "uniform(1,9)"}}), "")
+    generator = open_connector(
+        SourceSpec("g", "generate", declared, timestamp="ts", origin={"columns": {"ts": "uniform(1,9)"}}), ""
+    )
     assert [piece.max_time for piece in generator.split({"row": 0}, {"row": 9}, 4)] == [None]
 
 
-@pytest.mark.parametrize("text", [
-    "poisson(3)", "uniform(1)", "uniform(5,1)", "uniform(a,b)", "normal(1,-1)", "zipf(1,0)", "choice()",
-    "choice(a:-1,b:1)", "cycle(0)", "constant(abc)", "walk(1)", "sequence(2)", "uniform(1,2", "choice(1,x)",
-])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "poisson(3)",
+        "uniform(1)",
+        "uniform(5,1)",
+        "uniform(a,b)",
+        "normal(1,-1)",
+        "zipf(1,0)",
+        "choice()",
+        "choice(a:-1,b:1)",
+        "cycle(0)",
+        "constant(abc)",
+        "walk(1)",
+        "sequence(2)",
+        "uniform(1,2",
+        "choice(1,x)",
+    ],
+)
 def test_an_unknown_distribution_says_what_exists(text):
     with pytest.raises(SourceProblem, match="TM403") as caught:
         source({"x": ("INTEGER", text)})
@@ -121,14 +168,21 @@ def test_a_bad_setting_is_refused(origin):
 
 def test_a_distribution_for_an_unknown_column_is_refused():
     with pytest.raises(SourceProblem, match="TM403"):
-        open_connector(SourceSpec("g", "generate", (Column("a", "INTEGER"),),
-                                  origin={"columns": {"b": "sequence"}}), "")
+        open_connector(
+            SourceSpec("g", "generate", (Column("a", "INTEGER"),), origin={"columns": {"b": "sequence"}}), ""
+        )
 
 
-@pytest.mark.parametrize("kind, low, high", [
-    ("TINYINT", -128, 127), ("UTINYINT", 0, 255), ("INTEGER", -(2**31), 2**31 - 1), ("DECIMAL(4,1)", -999, 999),
-    ("USMALLINT", 0, 65535),
-])
+@pytest.mark.parametrize(
+    "kind, low, high",
+    [
+        ("TINYINT", -128, 127),
+        ("UTINYINT", 0, 255),
+        ("INTEGER", -(2**31), 2**31 - 1),
+        ("DECIMAL(4,1)", -999, 999),
+        ("USMALLINT", 0, 65535),
+    ],
+)
 def test_bounds_are_those_of_the_type(kind, low, high):
     """uniform(1,99999999999) for an INTEGER: most rows were 2147483647."""
     distribution(f"uniform({low},{high})", Column("a", kind), 1)

@@ -23,7 +23,7 @@ from tidemill.errors import SourceProblem
 from tidemill.plan.sources import Column, SourceSpec
 from tidemill.runtime.sources.files.directory import KEPT_BATCHES
 from tidemill.runtime.sources.files.repairs import relist
-from tidemill.runtime.sources.opening import open_connector
+from tidemill.runtime.sources.registry import open_connector
 from tidemill.runtime.thresholds import changed, mixed
 
 COLUMNS = (Column("id", "BIGINT"), Column("b", "VARCHAR"))
@@ -97,8 +97,14 @@ ACTIONS = ("append", "append", "append", "read", "read", "restart", "trim", "log
 
 
 @effort(120)
-@given(data=st.data(), form=st.sampled_from(["csv", "jsonl"]), tail=st.booleans(), live=st.booleans(),
-       sizes=st.lists(st.integers(0, 9), min_size=1, max_size=3), timestamp=st.sampled_from([None, "id"]))
+@given(
+    data=st.data(),
+    form=st.sampled_from(["csv", "jsonl"]),
+    tail=st.booleans(),
+    live=st.booleans(),
+    sizes=st.lists(st.integers(0, 9), min_size=1, max_size=3),
+    timestamp=st.sampled_from([None, "id"]),
+)
 def test_appends_at_any_moment_equal_one_read_of_everything(data, form, tail, live, sizes, timestamp):
     """With tail = true a file may end anywhere between two reads; without it, at the end of a line."""
     wanted = [text(form, 100 * i, size) for i, size in enumerate(sizes)]
@@ -159,7 +165,7 @@ def test_a_header_that_comes_in_parts(folder, first):
     path.write_text(first)
     follower = Follower(folder, options={"tail": True})
     follower.read()
-    append(path, b"id,b\r\n1,x\r\n"[len(first):] if first != "id,b\n" else b"1,x\n")
+    append(path, b"id,b\r\n1,x\r\n"[len(first) :] if first != "id,b\n" else b"1,x\n")
     follower.read()
     assert follower.ids() == [1] and follower.bad == []
 
@@ -335,9 +341,21 @@ def test_a_log_of_an_older_version_stays_as_it_was(folder):
     path.write_text("id,b\n1,x\n")
     facts = path.stat()
     (folder / "db").mkdir()
-    (folder / "db" / "files.jsonl").write_text(json.dumps({
-        "n": 0, "path": str(path), "size": 9, "mtime_ns": facts.st_mtime_ns, "arrival_us": 5, "format": "csv",
-        "length": 9, "bad": None}) + "\n")
+    (folder / "db" / "files.jsonl").write_text(
+        json.dumps(
+            {
+                "n": 0,
+                "path": str(path),
+                "size": 9,
+                "mtime_ns": facts.st_mtime_ns,
+                "arrival_us": 5,
+                "format": "csv",
+                "length": 9,
+                "bad": None,
+            }
+        )
+        + "\n"
+    )
     follower = Follower(folder)
     follower.now = 9
     append(path, b"2,y\n")

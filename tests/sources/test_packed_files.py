@@ -19,7 +19,7 @@ from tests.properties.effort import effort
 from tidemill.errors import SourceProblem
 from tidemill.plan.sources import Column, SourceSpec
 from tidemill.runtime.sources.files.packed import Unpacked
-from tidemill.runtime.sources.opening import open_connector
+from tidemill.runtime.sources.registry import open_connector
 from tidemill.runtime.thresholds import changed
 
 COLUMNS = (Column("id", "BIGINT"), Column("b", "VARCHAR"))
@@ -48,17 +48,25 @@ def everything(connector):
 
 
 @effort(40)
-@given(ending=st.sampled_from([".gz", ".zst"]), form=st.sampled_from([".csv", ".json", ".tsv"]),
-       counts=st.lists(st.integers(0, 9), min_size=1, max_size=3), batch=st.integers(1, 9), parts=st.integers(1, 3),
-       timestamp=st.sampled_from([None, "id"]), limit=st.sampled_from([0, 1 << 20]))
+@given(
+    ending=st.sampled_from([".gz", ".zst"]),
+    form=st.sampled_from([".csv", ".json", ".tsv"]),
+    counts=st.lists(st.integers(0, 9), min_size=1, max_size=3),
+    batch=st.integers(1, 9),
+    parts=st.integers(1, 3),
+    timestamp=st.sampled_from([None, "id"]),
+    limit=st.sampled_from([0, 1 << 20]),
+)
 def test_a_compressed_file_gives_the_rows_of_its_text(ending, form, counts, batch, parts, timestamp, limit):
     with tempfile.TemporaryDirectory() as name, changed(unpacked_bytes=limit):
         folder = Path(name)
         (folder / "in").mkdir()
         comma = "\t" if form == ".tsv" else ","
         for i, count in enumerate(counts):
-            lines = [json.dumps({"id": 10 * i + k, "b": "é"}) if form == ".json" else f"{10 * i + k}{comma}é"
-                     for k in range(count)]
+            lines = [
+                json.dumps({"id": 10 * i + k, "b": "é"}) if form == ".json" else f"{10 * i + k}{comma}é"
+                for k in range(count)
+            ]
             header = [] if form == ".json" else [f"id{comma}b"]
             text = "".join(f"{line}\n" for line in [*header, *lines]).encode()
             (folder / "in" / f"{i}{form}{ending}").write_bytes(PACKERS[ending](text))
@@ -124,6 +132,9 @@ def test_an_unpacked_file_reads_like_a_file(data, moves):
                 if what == "s":
                     assert other.seek(min(number, len(data))) == one.seek(min(number, len(data)))
                 else:
-                    assert (other.read(number) == one.read(number)) if what == "r" else \
-                        (other.readline(number + 1) == one.readline(number + 1))
+                    assert (
+                        (other.read(number) == one.read(number))
+                        if what == "r"
+                        else (other.readline(number + 1) == one.readline(number + 1))
+                    )
                 assert other.tell() == one.tell()

@@ -38,16 +38,31 @@ KINDS = [pa.int32(), pa.int64(), pa.float64(), pa.timestamp("us")]
 
 
 @effort(60)
-@given(values=st.lists(st.integers(-4, 60), min_size=1, max_size=500), kind=st.sampled_from(KINDS),
-       nullable=st.booleans(), dictionary=st.booleans(), compression=st.sampled_from(["snappy", "none"]),
-       size=st.sampled_from([64, 256, 8_192]), small=st.booleans())
+@given(
+    values=st.lists(st.integers(-4, 60), min_size=1, max_size=500),
+    kind=st.sampled_from(KINDS),
+    nullable=st.booleans(),
+    dictionary=st.booleans(),
+    compression=st.sampled_from(["snappy", "none"]),
+    size=st.sampled_from([64, 256, 8_192]),
+    small=st.booleans(),
+)
 def test_dictionaries_equal_arrow(tmp_path_factory, values, kind, nullable, dictionary, compression, size, small):
     """Also where a dictionary grows too large and the rest of the pages has the values themselves."""
     path = tmp_path_factory.mktemp("pages") / "f"
-    table = pa.Table.from_arrays([pa.array(values, pa.int64()).cast(pa.int32()).cast(pa.int64()).cast(kind)],
-                                 schema=pa.schema([pa.field("v", kind, nullable)]))
-    pq.write_table(table, path, use_dictionary=dictionary, compression=compression, data_page_size=size,
-                   write_batch_size=16, dictionary_pagesize_limit=64 if small else 1 << 20)
+    table = pa.Table.from_arrays(
+        [pa.array(values, pa.int64()).cast(pa.int32()).cast(pa.int64()).cast(kind)],
+        schema=pa.schema([pa.field("v", kind, nullable)]),
+    )
+    pq.write_table(
+        table,
+        path,
+        use_dictionary=dictionary,
+        compression=compression,
+        data_page_size=size,
+        write_batch_size=16,
+        dictionary_pagesize_limit=64 if small else 1 << 20,
+    )
     found, expected = read(path)
     assert found is not None and found.equals(expected)
 
@@ -67,8 +82,10 @@ def test_long_columns_equal_arrow(tmp_path):
 
 
 @effort(60)
-@given(gaps=st.lists(st.sampled_from([0, 1, 90, 40_000, 1 << 33, -5]), min_size=1, max_size=400),
-       size=st.sampled_from([64, 256, 8_192]))
+@given(
+    gaps=st.lists(st.sampled_from([0, 1, 90, 40_000, 1 << 33, -5]), min_size=1, max_size=400),
+    size=st.sampled_from([64, 256, 8_192]),
+)
 def test_any_numbers_equal_arrow(tmp_path_factory, gaps, size):
     path = tmp_path_factory.mktemp("pages") / "f"
     pq.write_table(pa.table({"v": np.cumsum(np.array(gaps, np.int64))}), path, **(WRITTEN | {"data_page_size": size}))
@@ -76,33 +93,41 @@ def test_any_numbers_equal_arrow(tmp_path_factory, gaps, size):
     assert found is not None and found.equals(expected)
 
 
-@pytest.mark.parametrize("column, options", [
-    (pa.array([1, None, 3], pa.int64()), {}),
-    (pa.array([1, 2, 3], pa.int16()), {}),
-    (pa.array([1, 2, 3], pa.uint64()), {}),
-    (pa.array([1, 2, 3], pa.float32()), {}),
-    (pa.array(["a", "b", "a"]), {}),
-    (pa.array([1, 2, 3], pa.timestamp("ms")), {}),
-    (pa.array([1, 2, 3], pa.timestamp("us", "UTC")), {}),
-    (pa.array([1, 2, 3], pa.int64()), {"compression": "zstd"}),
-    (pa.array([1, 2, 3], pa.int64()), {"data_page_version": "2.0"}),
-    (pa.array([1, 2, 3], pa.int64()), {"column_encoding": {"v": "DELTA_BINARY_PACKED"}}),
-    (pa.array([[1], [2], [3]], pa.list_(pa.int64())), {}),
-])
+@pytest.mark.parametrize(
+    "column, options",
+    [
+        (pa.array([1, None, 3], pa.int64()), {}),
+        (pa.array([1, 2, 3], pa.int16()), {}),
+        (pa.array([1, 2, 3], pa.uint64()), {}),
+        (pa.array([1, 2, 3], pa.float32()), {}),
+        (pa.array(["a", "b", "a"]), {}),
+        (pa.array([1, 2, 3], pa.timestamp("ms")), {}),
+        (pa.array([1, 2, 3], pa.timestamp("us", "UTC")), {}),
+        (pa.array([1, 2, 3], pa.int64()), {"compression": "zstd"}),
+        (pa.array([1, 2, 3], pa.int64()), {"data_page_version": "2.0"}),
+        (pa.array([1, 2, 3], pa.int64()), {"column_encoding": {"v": "DELTA_BINARY_PACKED"}}),
+        (pa.array([[1], [2], [3]], pa.list_(pa.int64())), {}),
+    ],
+)
 def test_other_columns_are_left_to_arrow(tmp_path, column, options):
     pq.write_table(pa.table({"v": column}), tmp_path / "f", **(WRITTEN | options))
     assert read(tmp_path / "f")[0] is None
 
 
 @effort(100)
-@given(at=st.floats(0, 1, exclude_max=True), byte=st.integers(0, 255), dictionary=st.booleans(),
-       compression=st.sampled_from(["snappy", "none"]))
+@given(
+    at=st.floats(0, 1, exclude_max=True),
+    byte=st.integers(0, 255),
+    dictionary=st.booleans(),
+    compression=st.sampled_from(["snappy", "none"]),
+)
 def test_damage_gives_no_error(tmp_path_factory, at, byte, dictionary, compression):
     """Whatever a byte becomes: a column as long as it was, or the case is Arrow's."""
     path = tmp_path_factory.mktemp("damage") / "f"
     numbers = TIMES // 1_000 % 300 if dictionary else TIMES
-    pq.write_table(pa.table({"v": numbers}), path, **(WRITTEN | {"use_dictionary": dictionary,
-                                                                 "compression": compression}))
+    pq.write_table(
+        pa.table({"v": numbers}), path, **(WRITTEN | {"use_dictionary": dictionary, "compression": compression})
+    )
     with pq.ParquetFile(path) as file:
         chunk, kind = file.metadata.row_group(0).column(0), file.schema_arrow.field("v").type
         metadata = file.metadata

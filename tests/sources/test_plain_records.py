@@ -13,35 +13,112 @@ from hypothesis import strategies as st
 
 from tests.properties.effort import effort
 from tidemill.plan.sources import Column, SourceSpec
-from tidemill.runtime.kernels.spool import frame_lines
-from tidemill.runtime.sources.lines import declared_layout, find_lines, layout
-from tidemill.runtime.sources.plain import take_plain
-from tidemill.runtime.sources.segments import HEADER, records
-from tidemill.runtime.sources.text import decode
+from tidemill.runtime.kernels.text.spool import frame_lines
+from tidemill.runtime.sources.port.segments import HEADER, records
+from tidemill.runtime.sources.text.decode import decode
+from tidemill.runtime.sources.text.lines import declared_layout, find_lines, layout
+from tidemill.runtime.sources.text.plain import take_plain
 
-INTEGERS = {"TINYINT": (-2**7, 2**7), "SMALLINT": (-2**15, 2**15), "INTEGER": (-2**31, 2**31),
-            "BIGINT": (-2**63, 2**63), "UTINYINT": (0, 2**8), "USMALLINT": (0, 2**16), "UINTEGER": (0, 2**32),
-            "UBIGINT": (0, 2**64), "HUGEINT": (-10**38, 10**38)}
-TYPES = [*INTEGERS, "FLOAT", "DOUBLE", "BOOLEAN", "VARCHAR", "BLOB", "DATE", "TIME", "TIMESTAMP", "TIMESTAMPTZ",
-         "DECIMAL(9,3)", "DECIMAL(18,0)", "DECIMAL(38,10)"]
+INTEGERS = {
+    "TINYINT": (-(2**7), 2**7),
+    "SMALLINT": (-(2**15), 2**15),
+    "INTEGER": (-(2**31), 2**31),
+    "BIGINT": (-(2**63), 2**63),
+    "UTINYINT": (0, 2**8),
+    "USMALLINT": (0, 2**16),
+    "UINTEGER": (0, 2**32),
+    "UBIGINT": (0, 2**64),
+    "HUGEINT": (-(10**38), 10**38),
+}
+TYPES = [
+    *INTEGERS,
+    "FLOAT",
+    "DOUBLE",
+    "BOOLEAN",
+    "VARCHAR",
+    "BLOB",
+    "DATE",
+    "TIME",
+    "TIMESTAMP",
+    "TIMESTAMPTZ",
+    "DECIMAL(9,3)",
+    "DECIMAL(18,0)",
+    "DECIMAL(38,10)",
+]
 
 TIMES = st.from_regex(r"([01]\d|2[0-9]):[0-6]\d(:[0-6]\d(\.\d{1,7})?)?", fullmatch=True)
-DATES = st.one_of(st.dates().map(str), st.from_regex(r"\d{4}-[01]\d-[0-3]\d", fullmatch=True),
-                  st.from_regex(r"\d{1,5}-\d{1,2}-\d{1,2}( \(BC\))?", fullmatch=True))
+DATES = st.one_of(
+    st.dates().map(str),
+    st.from_regex(r"\d{4}-[01]\d-[0-3]\d", fullmatch=True),
+    st.from_regex(r"\d{1,5}-\d{1,2}-\d{1,2}( \(BC\))?", fullmatch=True),
+)
 STAMPS = st.one_of(
-    st.datetimes().map(str), st.datetimes().map(lambda d: d.isoformat() + "Z"),
-    st.tuples(DATES, st.sampled_from([" ", "T", "  ", "t", ""]), TIMES,
-              st.sampled_from(["", "", "Z", "z", "+00", "+00:00", "-05:30", " UTC", " "])).map("".join),
-    st.sampled_from(["infinity", "-infinity", "epoch", "2024-02-29 00:00:00", "2023-02-29 00:00:00",
-                     "1900-02-29 00:00:00", "2000-02-29T23:59:60", "0000-01-01 00:00:00", "9999-12-31 23:59:59.999999",
-                     "10000-01-01 00:00:00", "294247-01-10 04:00:54.775806", "2020-01-01", "2020-01-01 24:00:00"]))
-WORDS = st.sampled_from(["true", "false", "True", "FALSE", "t", "f", "yes", "no", "on", "1", "0", "2", "null", "NULL",
-                         "NaN", "inf", "-inf", "Infinity", "nan", "", " ", "-", "+", ".", "e5", "1_000", "0x1F", "0b1"])
+    st.datetimes().map(str),
+    st.datetimes().map(lambda d: d.isoformat() + "Z"),
+    st.tuples(
+        DATES,
+        st.sampled_from([" ", "T", "  ", "t", ""]),
+        TIMES,
+        st.sampled_from(["", "", "Z", "z", "+00", "+00:00", "-05:30", " UTC", " "]),
+    ).map("".join),
+    st.sampled_from(
+        [
+            "infinity",
+            "-infinity",
+            "epoch",
+            "2024-02-29 00:00:00",
+            "2023-02-29 00:00:00",
+            "1900-02-29 00:00:00",
+            "2000-02-29T23:59:60",
+            "0000-01-01 00:00:00",
+            "9999-12-31 23:59:59.999999",
+            "10000-01-01 00:00:00",
+            "294247-01-10 04:00:54.775806",
+            "2020-01-01",
+            "2020-01-01 24:00:00",
+        ]
+    ),
+)
+WORDS = st.sampled_from(
+    [
+        "true",
+        "false",
+        "True",
+        "FALSE",
+        "t",
+        "f",
+        "yes",
+        "no",
+        "on",
+        "1",
+        "0",
+        "2",
+        "null",
+        "NULL",
+        "NaN",
+        "inf",
+        "-inf",
+        "Infinity",
+        "nan",
+        "",
+        " ",
+        "-",
+        "+",
+        ".",
+        "e5",
+        "1_000",
+        "0x1F",
+        "0b1",
+    ]
+)
 NUMBERS = st.one_of(
-    st.integers(-10**20, 10**20).map(str), st.integers(-2000, 2000).map(str),
-    st.floats(allow_nan=False, allow_infinity=False).map(repr), st.floats(-1e6, 1e6).map(lambda x: f"{x:.2f}"),
-    st.decimals(-10**9, 10**9, places=3).map(str),
-    st.from_regex(r"[+-]?0{0,3}\d{0,20}\.?\d{0,20}([eE][+-]?\d{1,3})?", fullmatch=True).filter(str.isascii))
+    st.integers(-(10**20), 10**20).map(str),
+    st.integers(-2000, 2000).map(str),
+    st.floats(allow_nan=False, allow_infinity=False).map(repr),
+    st.floats(-1e6, 1e6).map(lambda x: f"{x:.2f}"),
+    st.decimals(-(10**9), 10**9, places=3).map(str),
+    st.from_regex(r"[+-]?0{0,3}\d{0,20}\.?\d{0,20}([eE][+-]?\d{1,3})?", fullmatch=True).filter(str.isascii),
+)
 EDGES = st.sampled_from([str(n + d) for low, high in INTEGERS.values() for n in (low, high) for d in (-1, 0, 1)])
 TEXTS = st.one_of(st.text("abZ ,;\t'é€😀\"\\{}[]:", max_size=6), st.text(max_size=5))
 WILD = st.one_of(WORDS, NUMBERS, EDGES, STAMPS, DATES, TIMES, TEXTS)
@@ -82,8 +159,20 @@ def json_case(draw):
         items = []
         for name, kind in zip(names, kinds, strict=True):
             text = draw(spelled(kind))
-            value = draw(st.sampled_from([json.dumps(text), json.dumps(text, ensure_ascii=False), text, text, "null",
-                                          '{"a":1}', "[1]", f'"{text}"']))
+            value = draw(
+                st.sampled_from(
+                    [
+                        json.dumps(text),
+                        json.dumps(text, ensure_ascii=False),
+                        text,
+                        text,
+                        "null",
+                        '{"a":1}',
+                        "[1]",
+                        f'"{text}"',
+                    ]
+                )
+            )
             items.append((draw(others) if draw(st.integers(0, 7)) == 0 else name, value))
         if draw(st.integers(0, 3)) == 0:
             more = draw(others), draw(st.sampled_from(["1", '"x"', "null", "[]"]))
@@ -98,8 +187,9 @@ def json_case(draw):
 
 
 def spec_of(kinds):
-    return SourceSpec("s", "port", tuple(Column(f"c{i}", kind) for i, kind in enumerate(kinds)),
-                      options={"max_record_bytes": 200})
+    return SourceSpec(
+        "s", "port", tuple(Column(f"c{i}", kind) for i, kind in enumerate(kinds)), options={"max_record_bytes": 200}
+    )
 
 
 def facts(decoded):
@@ -132,29 +222,49 @@ def test_csv_in_blocks_equals_csv_record_by_record(case, ending):
 def test_json_in_blocks_equals_json_record_by_record(case, mixed):
     kinds, lines = case
     spec = spec_of(kinds)
-    check_equal("\n".join(lines).encode("utf-8", "surrogatepass"), spec, declared_layout(spec) if mixed else None,
-                mixed)
+    check_equal(
+        "\n".join(lines).encode("utf-8", "surrogatepass"), spec, declared_layout(spec) if mixed else None, mixed
+    )
 
 
 @effort(60)
-@given(case=csv_case(), delimiter=st.sampled_from([",", ";", "\t", '"', "é"]),
-       quote=st.sampled_from(['"', "'", "", ","]), data=st.data())
+@given(
+    case=csv_case(),
+    delimiter=st.sampled_from([",", ";", "\t", '"', "é"]),
+    quote=st.sampled_from(['"', "'", "", ","]),
+    data=st.data(),
+)
 def test_layouts_of_every_kind(case, delimiter, quote, data):
     kinds, lines = case
     spec = spec_of(kinds)
     spec.options.update({"delimiter": delimiter, "quote": quote})
     width = len(kinds) + data.draw(st.integers(0, 1))
-    places = data.draw(st.permutations(range(width)))[:len(kinds)]
+    places = data.draw(st.permutations(range(width)))[: len(kinds)]
     if delimiter == quote or not delimiter.isascii():
         return
     text = "\n".join(lines).replace(",", delimiter).replace('"', quote or '"')
     check_equal(text.encode("utf-8", "surrogatepass"), spec, layout(spec, width, tuple(places)), False)
 
 
-PLAIN = {"TINYINT": "-128", "SMALLINT": "32767", "INTEGER": "-2147483648", "BIGINT": "123456789012345678",
-         "UTINYINT": "255", "USMALLINT": "0", "UINTEGER": "4294967295", "UBIGINT": "7", "FLOAT": "0.1",
-         "DOUBLE": "-12.75e-3", "BOOLEAN": "true", "VARCHAR": "né", "DATE": "2024-02-29", "TIME": "23:59:59.5",
-         "TIMESTAMP": "2024-02-29T01:02:03.000004Z", "TIMESTAMPTZ": "2024-02-29 01:02:03", "DECIMAL(9,3)": "-1.250"}
+PLAIN = {
+    "TINYINT": "-128",
+    "SMALLINT": "32767",
+    "INTEGER": "-2147483648",
+    "BIGINT": "123456789012345678",
+    "UTINYINT": "255",
+    "USMALLINT": "0",
+    "UINTEGER": "4294967295",
+    "UBIGINT": "7",
+    "FLOAT": "0.1",
+    "DOUBLE": "-12.75e-3",
+    "BOOLEAN": "true",
+    "VARCHAR": "né",
+    "DATE": "2024-02-29",
+    "TIME": "23:59:59.5",
+    "TIMESTAMP": "2024-02-29T01:02:03.000004Z",
+    "TIMESTAMPTZ": "2024-02-29 01:02:03",
+    "DECIMAL(9,3)": "-1.250",
+}
 
 
 @pytest.mark.parametrize("kind", list(PLAIN))
@@ -197,8 +307,11 @@ def framed(data: bytes, arrival: int, limit: int) -> bytes | None:
 
 
 @effort(100)
-@given(lines=st.lists(st.text("ab\r", max_size=20).map(str.encode), min_size=1, max_size=9), limit=st.integers(1, 30),
-       arrival=st.integers(-2**63, 2**63 - 1))
+@given(
+    lines=st.lists(st.text("ab\r", max_size=20).map(str.encode), min_size=1, max_size=9),
+    limit=st.integers(1, 30),
+    arrival=st.integers(-(2**63), 2**63 - 1),
+)
 def test_lines_are_framed_as_the_twin_frames_them(lines, limit, arrival):
     data = b"\n".join(lines) + b"\n"
     out = np.empty(len(data) + HEADER.size * (len(data) // 2 + 1), np.uint8)
@@ -207,11 +320,15 @@ def test_lines_are_framed_as_the_twin_frames_them(lines, limit, arrival):
 
 
 @effort(100)
-@given(bodies=st.lists(st.binary(min_size=1, max_size=20), max_size=9), torn=st.integers(0, 40),
-       limit=st.one_of(st.none(), st.integers(0, 9)), zeros=st.booleans())
+@given(
+    bodies=st.lists(st.binary(min_size=1, max_size=20), max_size=9),
+    torn=st.integers(0, 40),
+    limit=st.one_of(st.none(), st.integers(0, 9)),
+    zeros=st.booleans(),
+)
 def test_records_are_found_up_to_the_torn_one(bodies, torn, limit, zeros):
     data = b"".join(HEADER.pack(i, len(body) | (i % 2) << 31) + body for i, body in enumerate(bodies))
-    data = data + b"\0" * 30 if zeros else data[:max(len(data) - torn, 0)]
+    data = data + b"\0" * 30 if zeros else data[: max(len(data) - torn, 0)]
     found = records(data, 1000, limit)
     borders = [0, *np.cumsum([HEADER.size + len(body) for body in bodies]).tolist()]
     whole = [(a, b) for a, b in pairwise(borders) if b <= len(data)][:limit]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tidemill.runtime.sources.backlog import Backlog
+from tidemill.runtime.sources.port.backlog import Backlog
 
 FIXED_S = 0.3  # of a micro-batch that does nothing
 

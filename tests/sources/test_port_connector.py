@@ -19,10 +19,10 @@ from hypothesis import strategies as st
 from tidemill.errors import SourceProblem
 from tidemill.plan.sources import Column, SourceSpec
 from tidemill.runtime.sources.clock import SteadyClock
-from tidemill.runtime.sources.framing import Splitter, frame, frame_one_by_one
-from tidemill.runtime.sources.opening import open_connector
-from tidemill.runtime.sources.segments import read_json, segments
-from tidemill.runtime.sources.spool import Spooler
+from tidemill.runtime.sources.port.framing import Splitter, frame, frame_one_by_one
+from tidemill.runtime.sources.port.segments import read_json, segments
+from tidemill.runtime.sources.port.spool import Spooler
+from tidemill.runtime.sources.registry import open_connector
 
 COLUMNS = (Column("a", "BIGINT"), Column("b", "VARCHAR"))
 
@@ -100,8 +100,11 @@ def test_bad_lines_are_put_aside(tmp_path, start):
     rows, bad = everything(port)
     assert rows.column("a").to_pylist() == [4]
     assert [row["reason"] for row in bad] == [
-        'column "a": cannot read "x" as BIGINT', "1 fields where 2 were expected", "not valid UTF-8",
-        "record of 100002 bytes exceeds 50 bytes"]
+        'column "a": cannot read "x" as BIGINT',
+        "1 fields where 2 were expected",
+        "not valid UTF-8",
+        "record of 100002 bytes exceeds 50 bytes",
+    ]
     assert len(bad[3]["raw"]) == 64 * 1024 and bad[3]["raw"].startswith(b"3,yy")
     assert json.loads(bad[0]["position"]) == {"byte": 0}
     with pytest.raises(SourceProblem, match="TM400"):
@@ -109,8 +112,11 @@ def test_bad_lines_are_put_aside(tmp_path, start):
 
 
 @settings(max_examples=100, deadline=None)
-@given(lines=st.lists(st.text("ab\r", max_size=8).map(str.encode), max_size=8), limit=st.integers(1, 10),
-       cuts=st.lists(st.integers(0, 60)))
+@given(
+    lines=st.lists(st.text("ab\r", max_size=8).map(str.encode), max_size=8),
+    limit=st.integers(1, 10),
+    cuts=st.lists(st.integers(0, 60)),
+)
 def test_lines_do_not_depend_on_how_they_arrive(lines, limit, cuts):
     data = b"\n".join(lines)
 
@@ -123,8 +129,11 @@ def test_lines_do_not_depend_on_how_they_arrive(lines, limit, cuts):
 
 
 @settings(max_examples=100, deadline=None)
-@given(lines=st.lists(st.text("ab\r", max_size=8).map(str.encode), max_size=8), limit=st.integers(1, 10),
-       cuts=st.lists(st.integers(0, 60)))
+@given(
+    lines=st.lists(st.text("ab\r", max_size=8).map(str.encode), max_size=8),
+    limit=st.integers(1, 10),
+    cuts=st.lists(st.integers(0, 60)),
+)
 def test_blocks_are_framed_as_lines_are(lines, limit, cuts):
     data = b"\n".join(lines)
     borders = [0, *sorted(min(cut, len(data)) for cut in cuts), len(data)]
@@ -135,7 +144,7 @@ def test_blocks_are_framed_as_lines_are(lines, limit, cuts):
             framed.append(frame_one_by_one(splitter.feed(piece), 7))
         elif block:
             found = frame(block, 7, limit)
-            framed.append(frame_one_by_one(Splitter(limit).feed(block), 7) if found is None else found)
+            framed.append(frame_one_by_one(Splitter(limit).feed(block), 7) if found is None else found)  # type: ignore[arg-type]
     framed.append(frame_one_by_one(splitter.rest(), 7))
     plain = Splitter(limit)
     assert b"".join(framed) == frame_one_by_one([*plain.feed(data), *plain.rest()], 7)
@@ -146,7 +155,7 @@ def test_a_long_line_is_measured_however_it_arrives(tail):
     line = b"x" * 300_000
     for step in (1 << 20, 70_000, 65_537, 4096):
         splitter, data = Splitter(1000), line + tail
-        found = [r for i in range(0, len(data), step) for r in splitter.feed(data[i:i + step])] + splitter.rest()
+        found = [r for i in range(0, len(data), step) for r in splitter.feed(data[i : i + step])] + splitter.rest()
         assert len(found) == 1 and found[0][0][:8] == (300_000).to_bytes(8, "little")
         assert len(found[0][0]) == 8 + 64 * 1024
 
@@ -164,8 +173,12 @@ LINES = st.sampled_from([b"1,x", b"22,yy", b"oops", b'{"a":3}', b"4,\xff", b"5,l
 
 
 @settings(max_examples=25, deadline=None)
-@given(batches=st.lists(st.lists(LINES, min_size=1, max_size=6), min_size=1, max_size=5), batch=st.integers(1, 8),
-       parts=st.integers(1, 4), timestamp=st.sampled_from([None, "a"]))
+@given(
+    batches=st.lists(st.lists(LINES, min_size=1, max_size=6), min_size=1, max_size=5),
+    batch=st.integers(1, 8),
+    parts=st.integers(1, 4),
+    timestamp=st.sampled_from([None, "a"]),
+)
 def test_small_steps_equal_one_big_step(batches, batch, parts, timestamp):
     with tempfile.TemporaryDirectory() as name:
         spool(name, batches)
@@ -316,6 +329,7 @@ def test_the_clock_moves_without_data_and_never_passes_a_record(tmp_path, start)
 
 def test_arrivals_never_decrease_when_the_wall_clock_does(tmp_path):
     for now, line in ((1000, b"1,x"), (400, b"2,y"), (1500, b"3,z")):
+
         def clock(last, now=now):
             return SteadyClock(last, wall=lambda: now, steady=lambda: 0)
 

@@ -15,10 +15,10 @@ from test_port_connector import connector, everything, has_rows, port_spec, send
 from tests.harness import LocalDatabase
 from tests.network import free_port
 from tests.properties.effort import effort
-from tidemill.runtime.planner import Planner
+from tidemill.runtime.planning.planner import Planner
 from tidemill.runtime.sources.clock import JUMP_US, PATIENCE_US, SteadyClock
-from tidemill.runtime.sources.senders import Senders
-from tidemill.runtime.sources.spool import Spooler
+from tidemill.runtime.sources.port.senders import Senders
+from tidemill.runtime.sources.port.spool import Spooler
 
 DAY = 86_400_000_000
 
@@ -193,7 +193,7 @@ def test_no_file_handle_for_the_next_segment(tmp_path, start, monkeypatch):
         raise OSError(24, "Too many open files")
 
     with monkeypatch.context() as patch:
-        patch.setattr("tidemill.runtime.sources.spool.os.open", none_left)
+        patch.setattr("tidemill.runtime.sources.port.spool.os.open", none_left)
         send(spooler, b"".join(b"%d,some text to fill it\n" % i for i in range(20)))
         wait_for(has_rows(connector(tmp_path), 20))
     send(spooler, b"20,after\n21,after\n")
@@ -210,9 +210,11 @@ def test_no_file_handle_for_the_next_segment(tmp_path, start, monkeypatch):
 def test_refusals_are_in_the_status(tmp_path):
     with LocalDatabase(str(tmp_path / "db")) as db:
         port = free_port()
-        db.execute(f"REGISTER SOURCE P (a INTEGER) FROM PORT {port} WITH (max_connections = 1, line_timeout = '5 s',"
-                   " connection_timeout = '1 hour')")
-        spooler = db._spoolers["p"]
+        db.execute(
+            f"REGISTER SOURCE P (a INTEGER) FROM PORT {port} WITH (max_connections = 1, line_timeout = '5 s',"
+            " connection_timeout = '1 hour')"
+        )
+        spooler = db.state.ports.spoolers["p"]
         assert (spooler.senders.line, spooler.senders.silent) == (5.0, 3600.0)
         crowd = connected(spooler, 3)
         wait_for(lambda: spooler.senders.counts["refused"] == 2)
@@ -318,8 +320,10 @@ def test_time_never_goes_back_nor_stands_still(steps):
 def test_generated_rows_go_on_when_the_clock_comes_back(tmp_path, monkeypatch):
     watch = Watch(time.time_ns() // 1000)
     with LocalDatabase(str(tmp_path / "db")) as db:
-        db.execute("REGISTER SOURCE S (a INTEGER) FROM GENERATE (rate = 100); CREATE TAGGED STREAM T OVER S;"
-                   "CREATE VIEW V AS SELECT count(*) AS n FROM T")
+        db.execute(
+            "REGISTER SOURCE S (a INTEGER) FROM GENERATE (rate = 100); CREATE TAGGED STREAM T OVER S;"
+            "CREATE VIEW V AS SELECT count(*) AS n FROM T"
+        )
         db.start()
         assert isinstance(db.planner, Planner)
         db.planner.clock = watch.clock()

@@ -11,13 +11,25 @@ import pytest
 
 from tidemill.errors import TidemillError
 from tidemill.plan.sources import Column, SourceSpec
-from tidemill.runtime.layout import write_json
-from tidemill.runtime.sources.port import Port
-from tidemill.runtime.sources.spool import Spooler
+from tidemill.runtime.paths import write_json
+from tidemill.runtime.sources.port.connector import Port
+from tidemill.runtime.sources.port.spool import Spooler
 
-SPEC = SourceSpec(name="Wire", kind="port", columns=(Column("n", "INTEGER"),), origin={"port": 0}, format="json",
-                  timestamp=None, lateness_us=0, idle_us=None, batch_rows=None, on_error="dead_letter", operation=None,
-                  options={}, static=False)
+SPEC = SourceSpec(
+    name="Wire",
+    kind="port",
+    columns=(Column("n", "INTEGER"),),
+    origin={"port": 0},
+    format="json",
+    timestamp=None,
+    lateness_us=0,
+    idle_us=None,
+    batch_rows=None,
+    on_error="dead_letter",
+    operation=None,
+    options={},
+    static=False,
+)
 
 
 def receive(folder: Path, numbers: range) -> None:
@@ -85,7 +97,7 @@ def test_a_damaged_mark_is_named(tmp_path, at):
     mine = spool_of(tmp_path / "a", "a", range(100, 180))
     path = min(mine.glob("*.sums"))
     data = path.read_bytes()
-    path.write_bytes(data[:at] + bytes([data[at] ^ 2]) + data[at + 1:])
+    path.write_bytes(data[:at] + bytes([data[at] ^ 2]) + data[at + 1 :])
     try:
         assert read(mine) == list(range(100, 180))
     except TidemillError as error:
@@ -103,7 +115,7 @@ def test_any_bit_of_a_segment_is_missed(spool):
     for path in sorted(spool.glob("spool-*.log")):
         data = path.read_bytes()
         for at in range(0, len(data), 7):
-            path.write_bytes(data[:at] + bytes([data[at] ^ 4]) + data[at + 1:])
+            path.write_bytes(data[:at] + bytes([data[at] ^ 4]) + data[at + 1 :])
             with pytest.raises(TidemillError) as caught:
                 read(spool)
             assert caught.value.code in ("TM406", "TM607") and "spool" in str(caught.value)
@@ -125,7 +137,7 @@ def test_a_spool_that_ends_before_what_was_read_is_refused(spool):
         path.unlink()
     receive(spool, range(3))
     with pytest.raises(TidemillError) as caught:
-        read(spool, end)
+        read(spool, end)  # type: ignore[arg-type]
     assert caught.value.code == "TM607"
 
 

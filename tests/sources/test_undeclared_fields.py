@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from tests.properties.effort import effort
 from tidemill.plan.sources import Column, SourceSpec
-from tidemill.runtime.sources.lines import find_lines
 from tidemill.runtime.sources.records import MOST_UNDECLARED
-from tidemill.runtime.sources.text import decode
+from tidemill.runtime.sources.text.decode import decode
+from tidemill.runtime.sources.text.lines import find_lines
 
 SPEC = SourceSpec("s", "port", (Column("id", "INTEGER"), Column("b", "VARCHAR")))
 NAMES = ["id", "b", "ID", "B", "x", "y", "xy", "é", "", 'q"', "idx"]
@@ -32,10 +32,16 @@ def test_each_undeclared_field_is_counted_once_a_record(records):
 
 
 @effort(100)
-@given(st.recursive(st.one_of(st.integers(), st.text('a"\\{}[],: é', max_size=5), st.none(), st.booleans()),
-                    lambda inner: st.one_of(st.lists(inner, max_size=3),
-                                            st.dictionaries(st.text('a"\\{}[],: ', max_size=3), inner, max_size=3))),
-       st.text('xyz"\\{}[],:\t', min_size=1, max_size=4), st.booleans())
+@given(
+    st.recursive(
+        st.one_of(st.integers(), st.text('a"\\{}[],: é', max_size=5), st.none(), st.booleans()),
+        lambda inner: st.one_of(
+            st.lists(inner, max_size=3), st.dictionaries(st.text('a"\\{}[],: ', max_size=3), inner, max_size=3)
+        ),
+    ),
+    st.text('xyz"\\{}[],:\t', min_size=1, max_size=4),
+    st.booleans(),
+)
 def test_what_is_inside_of_a_value_is_no_field(value, name, spaced):
     record = json.dumps({"id": 1, name: value, "last": value}, separators=(" , ", " : ") if spaced else (",", ":"))
     for plain in (True, False):

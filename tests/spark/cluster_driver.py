@@ -12,15 +12,19 @@ from pyspark.sql import SparkSession
 
 import tidemill
 from tests.spark import scenario
-from tidemill.runtime import session
+from tidemill.runtime.spark import session
 
 VIEWS = ("Levels", "Sizes", "Occupied", "Report")
 SETTINGS = {
     **session.SETTINGS,
-    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC", "spark.executor.memory": "512m",
-    "spark.executor.cores": "1", "spark.cores.max": "2", "spark.log.level": "WARN",
+    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.executor.memory": "512m",
+    "spark.executor.cores": "1",
+    "spark.cores.max": "2",
+    "spark.log.level": "WARN",
     # Without this the first tasks would all run on the worker that registers first.
-    "spark.scheduler.minRegisteredResourcesRatio": "1.0", "spark.scheduler.maxRegisteredResourcesWaitingTime": "60s",
+    "spark.scheduler.minRegisteredResourcesRatio": "1.0",
+    "spark.scheduler.maxRegisteredResourcesWaitingTime": "60s",
 }
 
 

@@ -69,8 +69,12 @@ def main(path: str) -> None:
 
     goes_on("the start")
     # When what they are forked from is gone, they start by themselves.
-    for word, which in (("python_streaming_source_runner", -1), ("tidemill.runtime.daemon", -1),
-                        ("tidemill.runtime.zygote", 0), ("python_streaming_source_runner", -1)):
+    for word, which in (
+        ("python_streaming_source_runner", -1),
+        ("tidemill.runtime.spark.worker_daemon", -1),
+        ("tidemill.runtime.spark.zygote", 0),
+        ("python_streaming_source_runner", -1),
+    ):
         pids = descendants(word)
         assert pids, f"there is no process {word}"
         kill(pids[which])
@@ -102,8 +106,7 @@ def main(path: str) -> None:
 
 
 def waiting(path: str) -> None:
-    """The JVM is killed under run(), and under a subscriber of another thread to a view that waits for its first batch.
-    """
+    """The JVM is killed under run(), and under another thread's subscription before the first batch."""
     db = tidemill.open(path)
     db.execute("""
         REGISTER SOURCE R (k INTEGER) FROM GENERATE (rate = 1000, rows = 1000000000, k = 'uniform(1,5)')
@@ -116,7 +119,7 @@ def waiting(path: str) -> None:
     db.stop()
     db.start()
     goes_on(db)
-    code = ended(db, lambda: created_and_followed(db), ("tidemill.runtime.zygote",))
+    code = ended(db, lambda: created_and_followed(db), ("tidemill.runtime.spark.zygote",))
     assert code == "TM505", code
     assert db.failure is not None and db.failure.code == "TM505"
     print("killed the JVM under a subscriber", flush=True)

@@ -33,8 +33,13 @@ class Child:
         self.log = log
         with open(log, "ab") as out:
             self.process = subprocess.Popen(
-                command, cwd=ROOT, stdout=out, stderr=out, stdin=subprocess.DEVNULL,
-                env={**os.environ, "PYTHONPATH": IMPORTS, **(env or {})}, start_new_session=True,
+                command,
+                cwd=ROOT,
+                stdout=out,
+                stderr=out,
+                stdin=subprocess.DEVNULL,
+                env={**os.environ, "PYTHONPATH": IMPORTS, **(env or {})},
+                start_new_session=True,
             )
 
     @property
@@ -54,8 +59,11 @@ class Child:
     def workers(self) -> list[int]:
         """Python workers of Spark: tasks and, in processes of their own, planning of the source."""
         others = {pid: _command(pid) for pid in session_members(self.process.pid) if pid != self.process.pid}
-        return [pid for pid, line in others.items()
-                if (b"pyspark" in line or b"zygote" in line) and b"java" not in line.split(b"\0")[0]]
+        return [
+            pid
+            for pid, line in others.items()
+            if (b"pyspark" in line or b"zygote" in line) and b"java" not in line.split(b"\0")[0]
+        ]
 
     def busy_workers(self) -> list[int]:
         """Workers that are computing at this moment; a pool also has idle ones, which nobody would miss."""

@@ -61,7 +61,6 @@ VIEWS = {
 SINK = "CREATE SINK LevelLog FROM Levels TO FILES '{out}';"
 
 
-
 def write_input(data: Path, *, files: int, rows: int, rooms: int = ROOMS, seed: int = 7) -> None:
     """`files` files of `rows` rows for each source, in event-time order but for the late and bad sales.
 
@@ -101,8 +100,9 @@ def write_lines(path: Path, lines: list[str]) -> None:
     part.rename(path)
 
 
-def create(db: Any, data: Path, out: Path | None = None, *, batch_rows: int | None = None,
-           views: Iterable[str] = tuple(VIEWS)) -> None:
+def create(
+    db: Any, data: Path, out: Path | None = None, *, batch_rows: int | None = None, views: Iterable[str] = tuple(VIEWS)
+) -> None:
     """Sources, streams, views and, with `out`, a sink."""
     db.execute(SOURCES.format(data=data, options=f", batch_rows = {batch_rows}" if batch_rows else ""))
     for name in views:
@@ -143,6 +143,6 @@ def differences(found: dict[str, list[Any]], wanted: dict[str, list[Any]]) -> st
             pairs = enumerate(zip(ours, theirs, strict=False))
             place = next((i for i, (a, b) in pairs if a != b), min(len(ours), len(theirs)))
             lines.append(f"{name}: {len(ours)} rows, {len(theirs)} wanted; the first difference is at {place}:")
-            lines += [f"  found  {row}" for row in ours[place:place + 3]]
-            lines += [f"  wanted {row}" for row in theirs[place:place + 3]]
+            lines += [f"  found  {row}" for row in ours[place : place + 3]]
+            lines += [f"  wanted {row}" for row in theirs[place : place + 3]]
     return "\n".join(lines)

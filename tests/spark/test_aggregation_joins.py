@@ -28,11 +28,14 @@ def data(tmp_path_factory) -> Path:
     for name in ("a", "b"):
         (folder / name).mkdir()
         keys = rng.choice(len(KEYS), ROWS, p=[0.5, 0.2, 0.15, 0.1, 0.05])
-        whole = pa.table({
-            "k": pa.array([KEYS[i] for i in keys]), "g": rng.integers(0, 3, ROWS).astype(np.int32),
-            "len": rng.integers(-40, 1500, ROWS).astype(np.int32),
-            "at": np.sort(rng.integers(0, SECONDS, ROWS)).astype(np.int32),
-        })
+        whole = pa.table(
+            {
+                "k": pa.array([KEYS[i] for i in keys]),
+                "g": rng.integers(0, 3, ROWS).astype(np.int32),
+                "len": rng.integers(-40, 1500, ROWS).astype(np.int32),
+                "at": np.sort(rng.integers(0, SECONDS, ROWS)).astype(np.int32),
+            }
+        )
         for i in range(FILES):
             pq.write_table(whole.slice(i * ROWS // FILES, ROWS // FILES), folder / name / f"{i}.parquet")
     return folder
@@ -65,9 +68,9 @@ def test_every_plan_equals_the_files_also_when_it_changes_on_the_way(spark, data
         def follow(progress):
             versions.add(progress["plan"])
             if not progress["final"]:
-                db.workload.joining.set("early_aggregation", next(plans))
-                db._dirty = True
-                db._publish()
+                db.workload.join_planning.set("early_aggregation", next(plans))
+                db.runner.publisher.plan_is_stale = True
+                db.runner.publisher.publish()
 
         summary = db.run(progress=follow)
         assert summary.rows == 2 * ROWS

@@ -19,8 +19,10 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(3600)]
 
 def grown(root: Path) -> dict[str, int]:
     """Files outside of what Spark keeps for the last hundred batches."""
-    found = {name: sum(len(files) for _, _, files in os.walk(root / name))
-             for name in ("plans", "sources", "state", "sealed", "inbox", "outbox")}
+    found = {
+        name: sum(len(files) for _, _, files in os.walk(root / name))
+        for name in ("plans", "sources", "state", "sealed", "inbox", "outbox")
+    }
     return {**found, "folders of sources": len(list((root / "sources").iterdir()))}
 
 
@@ -62,8 +64,9 @@ def test_nothing_grows_with_the_number_of_changes(tmp_path):
                                CREATE VIEW C{number} AS SELECT k, sum(v) AS s{number}
                                FROM S [RANGE 4 SLIDE 2] GROUP BY k;
                                CREATE VIEW D{number} AS SELECT n, count(*) AS c{number} FROM Kept GROUP BY n""")
-                db.execute(f"DROP VIEW D{number}; DROP VIEW C{number}; DROP VIEW B{number};"
-                           f" DROP SOURCE Raw{number} CASCADE")
+                db.execute(
+                    f"DROP VIEW D{number}; DROP VIEW C{number}; DROP VIEW B{number}; DROP SOURCE Raw{number} CASCADE"
+                )
                 in_force(db)
                 taken.append(time.monotonic() - began)
                 memory.append(resident_mb())

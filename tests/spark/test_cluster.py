@@ -17,7 +17,7 @@ from tests.network import free_port
 from tests.spark import scenario
 from tests.spark.cluster_driver import VIEWS
 from tests.spark.processes import Child, module, until
-from tidemill.runtime.session import java_home
+from tidemill.runtime.spark.session import java_home
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 WORKERS = 2
@@ -27,9 +27,12 @@ WORKERS = 2
 def environment() -> dict[str, str]:
     """What master, workers and driver need to find Java, Spark and the interpreter of the tests."""
     found = {
-        "SPARK_HOME": os.path.dirname(pyspark.__file__), "SPARK_LOCAL_IP": "127.0.0.1",
-        "SPARK_DAEMON_MEMORY": "256m", "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-        "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "SPARK_HOME": os.path.dirname(pyspark.__file__),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_DAEMON_MEMORY": "256m",
+        "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
     }
     home = java_home()
     return {**found, "JAVA_HOME": home} if home else found
@@ -47,10 +50,24 @@ def master(tmp_path, environment) -> Iterator[str]:
     try:
         until(lambda: "Starting Spark master" in log.read_text(), 60, "the master")
         for number in range(WORKERS):
-            children.append(Child(
-                [start, f"{deploy}.worker.Worker", *here, "--cores", "1", "--memory", "1g",
-                 "--work-dir", str(tmp_path / f"worker{number}"), address],
-                log=tmp_path / f"worker{number}.log", env=environment))
+            children.append(
+                Child(
+                    [
+                        start,
+                        f"{deploy}.worker.Worker",
+                        *here,
+                        "--cores",
+                        "1",
+                        "--memory",
+                        "1g",
+                        "--work-dir",
+                        str(tmp_path / f"worker{number}"),
+                        address,
+                    ],
+                    log=tmp_path / f"worker{number}.log",
+                    env=environment,
+                )
+            )
         until(lambda: log.read_text().count("Registering worker") == WORKERS, 60, "the workers")
         yield address
     finally:
@@ -65,8 +82,11 @@ def test_a_cluster_answers_as_one_process_does(master, environment, tmp_path):
         scenario.create(db, data, tmp_path / "wanted out", views=VIEWS)
         db.run(final=True)
         wanted = scenario.everything(db, tmp_path / "wanted out")
-    driver = Child(module("tests.spark.cluster_driver", master, str(tmp_path / "db"), str(data), str(out)),
-                   log=tmp_path / "driver.log", env=environment)
+    driver = Child(
+        module("tests.spark.cluster_driver", master, str(tmp_path / "db"), str(data), str(out)),
+        log=tmp_path / "driver.log",
+        env=environment,
+    )
     try:
         until(lambda: not driver.is_alive, 200, "the run on the cluster")
     finally:

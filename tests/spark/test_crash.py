@@ -17,15 +17,28 @@ from tests.harness import LocalDatabase
 from tests.network import free_port
 from tests.spark import scenario
 from tests.spark.processes import Child, kill, module, until
-from tidemill.runtime.shards import shard_labels
+from tidemill.runtime.spark.shard_labels import shard_labels
 
 THOROUGH = bool(os.environ.get("TIDEMILL_THOROUGH"))
 ROUNDS = 50 if THOROUGH else 3
 KINDS = ("worker", "group", "driver")
 ROWS, ROOMS = 1000, 4000  # enough that large segments are files
 # Loops, keyed streams, outer, band and aggregation joins, SYNC ON, shared windows, a sink, answers in files.
-VIEWS = ("Levels", "Sizes", "SizesNow", "Occupied", "OccupiedNow", "Report", "Crowd", "Band", "Pulse",
-         "OnPulse", "Noted", "NotedNow", "Rush")
+VIEWS = (
+    "Levels",
+    "Sizes",
+    "SizesNow",
+    "Occupied",
+    "OccupiedNow",
+    "Report",
+    "Crowd",
+    "Band",
+    "Pulse",
+    "OnPulse",
+    "Noted",
+    "NotedNow",
+    "Rush",
+)
 START = 600.0 if THOROUGH else 120.0  # a thorough run may share its machine: a start then takes minutes
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(3600 if THOROUGH else 600)]
@@ -102,7 +115,7 @@ def finish(lives: Lives, attempts: int = 3) -> None:
     """Let it run to the end; a job that failed because of a killed worker is started again."""
     for _ in range(attempts):
         child = lives.alive()
-        until(lambda c=child: not c.is_alive, 300, "the end of the run")
+        until(lambda c=child: not c.is_alive, 300, "the end of the run")  # type: ignore[misc]
         if child.process.returncode == 0:
             return
     raise AssertionError(f"it does not finish: {child.tail()}")
@@ -168,7 +181,8 @@ def test_what_a_port_has_received_survives(tmp_path):
     with tidemill.open(str(lives.path)) as db:
         found = db.query("SELECT odd, n, s FROM Totals ORDER BY odd").to_pylist()
         assert [(row["odd"], row["n"], int(row["s"])) for row in found] == [
-            (0, 300, sum(range(0, 600, 2))), (1, 300, sum(range(1, 600, 2))),
+            (0, 300, sum(range(0, 600, 2))),
+            (1, 300, sum(range(1, 600, 2))),
         ]
 
 

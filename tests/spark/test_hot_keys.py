@@ -27,10 +27,17 @@ def deliver(folder: Path, day: int) -> None:
     for name in "AB":
         (folder / name).mkdir(exist_ok=True, parents=True)
         count = len(moments)
-        pq.write_table(pa.table({
-            "k": np.where(rng.random(count) < 0.5, HOT, rng.integers(0, 60, count)).astype(np.int32),
-            "g": rng.integers(0, 5, count).astype(np.int32), "x": rng.integers(-900, 900, count).astype(np.int32),
-            "at": moments}), folder / name / f"{day}.parquet")
+        pq.write_table(
+            pa.table(
+                {
+                    "k": np.where(rng.random(count) < 0.5, HOT, rng.integers(0, 60, count)).astype(np.int32),
+                    "g": rng.integers(0, 5, count).astype(np.int32),
+                    "x": rng.integers(-900, 900, count).astype(np.int32),
+                    "at": moments,
+                }
+            ),
+            folder / name / f"{day}.parquet",
+        )
 
 
 class Days:

@@ -146,7 +146,7 @@ def test_two_databases_share_a_session(spark, inbox, tmp_path):
             scenario.create(db, folder, views=("Hot",))
         with one.running(), two.running():
             for db in (one, two):
-                until(lambda db=db: rows_seen(db, "Readings") == 20)
+                until(lambda db=db: rows_seen(db, "Readings") == 20)  # type: ignore[misc]
             assert len(running(spark)) == 2
             # The newest rows are seen after a quiet moment, which comes to one of them before the other.
             until(lambda: one.changes("Hot").to_pylist() == two.changes("Hot").to_pylist() != [])

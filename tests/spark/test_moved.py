@@ -79,8 +79,11 @@ def test_a_copy_and_its_original_run_side_by_side(spark, data, tmp_path):
         batches = [db.status()["batch"] for db in (one, two)]
         for db in (one, two):
             db.execute("CREATE VIEW More AS SELECT count(*) AS n FROM Hot")
-        until(lambda: all(db.status()["batch"] > before for db, before in zip((one, two), batches, strict=True)), 60,
-              "a batch of both")
+        until(
+            lambda: all(db.status()["batch"] > before for db, before in zip((one, two), batches, strict=True)),
+            60,
+            "a batch of both",
+        )
         assert [db.is_running for db in (one, two)] == [True, True]
 
 

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 import tidemill
-from tidemill.engine.repair import pinned_batch
+from tidemill.engine.recovery.repair import pinned_batch
 from tidemill.errors import TidemillError
 from tidemill.serve.cli import app
 

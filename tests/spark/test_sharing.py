@@ -13,12 +13,16 @@ import pytest
 
 import tidemill
 from tests.reference.logs import canonical_row
+from tidemill.engine.database import Database
 
 pytestmark = pytest.mark.spark
 
 ROWS, SECONDS = 200_000, 40
 EPOCHS = {  # four of the group-bys that paper 002 gives as its running example
-    "ab": "a, b", "bc": "b, c", "bd": "b, d", "cd": "c, d",
+    "ab": "a, b",
+    "bc": "b, c",
+    "bd": "b, d",
+    "cd": "c, d",
 }
 
 
@@ -30,8 +34,11 @@ def data(tmp_path_factory) -> Path:
     half = ROWS // 2
     columns = {
         "a": np.concatenate([rng.integers(0, 4, half), rng.integers(0, 900, half)]),
-        "b": rng.integers(0, 6, ROWS), "c": rng.integers(0, 5, ROWS), "d": rng.integers(0, 3, ROWS),
-        "len": rng.integers(40, 1500, ROWS), "at": np.sort(rng.integers(0, SECONDS, ROWS)),
+        "b": rng.integers(0, 6, ROWS),
+        "c": rng.integers(0, 5, ROWS),
+        "d": rng.integers(0, 3, ROWS),
+        "len": rng.integers(40, 1500, ROWS),
+        "at": np.sort(rng.integers(0, SECONDS, ROWS)),
     }
     whole = pa.table({name: pa.array(values.astype(np.int32)) for name, values in columns.items()})
     for i in range(4):
@@ -39,17 +46,21 @@ def data(tmp_path_factory) -> Path:
     return folder
 
 
-def create(db: tidemill.Database, data: Path) -> None:
+def create(db: Database, data: Path) -> None:
     """Epochs of 5 seconds by four keys, and a sliding window with a condition."""
     db.execute(f"""
         REGISTER SOURCE Raw (a INTEGER, b INTEGER, c INTEGER, d INTEGER, len INTEGER, at INTEGER)
           FROM FILES '{data}/*.parquet' WITH (timestamp = 'at', batch_rows = 60000);
         CREATE TAGGED STREAM S OVER Raw""")
     for name, keys in EPOCHS.items():
-        db.execute(f"CREATE COMPLETE VIEW {name} WITH (unbounded_state = true) AS SELECT tb, {keys}, count(*) AS n,"
-                   f" sum(len) AS total, max(len) AS most FROM S GROUP BY at/5 AS tb, {keys}")
-    db.execute("CREATE RSTREAM VIEW sliding AS SELECT b, count(*) AS n, avg(len) AS mean"
-               " FROM S [RANGE 12 SLIDE 2] WHERE c > 1 GROUP BY b")
+        db.execute(
+            f"CREATE COMPLETE VIEW {name} WITH (unbounded_state = true) AS SELECT tb, {keys}, count(*) AS n,"
+            f" sum(len) AS total, max(len) AS most FROM S GROUP BY at/5 AS tb, {keys}"
+        )
+    db.execute(
+        "CREATE RSTREAM VIEW sliding AS SELECT b, count(*) AS n, avg(len) AS mean"
+        " FROM S [RANGE 12 SLIDE 2] WHERE c > 1 GROUP BY b"
+    )
 
 
 def expected(data: Path) -> dict[str, Counter]:
@@ -68,7 +79,7 @@ def expected(data: Path) -> dict[str, Counter]:
     return {name: Counter(map(canonical_row, rows)) for name, rows in found.items()}
 
 
-def shown(db: tidemill.Database, name: str) -> Counter:
+def shown(db: Database, name: str) -> Counter:
     return Counter(canonical_row(row.values()) for row in db.query(f"SELECT * FROM {name}").to_pylist())
 
 
@@ -85,8 +96,8 @@ def test_shared_aggregates_equal_the_files_whatever_the_plan(spark, data, tmp_pa
                 # Between two batches: little memory, and statistics that have nothing to do with the rows.
                 db.workload.sharing.settings.memory = 200
                 db.workload.sharing.settings.statistics["Raw"] = lies
-                db._dirty = True
-                db._publish()
+                db.runner.publisher.plan_is_stale = True
+                db.runner.publisher.publish()
 
         summary = db.run(progress=follow)
         assert summary.rows == ROWS and summary.batches >= 4

@@ -8,7 +8,8 @@ import pytest
 
 from tests.harness import LocalDatabase
 from tests.spark import scenario
-from tidemill.engine import runner
+from tidemill.engine import state
+from tidemill.engine.run import publisher
 
 
 @pytest.fixture
@@ -41,14 +42,15 @@ class Died(Exception):
 
 def dies_before_writing(monkeypatch, name):
     """The file `name` can no longer be written; closing the database afterwards writes nothing that matters."""
-    write = runner.write_json
+    write = state.write_json  # type: ignore[attr-defined]
 
     def torn(path, data):
         if path.endswith(name):
             raise Died
         write(path, data)
 
-    monkeypatch.setattr(runner, "write_json", torn)
+    for module in (state, publisher):
+        monkeypatch.setattr(module, "write_json", torn)
 
 
 def tear(opened, monkeypatch, name, statement):

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.statements import parse, parse_one
 from tidemill.errors import SyntaxProblem, TidemillError
-from tidemill.sql import lexical
-from tidemill.sql.dialect import to_sql
-from tidemill.sql.parse import parse, parse_one
+from tidemill.sql.dialect.dialect import to_sql
+from tidemill.sql.lexical import tokens
 
 SOURCE = "REGISTER SOURCE s (a INT, b INT) FROM PORT 5501"
 
@@ -55,7 +55,7 @@ REFUSALS = [
     ("SELECT a FROM t JOIN u ON", "TM101", 1, 26, "unexpected end", "ON"),
     ("SELECT CASE WHEN a THEN b FROM t", "TM101", 1, 27, 'unexpected "FROM"', "b"),
     ("SELECT a FROM t, (SELECT b FROM WHERE)", "TM101", 1, 33, 'unexpected "WHERE"', "FROM"),
-    ("SELECT a JOIN b ON a.x = b.x", "TM101", 1, 10, "unexpected \"JOIN\"", "a"),
+    ("SELECT a JOIN b ON a.x = b.x", "TM101", 1, 10, 'unexpected "JOIN"', "a"),
     ("SELECT a FROM b LEFT JOIN c WHERE a", "TM101", 1, 29, 'unexpected "WHERE"', "c"),
     ("SELECT a FROM b JOIN c JOIN d", "TM101", 1, 30, "unexpected end", "d"),
     ("SELECT a FROM b LATERAL VIEW c", "TM101", 1, 17, "LATERAL", "b"),
@@ -234,7 +234,7 @@ def test_threads_do_not_disturb_each_other():
 
 
 def test_where_counts_all_kinds_of_line_breaks():
-    assert lexical.where("a\r\nb\rc\nd", 7) == (4, 1)
+    assert tokens.where("a\r\nb\rc\nd", 7) == (4, 1)
 
 
 VALID = [

@@ -8,12 +8,13 @@ import pickle
 import pytest
 from sqlglot import exp
 
+from tests.statements import parse, parse_one
 from tidemill.errors import SyntaxProblem
 from tidemill.plan.statements import Select
-from tidemill.sql.dialect import Tidemill, to_sql
-from tidemill.sql.dialect_nodes import Difference, Now, Sync, WindowSpec
-from tidemill.sql.lexical_duration import Duration
-from tidemill.sql.parse import parse, parse_one, position
+from tidemill.sql.dialect.dialect import Tidemill, to_sql
+from tidemill.sql.dialect.nodes import Difference, Now, Sync, WindowSpec
+from tidemill.sql.lexical.durations import Duration
+from tidemill.sql.parse.statements import position
 
 MINUTE = 60_000_000
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from sqlglot import exp
 
+from tests.statements import parse, parse_one
 from tidemill.plan.sources import Column
 from tidemill.plan.statements import (
     CreateSink,
@@ -20,8 +21,7 @@ from tidemill.plan.statements import (
     Show,
     Subscribe,
 )
-from tidemill.sql.dialect import to_sql
-from tidemill.sql.parse import parse, parse_one
+from tidemill.sql.dialect.dialect import to_sql
 
 TWO = (Column("RoomID", "INTEGER"), Column("Temperature", "INTEGER"))
 
@@ -62,13 +62,17 @@ def test_options_stand_before_or_behind_from(text):
 
 def test_register_source_that_generates():
     text = (
-        "REGISTER SOURCE s (RoomID INT, \"rows\" INT) FROM GENERATE "
+        'REGISTER SOURCE s (RoomID INT, "rows" INT) FROM GENERATE '
         "(rate = 1000, rows = 5, seed = 7, start = '2024-01-01', arrivals = poisson, "
         "roomid = 'uniform(1,200)', \"rows\" = 3)"
     )
     origin = parse_one(text).origin
     assert origin == {
-        "rate": 1000, "rows": 5, "seed": 7, "start": "2024-01-01", "arrivals": "poisson",
+        "rate": 1000,
+        "rows": 5,
+        "seed": 7,
+        "start": "2024-01-01",
+        "arrivals": "poisson",
         "columns": {"RoomID": "uniform(1,200)", "rows": 3},
     }
 
@@ -79,19 +83,45 @@ def test_option_values_are_plain():
         "batch_rows = 10, settle_seconds = 0.5, header = false, backlog_bytes = -1, on_error = dead_letter)"
     )
     assert parse_one(text).options == {
-        "timestamp": "t", "lateness": "5 seconds", "batch_rows": 10, "settle_seconds": 0.5,
-        "header": False, "backlog_bytes": -1, "on_error": "dead_letter",
+        "timestamp": "t",
+        "lateness": "5 seconds",
+        "batch_rows": 10,
+        "settle_seconds": 0.5,
+        "header": False,
+        "backlog_bytes": -1,
+        "on_error": "dead_letter",
     }
 
 
 TYPES = [
-    ("INT", "INTEGER"), ("int4", "INTEGER"), ("STRING", "VARCHAR"), ("text", "VARCHAR"), ("VARCHAR(20)", "VARCHAR"),
-    ("character varying", "VARCHAR"), ("LONG", "BIGINT"), ("int8", "BIGINT"), ("FLOAT", "FLOAT"), ("REAL", "FLOAT"),
-    ("DOUBLE", "DOUBLE"), ("double  precision", "DOUBLE"), ("FLOAT8", "DOUBLE"), ("DECIMAL(10,2)", "DECIMAL(10,2)"),
-    ("numeric( 10 , 2 )", "DECIMAL(10,2)"), ("DECIMAL(5)", "DECIMAL(5,0)"), ("DECIMAL", "DECIMAL(18,3)"),
-    ("bool", "BOOLEAN"), ("DATE", "DATE"), ("TIME", "TIME"), ("TIMESTAMP", "TIMESTAMP"), ("DATETIME", "TIMESTAMP"),
-    ("TIMESTAMP WITH TIME ZONE", "TIMESTAMP WITH TIME ZONE"), ("timestamptz", "TIMESTAMP WITH TIME ZONE"),
-    ("BLOB", "BLOB"), ("UUID", "UUID"), ("SMALLINT", "SMALLINT"), ("UBIGINT", "UBIGINT"),
+    ("INT", "INTEGER"),
+    ("int4", "INTEGER"),
+    ("STRING", "VARCHAR"),
+    ("text", "VARCHAR"),
+    ("VARCHAR(20)", "VARCHAR"),
+    ("character varying", "VARCHAR"),
+    ("LONG", "BIGINT"),
+    ("int8", "BIGINT"),
+    ("FLOAT", "FLOAT"),
+    ("REAL", "FLOAT"),
+    ("DOUBLE", "DOUBLE"),
+    ("double  precision", "DOUBLE"),
+    ("FLOAT8", "DOUBLE"),
+    ("DECIMAL(10,2)", "DECIMAL(10,2)"),
+    ("numeric( 10 , 2 )", "DECIMAL(10,2)"),
+    ("DECIMAL(5)", "DECIMAL(5,0)"),
+    ("DECIMAL", "DECIMAL(18,3)"),
+    ("bool", "BOOLEAN"),
+    ("DATE", "DATE"),
+    ("TIME", "TIME"),
+    ("TIMESTAMP", "TIMESTAMP"),
+    ("DATETIME", "TIMESTAMP"),
+    ("TIMESTAMP WITH TIME ZONE", "TIMESTAMP WITH TIME ZONE"),
+    ("timestamptz", "TIMESTAMP WITH TIME ZONE"),
+    ("BLOB", "BLOB"),
+    ("UUID", "UUID"),
+    ("SMALLINT", "SMALLINT"),
+    ("UBIGINT", "UBIGINT"),
 ]
 
 
@@ -236,4 +266,7 @@ def test_empty_text_has_no_statements(text):
 
 def test_settings_can_be_switched_on_and_off():
     assert [statement.value for statement in parse("SET phantoms = on; SET phantoms = OFF; SET pin_plan = TRUE")] == [
-        "on", "OFF", True]
+        "on",
+        "OFF",
+        True,
+    ]

@@ -1,4 +1,4 @@
-"""What statements give back."""
+"""The results of statements."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import pyarrow as pa
 
 from tidemill.errors import EngineProblem, TidemillError
 from tidemill.plan.html import html_text
-from tidemill.runtime.hearing import Hearing
+from tidemill.runtime.views.subscriptions import SubscriptionQueue
 
 
 @dataclass(frozen=True)
 class Created:
-    """Something now stands, or does no longer."""
+    """Something was created, changed or dropped."""
 
     kind: str
     name: str
@@ -39,8 +39,10 @@ class RunSummary:
 
     def __str__(self) -> str:
         speed = self.rows / self.seconds if self.seconds else 0.0
-        return (f"{self.rows:,} rows in {self.batches} batches, {self.seconds:.1f} s ({speed:,.0f} rows/s),"
-                f" {self.late} late, {self.bad} bad" + "".join(f"\n{text}" for text in self.warnings))
+        return (
+            f"{self.rows:,} rows in {self.batches} batches, {self.seconds:.1f} s ({speed:,.0f} rows/s),"
+            f" {self.late} late, {self.bad} bad" + "".join(f"\n{text}" for text in self.warnings)
+        )
 
     def _repr_html_(self) -> str:
         return html_text(str(self))
@@ -49,9 +51,15 @@ class RunSummary:
 class Subscription:
     """Live changes of a view: first its contents as insertions, then every change, in tables like `changes`."""
 
-    def __init__(self, snapshot: pa.Table, inbox: Hearing, shape: Callable[[pa.Table], pa.Table],
-                 alive: Callable[[], bool], end: Callable[[], None],
-                 failure: Callable[[], TidemillError | None] = lambda: None) -> None:
+    def __init__(
+        self,
+        snapshot: pa.Table,
+        inbox: SubscriptionQueue,
+        shape: Callable[[pa.Table], pa.Table],
+        alive: Callable[[], bool],
+        end: Callable[[], None],
+        failure: Callable[[], TidemillError | None] = lambda: None,
+    ) -> None:
         self._first: pa.Table | None = snapshot if snapshot.num_rows else None
         self._inbox, self._shape, self._alive, self._end, self._failure = inbox, shape, alive, end, failure
         self.closed = False
@@ -85,9 +93,12 @@ class Subscription:
         """Raise when changes are missing, once; the subscription is closed then."""
         if self._inbox.lost:
             self.close()
-            raise EngineProblem("TM518", f"the subscriber fell behind: {self._inbox.lost:,} changes were dropped",
-                                detail=f"more than {self._inbox.most:,} bytes were waiting",
-                                hint="subscribe again: it begins with the contents of the moment")
+            raise EngineProblem(
+                "TM518",
+                f"the subscriber fell behind: {self._inbox.lost:,} changes were dropped",
+                detail=f"more than {self._inbox.most:,} bytes were waiting",
+                hint="subscribe again: it begins with the contents of the moment",
+            )
 
     def __iter__(self) -> Iterator[pa.Table]:
         while (table := self.next()) is not None:

@@ -1,4 +1,4 @@
-"""Texts of several statements: where each one ends, which of them wait until the data is in."""
+"""Texts of several statements: where each one ends, and which are questions that wait for the data."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from tidemill.plan.statements import (
     Subscribe,
     Why,
 )
-from tidemill.sql.lexical import semicolons
-from tidemill.sql.parse import parse
+from tidemill.sql.lexical.tokens import find_semicolons
+from tidemill.sql.parse.statements import parse
 
 DEFINITIONS = (RegisterSource, RegisterTable, CreateTaggedStream, CreateView, CreateSink, Drop)
 
@@ -46,13 +46,13 @@ def take_complete(text: str) -> tuple[str, str]:
     >>> take_complete("SHOW ALL; SELECT 'a;")
     ('SHOW ALL;', " SELECT 'a;")
     """
-    ends = semicolons(text)
+    ends = find_semicolons(text)
     cut = ends[-1] + 1 if ends else 0
     return text[:cut], text[cut:]
 
 
-def arriving(stream: TextIO) -> Iterator[str]:
-    """The lines of a pipe, those together that have come together."""
+def read_arriving(stream: TextIO) -> Iterator[str]:
+    """Read the lines of a pipe; lines that arrive together are one text."""
     try:
         source = stream.fileno()
     except (OSError, ValueError):  # no file of the operating system
@@ -67,8 +67,8 @@ def arriving(stream: TextIO) -> Iterator[str]:
         yield rest
 
 
-def placed(text: str) -> list[Placed]:
-    """All statements, each with blanks for what stands before it, so that errors count from the top of the file."""
+def place_statements(text: str) -> list[Placed]:
+    """All statements; blanks replace the text before each, so that errors have the line and column of the file."""
     found, at = [], 0
     for statement in parse(text):
         begin = text.index(statement.text, at)
@@ -77,11 +77,11 @@ def placed(text: str) -> list[Placed]:
     return found
 
 
-def together(statements: list[Placed]) -> Iterator[list[Placed]]:
+def group_definitions(statements: list[Placed]) -> Iterator[list[Placed]]:
     """Definitions that follow each other are one group, every other statement is alone.
 
-    >>> [len(group) for group in together(placed("SHOW ALL; DROP VIEW a; DROP VIEW b; SHOW ALL; SHOW ALL"))]
-    [1, 2, 1, 1]
+    >>> [len(group) for group in group_definitions(place_statements("SHOW ALL; DROP VIEW a; DROP VIEW b; SHOW ALL"))]
+    [1, 2, 1]
     """
     group: list[Placed] = []
     for part in statements:
@@ -93,15 +93,15 @@ def together(statements: list[Placed]) -> Iterator[list[Placed]]:
         yield group
 
 
-def joined(group: list[Placed]) -> str:
+def join_group(group: list[Placed]) -> str:
     """One text of several statements, each on the line and column where it stands in the file.
 
-    >>> joined(placed("SHOW ALL; -- first\\n  SHOW VIEWS;"))
+    >>> join_group(place_statements("SHOW ALL; -- first\\n  SHOW VIEWS;"))
     'SHOW ALL;         \\n  SHOW VIEWS'
     """
     text = ""
     for part in group:
-        between = part.text[len(text):len(part.text) - len(part.statement.text)]
+        between = part.text[len(text) : len(part.text) - len(part.statement.text)]
         text += (between.replace(" ", ";", 1) if text else between) + part.statement.text
     return text
 

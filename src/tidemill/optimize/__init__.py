@@ -1,0 +1,1 @@
+"""Relations to better relations to one physical plan for all queries."""

@@ -21,8 +21,14 @@ from tidemill.plan.relations import Relation, View, with_children
 
 Rule = Callable[[Relation], Relation | None]
 RULES: tuple[Rule, ...] = (
-    push_filters, presynchronize, merge_select_tagger, prune_tagger, distinct_windows, keyless_windows,
-    window_aggregates, join_aggregates,
+    push_filters,
+    presynchronize,
+    merge_select_tagger,
+    prune_tagger,
+    distinct_windows,
+    keyless_windows,
+    window_aggregates,
+    join_aggregates,
 )
 _ROUNDS = 100
 
@@ -43,7 +49,7 @@ def optimize(node: Relation, without: Iterable[str] = ()) -> Optimized:
     for rule in RULES:
         if rule.__name__ not in off:
             for _ in range(_ROUNDS):
-                # Most rules have nothing to do with most queries: then nothing is built.
+                # Most rules apply to few queries: nothing is rebuilt where none of the nodes matches.
                 known = {n: rule(n) for n in nodes}
                 if all(better is None for better in known.values()):
                     break
@@ -55,7 +61,7 @@ def optimize(node: Relation, without: Iterable[str] = ()) -> Optimized:
 
 
 def _nodes(root: Relation) -> list[Relation]:
-    """All nodes that rules see: a created view is a wall."""
+    """All nodes that rules see; rules do not pass a created view."""
     found: dict[Relation, None] = {}
     stack = [root]
     while stack:
@@ -66,9 +72,14 @@ def _nodes(root: Relation) -> list[Relation]:
     return list(found)
 
 
-def _everywhere(node: Relation, rule: Rule, known: dict[Relation, Relation | None],
-                trace: list[tuple[str, Relation, Relation]], seen: dict[str, Relation]) -> Relation:
-    """One pass, top down; `known` is what the rule says of the nodes before the pass."""
+def _everywhere(
+    node: Relation,
+    rule: Rule,
+    known: dict[Relation, Relation | None],
+    trace: list[tuple[str, Relation, Relation]],
+    seen: dict[str, Relation],
+) -> Relation:
+    """One pass, top down; `known` has what the rule made of each node before the pass."""
     if node.fingerprint in seen:
         return seen[node.fingerprint]
     before = node

@@ -1,0 +1,1 @@
+"""The shared vocabulary of sql, optimize and runtime, none of which it imports: statements, relations, plans."""

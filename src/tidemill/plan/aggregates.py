@@ -16,6 +16,9 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
+from tidemill.plan.scalars import Cast, ColumnRef, Hidden, Operation, Paren, Scalar, Template, WhereCounted, template
+from tidemill.plan.scalars import Literal as Constant
+
 FIX = "1099511627776.0"  # 2^40
 BIG = "4611686018427387904.0"  # 2^62: x * 2^40 leaves room for millions of such values in a HUGEINT
 COARSE = "512.0"  # 2^9 divides every double of 2^62 and more
@@ -33,16 +36,21 @@ _MACHINE = INTEGERS - {"UBIGINT", "HUGEINT"} | {"BOOLEAN", "DOUBLE", "FLOAT", "D
 
 @dataclass(frozen=True)
 class Part:
-    """One additive column: its SQL over raw changes (`__diff` is the weight), its type, how it adds up.
+    """One additive column: its value over raw changes (`__diff` is the weight), its type, how it adds up.
 
-    `once` is shorter SQL for changes that are all single insertions.
+    `once` is a shorter expression for changes that are all single insertions.
     """
 
     name: str
-    sql: str
+    value: Scalar
     type: str
     combine: Combine = "sum"
-    once: str | None = None
+    once: Scalar | None = None
+
+    @property
+    def sql(self) -> str:
+        """The value as DuckDB text."""
+        return self.value.sql
 
 
 @dataclass(frozen=True)
@@ -62,8 +70,8 @@ class Aggregate:
         return "" if self.argument is None else f"{self.argument}"
 
     @property
-    def fold(self) -> str | None:
-        """The user's functions behind it (`plan.custom`), pickled; None for the aggregates of the language."""
+    def user_functions(self) -> str | None:
+        """The user's functions behind it (`plan.user_aggregates`), pickled; None for the aggregates of the language."""
         return None
 
     @property
@@ -73,7 +81,7 @@ class Aggregate:
 
     def keeps_values(self, insert_only: bool) -> bool:
         """True when the values themselves must be kept: the least one may go, or each counts only once."""
-        return self.distinct or self.is_extreme(insert_only) or self.fold is not None
+        return self.distinct or self.is_extreme(insert_only) or self.user_functions is not None
 
     def is_extreme(self, insert_only: bool) -> bool:
         """True for MIN and MAX where rows may be taken back: parts cannot tell the next one."""
@@ -89,22 +97,22 @@ class CountOfSets(Aggregate):
         return True
 
 
-def one_value(sql: str) -> str:
-    """SQL of the list that holds one value."""
-    return f"list_value({sql})"
+def one_value(value: Scalar) -> Scalar:
+    """The list that holds one value."""
+    return template("list_value({0})", value)
 
 
-def weavable(aggregate: Aggregate) -> str | None:
+def why_not_weavable(aggregate: Aggregate) -> str | None:
     """Why the windows of several queries cannot put this aggregate together from shared parts; None when they can.
 
-    >>> weavable(Aggregate("sum", "v", "INTEGER", "s", "HUGEINT"))
-    >>> weavable(Aggregate("min", "t", "VARCHAR", "m", "VARCHAR"))
+    >>> why_not_weavable(Aggregate("sum", "v", "INTEGER", "s", "HUGEINT"))
+    >>> why_not_weavable(Aggregate("min", "t", "VARCHAR", "m", "VARCHAR"))
     'MIN of VARCHAR'
     """
     if aggregate.distinct:
         return f"{aggregate.function.upper()}(DISTINCT …)"
     type_name = aggregate.argument_type
-    if aggregate.fold is not None:
+    if aggregate.user_functions is not None:
         return None  # its parts are objects
     if aggregate.function == "count" or type_name is None or type_name in _MACHINE:
         return None  # whether there is a value can be counted for any type
@@ -112,10 +120,6 @@ def weavable(aggregate: Aggregate) -> str | None:
     if shape is not None and shape[0] <= 18:
         return None
     return f"{aggregate.function.upper()} of {type_name}"
-
-
-def _quote(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
 
 
 def decimal_shape(type_name: str) -> tuple[int, int] | None:
@@ -128,159 +132,190 @@ def decimal_shape(type_name: str) -> tuple[int, int] | None:
     return (int(found[1]), int(found[2])) if found else None
 
 
-def single(part: Part) -> str:
-    """The SQL of a part over rows that all count once: the same sums without their weight, which is faster."""
-    return part.once or part.sql
+def single(part: Part) -> Scalar:
+    """The value of a part over rows that all count once: the same sums without their weight, which is faster."""
+    return part.value if part.once is None else part.once
 
 
 def parts(aggregate: Aggregate, insert_only: bool) -> tuple[Part, ...]:
     """The additive columns this aggregate needs besides the row count `__n`."""
-    if aggregate.argument is None or aggregate.is_extreme(insert_only) or aggregate.fold is not None:
+    if aggregate.argument is None or aggregate.is_extreme(insert_only) or aggregate.user_functions is not None:
         return ()
     if aggregate.distinct:
         # Filled in by the stage, which sees a value appear for the first time and leave for good.
-        return (Part(f"{aggregate.slug}__k", "CAST(0 AS BIGINT)", "BIGINT"),)
-    column, slug = _quote(aggregate.argument), aggregate.slug
-    count = Part(f"{slug}__c", f"CAST(sum(CASE WHEN {column} IS NOT NULL THEN __diff ELSE 0 END) AS BIGINT)", "BIGINT",
-                 once=f"count({column})")
+        return (Part(f"{aggregate.slug}__k", Cast(Constant("0"), "BIGINT"), "BIGINT"),)
+    argument, slug = ColumnRef(aggregate.argument), aggregate.slug
+    count = _part(
+        argument,
+        f"{slug}__c",
+        "CAST(sum(CASE WHEN {0} IS NOT NULL THEN __diff ELSE 0 END) AS BIGINT)",
+        "BIGINT",
+        once="count({0})",
+    )
     kind = aggregate.function
     if kind == "count":
         return (count,)
     if kind in ("min", "max"):
-        return (Part(f"{slug}__{kind}", f"{kind}({column})", aggregate.type, "min" if kind == "min" else "max"),)
+        combine: Combine = "min" if kind == "min" else "max"
+        return (_part(argument, f"{slug}__{kind}", f"{kind}({{0}})", aggregate.type, combine),)
     if kind in ("sum", "avg"):
-        return (count, *_sum_parts(column, slug, str(aggregate.argument_type)))
+        return (count, *_sum_parts(argument, slug, str(aggregate.argument_type)))
     if aggregate.argument_type in SQUARABLE:
-        return (count, *_sum_parts(column, slug, str(aggregate.argument_type)), _square_part(column, slug))
-    double = f"CAST({column} AS DOUBLE)"
-    return (
-        count,
-        *_double_parts(double, f"{slug}__d"),
-        *_double_parts(f"({double} * {double})", f"{slug}__q"),
-    )
+        return (count, *_sum_parts(argument, slug, str(aggregate.argument_type)), _square_part(argument, slug))
+    double = "CAST({0} AS DOUBLE)"
+    squares = _double_parts(argument, f"({double} * {double})", f"{slug}__q")
+    return (count, *_double_parts(argument, double, f"{slug}__d"), *squares)
 
 
-def _sum_parts(column: str, slug: str, type_name: str) -> tuple[Part, ...]:
+def _part(
+    argument: Scalar, name: str, sql: str, type_name: str, combine: Combine = "sum", once: str | None = None
+) -> Part:
+    """A part from SQL in which {0} stands for the argument."""
+    value = template(sql, argument)
+    return Part(name, value, type_name, combine, None if once is None else template(once, argument))
+
+
+def _sum_parts(argument: Scalar, slug: str, type_name: str) -> tuple[Part, ...]:
     shape = decimal_shape(type_name)
     if type_name in INTEGERS or type_name == "BOOLEAN":
-        exact = f"CAST({column} AS HUGEINT)"
+        exact = "CAST({0} AS HUGEINT)"
     elif shape:
-        exact = _unscaled(column, *shape)
+        exact = _unscale(*shape)
     else:
-        return _double_parts(f"CAST({column} AS DOUBLE)", f"{slug}__d")
-    plain = column if type_name in INTEGERS else exact
-    return (Part(f"{slug}__s", f"CAST(coalesce(sum({exact} * __diff), 0) AS HUGEINT)", "HUGEINT",
-                 once=f"CAST(coalesce(sum({plain}), 0) AS HUGEINT)"),)
+        return _double_parts(argument, "CAST({0} AS DOUBLE)", f"{slug}__d")
+    plain = "{0}" if type_name in INTEGERS else exact
+    sql = f"CAST(coalesce(sum({exact} * __diff), 0) AS HUGEINT)"
+    once = f"CAST(coalesce(sum({plain}), 0) AS HUGEINT)"
+    return (_part(argument, f"{slug}__s", sql, "HUGEINT", once=once),)
 
 
-def _square_part(column: str, slug: str) -> Part:
-    wide = f"CAST({column} AS BIGINT)"
-    return Part(f"{slug}__u", f"CAST(coalesce(sum(CAST({wide} * {wide} AS HUGEINT) * __diff), 0) AS HUGEINT)",
-                "HUGEINT", once=f"CAST(coalesce(sum({wide} * {wide}), 0) AS HUGEINT)")
+def _square_part(argument: Scalar, slug: str) -> Part:
+    square = "CAST({0} AS BIGINT) * CAST({0} AS BIGINT)"
+    sql = f"CAST(coalesce(sum(CAST({square} AS HUGEINT) * __diff), 0) AS HUGEINT)"
+    return _part(argument, f"{slug}__u", sql, "HUGEINT", once=f"CAST(coalesce(sum({square}), 0) AS HUGEINT)")
 
 
-def _unscaled(column: str, precision: int, scale: int) -> str:
+def _unscale(precision: int, scale: int) -> str:
     """SQL for a decimal times 10^scale as a HUGEINT; where 38 digits cannot hold the product, by its digits."""
     if precision + scale <= 38:
-        wide = f"CAST({column} AS DECIMAL(38,{scale}))"
-        return f"CAST({wide} * CAST({10 ** scale} AS DECIMAL({scale + 1},0)) AS HUGEINT)"
-    return f"CAST(replace(CAST({column} AS VARCHAR), '.', '') AS HUGEINT)"
+        wide = f"CAST({{0}} AS DECIMAL(38,{scale}))"
+        return f"CAST({wide} * CAST({10**scale} AS DECIMAL({scale + 1},0)) AS HUGEINT)"
+    return "CAST(replace(CAST({0} AS VARCHAR), '.', '') AS HUGEINT)"
 
 
-def _double_parts(value: str, slug: str) -> tuple[Part, ...]:
+def _double_parts(argument: Scalar, value: str, slug: str) -> tuple[Part, ...]:
+    """The parts of a DOUBLE, which is `value` with the argument put in for {0}."""
     finite = f"isfinite({value})"
     small = f"({finite} AND abs({value}) < {BIG})"
     large = f"({finite} AND abs({value}) >= {BIG} AND abs({value}) < {HUGE})"
     fixed = f"CAST(round({value} * {FIX}) AS HUGEINT)"
     coarse = f"CAST({value} / {COARSE} AS HUGEINT)"
 
-    def counted(test: str) -> str:
-        return f"CAST(coalesce(sum(CASE WHEN {test} THEN __diff END), 0) AS BIGINT)"
+    def count(letter: str, test: str) -> Part:
+        sql = f"CAST(coalesce(sum(CASE WHEN {test} THEN __diff END), 0) AS BIGINT)"
+        return _part(argument, slug + letter, sql, "BIGINT")
 
-    def added(test: str, term: str, type_name: str) -> str:
-        return f"CAST(coalesce(sum(CASE WHEN {test} THEN {term} * __diff END), 0) AS {type_name})"
+    def add(letter: str, test: str, term: str, type_name: str) -> Part:
+        sql = f"CAST(coalesce(sum(CASE WHEN {test} THEN {term} * __diff END), 0) AS {type_name})"
+        return _part(argument, slug + letter, sql, type_name)
 
     return (
-        Part(f"{slug}f", added(small, fixed, "HUGEINT"), "HUGEINT"),
-        Part(f"{slug}r", added(small, f"({value} - CAST({fixed} AS DOUBLE) / {FIX})", "DOUBLE"), "DOUBLE"),
-        Part(f"{slug}g", added(large, coarse, "HUGEINT"), "HUGEINT"),
-        Part(f"{slug}b", added(f"{finite} AND abs({value}) >= {HUGE}", f"({value} * {DOWN})", "DOUBLE"), "DOUBLE"),
-        Part(f"{slug}n", counted(f"isnan({value})"), "BIGINT"),
-        Part(f"{slug}p", counted(f"isinf({value}) AND {value} > 0"), "BIGINT"),
-        Part(f"{slug}m", counted(f"isinf({value}) AND {value} < 0"), "BIGINT"),
+        add("f", small, fixed, "HUGEINT"),
+        add("r", small, f"({value} - CAST({fixed} AS DOUBLE) / {FIX})", "DOUBLE"),
+        add("g", large, coarse, "HUGEINT"),
+        add("b", f"{finite} AND abs({value}) >= {HUGE}", f"({value} * {DOWN})", "DOUBLE"),
+        count("n", f"isnan({value})"),
+        count("p", f"isinf({value}) AND {value} > 0"),
+        count("m", f"isinf({value}) AND {value} < 0"),
     )
 
 
-def finish(aggregate: Aggregate) -> str:
-    """SQL that turns the added-up parts (plain column names) into the answer."""
+def finish(aggregate: Aggregate) -> Scalar:
+    """The answer from the added-up parts."""
     slug, kind = aggregate.slug, aggregate.function
     if aggregate.argument is None:
-        return "__n"
+        return Hidden("__n")
     if aggregate.distinct:
-        return _quote(f"{slug}__k")
-    count = _quote(f"{slug}__c")
+        return ColumnRef(f"{slug}__k")
+    count = ColumnRef(f"{slug}__c")
     if kind == "count":
         return count
     if kind in ("min", "max"):
-        return _quote(f"{slug}__{kind}")
+        return ColumnRef(f"{slug}__{kind}")
     if kind in ("sum", "avg"):
-        return f"CASE WHEN {count} > 0 THEN {_finish_sum(aggregate, count)} END"
+        return WhereCounted(count, _finish_sum(aggregate, count))
     return _finish_variance(aggregate, count)
 
 
-def _finish_sum(aggregate: Aggregate, count: str) -> str:
+def _finish_sum(aggregate: Aggregate, count: Scalar) -> Scalar:
     type_name, slug = str(aggregate.argument_type), aggregate.slug
     shape = decimal_shape(type_name)
+    total = ColumnRef(f"{slug}__s")
     if type_name in INTEGERS or type_name == "BOOLEAN":
-        total = _quote(f"{slug}__s")
-        return total if aggregate.function == "sum" else f"CAST({total} AS DOUBLE) / {count}"
+        return total if aggregate.function == "sum" else Operation("/", Cast(total, "DOUBLE"), count)
     if shape:
-        total, scale = _quote(f"{slug}__s"), shape[1]
+        scale = shape[1]
         if aggregate.function == "avg":
-            return f"CAST({total} AS DOUBLE) / {10 ** scale}.0 / {count}"
+            return template(f"CAST({{0}} AS DOUBLE) / {10**scale}.0 / {{1}}", total, count)
         ulp = "1" if scale == 0 else "0." + "0" * (scale - 1) + "1"
-        rest = f"CAST({total} % {10 ** scale} AS DECIMAL({scale + 1},0)) * CAST({ulp} AS DECIMAL({scale + 1},{scale}))"
-        return f"CAST({total} // {10 ** scale} AS DECIMAL(38,{scale})) + CAST({rest} AS DECIMAL(38,{scale}))"
-    total = _finish_double(f"{slug}__d")
-    return total if aggregate.function == "sum" else f"({total}) / {count}"
+        rest = f"CAST({{0}} % {10**scale} AS DECIMAL({scale + 1},0)) * CAST({ulp} AS DECIMAL({scale + 1},{scale}))"
+        whole = f"CAST({{0}} // {10**scale} AS DECIMAL(38,{scale}))"
+        return template(f"{whole} + CAST({rest} AS DECIMAL(38,{scale}))", total)
+    added = _finish_double(f"{slug}__d")
+    return added if aggregate.function == "sum" else Operation("/", Paren(added), count)
 
 
-def _finish_double(slug: str) -> str:
-    f, r, g, b, n, p, m = (_quote(f"{slug}{c}") for c in "frgbnpm")
-    return (
+def _finish_double(slug: str) -> Template:
+    f, r, g, b, n, p, m = (f"{{{i}}}" for i in range(7))
+    return template(
         f"CASE WHEN {n} > 0 OR ({p} > 0 AND {m} > 0) THEN CAST('nan' AS DOUBLE)"
         f" WHEN {p} > 0 THEN CAST('inf' AS DOUBLE) WHEN {m} > 0 THEN CAST('-inf' AS DOUBLE)"
-        f" ELSE CAST({f} AS DOUBLE) / {FIX} + {r} + CAST({g} AS DOUBLE) * {COARSE} + {b} * {UP} END"
+        f" ELSE CAST({f} AS DOUBLE) / {FIX} + {r} + CAST({g} AS DOUBLE) * {COARSE} + {b} * {UP} END",
+        *(ColumnRef(f"{slug}{letter}") for letter in "frgbnpm"),
     )
 
 
-def _finish_variance(aggregate: Aggregate, count: str) -> str:
+def _finish_variance(aggregate: Aggregate, count: Scalar) -> Scalar:
     population = aggregate.function.endswith("_pop")
-    divisor = count if population else f"({count} - 1)"
+    divisor = "{0}" if population else "({0} - 1)"
     least = 1 if population else 2
     whole = aggregate.argument_type in SQUARABLE
     spread = _whole_spread(aggregate.slug, count) if whole else _double_spread(aggregate.slug, count)
-    spread = f"{spread} / {divisor}"
-    answer = f"sqrt({spread})" if aggregate.function.startswith("stddev") else spread
-    return f"CASE WHEN {count} >= {least} THEN {answer} END"
+    answer = f"{{1}} / {divisor}"
+    answer = f"sqrt({answer})" if aggregate.function.startswith("stddev") else answer
+    return template(f"CASE WHEN {{0}} >= {least} THEN {answer} END", count, spread)
 
 
-def _double_spread(slug: str, count: str) -> str:
-    """SQL for the sum of squared distances from the mean."""
+def _double_spread(slug: str, count: Scalar) -> Scalar:
+    """The sum of squared distances from the mean."""
     total, squares = _finish_double(f"{slug}__d"), _finish_double(f"{slug}__q")
-    return f"greatest(({squares}) - ({total}) * ({total}) / {count}, 0.0)"
+    return template("greatest(({1}) - ({0}) * ({0}) / {2}, 0.0)", total, squares, count)
 
 
-def _whole_spread(slug: str, count: str) -> str:
+def _whole_spread(slug: str, count: Scalar) -> Scalar:
     """The same from sums of whole numbers; exact where the product of count and squares fits 128 bits."""
-    total, squares = _quote(f"{slug}__s"), _quote(f"{slug}__u")
-    rounded = f"CAST({squares} AS DOUBLE) - CAST({total} AS DOUBLE) * CAST({total} AS DOUBLE) / {count}"
-    exact = f"CAST({count} * {squares} - {total} * {total} AS DOUBLE) / {count}"
-    return f"CASE WHEN {squares} < {EXACT_SQUARES} THEN greatest({exact}, 0.0) ELSE greatest({rounded}, 0.0) END"
+    total, squares, n = "{0}", "{1}", "{2}"
+    rounded = f"CAST({squares} AS DOUBLE) - CAST({total} AS DOUBLE) * CAST({total} AS DOUBLE) / {n}"
+    exact = f"CAST({n} * {squares} - {total} * {total} AS DOUBLE) / {n}"
+    return template(
+        f"CASE WHEN {squares} < {EXACT_SQUARES} THEN greatest({exact}, 0.0) ELSE greatest({rounded}, 0.0) END",
+        ColumnRef(f"{slug}__s"),
+        ColumnRef(f"{slug}__u"),
+        count,
+    )
 
 
 FUNCTIONS = {
-    "count": "count", "sum": "sum", "avg": "avg", "min": "min", "max": "max", "mean": "avg",
-    "stddev": "stddev_samp", "stddev_samp": "stddev_samp", "stddev_pop": "stddev_pop",
-    "variance": "var_samp", "var_samp": "var_samp", "var_pop": "var_pop",
+    "count": "count",
+    "sum": "sum",
+    "avg": "avg",
+    "min": "min",
+    "max": "max",
+    "mean": "avg",
+    "stddev": "stddev_samp",
+    "stddev_samp": "stddev_samp",
+    "stddev_pop": "stddev_pop",
+    "variance": "var_samp",
+    "var_samp": "var_samp",
+    "var_pop": "var_pop",
 }

@@ -3,8 +3,8 @@
 An input that is aggregated *late* keeps its rows as they are: a multiset, its window. An input that is aggregated
 *early* keeps an aggregation set (Definition 3): rows that agree on the join attributes, the grouping attributes and
 whatever else is needed value by value are one row with a count, and with the parts of the aggregates whose arguments
-are its own (Rule 1). In a joined row counts multiply, and a part is multiplied by the counts of all other inputs: the
-coalescing property (Definition 5). A late row is a set of one, so both forms meet in one operator.
+belong to it (Rule 1). In a joined row counts multiply, and a part is multiplied by the counts of all other inputs: the
+coalescing property (Definition 5). A late row is a set of one row, so one operator joins both forms.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from functools import reduce
 
 from tidemill.plan import relations as r
 from tidemill.plan.aggregates import Aggregate, Part, parts
-from tidemill.plan.relations import JoinAggregate, Relation, quoted
-from tidemill.plan.scalars import columns_of
+from tidemill.plan.relations import JoinAggregate, Relation
+from tidemill.plan.scalars import ColumnRef
 from tidemill.plan.sources import Schema
 
 
@@ -24,8 +24,8 @@ class Side:
     """What one input keeps: `keys` in both forms; late also the `folded` arguments, early their parts instead.
 
     `extremes` are keys that only MIN or only MAX reads (column → function), of an input whose rows leave as a whole: an
-    early input may keep the extreme of rows that come and go together in place of each value. Lists of values that
-    are counted once each are among them (`"set"`): of rows that come and go together there is one list.
+    early input may keep one extreme for all rows that enter and leave together, instead of each value. Arguments of
+    COUNT(DISTINCT) are among them as `"set"`: one list of values for all rows that enter and leave together.
     """
 
     keys: Schema
@@ -41,7 +41,7 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Meeting:
+class JoinAnalysis:
     """The inputs of an aggregation join and how their columns are related."""
 
     sides: tuple[Side, ...]
@@ -52,7 +52,7 @@ class Meeting:
         """The input that a column belongs to."""
         return next(i for i, s in enumerate(self.sides) if column in {c.name for c in (*s.keys, *s.folded)})
 
-    def linked(self, i: int, j: int) -> tuple[tuple[str, str], ...]:
+    def equal_columns(self, i: int, j: int) -> tuple[tuple[str, str], ...]:
         """Pairs of equal columns of two inputs."""
         mine, other = ({c.name for c in self.sides[k].keys} for k in (i, j))
         return tuple((min(c & mine), min(c & other)) for c in self.classes if c & mine and c & other)
@@ -61,41 +61,42 @@ class Meeting:
     def graph(self) -> frozenset[tuple[int, int]]:
         """The join graph: pairs (i, j), i < j, of inputs with equal columns."""
         m = len(self.sides)
-        return frozenset((i, j) for i in range(m) for j in range(i + 1, m) if self.linked(i, j))
+        return frozenset((i, j) for i in range(m) for j in range(i + 1, m) if self.equal_columns(i, j))
 
 
-def late(node: JoinAggregate) -> Relation:
+def expand_join_aggregate(node: JoinAggregate) -> Relation:
     """The same relation in plain operators, joined first and aggregated last: the LAP of the paper.
 
-        JoinAggregate[p; k, a; f(a)]   =   GroupBy[k; f(a)]
-          R1, …, Rm                          Project[k, a]
-                                               Filter[p]
-                                                 R1 ⋈ … ⋈ Rm
+    JoinAggregate[p; k, a; f(a)]   =   GroupBy[k; f(a)]
+      R1, …, Rm                          Project[k, a]
+                                           Filter[p]
+                                             R1 ⋈ … ⋈ Rm
     """
     pairs = list(node.on)
 
-    def joined(left: Relation, right: Relation) -> Relation:
+    def join(left: Relation, right: Relation) -> Relation:
         mine, other = set(left.names), set(right.names)
         here = [(a, b) if a in mine else (b, a) for a, b in pairs if {a, b} <= mine | other and {a, b} & other]
         return r.Join(left, right, tuple(p for p in here if p[0] in mine and p[1] in other))
 
-    rows = reduce(joined, node.inputs)
+    rows = reduce(join, node.inputs)
     rows = rows if node.residual is None else r.Filter(rows, node.residual)
     items = {i.name: i for i in (*node.keys, *node.arguments)}
     return r.GroupBy(r.Project(rows, tuple(items.values())), tuple(k.name for k in node.keys), node.aggregates)
 
 
-def meeting(node: JoinAggregate) -> Meeting:
-    """What every input keeps.
+def analyze_join(node: JoinAggregate) -> JoinAnalysis:
+    """What every input keeps, and how the columns of the inputs are related.
 
     An argument is folded when it is a plain column of one input, needed for nothing but aggregates that add up: not
     for the join, a predicate, a key, nor for an aggregate that must see the values themselves (`keeps_values`).
     """
     insert_only = all(r.insert_only(i) for i in node.inputs)
-    plain = {a.name for a in node.arguments if a.sql == quoted(a.name)}
-    needed = {c for pair in node.on for c in pair} | columns_of(node.residual or "")
-    needed |= {c for item in (*node.keys, *(a for a in node.arguments if a.name not in plain))
-               for c in columns_of(item.sql)}
+    plain = {a.name for a in node.arguments if a.value == ColumnRef(a.name)}
+    needed = {c for pair in node.on for c in pair} | (node.residual.columns if node.residual else set())
+    needed |= {
+        c for item in (*node.keys, *(a for a in node.arguments if a.name not in plain)) for c in item.value.columns
+    }
     valued = {str(a.argument) for a in node.aggregates if a.keeps_values(insert_only)}
     extremes = _extremes(node, insert_only, plain - needed)
     needed |= valued
@@ -103,16 +104,20 @@ def meeting(node: JoinAggregate) -> Meeting:
     sides = []
     for relation in node.inputs:
         mine = folded.intersection(relation.names)
-        sides.append(Side(
-            tuple(c for c in relation.schema if c.name in needed), tuple(c for c in relation.schema if c.name in mine),
-            tuple(a for a in node.aggregates if a.argument in mine), insert_only,
-            {c: how for c, how in extremes.items() if c in relation.names and r.leaves_whole(relation)}))
-    return Meeting(tuple(sides), classes(node.on), insert_only)
+        sides.append(
+            Side(
+                tuple(c for c in relation.schema if c.name in needed),
+                tuple(c for c in relation.schema if c.name in mine),
+                tuple(a for a in node.aggregates if a.argument in mine),
+                insert_only,
+                {c: how for c, how in extremes.items() if c in relation.names and r.leaves_whole(relation)},
+            )
+        )
+    return JoinAnalysis(tuple(sides), classes(node.on), insert_only)
 
 
 def _extremes(node: JoinAggregate, insert_only: bool, free: set[str]) -> dict[str, str]:
-    """Of the `free` columns, which nothing else needs value by value, those that only MIN or only MAX reads, and lists.
-    """
+    """Those of the `free` columns (no other aggregate needs their values) that only MIN or only MAX reads."""
     read: dict[str, set[str]] = {}
     for a in node.aggregates:
         if a.argument in free:
@@ -136,10 +141,10 @@ def classes(on: tuple[tuple[str, str], ...]) -> tuple[frozenset[str], ...]:
     return tuple(frozenset(c) for c in sorted(found, key=min))
 
 
-def spread_over(node: Relation, label: str) -> Relation | None:
-    """The query with the rows of the input `label` spread in every aggregation join that has it; None if none has."""
+def with_spread_input(node: Relation, label: str) -> Relation | None:
+    """The query with the input `label` spread in every aggregation join that has such an input; None if none has."""
     children = [c for c in node.children if isinstance(c, Relation)]
-    below = [spread_over(c, label) if not isinstance(c, r.View) else None for c in children]
+    below = [with_spread_input(c, label) if not isinstance(c, r.View) else None for c in children]
     found = any(b is not None for b in below)
     if found:
         node = r.with_children(node, *(b or c for b, c in zip(below, children, strict=True)))
@@ -150,12 +155,13 @@ def spread_over(node: Relation, label: str) -> Relation | None:
     return node if found else None
 
 
-def partition(node: JoinAggregate, found: Meeting) -> tuple[frozenset[str], ...]:
+def partition(node: JoinAggregate, found: JoinAnalysis) -> tuple[frozenset[str], ...]:
     """The classes of columns by which the inputs are split over the shards: those that most changing inputs have.
 
-    Inputs without these columns are copied to all shards. The choice depends on the query alone: state stays where it
-    is whatever the statistics say. No classes: one shard has all; or one input is spread.
+    Inputs without these columns are copied to all shards. The choice depends on the query alone, so that new
+    statistics never move state. The result is empty where one shard has all rows, and where one input is spread.
     """
+
     def having(chosen: list[frozenset[str]]) -> list[int]:
         return [i for i, s in enumerate(found.sides) if all(c & {k.name for k in s.keys} for c in chosen)]
 

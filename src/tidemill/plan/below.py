@@ -28,7 +28,7 @@ class Below:
         return found
 
     def sources(self, name: str) -> frozenset[str]:
-        """The moving sources below an operator; the clock is of all."""
+        """The streaming sources below an operator; all of them below the clock."""
         below = self.all(name)
         if CLOCK in below:
             return self.moving
@@ -36,9 +36,10 @@ class Below:
         return frozenset(n for kind, _, n in origins if kind == "source") & self.moving
 
 
-def read_together(plan: Physical) -> tuple[frozenset[str], ...]:
-    """The sources with event times, those in one set of which some view reads two. Time passes for the sources of a set
-    as one; what another set does is nothing to them.
+def sources_read_together(plan: Physical) -> tuple[frozenset[str], ...]:
+    """The sources with event times, in disjoint sets: sources that one view reads are in the same set.
+
+    The sources of a set advance in time together, independently of other sets.
     """
     below = Below(plan)
     timed = frozenset(s.name for s in plan.sources if s.timestamp and not s.static)

@@ -18,14 +18,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tidemill.plan.aggregates import INTEGERS, SQUARABLE, Aggregate, Combine, decimal_shape
+from tidemill.plan.scalars import Cast, ColumnRef, Scalar, Timestamp, WhereCounted, template
 
 SMALL = {"TINYINT", "SMALLINT", "INTEGER", "UTINYINT", "USMALLINT", "UINTEGER", "BOOLEAN"}
 LEAST, MOST = -(1 << 63), (1 << 63) - 1
 LIMB = 1 << 32
 
 Lift = Literal[
-    "one", "valid", "whole", "low", "high", "order",
-    "f0", "f1", "f2", "r", "g0", "g1", "g2", "b", "nan", "inf", "neg",
+    "one", "valid", "whole", "low", "high", "order", "f0", "f1", "f2", "r", "g0", "g1", "g2", "b", "nan", "inf", "neg"
 ]
 _DOUBLE_LIFTS: tuple[Lift, ...] = ("f0", "f1", "f2", "r", "g0", "g1", "g2", "b", "nan", "inf", "neg")
 
@@ -60,14 +60,14 @@ def fragment_parts(aggregate: Aggregate) -> tuple[FragmentPart, ...]:
     ['len__c', 'len__low']
     """
     argument, slug, kind = aggregate.argument, aggregate.slug, aggregate.function
-    if argument is None or aggregate.fold is not None:
+    if argument is None or aggregate.user_functions is not None:
         return ()
     valid = FragmentPart(f"{slug}__c", "valid", argument)
     if kind == "count":
         return (valid,)
     if kind in ("min", "max"):
         return (valid, FragmentPart(f"{slug}__{kind}", "order", argument, combine="min" if kind == "min" else "max"))
-    if kind in ("sum", "avg") and _exact(str(aggregate.argument_type)):
+    if kind in ("sum", "avg") and _is_exact(str(aggregate.argument_type)):
         if aggregate.argument_type in SMALL:
             return (valid, FragmentPart(f"{slug}__low", "whole", argument))
         return (valid, FragmentPart(f"{slug}__low", "low", argument), FragmentPart(f"{slug}__high", "high", argument))
@@ -77,7 +77,7 @@ def fragment_parts(aggregate: Aggregate) -> tuple[FragmentPart, ...]:
     return (valid, *parts, *_double_parts(argument, f"{slug}__q", True))
 
 
-def _exact(type_name: str) -> bool:
+def _is_exact(type_name: str) -> bool:
     return type_name in INTEGERS or type_name == "BOOLEAN" or decimal_shape(type_name) is not None
 
 
@@ -85,66 +85,66 @@ def _double_parts(argument: str, slug: str, squared: bool) -> tuple[FragmentPart
     return tuple(FragmentPart(f"{slug}{lift}", lift, argument, squared) for lift in _DOUBLE_LIFTS)
 
 
-def assembled(aggregate: Aggregate) -> tuple[tuple[str, str], ...]:
-    """(name, SQL over the fragment columns) of the columns that `plan.aggregates.finish` reads."""
+def assemble_parts(aggregate: Aggregate) -> tuple[tuple[str, Scalar], ...]:
+    """(name, value over the fragment columns) of the columns that `plan.aggregates.finish` reads."""
     slug, kind, type_name = aggregate.slug, aggregate.function, str(aggregate.argument_type)
-    if aggregate.argument is None or aggregate.fold is not None:
+    if aggregate.argument is None or aggregate.user_functions is not None:
         return ()
-    count = (f"{slug}__c", _quote(f"{slug}__c"))
+    counted = ColumnRef(f"{slug}__c")
+    count = (counted.name, counted)
     if kind == "count":
         return (count,)
     if kind in ("min", "max"):
         name = f"{slug}__{kind}"
-        return (count, (name, f"CASE WHEN {count[1]} > 0 THEN {_decoded(_quote(name), type_name)} END"))
-    if kind in ("sum", "avg") and _exact(type_name):
-        low = f"CAST({_quote(f'{slug}__low')} AS HUGEINT)"
+        return (count, (name, WhereCounted(counted, _decode_value(ColumnRef(name), type_name))))
+    if kind in ("sum", "avg") and _is_exact(type_name):
+        total: Scalar = Cast(ColumnRef(f"{slug}__low"), "HUGEINT")
         if type_name not in SMALL:
-            low = f"(CAST({_quote(f'{slug}__high')} AS HUGEINT) * {LIMB} + {low})"
-        return (count, (f"{slug}__s", low))
-    columns = _assembled_double(f"{slug}__d")
+            total = template(f"(CAST({{0}} AS HUGEINT) * {LIMB} + {{1}})", ColumnRef(f"{slug}__high"), total)
+        return (count, (f"{slug}__s", total))
+    columns = _assemble_double(f"{slug}__d")
     if kind not in ("sum", "avg") and type_name in SQUARABLE:
-        return (count, *_assembled_squares(slug))
-    return (count, *columns) if kind in ("sum", "avg") else (count, *columns, *_assembled_double(f"{slug}__q"))
+        return (count, *_assemble_squares(slug))
+    return (count, *columns) if kind in ("sum", "avg") else (count, *columns, *_assemble_double(f"{slug}__q"))
 
 
-def _assembled_double(slug: str) -> tuple[tuple[str, str], ...]:
-    def limbs(letter: str) -> str:
-        a, b, c = (f"CAST({_quote(f'{slug}{letter}{i}')} AS HUGEINT)" for i in range(3))
-        return f"(({c} * {LIMB} + {b}) * {LIMB} + {a})"
+def _assemble_double(slug: str) -> tuple[tuple[str, Scalar], ...]:
+    def limbs(letter: str) -> Scalar:
+        a, b, c = (f"CAST({{{i}}} AS HUGEINT)" for i in range(3))
+        return template(f"(({c} * {LIMB} + {b}) * {LIMB} + {a})", *(ColumnRef(f"{slug}{letter}{i}") for i in range(3)))
 
     plain = {"r": "r", "b": "b", "n": "nan", "p": "inf", "m": "neg"}
     return (
-        (f"{slug}f", limbs("f")), (f"{slug}g", limbs("g")),
-        *((f"{slug}{new}", _quote(f"{slug}{old}")) for new, old in plain.items()),
+        (f"{slug}f", limbs("f")),
+        (f"{slug}g", limbs("g")),
+        *((f"{slug}{new}", ColumnRef(f"{slug}{old}")) for new, old in plain.items()),
     )
 
 
-def _assembled_squares(slug: str) -> tuple[tuple[str, str], ...]:
+def _assemble_squares(slug: str) -> tuple[tuple[str, Scalar], ...]:
     """Sum and squares of whole numbers: fixed-point parts without a fraction, and squares that are multiples of 2^9."""
-    sums, squares = (dict(_assembled_double(f"{slug}__{letter}")) for letter in "dq")
+    sums, squares = (dict(_assemble_double(f"{slug}__{letter}")) for letter in "dq")
     point = f"CAST({1 << 40} AS HUGEINT)"
+    fine, coarse = squares[f"{slug}__qf"], squares[f"{slug}__qg"]
     return (
-        (f"{slug}__s", f"{sums[f'{slug}__df']} // {point}"),
-        (f"{slug}__u", f"{squares[f'{slug}__qf']} // {point} + {squares[f'{slug}__qg']} * 512"),
+        (f"{slug}__s", template(f"{{0}} // {point}", sums[f"{slug}__df"])),
+        (f"{slug}__u", template(f"{{0}} // {point} + {{1}} * 512", fine, coarse)),
     )
 
 
-def _decoded(column: str, type_name: str) -> str:
+def _decode_value(column: Scalar, type_name: str) -> Scalar:
     """A value from its number in order; doubles were decoded before SQL saw them."""
     shape = decimal_shape(type_name)
     if shape:
         precision, scale = shape
         ulp = "1" if scale == 0 else "0." + "0" * (scale - 1) + "1"
-        return (f"CAST(CAST({column} AS DECIMAL(18,0)) * CAST({ulp} AS DECIMAL({scale + 1},{scale}))"
-                f" AS DECIMAL({precision},{scale}))")
+        return template(
+            f"CAST(CAST({{0}} AS DECIMAL(18,0)) * CAST({ulp} AS DECIMAL({scale + 1},{scale}))"
+            f" AS DECIMAL({precision},{scale}))",
+            column,
+        )
     if type_name == "BOOLEAN":
-        return f"({column} <> 0)"
+        return template("({0} <> 0)", column)
     if type_name == "DATE":
-        return f"(DATE '1970-01-01' + CAST({column} AS INTEGER))"
-    if type_name == "TIMESTAMP":
-        return f"make_timestamp({column})"
-    return f"CAST({column} AS {type_name})"
-
-
-def _quote(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
+        return template("(DATE '1970-01-01' + CAST({0} AS INTEGER))", column)
+    return Timestamp(column) if type_name == "TIMESTAMP" else Cast(column, type_name)

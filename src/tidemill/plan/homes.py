@@ -1,4 +1,4 @@
-"""How the rows of an operator or a port lie in the shards: what a change of their number has to know."""
+"""How the rows of an operator or a port are distributed over the shards; rescaling needs it."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class Home:
-    """'any' shard, all in the first 'one', a copy in 'all', or by the 'hash' of columns; each position of `by` lists
-    names of equal values.
+    """In 'any' shard, all in the first ('one'), a copy in 'all', or by the 'hash' of columns; each position of `by`
+    lists columns with equal values.
     """
 
     how: Literal["any", "one", "all", "hash"]
     by: tuple[frozenset[str], ...] = ()
 
     def columns(self, names: list[str]) -> list[str] | None:
-        """The columns of a table by whose hash its rows lie; None where it does not have all of them.
+        """The columns of a table by whose hash its rows are distributed; None where it does not have all of them.
 
         >>> Home("hash", (frozenset({"k", "K"}), frozenset({"v"}))).columns(["__h", "v", "k"])
         ['k', 'v']

@@ -15,8 +15,13 @@ from json.encoder import encode_basestring_ascii as _quoted
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
+from tidemill.plan.scalars import Scalar
+
 _PLAIN: dict[type, Callable[[Any], str]] = {
-    str: _quoted, int: repr, bool: lambda b: "true" if b else "false", type(None): lambda _: "null",
+    str: _quoted,
+    int: repr,
+    bool: lambda b: "true" if b else "false",
+    type(None): lambda _: "null",
 }
 _interned: WeakValueDictionary[str, Any] = WeakValueDictionary()
 
@@ -83,10 +88,12 @@ def _operands(kind: type) -> tuple[str, ...]:
 
 
 def _text(value: Any) -> str:
-    """JSON of an operand: a node is ["node", fingerprint], a dataclass [type, [its fields]]."""
+    """JSON of an operand: a node is ["node", fingerprint], a scalar its SQL, a dataclass [type, [its fields]]."""
     kind = type(value)
     if kind in _PLAIN:
         return _PLAIN[kind](value)
+    if isinstance(value, Scalar):
+        return _quoted(value.sql)
     if isinstance(value, Node):
         return f'["node", "{value.fingerprint}"]'
     if isinstance(value, (tuple, list)):
@@ -100,4 +107,5 @@ def _text(value: Any) -> str:
 
 def _fields_text(value: Any) -> str:
     kind: type = type(value)
-    return f'["{kind.__name__}", [{", ".join([_text(getattr(value, name)) for name in _operands(kind)])}]]'
+    name = getattr(kind, "STORED_NAME", kind.__name__)
+    return f'["{name}", [{", ".join([_text(getattr(value, field)) for field in _operands(kind)])}]]'

@@ -14,8 +14,12 @@ from typing import Any
 
 import pyarrow as pa
 
-_INFINITE = {(1 << 31) - 1: "infinity", 1 - (1 << 31): "-infinity",
-             (1 << 63) - 1: "infinity", 1 - (1 << 63): "-infinity"}
+_INFINITE = {
+    (1 << 31) - 1: "infinity",
+    1 - (1 << 31): "-infinity",
+    (1 << 63) - 1: "infinity",
+    1 - (1 << 63): "-infinity",
+}
 _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _PRECISION = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 
@@ -33,7 +37,7 @@ def python_values(column: pa.ChunkedArray | pa.Array) -> list[Any]:
     """
     try:
         found = column.to_pylist()
-        return [_spelled(value) for value in found] if _has_intervals(column.type) else found
+        return [_spell_intervals(value) for value in found] if _has_intervals(column.type) else found
     except (OverflowError, ValueError, pa.ArrowInvalid):
         chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
         return [value for chunk in chunks for value in _each(chunk)]
@@ -42,8 +46,11 @@ def python_values(column: pa.ChunkedArray | pa.Array) -> list[Any]:
 def python_rows(table: pa.Table) -> list[dict[str, Any]]:
     """The rows of a table as dictionaries, whatever is in them."""
     columns = [python_values(column) for column in table.columns]
-    return [dict(zip(table.column_names, row, strict=True)) for row in zip(*columns, strict=True)] \
-        if columns else [{} for _ in range(table.num_rows)]
+    return (
+        [dict(zip(table.column_names, row, strict=True)) for row in zip(*columns, strict=True)]
+        if columns
+        else [{} for _ in range(table.num_rows)]
+    )
 
 
 def json_text(value: Any) -> str:
@@ -55,16 +62,16 @@ def json_text(value: Any) -> str:
     try:
         return json.dumps(value, default=_text, allow_nan=False)
     except ValueError:
-        return json.dumps(_finite(value), default=_text)
+        return json.dumps(_spell_non_finite(value), default=_text)
 
 
-def _finite(value: Any) -> Any:
+def _spell_non_finite(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if isinstance(value, dict):
-        return {key: _finite(each) for key, each in value.items()}
+        return {key: _spell_non_finite(each) for key, each in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_finite(each) for each in value]
+        return [_spell_non_finite(each) for each in value]
     return value
 
 
@@ -93,7 +100,7 @@ def _each(array: pa.Array) -> Iterator[Any]:
 
 def _one(scalar: pa.Scalar, kind: pa.DataType) -> Any:
     try:
-        return _spelled(scalar.as_py())
+        return _spell_intervals(scalar.as_py())
     except (OverflowError, ValueError, pa.ArrowInvalid):
         if pa.types.is_date32(kind):
             return Beyond(_date_text(scalar.value))
@@ -110,13 +117,13 @@ def _has_intervals(kind: pa.DataType) -> bool:
     return pa.types.is_interval(kind)
 
 
-def _spelled(value: Any) -> Any:
+def _spell_intervals(value: Any) -> Any:
     """A value with its intervals as text."""
     if isinstance(value, pa.MonthDayNano):
         return Beyond(interval_text(value.months, value.days, value.nanoseconds // 1000))
     if isinstance(value, dict):
-        return {key: _spelled(each) for key, each in value.items()}
-    return [_spelled(each) for each in value] if isinstance(value, list) else value
+        return {key: _spell_intervals(each) for key, each in value.items()}
+    return [_spell_intervals(each) for each in value] if isinstance(value, list) else value
 
 
 def interval_text(months: int, days: int, us: int) -> str:
@@ -126,8 +133,11 @@ def interval_text(months: int, days: int, us: int) -> str:
     ('1 year 2 months 3 days 00:00:04.5', '00:00:00', '-1 month 1 day -00:00:00.000001')
     """
     years = abs(months) // 12 * (1 if months > 0 else -1)
-    parts = [f"{n} {unit}{'s' * (abs(n) != 1)}"
-             for n, unit in ((years, "year"), (months - 12 * years, "month"), (days, "day")) if n]
+    parts = [
+        f"{n} {unit}{'s' * (abs(n) != 1)}"
+        for n, unit in ((years, "year"), (months - 12 * years, "month"), (days, "day"))
+        if n
+    ]
     if us or not parts:
         seconds, fraction = divmod(abs(us), 1_000_000)
         digits = f".{fraction:06d}".rstrip("0") if fraction else ""

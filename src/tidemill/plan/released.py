@@ -1,8 +1,9 @@
 """Which rows of a relation have all come: a promise about their time stamps, where a frontier is one about changes.
 
-A frontier f says that no change before f will come any more. The row of a change may be much older: a synchronizer
-holds it back, a window lets it in late, a join waits for its partner. `released(node, stamp)` says how old. It gives
-chains of steps; each takes f to a bound on the stamps of rows to come, and the least of all chains is the promise.
+A frontier f says that no change before f will come any more. The row of a change may be much older than f: a
+synchronizer holds it back, a window lets it in late, a join waits for its partner. `release_chains(node, stamp)` bounds
+how much older. It returns chains of steps. Each chain maps f to a bound on the stamps of rows to come; the least of
+these bounds holds.
 
     step               the bound after it                      because
     shift c            f − c                                   a row comes at most c after its stamp
@@ -18,14 +19,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tidemill.plan import relations as r
-from tidemill.plan.bounds import ceiling_of, shift_of
 from tidemill.plan.physical import BEGINNING, FOREVER
 from tidemill.plan.relations import Relation
+from tidemill.plan.scalars import shift_of, unrounded
 
 
 @dataclass(frozen=True)
 class Shift:
-    """A row comes at most so many microseconds after its stamp."""
+    """A row comes at most `us` microseconds after its stamp."""
 
     us: int
 
@@ -49,7 +50,7 @@ Step = Shift | Period | Points
 Chain = tuple[Step, ...]
 
 
-def released(node: Relation, stamp: str) -> tuple[Chain, ...] | None:
+def release_chains(node: Relation, stamp: str) -> tuple[Chain, ...] | None:
     """The chains for a column with time stamps; None where rows may come any time after their stamp."""
     if isinstance(node, r.Scan):
         return ((),) if stamp == r.TS else None
@@ -60,28 +61,28 @@ def released(node: Relation, stamp: str) -> tuple[Chain, ...] | None:
 
 
 def _same(node: Relation, stamp: str) -> tuple[Chain, ...] | None:
-    return released(_only(node), stamp)
+    return release_chains(_only_input(node), stamp)
 
 
 def _project(node: r.Project, stamp: str) -> tuple[Chain, ...] | None:
     column = node.passes(stamp)
-    return None if column is None else released(node.input, column)
+    return None if column is None else release_chains(node.input, column)
 
 
 def _synchronize(node: r.Synchronize, stamp: str) -> tuple[Chain, ...] | None:
-    return _then(Period(node.every_us, node.offset_us), released(node.input, stamp))
+    return _prepend(Period(node.every_us, node.offset_us), release_chains(node.input, stamp))
 
 
 def _synchronize_on(node: r.SynchronizeOn, stamp: str) -> tuple[Chain, ...] | None:
-    return _then(Points(node.points), released(node.input, stamp))
+    return _prepend(Points(node.points), release_chains(node.input, stamp))
 
 
 def _temporal(node: r.Temporal, stamp: str) -> tuple[Chain, ...] | None:
     """A row enters at its time or at `lower`, whichever is later."""
-    below = released(node.input, stamp)
+    below = release_chains(node.input, stamp)
     if node.lower is None or below is None:
         return below
-    rounded = ceiling_of(node.lower, *node.period) if node.period else None
+    rounded = unrounded(node.lower, node.period) if node.period else None
     found = shift_of(node.lower if rounded is None else rounded)
     if found is None or found[0] != stamp:
         return None
@@ -92,7 +93,7 @@ def _temporal(node: r.Temporal, stamp: str) -> tuple[Chain, ...] | None:
 def _join(node: r.Join, stamp: str) -> tuple[Chain, ...] | None:
     """A pair comes with the later of its rows; the band says how far their stamps are apart."""
     own, other = (node.left, node.right) if stamp in node.left.names else (node.right, node.left)
-    chains = released(own, stamp)
+    chains = release_chains(own, stamp)
     if r.never_changes(other):
         return chains
     banded, partner, apart = (node.left_ts, node.right_ts, node.keep_left_us)
@@ -100,35 +101,43 @@ def _join(node: r.Join, stamp: str) -> tuple[Chain, ...] | None:
         banded, partner, apart = (node.right_ts, node.left_ts, node.keep_right_us)
     if chains is None or banded != stamp or partner is None or apart is None:
         return None
-    theirs = released(other, partner)
+    theirs = release_chains(other, partner)
     return None if theirs is None else (*chains, *((*chain, Shift(apart)) for chain in theirs))
 
 
 def _union(node: r.Union, stamp: str) -> tuple[Chain, ...] | None:
     place = node.names.index(stamp)
-    return _together([released(i, i.names[place]) for i in node.inputs])
+    return _union_chains([release_chains(i, i.names[place]) for i in node.inputs])
 
 
 def _combine(node: r.SetCombine, stamp: str) -> tuple[Chain, ...] | None:
     place = node.names.index(stamp)
-    return _together([released(i, i.names[place]) for i in (node.left, node.right) if i is not None])
+    return _union_chains([release_chains(i, i.names[place]) for i in (node.left, node.right) if i is not None])
 
 
 _RULES: dict[type[Relation], Callable[..., tuple[Chain, ...] | None]] = {
-    r.Filter: _same, r.Stamp: _same, r.View: _same, r.Project: _project, r.Synchronize: _synchronize,
-    r.SynchronizeOn: _synchronize_on, r.Temporal: _temporal, r.Join: _join, r.Union: _union, r.SetCombine: _combine,
+    r.Filter: _same,
+    r.Stamp: _same,
+    r.View: _same,
+    r.Project: _project,
+    r.Synchronize: _synchronize,
+    r.SynchronizeOn: _synchronize_on,
+    r.Temporal: _temporal,
+    r.Join: _join,
+    r.Union: _union,
+    r.SetCombine: _combine,
 }
 
 
-def _only(node: Relation) -> Relation:
+def _only_input(node: Relation) -> Relation:
     return next(c for c in node.children if isinstance(c, Relation))
 
 
-def _then(step: Step, below: tuple[Chain, ...] | None) -> tuple[Chain, ...] | None:
+def _prepend(step: Step, below: tuple[Chain, ...] | None) -> tuple[Chain, ...] | None:
     return None if below is None else tuple((step, *chain) for chain in below)
 
 
-def _together(found: list[tuple[Chain, ...] | None]) -> tuple[Chain, ...] | None:
+def _union_chains(found: list[tuple[Chain, ...] | None]) -> tuple[Chain, ...] | None:
     known = [chains for chains in found if chains is not None]
     return tuple(chain for chains in known for chain in chains) if len(known) == len(found) else None
 
@@ -147,4 +156,4 @@ def is_open(frontier: int) -> bool:
     return abs(frontier) < min(FOREVER, -BEGINNING)
 
 
-__all__ = ["Chain", "Period", "Points", "Shift", "Step", "is_open", "point_before", "released"]
+__all__ = ["Chain", "Period", "Points", "Shift", "Step", "is_open", "point_before", "release_chains"]

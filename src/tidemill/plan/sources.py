@@ -25,15 +25,43 @@ Schema = tuple[Column, ...]
 
 
 @dataclass(frozen=True)
+class SourceKind:
+    """A kind of source: the class of its connector as "module:class", formats, and what follows its word in FROM.
+
+    FROM FILES 'glob' and FROM PORT n have a syntax of their own. Every other kind is written
+    FROM WORD (name = value, …) with these settings, which become its `origin`; `example` shows it in hints.
+    """
+
+    connector: str
+    formats: tuple[str, ...] = ()
+    settings: tuple[str, ...] = ()
+    example: str = ""
+
+
+_SOURCES = "tidemill.runtime.sources"
+KINDS = {
+    "port": SourceKind(f"{_SOURCES}.port.connector:Port", ("csv", "json"), example="PORT 5501"),
+    "files": SourceKind(
+        f"{_SOURCES}.files.directory:Files", ("parquet", "csv", "json", "arrow"), example="FILES 'dir/*.csv'"
+    ),
+    "generate": SourceKind(
+        f"{_SOURCES}.generate.connector:Generate",
+        settings=("rate", "rows", "seed", "start", "arrivals"),
+        example="GENERATE (rate = 1000)",
+    ),
+}
+
+
+@dataclass(frozen=True)
 class SourceSpec:
     """A raw stream or a static table as REGISTER declared it.
 
-    `kind` is 'files', 'port' or 'generate'; `origin` holds what only that kind needs: files
+    `kind` is a key of KINDS; `origin` holds what only that kind needs: files
     {'glob'}, port {'port', 'host'}, generate {'rate', 'rows', 'seed', 'start', 'columns', …}.
     """
 
     name: str
-    kind: Literal["files", "port", "generate"]
+    kind: str
     columns: Schema
     origin: dict[str, Any] = field(default_factory=dict)
     format: str | None = None
@@ -46,7 +74,7 @@ class SourceSpec:
     operation: str | None = None
     options: dict[str, Any] = field(default_factory=dict)
     static: bool = False
-    unread: Schema = ()  # columns that nobody reads: a record is judged by them all the same
+    unread: Schema = ()  # columns that no query reads; a record whose value in one is bad is still a bad record
     optional: tuple[str, ...] = ()  # columns that were added later: files without them have NULL there
 
     def to_dict(self) -> dict[str, Any]:

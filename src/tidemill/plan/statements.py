@@ -1,6 +1,6 @@
-"""The statements of the language as plain data: what was asked, not yet what it means.
+"""The statements of the language as plain data, parsed and not yet bound.
 
-Two statements are equal when they ask for the same; where they stood in the text does not count.
+Two statements are equal when they say the same; their position in the text does not count.
 """
 
 from __future__ import annotations
@@ -16,7 +16,16 @@ Output = Literal["streamed", "complete", "rstream"]
 StandingOutput = Literal["streamed", "rstream"]
 DropKind = Literal["source", "table", "stream", "view", "sink", "query", "aggregate"]
 ShowKind = Literal[
-    "sources", "tables", "streams", "views", "sinks", "queries", "aggregates", "all", "dead_letters", "settings",
+    "sources",
+    "tables",
+    "streams",
+    "views",
+    "sinks",
+    "queries",
+    "aggregates",
+    "all",
+    "dead_letters",
+    "settings",
     "plans",
 ]
 
@@ -43,7 +52,7 @@ class RegisterSource(Statement):
 
     name: str
     columns: Schema
-    kind: Literal["port", "files", "generate"]
+    kind: str  # a key of plan.sources.KINDS
     origin: dict[str, Any]
     options: dict[str, Any] = field(default_factory=dict)
     if_not_exists: bool = False

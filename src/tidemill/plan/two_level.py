@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from tidemill.plan import relations as r
 from tidemill.plan.aggregates import INTEGERS, Aggregate
-from tidemill.plan.relations import Item, Relation, quoted
+from tidemill.plan.relations import Item, Relation
+from tidemill.plan.scalars import Cast, ColumnRef, Operation, Scalar, WhereCounted, template
 
 PRECISION = 12
 APPROXIMATE = "approx_count_distinct"
@@ -42,24 +43,28 @@ def by_register(node: r.GroupBy) -> Relation:
     """An approximate distinct count in two levels. Needs one such argument and aggregates that decompose."""
     (argument,) = {a.argument for a in node.aggregates if a.function == APPROXIMATE}
     assert argument is not None
-    column = f"hash({quoted(argument)})"
-    known = f"{quoted(argument)} IS NOT NULL"
+    column, known = "hash({0})", "{0} IS NOT NULL"
     rest = f"CAST({column} & {(1 << 64 - PRECISION) - 1} AS DOUBLE)"  # 52 bits: a double holds them
     width = 64 - PRECISION
     rank = f"CASE WHEN {rest} = 0 THEN {width + 1} ELSE {width} - CAST(floor(log2({rest})) AS INTEGER) END"
-    items = [Item(c.name, quoted(c.name), c.type) for c in node.input.schema]
-    items.append(Item("__register", f"CASE WHEN {known} THEN CAST({column} >> {width} AS INTEGER) END", "INTEGER"))
-    items.append(Item("__rank", f"CASE WHEN {known} THEN CAST({rank} AS INTEGER) END", "INTEGER"))
+    items = [Item.of(c) for c in node.input.schema]
+    for name, sql in (("__register", f"{column} >> {width}"), ("__rank", rank)):
+        value = template(f"CASE WHEN {known} THEN CAST({sql} AS INTEGER) END", ColumnRef(argument))
+        items.append(Item(name, value, "INTEGER"))
     return _Levels(r.GroupBy(r.Project(node.input, tuple(items)), node.keys, node.aggregates), "__register").relation()
 
 
-def estimate_sql(weights: str, used: str) -> str:
+def estimate(weights: Scalar, used: Scalar) -> Scalar:
     """HyperLogLog: Σ 2^-rank over the registers in use, and their number, to the number of different values."""
-    empty = f"({_M} - {used})"
-    raw = f"({_ALPHA * _M * _M!r} / ({weights} + {empty}))"
+    empty = f"({_M} - {{1}})"
+    raw = f"({_ALPHA * _M * _M!r} / (coalesce({{0}}, 0.0) + {empty}))"
     small = f"({_M} * ln({_M}.0 / {empty}))"
-    return (f"CAST(CASE WHEN {used} = 0 THEN 0 WHEN {raw} <= {2.5 * _M} AND {empty} > 0 THEN round({small})"
-            f" ELSE round({raw}) END AS BIGINT)")
+    return template(
+        f"CAST(CASE WHEN {{1}} = 0 THEN 0 WHEN {raw} <= {2.5 * _M} AND {empty} > 0 THEN round({small})"
+        f" ELSE round({raw}) END AS BIGINT)",
+        weights,
+        used,
+    )
 
 
 class _Levels:
@@ -68,7 +73,7 @@ class _Levels:
         self.lower: dict[str, Aggregate] = {}
         self.weights: list[Item] = []
         self.upper: list[Aggregate] = []
-        self.items: list[Item] = [Item(k, quoted(k), node.input.type_of(k)) for k in node.keys]
+        self.items: list[Item] = [Item(k, ColumnRef(k), node.input.type_of(k)) for k in node.keys]
 
     def relation(self) -> Relation:
         for aggregate in self.node.aggregates:
@@ -76,32 +81,32 @@ class _Levels:
         first = r.GroupBy(self.node.input, (*self.node.keys, self.value), tuple(self.lower.values()))
         between: Relation = first
         if self.weights:
-            kept = [Item(c.name, quoted(c.name), c.type) for c in first.schema]
+            kept = [Item.of(c) for c in first.schema]
             between = r.Project(first, (*kept, *self.weights))
         second = r.GroupBy(between, self.node.keys, tuple(self.upper))
         return r.Project(second, tuple(self.items))
 
-    def _answer(self, a: Aggregate) -> str:
+    def _answer(self, a: Aggregate) -> Scalar:
         if a.function == APPROXIMATE:
             rank = self._below(Aggregate("max", "__rank", "INTEGER", "", "INTEGER"))
-            self.weights.append(Item("__weight", f"pow(2.0, -{quoted(rank)})", "DOUBLE"))
+            self.weights.append(Item("__weight", template("pow(2.0, -{0})", ColumnRef(rank)), "DOUBLE"))
             weights = self._above("sum", "__weight", "DOUBLE", "DOUBLE")
             used = self._above("count", self.value, "INTEGER", "BIGINT")
-            return estimate_sql(f"coalesce({weights}, 0.0)", used)
+            return estimate(weights, used)
         if a.distinct:
             return self._above("count", self.value, str(a.argument_type), "BIGINT")
         if a.function == "avg":
             total, kind = self._total("sum", a)
             count, _ = self._total("count", a)
-            number = f"CAST({total} AS DOUBLE)" if kind == "HUGEINT" else total
-            return f"CASE WHEN {count} > 0 THEN {number} / {count} END"
+            number = Cast(total, "DOUBLE") if kind == "HUGEINT" else total
+            return WhereCounted(count, Operation("/", number, count))
         if a.function in ("min", "max"):
             below = self._below(Aggregate(a.function, a.argument, a.argument_type, "", a.type))
             return self._above(a.function, below, a.type, a.type)
         total, _ = self._total(a.function, a)
-        return f"CAST({total if a.function == 'sum' else f'coalesce({total}, 0)'} AS {a.type})"
+        return Cast(total if a.function == "sum" else template("coalesce({0}, 0)", total), a.type)
 
-    def _total(self, function: str, a: Aggregate) -> tuple[str, str]:
+    def _total(self, function: str, a: Aggregate) -> tuple[Scalar, str]:
         """Sums of sums, and sums of counts."""
         exact = function == "count" or a.argument_type in INTEGERS
         kind = "BIGINT" if function == "count" else "HUGEINT" if exact else "DOUBLE"
@@ -116,11 +121,9 @@ class _Levels:
             self.lower[key] = Aggregate(a.function, a.argument, a.argument_type, name, a.type)
         return self.lower[key].name
 
-    def _above(self, function: str, column: str, column_type: str, result: str) -> str:
+    def _above(self, function: str, column: str, column_type: str, result: str) -> Scalar:
         found = next((a for a in self.upper if (a.function, a.argument) == (function, column)), None)
         if found is None:
             found = Aggregate(function, column, column_type, f"__high{len(self.upper)}", result)
             self.upper.append(found)
-        return quoted(found.name)
-
-
+        return ColumnRef(found.name)

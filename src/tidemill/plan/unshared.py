@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from tidemill.plan import relations as r
-from tidemill.plan.relations import Relation, WindowAggregate, quoted, sync_ceiling
+from tidemill.plan.relations import Relation, WindowAggregate
+from tidemill.plan.scalars import Ceiling, ColumnRef, Shift
 
 
-def unshared(node: WindowAggregate) -> Relation:
+def expand_window_aggregate(node: WindowAggregate) -> Relation:
     """The same relation as a chain of plain operators.
 
         WindowAggregate[p; k, a; f(a); W]   =   GroupBy[k; f(a)]
@@ -21,10 +22,11 @@ def unshared(node: WindowAggregate) -> Relation:
     """
     window = node.window
     period = (window.slide, window.offset)
-    lower = sync_ceiling(f"({quoted(r.TS)} + {window.after})", *period)
+    stamp = ColumnRef(r.TS)
+    lower = Ceiling(Shift(stamp, "+", window.after), *period)
     upper = None
     if window.until is not None and not node.once:
-        upper = sync_ceiling(f"({quoted(r.TS)} + {window.until})", *period)
+        upper = Ceiling(Shift(stamp, "+", window.until), *period)
     rows = node.input if node.predicate is None else r.Filter(node.input, node.predicate)
     items = {item.name: item for item in (*node.keys, *node.arguments)}
     inside = rows if node.counts_rows else r.Temporal(rows, lower, upper, period)

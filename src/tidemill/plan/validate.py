@@ -11,14 +11,18 @@ from tidemill.plan.relations import Relation
 Place = tuple[int, int] | None  # line and column in the text of the query
 
 
-def check_bounded(root: Relation, named: Callable[[], Mapping[str, str]], accepted: Container[str] = (),
-                  place: Callable[[str], Place] = lambda _: None) -> None:
+def check_bounded(
+    root: Relation,
+    named: Callable[[], Mapping[str, str]],
+    accepted: Container[str] = (),
+    place: Callable[[str], Place] = lambda _: None,
+) -> None:
     """Raise when a join would have to remember every row of an input that never stops growing.
 
     Difference, distinct, grouping and keyed streams are allowed: their state follows the keys. Views have been
     checked when they were created; those in `accepted` may grow for ever, and so may what reads them. `named` maps
-    each source to the stream by which users know it; it is asked when there is something to say only. `place` says
-    where the query names an input.
+    each source to the stream that users have named; it is called only for an error. `place` is where the query names
+    an input.
     """
     for node in _own(root):
         side = _endless(node, accepted) if isinstance(node, r.Join) else None
@@ -38,8 +42,8 @@ def _own(root: Relation) -> Iterator[Relation]:
             todo += [c for c in node.children if isinstance(c, Relation)] if not isinstance(node, r.View) else []
 
 
-def grows(node: Relation, accepted: Container[str] = ()) -> bool:
-    """True when the relation keeps every row of an endless stream."""
+def is_unbounded(node: Relation, accepted: Container[str] = ()) -> bool:
+    """True if the relation keeps every row of an endless stream, so that its state has no bound."""
     if isinstance(node, r.Scan):
         return not node.static
     if isinstance(node, (r.Rstream, r.Clock)):
@@ -47,21 +51,28 @@ def grows(node: Relation, accepted: Container[str] = ()) -> bool:
     if isinstance(node, r.View) and node.name in accepted:
         return False
     if isinstance(node, r.Temporal):
-        # Without bounds it is [WINDOW UNTIL NOW]: the user asks for everything.
-        return node.upper is None and node.lower is not None and grows(node.input, accepted)
-    if isinstance(node, (r.Tag, r.RowsWindow, r.GroupBy, r.WindowAggregate, r.JoinAggregate, r.SetCombine, r.Seed,
-                         r.RowPoints)):
+        # Without bounds it is [WINDOW UNTIL NOW]: the user wants all rows to be kept.
+        return node.upper is None and node.lower is not None and is_unbounded(node.input, accepted)
+    if isinstance(
+        node, (r.Tag, r.RowsWindow, r.GroupBy, r.WindowAggregate, r.JoinAggregate, r.SetCombine, r.Seed, r.RowPoints)
+    ):
         return False
     if isinstance(node, r.SynchronizeOn):
-        return grows(node.input, accepted)
-    return any(grows(c, accepted) for c in node.children if isinstance(c, Relation))
+        return is_unbounded(node.input, accepted)
+    return any(is_unbounded(c, accepted) for c in node.children if isinstance(c, Relation))
 
 
 def _endless(node: r.Join, accepted: Container[str]) -> Relation | None:
     """A side of which the join would keep all rows for ever."""
     sides = (node.left, node.right, node.keep_left_us), (node.right, node.left, node.keep_right_us)
-    return next((side for side, other, kept in sides
-                 if kept is None and grows(side, accepted) and not r.never_changes(other)), None)
+    return next(
+        (
+            side
+            for side, other, kept in sides
+            if kept is None and is_unbounded(side, accepted) and not r.never_changes(other)
+        ),
+        None,
+    )
 
 
 def _problem(node: r.Join, side: Relation, streams: Mapping[str, str], place: Callable[[str], Place]) -> PlanProblem:
@@ -69,10 +80,12 @@ def _problem(node: r.Join, side: Relation, streams: Mapping[str, str], place: Ca
     first = next((name for _, name in _inputs(side, streams)), "clockStr")
     line, column = place(first) or (None, None)
     return PlanProblem(
-        "TM204", f"join of {left} and {right} would keep state for ever",
+        "TM204",
+        f"join of {left} and {right} would keep state for ever",
         detail=f"{endless} has neither a window nor a key, so every row may still find a partner",
         hint=f"add a window, for example  {first} [WINDOW 10 MINUTES],  or say WITH (unbounded_state = true)",
-        line=line, column=column,
+        line=line,
+        column=column,
     )
 
 
@@ -82,6 +95,9 @@ def _names(node: Relation, streams: Mapping[str, str]) -> str:
 
 def _inputs(node: Relation, streams: Mapping[str, str]) -> list[tuple[str, str]]:
     """What a user has named in FROM: views, and streams."""
-    found = [("view", n.name) if isinstance(n, r.View) else ("stream", streams.get(n.source, n.source))
-             for n in reversed(list(_own(node))) if isinstance(n, r.View) or (isinstance(n, r.Scan) and not n.static)]
+    found = [
+        ("view", n.name) if isinstance(n, r.View) else ("stream", streams.get(n.source, n.source))
+        for n in reversed(list(_own(node)))
+        if isinstance(n, r.View) or (isinstance(n, r.Scan) and not n.static)
+    ]
     return list(dict.fromkeys(found))

@@ -1,6 +1,6 @@
-"""Windows by time: which rows a query looks at, and when.
+"""Windows by time: which rows a query reads, and when.
 
-A window is looked at in the points p ≡ `offset` (mod `slide`). At point p it holds the rows whose event time ts
+A window is evaluated at the points p ≡ `offset` (mod `slide`). At point p it holds the rows whose event time ts
 satisfies `ts + after <= p < ts + until`. All lengths are microseconds.
 
     FROM S [RANGE r SLIDE s]                               Window(s, r % s, 1, r + 1)   rows of [p - r, p)

@@ -1,0 +1,1 @@
+"""Physical plans to rows: one Spark query that interprets them."""

@@ -41,17 +41,17 @@ def _size(usual: int, least: int) -> int:
 
 @dataclass
 class Thresholds:
-    """One value for each; the comment says what happens from there on."""
+    """One value for each; the comment states what is counted, and what happens above the value."""
 
     # Joins.
-    expired_rows: int = _size(1000, 1)  # of a side of a band join: those without partners to come are looked for
-    kept_growth: int = _size(2, 1)  # times as many as were kept last time, here and in `prune_rows`
+    expired_rows: int = _size(1000, 1)  # rows of a side of a band join: those that cannot match any more are removed
+    kept_growth: int = _size(2, 1)  # times the rows kept last time, before rows are removed again; for `prune_rows` too
     slice_rows: int = _size(100_000, 3)  # changes of a batch: they are joined in slices of time
-    piece_pairs: int = _size(4_000_000, 2)  # pairs of a meeting: they are made in pieces
+    piece_pairs: int = _size(4_000_000, 2)  # pairs of one step of a delta join: they are made in pieces
     direct_groups: int = _size(1 << 16, 0)  # groups of pair sums: added up by hash, not at their place
     scattered_rows: int = _size(10_000, 0)  # changes of an aggregation set: sorted by hash before they are looked up
     hot_pairs: int = _size(20_000, 1)  # pairs of a batch: keys with many of them are reported
-    hot_samples: int = _size(256, 8)  # pairs, and changes of an input, that are looked at for them
+    hot_samples: int = _size(256, 8)  # pairs, and changes of an input, that are sampled to find these keys
     set_sample_rows: int = _size(20_000, 4)  # rows of a set that are counted for its statistics
     largest_sample: int = _size(50_000, 4)  # rows of one segment that are counted for them
     walked_high: int = _size(1 << 40, 0)  # high words of a sum: SQL adds it up, not the walk in arrays
@@ -64,18 +64,18 @@ class Thresholds:
     # Messages.
     inbox_bytes: int = _size(64 << 10, 0)  # of a reader's message: it is a file
     outbox_bytes: int = _size(256 << 10, 0)  # of a shard's messages: they are a file
-    alone_bytes: int = _size(64 << 10, 0)  # of a gate's rows: not copied to lie with those of others
+    alone_bytes: int = _size(64 << 10, 0)  # of the rows of a view output: they are not copied into a block with others
 
     # Views.
     alone_rows: int = _size(1024, 0)  # changes of a view: it has statements of its own
-    crowd: int = _size(8, 1)  # so many such views that only grow share statements nevertheless,
-    crowd_rows: int = _size(32_768, 0)  # up to so many changes
+    pooled_append_views: int = _size(8, 1)  # insert-only views above `alone_rows`: they share statements nevertheless,
+    pooled_append_rows: int = _size(32_768, 0)  # as long as a view has no more changes than this
     sorted_rows: int = _size(65_536, 0)  # changes: they are written unsorted
     pooled_views: int = _size(8, 2)  # views alike: their logs are in one pool
     own_rows: int = _size(4096, 4)  # rows of one view in a pool, up to twice as many: they move to its own table
     rewrite_rows: int = _size(8192, 4)  # rows of a pool: those that cancel are removed
-    fold_below: int = _size(20_000, 0)  # rows of a view: recent changes wait for a quarter of them to be folded in
-    sealed_rows: int = _size(SEALED_ROWS, 1)  # rows of one look: a shard writes them to a file
+    fold_below: int = _size(20_000, 0)  # rows of a view: recent changes are merged when they are a quarter of them
+    sealed_rows: int = _size(SEALED_ROWS, 1)  # rows of one output and batch: a shard writes them to a file
     row_group_rows: int = _size(122_880, 2)  # of such a file
     merged_files: int = _size(8, 2)  # files of one size class: they become one
     merged_rows: int = _size(524_288, 4)  # of a file: it is not merged any more
@@ -88,16 +88,16 @@ class Thresholds:
     fragments: int = _size(1 << 18, 1)  # of one generation of tables: another one begins
     few_entries: int = _size(1 << 12, 1)  # evicted: they are put together
     fragment_sums: int = _size(1 << 22, 0)  # sums of one fragment, or four for each row: cells are made one by one
-    waiting_accumulators: int = _size(1 << 16, 1)  # of users' aggregates: they leave
+    waiting_accumulators: int = _size(1 << 16, 1)  # of user aggregates: they are sent
     numbered_rows: int = _size(1 << 17, 2)  # rows whose fragments are numbered together
-    sketched_rows: int = _size(1 << 17, 4)  # rows that are looked at for the number of groups
+    sketched_rows: int = _size(1 << 17, 4)  # rows that are sampled for the number of groups
     span: int = _size(1 << 16, 0)  # between the first and the last cut of predicates: no table of their classes
 
     # Running totals in the readers.
     running_rows: int = _size(1 << 20, 1)  # of a share: whether running totals pay is decided
     running_rows_an_entry: int = _size(2, 0)  # rows for each entry, at least, for them to pay
     running_cells_a_row: int = _size(4, _ANY)  # cells for each row, at most
-    running_looks_a_row: int = _size(32, _ANY)  # looks at groups for each row, at most
+    running_looks_a_row: int = _size(32, _ANY)  # lookups of groups for each row, at most
     running_groups: int = _size(1 << 10, 1)  # groups for which there is room in any case
     running_bytes: int = _size(1 << 29, 0)  # of running totals: all leave, and they begin anew
     running_room: int = _size(1 << 20, 1)  # cells for which memory is taken at a time
@@ -109,16 +109,16 @@ class Thresholds:
 
     # Fragments in the shards.
     large_rows: int = _size(50_000, 2)  # of a segment of fragments: it is not merged in every batch
-    large_segments: int = _size(8, 1)  # so many of them: they are merged
-    prune_rows: int = _size(50_000, 1)  # stored: those that no window needs are looked for
-    prune_segments: int = _size(4, 0)  # in which they lie: they are written anew
-    sampled_rows: int = _size(1 << 17, 2)  # some starts tell whether there are equal rows
+    large_segments: int = _size(8, 1)  # large segments: they are merged
+    prune_rows: int = _size(50_000, 1)  # stored rows: those that no window needs are removed
+    prune_segments: int = _size(4, 0)  # segments that hold them: they are rewritten
+    sampled_rows: int = _size(1 << 17, 2)  # rows: only a sample of starts is tested for equal rows
     run_rows: int = _size(64, 1)  # of equal start, on average: they are moved as slices
     ranked_starts: int = _size(1 << 16, 1)  # different ones: not sorted by rank
     counted_hashes: int = _size(1 << 16, 1)  # how many are different is estimated before they are numbered
 
     # Readers and sources.
-    reader_piece_rows: int = _size(10_000, 0)  # of one piece in memory: it is not copied to lie with others
+    reader_piece_rows: int = _size(10_000, 0)  # of one piece in memory: it is not copied into one table with others
     chunk_rows: int = _size(1 << 20, 3)  # of a columnar file, or of what is gathered: the next chunk begins
     chunk_lines: int = _size(1 << 19, 3)  # of a text file
     chunk_records: int = _size(1 << 18, 3)  # of a port
@@ -127,7 +127,7 @@ class Thresholds:
     unpacked_bytes: int = _size(256 << 20, 0)  # of a compressed text: a batch may take a part of it
     forgotten_entries: int = _size(4096, 1)  # of a log of files that grow, read for good: it is written anew
     numbered_entries: int = _size(1 << 22, 1)  # of it: their numbers are no longer part of those of their rows
-    watched_files: int = _size(256, 1)  # listed ones: live, so many are looked at again at a time
+    watched_files: int = _size(256, 1)  # listed files: a live source checks at most this many again at a time
 
     # Sizes of batches.
     aggregated_rows: int = _size(4_000_000, 50)  # of a first batch of which partial aggregates travel

@@ -1,0 +1,1 @@
+"""Clients of the engine: command line, shell, demo, doctor."""

@@ -13,14 +13,14 @@ from tidemill.serve import opening
 
 
 def run_backup(console: Console, db: str, target: str, links: bool) -> None:
-    """Back up; who has the database open does it, since only that process knows when nothing changes."""
-    from tidemill.engine import ask_for_backup, held
+    """Back up. If another process has the database open, it makes the backup: it knows when nothing changes."""
+    from tidemill.engine import ask_for_backup, is_held
 
-    with _shown(console, f"backing up {db}") as tell:
-        if held(db):
+    with _show_progress(console, f"backing up {db}") as tell:
+        if is_held(db):
             made = ask_for_backup(db, target, links, tell)
         else:
-            with opening.existing(db, console) as opened:
+            with opening.open_existing(db, console) as opened:
                 made = opened.backup(target, links=links, progress=tell)
     console.print(Text(f"backup {made}"))
 
@@ -29,14 +29,14 @@ def run_restore(console: Console, backup: str, target: str) -> None:
     """Restore into a new directory."""
     from tidemill.engine import restore
 
-    with _shown(console, f"restoring {backup}") as tell:
+    with _show_progress(console, f"restoring {backup}") as tell:
         made = restore(backup, target, tell)
     console.print(Text(f"restored {made}"))
 
 
 @contextmanager
-def _shown(console: Console, what: str) -> Iterator[Callable[[dict[str, Any]], None]]:
-    """A line on a terminal that says how far it is."""
+def _show_progress(console: Console, what: str) -> Iterator[Callable[[dict[str, Any]], None]]:
+    """A line on the terminal that shows the progress."""
     with console.status(Text(what)) as line:
 
         def tell(note: dict[str, Any]) -> None:

@@ -1,12 +1,12 @@
-"""`tidemill calibrate`: measure what sharing and joins cost here, and let the optimizer know."""
+"""`tidemill calibrate`: measure the costs of sharing and joins on this machine for the optimizer."""
 
 from __future__ import annotations
 
 from rich.console import Console
 from rich.text import Text
 
-from tidemill.engine.calibration import Costs, JoinCosts, measured, measured_joins
-from tidemill.engine.sharing import keep_costs
+from tidemill.engine.adapt.calibration import Costs, JoinCosts, measure_joins, measure_sharing
+from tidemill.engine.adapt.sharing import keep_costs
 
 PAPER = 15
 _JOINS = (
@@ -22,8 +22,8 @@ _JOINS = (
 def run_calibration(console: Console) -> Costs:
     """Measure, print, and keep for this user."""
     with console.status("…") as line:
-        costs = measured(line.update)
-        joins = measured_joins(line.update)
+        costs = measure_sharing(line.update)
+        joins = measure_joins(line.update)
     _print(console, costs, joins)
     path = keep_costs(costs.ratio, costs._asdict(), joins.nanoseconds())
     console.print(Text(f"kept in {path}: databases opened from now on plan with it", style="dim"))

@@ -12,7 +12,7 @@ import typer
 
 from tidemill.interrupts import plain_interrupts
 from tidemill.serve import opening
-from tidemill.serve.problems import reported
+from tidemill.serve.problems import report_errors
 from tidemill.serve.terminal import console
 from tidemill.version import __version__
 
@@ -20,11 +20,20 @@ if TYPE_CHECKING:
     from tidemill.serve.shell import Shell
 
 app = typer.Typer(
-    name="tidemill", no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode="markdown",
+    name="tidemill",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-Db = Annotated[str | None, typer.Option("--db", metavar="DIR", help="Directory of the database; made when missing. "
-                                        "Without it, a temporary one that is removed at the end.")]
+Db = Annotated[
+    str | None,
+    typer.Option(
+        "--db",
+        metavar="DIR",
+        help="Directory of the database; made when missing. Without it, a temporary one that is removed at the end.",
+    ),
+]
 Clock = Annotated[str | None, typer.Option(help="Length of one clock unit, for example '1 second'.")]
 Shards = Annotated[int | None, typer.Option(min=1, help="How many shards a new database has; the cores if not given.")]
 
@@ -36,8 +45,11 @@ def _print_version(wanted: bool) -> None:
 
 
 @app.callback()
-def _options(version: Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True,
-                                                   help="Print the version.")] = False) -> None:
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
     """Continuous SQL on Apache Spark: views on streams, refreshed when you say.
 
     Begin with **tidemill demo**, then try **tidemill sql**.
@@ -63,7 +75,7 @@ def run(
     from tidemill.serve.run import run_script
 
     out, errors, text = console(), console(stderr=True), _read(file)
-    with reported(errors, text, str(file)), opening.database(db, out, clock=clock, shards=shards) as opened:
+    with report_errors(errors, text, str(file)), opening.database(db, out, clock=clock, shards=shards) as opened:
         try:
             run_script(out, opened, text, watch)
         except KeyboardInterrupt:
@@ -88,15 +100,15 @@ def sql(
 
         echo "SELECT * FROM HotRooms;" | tidemill sql --db /data/lot
     """
-    from tidemill.engine.script import arriving
+    from tidemill.engine.script import read_arriving
     from tidemill.serve.shell import Shell, feed_lines
 
     out, live = console(), sys.stdin.isatty() and sys.stdout.isatty()
-    with reported(console(stderr=True)), opening.database(db, out, clock=clock, shards=shards) as opened:
+    with report_errors(console(stderr=True)), opening.database(db, out, clock=clock, shards=shards) as opened:
         shell = Shell(opened, out, live=live, no_run=no_run)
         if live:
             _converse(shell, db)
-        elif not feed_lines(shell, arriving(sys.stdin)):
+        elif not feed_lines(shell, read_arriving(sys.stdin)):
             raise typer.Exit(1)
 
 
@@ -126,7 +138,7 @@ def explain(
     except OSError as error:
         raise typer.BadParameter(f"{target}: {error.strerror}") from None
     out, errors = console(), console(stderr=True)
-    with reported(errors, text, name), opening.database(db, errors) as opened:
+    with report_errors(errors, text, name), opening.database(db, errors) as opened:
         plans = plans_of(opened, text, fresh=db is None)
         print_plans(out, plans, "json" if as_json else "mermaid" if mermaid else "text")
 
@@ -145,7 +157,7 @@ def status(
     """
     from tidemill.serve.status import show_status
 
-    with reported(console(stderr=True)):
+    with report_errors(console(stderr=True)):
         show_status(console(), lambda: opening.stored_status(db), as_json, watch)
 
 
@@ -154,14 +166,14 @@ def skip(
     source: Annotated[str, typer.Argument(help="The source whose records are skipped.")],
     db: Annotated[str, typer.Option("--db", metavar="DIR", help="Directory of the database.")],
 ) -> None:
-    """Let the records of a source in a batch that has failed become dead letters; the next start goes on behind it.
+    """Turn a source's records in a failed batch into dead letters; the next start continues after that batch.
 
     Example:
 
         tidemill skip Orders --db /data/lot
     """
     out = console()
-    with reported(console(stderr=True)), opening.existing(db, out) as opened:
+    with report_errors(console(stderr=True)), opening.open_existing(db, out) as opened:
         name = source.replace('"', '""')
         out.print(str(opened.execute(f'SKIP BATCH OF "{name}"')))
 
@@ -170,8 +182,14 @@ def skip(
 def backup(
     db: Annotated[str, typer.Argument(metavar="DB", help="Directory of the database.")],
     target: Annotated[str, typer.Argument(metavar="TARGET", help="A new directory for the backup.")],
-    copy: Annotated[bool, typer.Option("--copy", help="Copy all bytes; without it, files that never change are hard "
-                                       "links where TARGET is on the same file system.")] = False,
+    copy: Annotated[
+        bool,
+        typer.Option(
+            "--copy",
+            help="Copy all bytes; without it, files that never change are hard "
+            "links where TARGET is on the same file system.",
+        ),
+    ] = False,
 ) -> None:
     """Back a database up as it is after a micro-batch, also while another process runs it.
 
@@ -184,7 +202,7 @@ def backup(
     """
     from tidemill.serve.backup import run_backup
 
-    with reported(console(stderr=True)):
+    with report_errors(console(stderr=True)):
         run_backup(console(), db, target, links=not copy)
 
 
@@ -193,7 +211,7 @@ def restore(
     backup: Annotated[str, typer.Argument(metavar="BACKUP", help="Directory that tidemill backup made.")],
     target: Annotated[str, typer.Argument(metavar="TARGET", help="A new directory for the database.")],
 ) -> None:
-    """Make a database from a backup, after every file in it was checked. It goes on where the backup was made.
+    """Make a database from a backup, after checking every file in it. It continues where the backup was made.
 
     Example:
 
@@ -201,7 +219,7 @@ def restore(
     """
     from tidemill.serve.backup import run_restore
 
-    with reported(console(stderr=True)):
+    with report_errors(console(stderr=True)):
         run_restore(console(), backup, target)
 
 
@@ -210,14 +228,14 @@ def rescale(
     db: Annotated[str, typer.Argument(metavar="DB", help="Directory of the database.")],
     shards: Annotated[int, typer.Option("--shards", min=1, max=4096, help="How many shards it shall have.")],
 ) -> None:
-    """Give a database that nobody runs another number of shards; all answers stay as they are.
+    """Give a database that no process runs another number of shards; all answers stay as they are.
 
     Example:
 
         tidemill rescale /data/lot --shards 8
     """
     out = console()
-    with reported(console(stderr=True)), opening.existing(db, out) as opened:
+    with report_errors(console(stderr=True)), opening.open_existing(db, out) as opened:
         out.print(f"{db}: {opened.rescale(shards)}")
 
 
@@ -240,8 +258,15 @@ def doctor(
 
 @app.command()
 def calibrate(
-    db: Annotated[str | None, typer.Option("--db", metavar="DIR", help="Let this database plan with it from now on; "
-                                           "without it, all databases of this user that say nothing else.")] = None,
+    db: Annotated[
+        str | None,
+        typer.Option(
+            "--db",
+            metavar="DIR",
+            help="Let this database plan with it from now on; "
+            "without it, all databases of this user that say nothing else.",
+        ),
+    ] = None,
 ) -> None:
     """Measure what sharing and joins cost on this machine: probes, updates, evictions. Takes some seconds.
 
@@ -252,7 +277,7 @@ def calibrate(
     from tidemill.serve.calibrate import run_calibration
 
     out = console()
-    with reported(console(stderr=True)):
+    with report_errors(console(stderr=True)):
         costs = run_calibration(out)
         if db is not None:
             with opening.database(db, out) as opened:
@@ -262,7 +287,7 @@ def calibrate(
 
 @app.command()
 def demo(
-    seconds: Annotated[float | None, typer.Option(min=0, help="End after so many seconds of results.")] = None,
+    seconds: Annotated[float | None, typer.Option(min=0, help="Seconds of results after which the demo ends.")] = None,
     db: Db = None,
     plain: Annotated[bool, typer.Option("--plain", help="Lines instead of a screen; ends after 20 s.")] = False,
 ) -> None:
@@ -277,7 +302,7 @@ def demo(
     from tidemill.serve.demo import run_demo
 
     out = console()
-    with reported(console(stderr=True)), opening.directory(db, out) as where:
+    with report_errors(console(stderr=True)), opening.directory(db, out) as where:
         run_demo(out, where, seconds, plain)
 
 
@@ -301,12 +326,12 @@ def main() -> None:
 
 
 def _converse(shell: Shell, directory: str | None) -> None:
-    from tidemill.serve.shell_input import converse, session
+    from tidemill.serve.shell_input import converse, make_session
 
     shell.console.print("Tidemill. Statements end with ;  \\help helps, \\q leaves.", style="bold")
     shell.stale = bool(shell.db.status().get("views"))
     with plain_interrupts():
-        converse(shell, session(shell, directory))
+        converse(shell, make_session(shell, directory))
 
 
 def _read(file: Path) -> str:

@@ -38,12 +38,16 @@ def script_path() -> Path:
     for place in places:
         if (place / SCRIPT).exists():
             return place / SCRIPT
-    raise EngineProblem("TM502", f"{SCRIPT} is not installed", detail=f"looked in {' and '.join(map(str, places))}",
-                        hint="run the demo from a copy of the source")
+    raise EngineProblem(
+        "TM502",
+        f"{SCRIPT} is not installed",
+        detail=f"looked in {' and '.join(map(str, places))}",
+        hint="run the demo from a copy of the source",
+    )
 
 
 def run_demo(console: Console, directory: str, seconds: float | None, plain: bool) -> None:
-    """Open, start, show until the time is over or ctrl-C, close."""
+    """Open the database, start, show until the time is over or ctrl-C, close."""
     plain = plain or not console.is_terminal
     if plain and seconds is None:
         seconds = PLAIN_SECONDS
@@ -59,7 +63,7 @@ def run_demo(console: Console, directory: str, seconds: float | None, plain: boo
 def _run(console: Console, directory: str, text: str, seconds: float | None, plain: bool) -> None:
     db = None
     try:
-        with telling(console, plain) as tell:
+        with show_progress(console, plain) as tell:
             tell("opening the database")
             db = connect(directory)
             tell("planning the views")
@@ -68,7 +72,7 @@ def _run(console: Console, directory: str, text: str, seconds: float | None, pla
             db.start()
             tell("first micro-batch")
             with plain_interrupts():
-                picture, subscription = first_results(db)
+                picture, subscription = wait_for_results(db)
         with plain_interrupts():
             show(console, db, picture, subscription, seconds, plain)
             check_alive(db)
@@ -77,8 +81,8 @@ def _run(console: Console, directory: str, text: str, seconds: float | None, pla
             db.close()
 
 
-def first_results(db: Database, patience: float = PATIENCE) -> tuple[Picture, object]:
-    """Wait until there is something to show."""
+def wait_for_results(db: Database, patience: float = PATIENCE) -> tuple[Picture, object]:
+    """Wait until the views have their first rows."""
     picture, subscription, end = Picture(), db.subscribe(STREAM), time.monotonic() + patience
     while True:
         picture.refresh(db, subscription)
@@ -90,16 +94,17 @@ def first_results(db: Database, patience: float = PATIENCE) -> tuple[Picture, ob
         time.sleep(0.1)
 
 
-def show(console: Console, db: Database, picture: Picture, subscription: object, seconds: float | None,
-         plain: bool) -> None:
+def show(
+    console: Console, db: Database, picture: Picture, subscription: object, seconds: float | None, plain: bool
+) -> None:
     """Refresh the picture until the time is over or the job ends."""
     began = time.monotonic()
 
-    def left() -> bool:
+    def has_time_left() -> bool:
         return db.is_running and (seconds is None or time.monotonic() - began < seconds)
 
     if plain:
-        while left():
+        while has_time_left():
             print_plain(console, picture)
             time.sleep(min(PLAIN_EVERY, seconds or PLAIN_EVERY))
             picture.refresh(db, subscription)
@@ -107,15 +112,15 @@ def show(console: Console, db: Database, picture: Picture, subscription: object,
         return
     footer = f"{SCRIPT} · ctrl-C ends the demo"
     with Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:
-        while left():
+        while has_time_left():
             live.update(screen(picture, footer, console.width), refresh=True)
             time.sleep(FRAME)
             picture.refresh(db, subscription)
 
 
 @contextmanager
-def telling(console: Console, plain: bool) -> Iterator[Tell]:
-    """A function that says what is happening: as a spinner with the time so far, or as lines."""
+def show_progress(console: Console, plain: bool) -> Iterator[Tell]:
+    """Yields a function that prints the current step: in a spinner with the elapsed time, or as lines."""
     began = time.monotonic()
     if plain:
         yield lambda text: console.print(Text(f"{time.monotonic() - began:5.1f} s  {text} …", style="dim"))
@@ -126,7 +131,7 @@ def telling(console: Console, plain: bool) -> Iterator[Tell]:
 
 
 class Waiting:
-    """A spinner that shows what is happening and for how long the user has waited."""
+    """A spinner that shows the current step and the elapsed time."""
 
     def __init__(self, began: float) -> None:
         self.began = began

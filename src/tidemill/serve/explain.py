@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.text import Text
 
-from tidemill.engine.script import is_question, placed
+from tidemill.engine.script import is_question, place_statements
 from tidemill.plan.statements import CreateView, Select
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def plans_of(db: Database, text: str, fresh: bool) -> list[tuple[str, Any]]:
     In a `fresh` database a file explains itself: its declarations are executed, and everything that stands
     then has one plan together. In a database that stays, nothing is created.
     """
-    parts = placed(text)
+    parts = place_statements(text)
     if fresh and not all(isinstance(part.statement, Select) for part in parts):
         for part in parts:
             if not is_question(part.statement):

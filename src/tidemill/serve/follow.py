@@ -1,4 +1,4 @@
-"""Live output: the changes of one or more views as they come, until ctrl-C."""
+"""Live output: the changes of one or more views as they arrive, until ctrl-C."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def follow(
     seconds: float | None = None,
     between: Callable[[], Any] = lambda: None,
 ) -> int:
-    """Print changes until ctrl-C, the given time, or the end of the job; return how many came.
+    """Print changes until ctrl-C, the given time, or the end of the job; returns their number.
 
-    Ctrl-C ends the subscriptions and nothing else: whoever called goes on.
+    Ctrl-C ends the subscriptions only: it is not raised to the caller.
     """
     total, end = 0, None if seconds is None else time.monotonic() + seconds
     with plain_interrupts():
@@ -58,7 +58,7 @@ def follow(
 
 
 def drain(console: Console, name: str, subscription: Changes) -> int:
-    """Print what a subscription holds at this moment, and end it."""
+    """Print the changes that a subscription has now, and close it."""
     total = 0
     try:
         while (table := subscription.next(timeout=0.0)) is not None:
@@ -69,10 +69,11 @@ def drain(console: Console, name: str, subscription: Changes) -> int:
 
 
 def check_alive(db: Database) -> None:
-    """Raise when the job has ended although nobody stopped it."""
+    """Raise an error if the job has ended by itself."""
     if not db.is_running:
-        raise EngineProblem("TM504", "the job has ended", detail=last_error(db.paths.log),
-                            hint=f"the log is {db.paths.log}")
+        raise EngineProblem(
+            "TM504", "the job has ended", detail=last_error(db.paths.log), hint=f"the log is {db.paths.log}"
+        )
 
 
 def last_error(log: str) -> str | None:
@@ -88,7 +89,7 @@ def last_error(log: str) -> str | None:
 
 
 def print_changes(console: Console, name: str, table: pa.Table) -> int:
-    """Print one batch of changes, on a screen no more of it than can be read."""
+    """Print one batch of changes; on a terminal, its first `LINES_AT_ONCE` lines."""
     for line in change_lines(name, table, LINES_AT_ONCE if console.is_terminal else None):
         console.print(line, no_wrap=True, overflow="ellipsis")
     return table.num_rows

@@ -1,4 +1,4 @@
-"""Databases for one command: the directory that was asked for, or a temporary one."""
+"""Databases for one command: in the given directory, or in a temporary one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def connect(path: str, **settings: Any) -> Database:
-    """The database in that directory. The import waits until here: it brings Spark along."""
+    """The database in that directory. The import is here because it loads Spark, which is slow."""
     import tidemill
 
     return tidemill.open(path, **settings)
@@ -48,7 +48,7 @@ def directory(path: str | None, console: Console) -> Iterator[str]:
 
 @contextmanager
 def database(path: str | None, console: Console, **settings: Any) -> Iterator[Database]:
-    """An open database that is closed in any case."""
+    """An open database; it is closed at the end, also after an error."""
     given = {name: value for name, value in settings.items() if value is not None}
     with directory(path, console) as where:
         db = connect(where, **given)
@@ -59,8 +59,8 @@ def database(path: str | None, console: Console, **settings: Any) -> Iterator[Da
 
 
 @contextmanager
-def existing(path: str, console: Console) -> Iterator[Database]:
-    """An open database that was there before: a misspelled directory is not made."""
+def open_existing(path: str, console: Console) -> Iterator[Database]:
+    """An existing database, opened. A directory without one is an error; it is not created."""
     if not os.path.isdir(path) or not os.listdir(path):
         raise EngineProblem("TM622", f'there is no database in "{path}"', hint="--db names the directory of a database")
     with database(path, console) as opened:

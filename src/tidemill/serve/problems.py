@@ -1,4 +1,4 @@
-"""Errors as people see them: the code, the line of the text with a caret under the place, the hint."""
+"""Error messages for a terminal: the code, the line of the text with a caret under the position, the hint."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def excerpt(text: str, line: int, column: int) -> tuple[str, str] | None:
 
 
 def describe(error: TidemillError, text: str | None = None, name: str | None = None) -> Text:
-    """The whole message; `text` is what the error's line and column count in, `name` where it came from.
+    """The whole message; the error's line and column are positions in `text`, which came from the file `name`.
 
     A traceback among the details is left out: the message has its last line, the log has all of it.
     """
@@ -47,8 +47,9 @@ def describe(error: TidemillError, text: str | None = None, name: str | None = N
     found = None
     if error.line is not None:
         column = error.column or 1
-        shown.append(f"\n  at {name}:{error.line}:{column}" if name else f" at line {error.line}, column {column}",
-                     style="dim")
+        shown.append(
+            f"\n  at {name}:{error.line}:{column}" if name else f" at line {error.line}, column {column}", style="dim"
+        )
         found = excerpt(text, error.line, column) if text else None
     if found:
         gutter = f"{error.line} │ "
@@ -62,8 +63,8 @@ def describe(error: TidemillError, text: str | None = None, name: str | None = N
 
 
 @contextmanager
-def reported(console: Console, text: str | None = None, name: str | None = None) -> Iterator[None]:
-    """Errors of the user end the command with exit code 1, without a traceback."""
+def report_errors(console: Console, text: str | None = None, name: str | None = None) -> Iterator[None]:
+    """A TidemillError is printed without a traceback, and the command ends with exit code 1."""
     try:
         yield
     except TidemillError as error:

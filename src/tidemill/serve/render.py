@@ -1,4 +1,4 @@
-"""Arrow tables and tagged changes as people read them; what a stream holds can never control the terminal."""
+"""Arrow tables and tagged changes as text. Control characters in the data never reach the terminal."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ TAG_STYLES = {"+": "green", "u": "yellow", "-": "red"}
 LONGEST_CELL = 200
 
 
-def count(number: float) -> str:
+def format_count(number: float) -> str:
     """A number of things.
 
-    >>> count(1234567), count(12.34)
+    >>> format_count(1234567), format_count(12.34)
     ('1,234,567', '12.3')
     """
     return f"{number:,.1f}" if isinstance(number, float) and number < 100 else f"{round(number):,}"
 
 
-def size(number: float) -> str:
+def format_size(number: float) -> str:
     """A number of bytes.
 
-    >>> size(999), size(12_345_678)
+    >>> format_size(999), format_size(12_345_678)
     ('999 B', '12.3 MB')
     """
     for unit in ("B", "kB", "MB", "GB"):
@@ -42,10 +42,10 @@ def size(number: float) -> str:
     return f"{number:.1f} TB"
 
 
-def length(seconds: float) -> str:
+def format_length(seconds: float) -> str:
     """A length of time.
 
-    >>> length(0.84), length(600), length(200_000)
+    >>> format_length(0.84), format_length(600), format_length(200_000)
     ('0.8 s', '10.0 min', '2.3 days')
     """
     for unit, many in (("days", 86_400), ("h", 3_600), ("min", 60)):
@@ -58,8 +58,9 @@ def grid(title: str | None = None, *columns: str) -> Table:
     """An empty table in our look; a column whose name begins with > is aligned to the right."""
     table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
     for name in columns:
-        table.add_column(name.removeprefix(">"), justify="right" if name[:1] == ">" else "left", no_wrap=True,
-                         overflow="ellipsis")
+        table.add_column(
+            name.removeprefix(">"), justify="right" if name[:1] == ">" else "left", no_wrap=True, overflow="ellipsis"
+        )
     return table
 
 
@@ -71,17 +72,19 @@ def table_of(table: pa.Table, limit: int | None = None, title: str | None = None
     for row in rows:
         shown.add_row(*row)
     if width is not None:
-        natural = [max([cell_len(str(column.header)), *(row[i].cell_len for row in rows)])
-                   for i, column in enumerate(shown.columns)]
-        for column, wide in zip(shown.columns, fitted(natural, width - 3 * len(natural)), strict=True):
+        natural = [
+            max([cell_len(str(column.header)), *(row[i].cell_len for row in rows)])
+            for i, column in enumerate(shown.columns)
+        ]
+        for column, wide in zip(shown.columns, fit_widths(natural, width - 3 * len(natural)), strict=True):
             column.width = wide
     return shown
 
 
-def fitted(widths: list[int], room: int) -> list[int]:
-    """Widths that fit: the widest columns give way, narrow ones stay whole.
+def fit_widths(widths: list[int], room: int) -> list[int]:
+    """Column widths that fit into `room`: the widest columns are cut, narrow ones keep their width.
 
-    >>> fitted([3, 40, 90], 63), fitted([3, 4], 63)
+    >>> fit_widths([3, 40, 90], 63), fit_widths([3, 4], 63)
     ([3, 30, 30], [3, 4])
     """
     left, cap = room, max(widths, default=0)

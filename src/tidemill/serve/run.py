@@ -1,4 +1,4 @@
-"""`tidemill run`: execute a file, take in the data, answer its questions; or stay and show what changes."""
+"""`tidemill run`: execute a file, take in the data, answer its questions; or keep running and show changes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rich.live import Live
 from rich.spinner import Spinner
 from rich.text import Text
 
-from tidemill.engine.script import Placed, placed, setup_and_questions
+from tidemill.engine.script import Placed, place_statements, setup_and_questions
 from tidemill.interrupts import plain_interrupts
 from tidemill.plan.statements import (
     CreateSink,
@@ -27,7 +27,7 @@ from tidemill.plan.statements import (
 )
 from tidemill.plan.value_text import clean
 from tidemill.serve.follow import Changes, check_alive, drain, follow
-from tidemill.serve.render import count, grid, size
+from tidemill.serve.render import format_count, format_size, grid
 from tidemill.serve.results import print_result, print_table
 from tidemill.serve.status import clock_text, views_table
 
@@ -46,8 +46,8 @@ class Standing:
     streamed: list[str] = field(default_factory=list)
     others: list[str] = field(default_factory=list)
 
-    def followed(self) -> list[str]:
-        """Those whose changes are worth the screen: what was asked for as a stream, otherwise every view."""
+    def views_to_follow(self) -> list[str]:
+        """The streamed views and standing queries; without any, all views."""
         return [*self.streamed, *self.queries] or self.others
 
 
@@ -73,16 +73,17 @@ def progress_text(report: dict[str, Any]) -> str:
     >>> progress_text({"batch": 3, "total_rows": 12000, "rows_per_second": 4000.0, "clock": None, "state_rows": 5})
     '12,000 rows · 4,000 rows/s · batch 3 · clock – · state 5 rows (0 B)'
     """
+    rows, rate = report.get("total_rows") or 0, report.get("rows_per_second") or 0
     return (
-        f"{count(report.get('total_rows') or 0)} rows · {count(report.get('rows_per_second') or 0)} rows/s"
+        f"{format_count(rows)} rows · {format_count(rate)} rows/s"
         f" · batch {report.get('batch')} · clock {clock_text(report.get('clock'))}"
-        f" · state {count(report.get('state_rows') or 0)} rows ({size(report.get('state_bytes') or 0)})"
+        f" · state {format_count(report.get('state_rows') or 0)} rows ({format_size(report.get('state_bytes') or 0)})"
     )
 
 
 def run_script(console: Console, db: Database, text: str, watch: bool) -> None:
     """The whole command, on an open database."""
-    setup, questions = setup_and_questions(placed(text))
+    setup, questions = setup_and_questions(place_statements(text))
     standing = execute_setup(console, db, setup)
     if watch:
         watch_changes(console, db, standing)
@@ -95,11 +96,12 @@ def run_script(console: Console, db: Database, text: str, watch: bool) -> None:
 
 
 def execute_setup(console: Console, db: Database, setup: list[Placed]) -> Standing:
-    """Execute everything before the run, and note what stands then.
+    """Execute the declarations, and return what they leave running.
 
-    What stands already, word for word, is left as it is: the same file goes on where it was stopped.
+    A declaration that the catalog already has with the same text is skipped: running the same file again continues
+    where it was stopped.
     """
-    standing, known = Standing(), definitions(db)
+    standing, known = Standing(), names_by_definition(db)
     for part in setup:
         name = known.get(part.statement.text) if isinstance(part.statement, DECLARATIONS) else None
         if name is not None:
@@ -114,14 +116,14 @@ def execute_setup(console: Console, db: Database, setup: list[Placed]) -> Standi
     return standing
 
 
-def definitions(db: Database) -> dict[str, str]:
-    """The name of each thing in the catalog by the text that made it."""
+def names_by_definition(db: Database) -> dict[str, str]:
+    """The name of each object in the catalog by the text that created it."""
     table = db.execute("SHOW ALL")
     return dict(zip(table.column("definition").to_pylist(), table.column("name").to_pylist(), strict=True))
 
 
 def _execute(console: Console, db: Database, part: Placed) -> str | None:
-    """Execute and print; the name of what was created."""
+    """Execute and print; returns the name of what was created."""
     result = db.execute(part.text)
     if isinstance(part.statement, Subscribe):
         drain(console, part.statement.name, result)
@@ -141,14 +143,14 @@ def answer(console: Console, db: Database, question: Placed) -> None:
 
 
 def run_to_end(console: Console, db: Database, final: bool = False) -> Any:
-    """Take in all finite input while a line shows how far it is; returns the engine's summary."""
+    """Take in all finite input while a line shows the progress; returns the engine's summary."""
     with progress_line(console) as line:
         return db.run(progress=line, final=final)
 
 
 @contextmanager
 def progress_line(console: Console) -> Iterator[ProgressLine]:
-    """A progress line that is gone afterwards, and never appears where there is no terminal."""
+    """A progress line that disappears at the end; none if the console is not a terminal."""
     line = ProgressLine()
     if not console.is_terminal:
         yield line
@@ -161,8 +163,14 @@ def print_summary(console: Console, db: Database, summary: Any) -> None:
     """What the run did, and how many rows each view holds now."""
     table = grid("Run", ">rows", ">seconds", ">rows/s", ">micro-batches", ">late", ">bad")
     rate = summary.rows / summary.seconds if summary.seconds else 0
-    table.add_row(count(summary.rows), f"{summary.seconds:,.2f}", count(round(rate)), count(summary.batches),
-                  count(summary.late), count(summary.bad))
+    table.add_row(
+        format_count(summary.rows),
+        f"{summary.seconds:,.2f}",
+        format_count(round(rate)),
+        format_count(summary.batches),
+        format_count(summary.late),
+        format_count(summary.bad),
+    )
     console.print(table)
     console.print(views_table(db.status()))
     for warning in summary.warnings:
@@ -172,13 +180,13 @@ def print_summary(console: Console, db: Database, summary: Any) -> None:
 
 
 def watch_changes(console: Console, db: Database, standing: Standing) -> None:
-    """Stay until ctrl-C: changes scroll by, the last line is the status."""
+    """Print changes until ctrl-C; the last line is the status."""
     with plain_interrupts(), progress_line(console) as line:
         try:
             db.start()
         except KeyboardInterrupt:
             return
-        subscriptions: dict[str, Changes] = {name: db.subscribe(name) for name in standing.followed()}
+        subscriptions: dict[str, Changes] = {name: db.subscribe(name) for name in standing.views_to_follow()}
         try:
             follow(console, subscriptions, lambda: db.is_running, between=lambda: line(_report(db.status())))
             check_alive(db)
@@ -191,14 +199,18 @@ def _report(status: dict[str, Any]) -> dict[str, Any]:
     """A status as a progress report."""
     sources, state = status.get("sources") or [], status.get("state") or {}
     return {
-        "batch": status.get("batch"), "clock": status.get("clock"),
+        "batch": status.get("batch"),
+        "clock": status.get("clock"),
         "total_rows": sum(source.get("rows") or 0 for source in sources),
         "rows_per_second": sum(source.get("rows_per_second") or 0 for source in sources),
-        "state_rows": state.get("rows"), "state_bytes": state.get("bytes"),
+        "state_rows": state.get("rows"),
+        "state_bytes": state.get("bytes"),
     }
 
 
 def _print_last_changes(console: Console, name: str, changes: pa.Table) -> None:
     left_out = max(0, changes.num_rows - LAST_CHANGES) if console.is_terminal else 0
-    title = f"Changes of {name}" + (f", the last {LAST_CHANGES} of {count(changes.num_rows)}" if left_out else "")
+    title = f"Changes of {name}" + (
+        f", the last {LAST_CHANGES} of {format_count(changes.num_rows)}" if left_out else ""
+    )
     print_table(console, changes.slice(left_out), title)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.text import Text
 
-from tidemill.engine.script import Placed, joined, placed, take_complete, together
+from tidemill.engine.script import Placed, group_definitions, join_group, place_statements, take_complete
 from tidemill.errors import TidemillError
 from tidemill.interrupts import plain_interrupts
 from tidemill.plan.statements import CreateSink, CreateView, Select, Subscribe
@@ -42,13 +42,21 @@ CREATE VIEW Hot AS SELECT RoomID, Temperature FROM R(Rooms) SYNC EVERY 2 SECONDS
 SELECT * FROM Hot;            -- the answer of this moment
 SUBSCRIBE Hot;                -- its changes as they come; ctrl-C ends the subscription
 SELECT STREAMED RoomID FROM R(Rooms) WHERE Temperature > 95;   -- a standing query, live"""
-_PLAIN_WORDS = {"help": "\\help", "?": "\\help", "\\?": "\\help", "\\h": "\\help", "exit": "\\q", "quit": "\\q",
-                "\\quit": "\\q", "\\exit": "\\q"}
+_PLAIN_WORDS = {
+    "help": "\\help",
+    "?": "\\help",
+    "\\?": "\\help",
+    "\\h": "\\help",
+    "exit": "\\q",
+    "quit": "\\q",
+    "\\quit": "\\q",
+    "\\exit": "\\q",
+}
 
 
 @contextmanager
 def spinner(console: Console, text: str) -> Iterator[Callable[[str], None]]:
-    """Something that turns while the user waits; gives a function to change what it says."""
+    """A spinner while the user waits; yields a function that changes its text."""
     if not console.is_terminal:
         yield lambda text: None
         return
@@ -57,7 +65,7 @@ def spinner(console: Console, text: str) -> Iterator[Callable[[str], None]]:
 
 
 def wait_for_batch(db: Database, before: Any, seconds: float = 20.0) -> bool:
-    """Wait until a micro-batch after `before` is done, for a while; True when it is."""
+    """Wait at most `seconds` until a micro-batch after `before` is done; True if it is."""
     end = time.monotonic() + seconds
     while db.is_running and time.monotonic() < end:
         if db.status().get("batch") != before:
@@ -72,10 +80,10 @@ class Leave(Exception):
 
 @dataclass
 class Shell:
-    """One conversation with one database.
+    """One session with one database.
 
-    The job starts with the first statement that needs it. Where nobody watches (`live` is False, a script in
-    a pipe) the same need is met by a run to the end, so that the next SELECT sees all the data there is.
+    The job starts with the first statement that needs it. If `live` is False (a script in a pipe), such a statement
+    takes in all finite input instead, so that the next SELECT sees all data.
     """
 
     db: Database
@@ -88,16 +96,16 @@ class Shell:
     fed: int = 0
 
     def feed(self, text: str) -> None:
-        """Execute complete input: a meta command or statements. Errors are printed, and the rest is left out."""
+        """Execute complete input: a meta command or statements. An error is printed, and the rest is skipped."""
         self.failed, self.fed = False, self.fed + 1
-        command = as_meta(text)
+        command = parse_meta(text)
         try:
             with plain_interrupts():
                 if command is not None:
-                    self.meta(*command)
+                    self.execute_meta(*command)
                 else:
-                    for group in together(placed(text)):
-                        self.statement(group[0]) if len(group) == 1 else self.definitions(group)
+                    for group in group_definitions(place_statements(text)):
+                        self.execute_statement(group[0]) if len(group) == 1 else self.execute_definitions(group)
                     if self.live and self.stale:
                         self.start()
         except TidemillError as error:
@@ -109,12 +117,12 @@ class Shell:
         except (Leave, BrokenPipeError):
             raise
         except Exception as error:
-            # A conversation outlives what nobody foresaw, a lost connection to Java for example.
+            # The shell survives unexpected errors, for example a lost connection to Java.
             self.failed = True
             self.console.print(Text(f"{type(error).__name__}: {clean(str(error))[:2000]}", style="bold red"))
 
-    def statement(self, part: Placed) -> None:
-        """Execute one statement and show what comes back; a subscription is shown until ctrl-C."""
+    def execute_statement(self, part: Placed) -> None:
+        """Execute one statement and print its result; a subscription is followed until ctrl-C."""
         self.prepare(part)
         began = time.perf_counter()
         result = self.db.execute(part.text)
@@ -127,17 +135,17 @@ class Shell:
         elif self.timing:
             self.console.print(Text(f"{(time.perf_counter() - began) * 1000:,.1f} ms", style="dim"))
 
-    def definitions(self, group: list[Placed]) -> None:
-        """Execute definitions together: where the job runs, all of them are one change of its plan."""
+    def execute_definitions(self, group: list[Placed]) -> None:
+        """Execute definitions together: they are one change of the plan of a running job."""
         for part in group:
             self.prepare(part)
         began = time.perf_counter()
-        self.db.execute(joined(group), tell=lambda result: print_result(self.console, result))
+        self.db.execute(join_group(group), tell=lambda result: print_result(self.console, result))
         if self.timing:
             self.console.print(Text(f"{(time.perf_counter() - began) * 1000:,.1f} ms", style="dim"))
 
     def prepare(self, part: Placed) -> None:
-        """Have the job running, or the data taken in, before a statement that needs it."""
+        """Start the job, or take in the data, before a statement that needs it."""
         statement = part.statement
         if isinstance(statement, Subscribe):
             self.start()
@@ -146,7 +154,7 @@ class Shell:
         self.stale = self.stale or isinstance(statement, (CreateView, CreateSink))
 
     def start(self) -> None:
-        """Start the job unless it runs, or must not, and see its first micro-batch through."""
+        """Start the job unless it runs or `no_run` is set, and wait for its first micro-batch."""
         if self.no_run or self.db.is_running:
             self.stale = False
             return
@@ -159,14 +167,14 @@ class Shell:
         self.stale = False
 
     def run(self) -> None:
-        """Take in all there is, unless the job runs live or must not run."""
+        """Take in all finite input, unless the job runs or `no_run` is set."""
         if self.no_run or self.db.is_running:
             return
         run_to_end(self.console, self.db)
         self.stale = False
 
     def show_standing(self, name: str) -> None:
-        """Follow a standing query that has just been created; it goes on after ctrl-C."""
+        """Follow a standing query that has just been created; it keeps running after ctrl-C."""
         if self.no_run:
             return
         if not self.live:
@@ -174,11 +182,12 @@ class Shell:
             return
         self.start()
         self.show_changes(name, self.db.subscribe(name))
-        self.console.print(Text(f"{name} goes on; SUBSCRIBE {name} shows it again, DROP QUERY {name} ends it",
-                                style="dim"))
+        self.console.print(
+            Text(f"{name} goes on; SUBSCRIBE {name} shows it again, DROP QUERY {name} ends it", style="dim")
+        )
 
     def show_changes(self, name: str, subscription: Any) -> None:
-        """Changes until ctrl-C; without a running job, those that are there already."""
+        """Print changes until ctrl-C; without a running job, those that are already stored."""
         if self.console.is_terminal:
             self.console.print(Text(f"changes of {name}; ctrl-C ends the subscription", style="dim"))
         if not self.db.is_running:
@@ -188,7 +197,7 @@ class Shell:
             check_alive(self.db)
         self.console.print(Text(f"{total:,} changes", style="dim"))
 
-    def meta(self, name: str, argument: str) -> None:
+    def execute_meta(self, name: str, argument: str) -> None:
         """Execute a command that is not SQL."""
         if name == "\\q":
             raise Leave
@@ -202,17 +211,17 @@ class Shell:
         elif name == "\\run":
             self.run_now()
         else:
-            self.help(None if name == "\\help" else name)
+            self.print_help(None if name == "\\help" else name)
 
     def run_now(self) -> None:
-        """Run to the end, even where nothing runs by itself."""
+        """Run to the end, also with `no_run`."""
         if self.db.is_running:
             self.console.print(Text("the job runs live already; \\status shows how far it is", style="yellow"))
             return
         print_summary(self.console, self.db, run_to_end(self.console, self.db))
         self.stale = False
 
-    def help(self, unknown: str | None) -> None:
+    def print_help(self, unknown: str | None) -> None:
         """All commands, and statements to try."""
         if unknown:
             self.console.print(Text(f"there is no command {unknown}", style="bold red"))
@@ -222,10 +231,10 @@ class Shell:
         self.console.print(Text(EXAMPLES))
 
 
-def as_meta(text: str) -> tuple[str, str] | None:
-    """The command and its argument, when the text is not SQL.
+def parse_meta(text: str) -> tuple[str, str] | None:
+    """The command and its argument; None if the text is SQL.
 
-    >>> as_meta("exit"), as_meta("\\\\plan ParkLot;"), as_meta("SELECT 1;")
+    >>> parse_meta("exit"), parse_meta("\\\\plan ParkLot;"), parse_meta("SELECT 1;")
     (('\\\\q', ''), ('\\\\plan', 'ParkLot'), None)
     """
     line = text.strip().rstrip(";").strip()
@@ -238,22 +247,21 @@ def as_meta(text: str) -> tuple[str, str] | None:
 
 
 def feed_lines(shell: Shell, lines: Iterable[str]) -> bool:
-    """Execute a script as it comes in, or until it leaves; the first error ends it. True when all went well."""
+    """Execute a script up to its end, \\q or the first error. True if there was no error."""
     with suppress(Leave):
         feed_blocks(shell, lines)
     return not shell.failed
 
 
 def feed_blocks(shell: Shell, blocks: Iterable[str]) -> None:
-    """Execute lines as they come in, up to the first error.
+    """Execute blocks of lines as they arrive, up to the first error.
 
-    The statements of lines that came in one block are executed together. What stands behind the last semicolon is a
-    statement too.
+    The statements of one block are executed together. Text after the last semicolon is a statement too.
     """
     waiting = ""
     for block in blocks:
-        for piece in pieces(waiting, block):
-            complete, waiting = (piece, "") if as_meta(piece) else take_complete(piece)
+        for piece in split_commands(waiting, block):
+            complete, waiting = (piece, "") if parse_meta(piece) else take_complete(piece)
             if complete.strip():
                 shell.feed(complete)
                 if shell.failed:
@@ -262,14 +270,14 @@ def feed_blocks(shell: Shell, blocks: Iterable[str]) -> None:
         shell.feed(waiting)
 
 
-def pieces(waiting: str, block: str) -> Iterator[str]:
-    """What waits and the block behind it, cut before and after each command that is not SQL.
+def split_commands(waiting: str, block: str) -> Iterator[str]:
+    """The waiting text and the block after it, cut before and after each meta command.
 
-    >>> list(pieces("", "SHOW ALL;\\n\\\\timing\\nSHOW"))
+    >>> list(split_commands("", "SHOW ALL;\\n\\\\timing\\nSHOW"))
     ['SHOW ALL;\\n', '\\\\timing\\n', 'SHOW']
     """
     for line in block.splitlines(keepends=True):
-        if as_meta(line) and not take_complete(waiting)[1].strip():
+        if parse_meta(line) and not take_complete(waiting)[1].strip():
             if waiting.strip():
                 yield waiting
             yield line

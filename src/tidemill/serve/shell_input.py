@@ -1,4 +1,4 @@
-"""How the shell reads: many lines up to a semicolon, history, colours, completion of keywords and names."""
+"""Input of the shell: several lines up to a semicolon, history, colours, completion of keywords and names."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pygments.lexers.sql import SqlLexer
 from pygments.token import Keyword, Name
 
 from tidemill.engine.script import take_complete
-from tidemill.serve.shell import META, Leave, Shell, as_meta, feed_blocks, pieces
+from tidemill.serve.shell import META, Leave, Shell, feed_blocks, parse_meta, split_commands
 
 HISTORY = "shell_history"
 _LANGUAGE = (
@@ -34,11 +34,16 @@ _LANGUAGE = (
 )
 KEYWORDS = _LANGUAGE.split()
 _TEXT = (Keys.ControlM, Keys.ControlJ, Keys.ControlI)
-STYLE = Style.from_dict({
-    "prompt": "ansicyan bold", "continuation": "ansibrightblack", "pygments.keyword": "ansiblue bold",
-    "pygments.literal.string": "ansigreen", "pygments.comment": "ansibrightblack",
-    "pygments.literal.number": "ansimagenta",
-})
+STYLE = Style.from_dict(
+    {
+        "prompt": "ansicyan bold",
+        "continuation": "ansibrightblack",
+        "pygments.keyword": "ansiblue bold",
+        "pygments.literal.string": "ansigreen",
+        "pygments.comment": "ansibrightblack",
+        "pygments.literal.number": "ansimagenta",
+    }
+)
 
 
 class TidemillLexer(SqlLexer):
@@ -53,7 +58,7 @@ class TidemillLexer(SqlLexer):
 
 
 class Words(Completer):
-    """Keywords, and the names in the catalog; each time they are needed `names` is asked anew."""
+    """Completes keywords, and the names in the catalog, which `names` returns."""
 
     def __init__(self, names: Callable[[], Iterable[str]]) -> None:
         self.names = names
@@ -72,15 +77,15 @@ class Words(Completer):
 
 def is_complete(text: str) -> bool:
     """Whether Enter executes: nothing, a meta command, or statements with a semicolon behind the last one."""
-    last = [text, *pieces("", text)][-1]
-    if not last.strip() or as_meta(last) is not None:
+    last = [text, *split_commands("", text)][-1]
+    if not last.strip() or parse_meta(last) is not None:
         return True
     complete, rest = take_complete(last)
-    return bool(complete) and not _code(rest)
+    return bool(complete) and not _strip_comments(rest)
 
 
 def catalog_names(db: Any) -> list[str]:
-    """Every name that SHOW ALL lists; none when the database cannot say."""
+    """Every name that SHOW ALL lists; none if the statement fails."""
     try:
         table = db.execute("SHOW ALL")
         return [str(name) for name in table.column("name").to_pylist()]
@@ -89,20 +94,27 @@ def catalog_names(db: Any) -> list[str]:
 
 
 def history_path(directory: str | None) -> str:
-    """Beside the data of a database that stays, otherwise at home."""
+    """The history file: in the directory of the database, or in the home directory for a temporary one."""
     if directory is None:
         return str(Path.home() / ".tidemill_history")
     os.makedirs(directory, exist_ok=True)
     return os.path.join(directory, HISTORY)
 
 
-def session(shell: Shell, directory: str | None, **parts: Any) -> PromptSession[str]:
+def make_session(shell: Shell, directory: str | None, **parts: Any) -> PromptSession[str]:
     """A prompt for that shell; `parts` replaces its input and output in tests."""
     return PromptSession(
-        message=[("class:prompt", "tidemill> ")], prompt_continuation=[("class:continuation", "       -> ")],
-        multiline=True, key_bindings=_keys(), history=FileHistory(history_path(directory)),
-        lexer=PygmentsLexer(TidemillLexer), completer=Words(_cached_names(shell)), complete_while_typing=False,
-        auto_suggest=AutoSuggestFromHistory(), style=STYLE, **parts,
+        message=[("class:prompt", "tidemill> ")],
+        prompt_continuation=[("class:continuation", "       -> ")],
+        multiline=True,
+        key_bindings=_bind_keys(),
+        history=FileHistory(history_path(directory)),
+        lexer=PygmentsLexer(TidemillLexer),
+        completer=Words(_cached_names(shell)),
+        complete_while_typing=False,
+        auto_suggest=AutoSuggestFromHistory(),
+        style=STYLE,
+        **parts,
     )
 
 
@@ -117,14 +129,14 @@ def converse(shell: Shell, prompt: PromptSession[str]) -> None:
             return
 
 
-def _keys() -> KeyBindings:
+def _bind_keys() -> KeyBindings:
     keys = KeyBindings()
 
     @keys.add("enter")
     def _enter(event: KeyPressEvent) -> None:
         buffer = event.current_buffer
         at_end = not buffer.document.text_after_cursor.strip()
-        if at_end and is_complete(buffer.text) and not _more_waits(event):
+        if at_end and is_complete(buffer.text) and not _has_more_input(event):
             buffer.validate_and_handle()
         else:
             buffer.newline(copy_margin=False)
@@ -132,13 +144,13 @@ def _keys() -> KeyBindings:
     return keys
 
 
-def _more_waits(event: KeyPressEvent) -> bool:
-    """Whether the next line is there already: a paste into a terminal that does not mark it as one.
+def _has_more_input(event: KeyPressEvent) -> bool:
+    """Whether more input is already waiting: text pasted into a terminal without bracketed paste.
 
-    All its statements are executed together, as those of a marked paste are.
+    All its statements are executed together, like those of a bracketed paste.
     """
     queued = [press.key for press in event.key_processor.input_queue if press.key != Keys.CPRResponse]
-    if queued:  # what holds ctrl-C or an arrow was typed ahead, key by key
+    if queued:  # keys such as ctrl-C or an arrow are typed ahead, not pasted
         return all(len(key) == 1 or key in _TEXT for key in queued)
     return bool(select.select([event.app.input.fileno()], [], [], 0)[0])
 
@@ -156,6 +168,6 @@ def _cached_names(shell: Shell) -> Callable[[], list[str]]:
     return names
 
 
-def _code(text: str) -> str:
+def _strip_comments(text: str) -> str:
     """The text without comments of one line, to see whether anything is left."""
     return "".join(line.split("--")[0] for line in text.splitlines()).strip()

@@ -1,4 +1,4 @@
-"""`tidemill status`: what runs, how far it is, what it holds. Also the lines that other commands show of it."""
+"""`tidemill status`: the state and progress of a database. Other commands print parts of it too."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from rich.text import Text
 
 from tidemill.interrupts import plain_interrupts
 from tidemill.plan.value_text import clean, moment, plain
-from tidemill.serve.render import count, grid, length, size
+from tidemill.serve.render import format_count, format_length, format_size, grid
 
 REFRESH = 1.0
-LONG = 2.0  # seconds of a micro-batch after which it is worth a word
+LONG = 2.0  # seconds from which a running micro-batch is shown
 
 
 def clock_text(value: Any) -> str:
@@ -38,7 +38,7 @@ def clock_text(value: Any) -> str:
 
 
 def status_view(status: dict[str, Any]) -> Group:
-    """Everything that `Database.status` knows, as tables."""
+    """All of `Database.status`, as tables."""
     parts = [engine_line(status), sources_table(status), views_table(status), *problem_lines(status)]
     return Group(*parts, *([plans_table(status)] if status.get("plan_changes") else []))
 
@@ -55,9 +55,13 @@ def engine_line(status: dict[str, Any]) -> Text:
     current = status.get("current_batch")
     if current and current["seconds"] >= LONG:
         late = f" with plan {current['plan']}" if current["plan"] != status.get("plan") else ""
-        line.append(f" · at batch {current['batch']}{late} for {length(current['seconds'])}", style="not bold yellow")
-    line.append(f" · state {count(state.get('rows') or 0)} rows ({size(state.get('bytes') or 0)})",
-                style="not bold default")
+        line.append(
+            f" · at batch {current['batch']}{late} for {format_length(current['seconds'])}", style="not bold yellow"
+        )
+    line.append(
+        f" · state {format_count(state.get('rows') or 0)} rows ({format_size(state.get('bytes') or 0)})",
+        style="not bold default",
+    )
     return line
 
 
@@ -67,9 +71,14 @@ def sources_table(status: dict[str, Any]) -> Any:
     for source in status.get("sources") or []:
         lag = source.get("lag_seconds")
         table.add_row(
-            clean(source["name"]), plain(source.get("kind")), count(source.get("rows") or 0),
-            count(source.get("rows_per_second") or 0), "–" if lag is None else length(lag),
-            clock_text(source.get("frontier")), _warning(source.get("late")), _warning(source.get("bad")),
+            clean(source["name"]),
+            plain(source.get("kind")),
+            format_count(source.get("rows") or 0),
+            format_count(source.get("rows_per_second") or 0),
+            "–" if lag is None else format_length(lag),
+            clock_text(source.get("frontier")),
+            _warning(source.get("late")),
+            _warning(source.get("bad")),
             " · ".join(filter(None, ["idle" if source.get("idle") else "", senders_text(source.get("senders"))])),
         )
     return table if table.row_count else Text("no sources", style="dim")
@@ -82,8 +91,8 @@ def senders_text(senders: dict[str, int] | None) -> str:
     """
     if not senders:
         return ""
-    others = [f"{count(n)} {what}" for what, n in senders.items() if what != "connections" and n]
-    return ", ".join([f"{count(senders['connections'])} senders", *others])
+    others = [f"{format_count(n)} {what}" for what, n in senders.items() if what != "connections" and n]
+    return ", ".join([f"{format_count(senders['connections'])} senders", *others])
 
 
 def views_table(status: dict[str, Any]) -> Any:
@@ -91,34 +100,47 @@ def views_table(status: dict[str, Any]) -> Any:
     table = grid("Views", "name", "output", ">rows", "frontier")
     for view in status.get("views") or []:
         rows = view.get("rows")
-        table.add_row(clean(view["name"]), plain(view.get("output")), "–" if rows is None else count(rows),
-                      clock_text(view.get("frontier")))
+        table.add_row(
+            clean(view["name"]),
+            plain(view.get("output")),
+            "–" if rows is None else format_count(rows),
+            clock_text(view.get("frontier")),
+        )
     return table if table.row_count else Text("no views", style="dim")
 
 
 def problem_lines(status: dict[str, Any]) -> list[Text]:
-    """A line for each source whose clock ran away, each view that has stopped, each sink that is behind, and what is
-    wrong with the input.
+    """A line for each source whose clock is ahead, each view that has stopped, each sink that is behind, and each
+    problem of the input.
     """
-    ahead = [f"the clock of source {s['name']} is {length(s['ahead_seconds'])} ahead of the wall clock: rows before"
-             " that are late" for s in status.get("sources") or [] if s.get("ahead_seconds")]
+    ahead = [
+        f"the clock of source {s['name']} is {format_length(s['ahead_seconds'])} ahead of the wall clock: rows before"
+        " that are late"
+        for s in status.get("sources") or []
+        if s.get("ahead_seconds")
+    ]
     stopped = [f"view {v['name']} has stopped: {v['stopped']}" for v in status.get("views") or [] if v.get("stopped")]
-    behind = [f"sink {s['name']} is {count(s['undelivered'])} files behind: {s['problem']}"
-              for s in status.get("sinks") or [] if s.get("problem")]
+    behind = [
+        f"sink {s['name']} is {format_count(s['undelivered'])} files behind: {s['problem']}"
+        for s in status.get("sinks") or []
+        if s.get("problem")
+    ]
     return [Text(clean(line), style="yellow") for line in (*ahead, *stopped, *behind, *input_lines(status))]
 
 
 def input_lines(status: dict[str, Any]) -> list[str]:
-    """Files that are bad as a whole, fields that are not declared, dead letters that had to go."""
+    """Files that cannot be read at all, fields that are not declared, dead letters that were dropped."""
     lines = []
     for source in status.get("sources") or []:
         lines += [f"source {source['name']}: file {text}" for text in source.get("files") or ()]
         if fields := source.get("undeclared"):
             often = sorted(fields.items(), key=lambda item: (-item[1], item[0]))
-            named = ", ".join(f"{field} ({count(n)})" for field, n in often)
+            named = ", ".join(f"{field} ({format_count(n)})" for field, n in often)
             lines.append(f"source {source['name']}: no column is declared for {named}")
     if dropped := status.get("dead_letters_dropped"):
-        lines.append(f"{count(dropped)} dead letters were dropped, the oldest: SET dead_letter_rows, dead_letter_bytes")
+        lines.append(
+            f"{format_count(dropped)} dead letters were dropped, the oldest: SET dead_letter_rows, dead_letter_bytes"
+        )
     return lines
 
 
@@ -127,8 +149,11 @@ def plans_table(status: dict[str, Any]) -> Any:
     table = grid("Changes of plan", "at", ">batch", "what", "why", "to", ">predicted", ">measured")
     for change in status.get("plan_changes") or []:
         table.add_row(
-            clock_text(change["at"]), count(change["batch"]), clean(f"{change['kind']} {change['name']}"),
-            clean(change["reason"]), clean(change["after"] or "–"),
+            clock_text(change["at"]),
+            format_count(change["batch"]),
+            clean(f"{change['kind']} {change['name']}"),
+            clean(change["reason"]),
+            clean(change["after"] or "–"),
             _from_to(change["predicted_before"], change["predicted_after"]),
             _from_to(change["measured_before"], change["measured_after"]),
         )
@@ -149,10 +174,10 @@ def show_status(console: Console, read: Callable[[], dict[str, Any]], as_json: b
         _print_json(console, read, watch)
     elif watch and console.is_terminal:
         with plain_interrupts(), Live(status_view(read()), console=console, auto_refresh=False) as live:
-            _every_second(lambda: live.update(status_view(read()), refresh=True))
+            _repeat(lambda: live.update(status_view(read()), refresh=True))
     elif watch:
         with plain_interrupts():
-            _every_second(lambda: console.print(status_view(read())))
+            _repeat(lambda: console.print(status_view(read())))
     else:
         console.print(status_view(read()))
 
@@ -164,12 +189,12 @@ def _print_json(console: Console, read: Callable[[], dict[str, Any]], watch: boo
 
     if watch:
         with plain_interrupts():
-            _every_second(write)
+            _repeat(write)
     else:
         write()
 
 
-def _every_second(action: Callable[[], Any]) -> None:
+def _repeat(action: Callable[[], Any]) -> None:
     try:
         while True:
             action()
@@ -179,4 +204,4 @@ def _every_second(action: Callable[[], Any]) -> None:
 
 
 def _warning(number: int | None) -> Text:
-    return Text(count(number or 0), style="yellow" if number else "")
+    return Text(format_count(number or 0), style="yellow" if number else "")

@@ -1,4 +1,4 @@
-"""The one console that everything is printed on: wide when piped, and still there while Spark starts."""
+"""The console of all commands: wide when piped, and usable while Spark starts."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ PIPED_WIDTH = 500
 def console(stderr: bool = False) -> Console:
     """Output for people on a terminal, untruncated plain text anywhere else.
 
-    On a terminal it writes to a copy of the file descriptor: standard output itself points to the log
-    while the processes of Spark are started, and a spinner must go on turning meanwhile.
+    On a terminal it writes to a copy of the file descriptor: standard output itself is redirected to the log while the
+    processes of Spark start, and the spinner must stay visible.
     """
     stream = sys.stderr if stderr else sys.stdout
     if not stream.isatty():

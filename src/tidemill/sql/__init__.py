@@ -1,0 +1,1 @@
+"""Text to statements to relations: what users write ends here as a checked tree."""

@@ -1,12 +1,12 @@
-"""How many arguments the functions of DuckDB take. The parser knows other dialects as well: it reads more arguments
-than DuckDB does, and forgets them where there is nothing to make of them.
+"""How many arguments the functions of DuckDB take. The parser also reads other dialects: it accepts more arguments
+than DuckDB does, and drops those that it has no use for.
 """
 
 from __future__ import annotations
 
 from sqlglot.tokens import Token, TokenType
 
-from tidemill.sql import lexical
+from tidemill.sql.lexical.tokens import problem
 
 _MOST = {
     0: "pi",
@@ -43,19 +43,28 @@ _CLOSING = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE}
 
 
 def check_arguments(tokens: list[Token], at: int) -> None:
-    """Refuse the call whose name is at this place in the text if it has arguments that nobody would look at."""
-    name, given = tokens[at].text.lower(), _given(tokens, at + 2)
+    """Refuse the call whose name is at this place in the text if it has arguments that the parser would drop."""
+    name, given = tokens[at].text.lower(), _count_arguments(tokens, at + 2)
     least, most = _LEAST_OF.get(name, 0), _MOST_OF.get(name, given)
     if not least <= given <= most:
         wanted = f"{'at most' if given > most else 'at least'} {most if given > most else least}"
-        raise lexical.problem("TM203", f"{name} takes {wanted} argument{'' if wanted[-2:] == ' 1' else 's'},"
-                              f" here {'is' if given == 1 else 'are'} {given}", tokens[at])
+        raise problem(
+            "TM203",
+            f"{name} takes {wanted} argument{'' if wanted[-2:] == ' 1' else 's'},"
+            f" here {'is' if given == 1 else 'are'} {given}",
+            tokens[at],
+            hint="the language reference lists all functions",
+        )
     if name in _PARTS and tokens[at + 2].token_type != TokenType.STRING:
-        raise lexical.problem("TM203", f"the first argument of {name} is a text in single quotes", tokens[at + 2],
-                              hint=f"{name}('hour', …)")
+        raise problem(
+            "TM203",
+            f"the first argument of {name} is a text in single quotes",
+            tokens[at + 2],
+            hint=f"{name}('hour', …)",
+        )
 
 
-def _given(tokens: list[Token], begin: int) -> int:
+def _count_arguments(tokens: list[Token], begin: int) -> int:
     """How many arguments begin here, behind the parenthesis."""
     depth, commas = 0, 0
     for index in range(begin, len(tokens)):

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from tidemill.errors import CatalogProblem
-from tidemill.plan.custom import CustomFunction
 from tidemill.plan.sources import SourceSpec
+from tidemill.plan.user_aggregates import UserAggregateDefinition
 
 CLOCK = "clockstr"
 Kind = Literal["source", "table", "stream", "view", "query", "sink", "aggregate"]
@@ -56,16 +56,19 @@ class Catalog:
         if entry is None or (kinds and entry.kind not in kinds):
             wanted = " or ".join(kinds) if kinds else "stream, view or table"
             raise CatalogProblem(
-                "TM301", f'there is no {wanted} named "{name}"',
+                "TM301",
+                f'there is no {wanted} named "{name}"',
                 detail=f'"{name}" is a {entry.kind}' if entry else None,
-                hint=self._suggestion(name, kinds), line=line, column=column,
+                hint=self._suggestion(name, kinds),
+                line=line,
+                column=column,
             )
         return entry
 
-    def custom(self, name: str) -> CustomFunction | None:
+    def user_aggregate(self, name: str) -> UserAggregateDefinition | None:
         """The user's aggregate of that name, if there is one."""
         entry = self.entries.get(name.lower())
-        return CustomFunction(entry.name, **entry.options) if entry and entry.kind == "aggregate" else None
+        return UserAggregateDefinition(entry.name, **entry.options) if entry and entry.kind == "aggregate" else None
 
     def add(self, entry: Entry) -> None:
         """A new entry; the name must be free."""
@@ -76,8 +79,11 @@ class Catalog:
         taken = self.entries.get(name.lower())
         if taken or name.lower() == CLOCK or name.lower() == "dead_letters":
             what = taken.kind if taken else "built-in relation"
-            raise CatalogProblem("TM302", f'the name "{name}" is taken by a{"n" * (what == "aggregate")} {what}',
-                                 hint="choose another name, or DROP it first; IF NOT EXISTS keeps what is there")
+            raise CatalogProblem(
+                "TM302",
+                f'the name "{name}" is taken by a{"n" * (what == "aggregate")} {what}',
+                hint="choose another name, or DROP it first; IF NOT EXISTS keeps what is there",
+            )
 
     def dependents(self, name: str) -> list[Entry]:
         """Everything that reads `name`, directly or through others, in the order of creation."""
@@ -102,15 +108,23 @@ class Catalog:
 
     def to_dict(self) -> dict[str, Any]:
         return {
-            "entries": [e.to_dict() for e in self.entries.values()], "settings": self.settings,
-            "counter": self.counter, "version": self.version, "saved": self.saved,
+            "entries": [e.to_dict() for e in self.entries.values()],
+            "settings": self.settings,
+            "counter": self.counter,
+            "version": self.version,
+            "saved": self.saved,
         }
 
     @staticmethod
     def from_dict(data: dict[str, Any]) -> Catalog:
         entries = [Entry.from_dict(e) for e in data["entries"]]
-        return Catalog({e.name.lower(): e for e in entries}, data["settings"], data["counter"], data["version"],
-                       data.get("saved", 0))
+        return Catalog(
+            {e.name.lower(): e for e in entries},
+            data["settings"],
+            data["counter"],
+            data["version"],
+            data.get("saved", 0),
+        )
 
     def _suggestion(self, name: str, kinds: tuple[Kind, ...]) -> str:
         known = [e.name for e in self.entries.values() if not kinds or e.kind in kinds]

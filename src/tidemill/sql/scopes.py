@@ -30,8 +30,9 @@ def _outside(node: exp.Expr, known: Names) -> Iterator[exp.Table]:
             repeats = given.args.get("recursive") and isinstance(entry.this.unnest(), exp.Union)
             yield from _outside(entry, known | {name} if repeats else known)
             known |= {name}
-    if isinstance(node, exp.Table) and not (isinstance(node.this, exp.Identifier) and not node.args.get("db")
-                                            and node.name.lower() in known):
+    if isinstance(node, exp.Table) and not (
+        isinstance(node.this, exp.Identifier) and not node.args.get("db") and node.name.lower() in known
+    ):
         yield node
     for child in node.iter_expressions():
         if child is not given:
@@ -66,8 +67,13 @@ def plain_conditions(query: exp.Expression, table: exp.Table, types: dict[str, s
     that of the column, so that they can be evaluated anywhere and never fail. `types` has the columns' DuckDB types.
     """
     where, alias = query.args.get("where"), table.args.get("alias")
-    if not isinstance(query, exp.Select) or where is None or len(list(query.find_all(exp.Table))) > 1 \
-            or table.find_ancestor(exp.Query) is not query or (alias is not None and alias.args.get("columns")):
+    if (
+        not isinstance(query, exp.Select)
+        or where is None
+        or len(list(query.find_all(exp.Table))) > 1
+        or table.find_ancestor(exp.Query) is not query
+        or (alias is not None and alias.args.get("columns"))
+    ):
         return []
     known = {name.lower(): kind for name, kind in types.items()}
     parts = where.this.flatten() if isinstance(where.this, exp.And) else [where.this]
@@ -86,5 +92,16 @@ def _is_plain(part: exp.Expr, types: dict[str, str], alias: str) -> bool:
     return kind == "VARCHAR" if literal.is_string else kind in _NUMBERS
 
 
-_NUMBERS = {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT",
-            "FLOAT", "DOUBLE"}
+_NUMBERS = {
+    "TINYINT",
+    "SMALLINT",
+    "INTEGER",
+    "BIGINT",
+    "HUGEINT",
+    "UTINYINT",
+    "USMALLINT",
+    "UINTEGER",
+    "UBIGINT",
+    "FLOAT",
+    "DOUBLE",
+}

@@ -1,4 +1,4 @@
-"""What a plan of an aggregation join takes in a unit of time (paper 000, sections 6.3 and 7.1.1, for m inputs).
+"""The cost of a plan of an aggregation join per unit of time (paper 000, sections 6.3 and 7.1.1, for m inputs).
 
 A plan has a character for each input: 1 if an early aggregation keeps it as AS_i, 0 if it is the window W_i. "00" is
 the LAP, "10" is EAP10.
@@ -10,10 +10,10 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tidemill.optimize.joins.order import Order, orders
+from tidemill.optimize.joins.order import Order, probe_orders
 from tidemill.optimize.joins.parameters import Parameters, Table
 
-TOGETHER = 20  # changes of a join value in the micro-batches for which P_h is measured
+TOGETHER = 20  # changes per join value in the micro-batches with which P_h is measured
 
 
 @dataclass(frozen=True)
@@ -21,14 +21,13 @@ class Constants:
     """Costs of one row, in nanoseconds; B is the most buckets a hash table may have.
 
     `P_n`, `P_h`: compare with one row of a window or set. A hash join fetches a row once for all changes of a
-    micro-batch that find it: P_h is what each of `TOGETHER` changes pays for that. `U_n`, `U_h`: put a row into a
-    window or take it out. `U_g`: find and update a group. `U_r`: update the group that was found for the row before;
-    without it U_g, as in the paper. `byte_network`: a byte on its way from reader to stage. `byte_state`: the rent of a
-    byte for a second.
+    micro-batch that match it: P_h is the part of each of `TOGETHER` changes. `U_n`, `U_h`: insert a row into a window
+    or delete it. `U_g`: find and update a group. `U_r`: update the group of the row before; None is U_g, as in the
+    paper. `byte_network`: send a byte from reader to stage. `byte_state`: keep a byte for a second.
 
     Defaults are rough. DuckDB with one thread takes 7 to 30 for each match of a hash join, 5 to 28 for a row of its
     build side, 14 to 48 for a row of a group-by (more with more groups) and 0.07 for a pair of a nested loop; payloads
-    travel at 150 to 200 MB/s. The rent is a policy: a gigabyte is worth a hundredth of a core.
+    are sent at 150 to 200 MB/s. The price of state is a policy: a gigabyte is worth a hundredth of a core.
     """
 
     P_n: float = 0.1
@@ -51,7 +50,7 @@ class Constants:
 class Operations:
     """C_uw of a window update, C_fmt of finding matching tuples, C_iau of an AS update (table II), for one change.
 
-    C_run is an AS update in the group of the update before; None where the paper's C_iau is charged for it. `fetched`:
+    C_run is an AS update in the group of the update before; None if it costs C_iau, as in the paper. `fetched`:
     matching tuples are found once for all changes of a micro-batch.
     """
 
@@ -75,7 +74,7 @@ def nested_loop(constants: Constants) -> Operations:
 def hash_join(constants: Constants) -> Operations:
     """(23) to (26): a probe compares with the rows of a bucket, size / buckets · P_h.
 
-    A bucket holds at least what matches. With m_i of appendix A that is always so; a measured one can be larger.
+    A bucket holds at least the matching rows. With m_i of appendix A that is always true; a measured m_i can be larger.
     """
     return Operations(
         C_uw=lambda k: constants.U_h,
@@ -90,19 +89,19 @@ Method = Callable[[Constants], Operations]
 
 
 def input_cost(k: int, known: Parameters, plan: str, ordering: Order, operations: Operations) -> float:
-    """What the changes of input k cost in a unit of time.
+    """The cost of the changes of input k per unit of time.
 
     One change costs C_uw(W_k) + Σ_s f_s · C_fmt(X_s) + f · C_iau(AS), where X_s is W_s or AS_s by the plan, f_s the
     product of the fan-outs (m or n) of the steps before s, and f that of all steps. With an early aggregation each row
     also costs C_iau(AS_k). Where AS_k is shipped once for each refresh, rows cost C_iau and only its changes the rest.
 
-    Of the f joined rows of a change only those look for their group that are not in that of the row before; the others
-    cost C_run. The paper has C_iau for all of them, which is the same where C_run = C_iau.
+    Of the f joined rows of a change, those in the group of the row before cost C_run, the others C_iau. The paper has
+    C_iau for all of them, which is the case C_run = C_iau.
     """
     stream, reached, fan_out, steps, runs = known.streams[k], [k], 1.0, 0.0, 1.0
     for j in ordering:
-        table = known.probed(j, plan, reached)
-        once = known.once(k, plan, table, reached, fan_out) if operations.fetched else None
+        table = known.probed_table(j, plan, reached)
+        once = known.first_share(k, plan, table, reached, fan_out) if operations.fetched else None
         steps += fan_out * operations.C_fmt(table) * (1.0 if once is None else TOGETHER * once)
         runs = fan_out * known.runs(table, reached)
         fan_out *= table.fan_out
@@ -111,8 +110,8 @@ def input_cost(k: int, known: Parameters, plan: str, ordering: Order, operations
     again = find if operations.C_run is None else operations.C_run
     change = operations.C_uw(k) + steps + runs * find + (fan_out - runs) * again
     taken = 1 + stream.decrement
-    set_update = operations.C_iau(known.updated(k)) if plan[k] == "1" and not stream.alike else 0.0
-    return taken * (known.shipped(k, plan) * change + stream.rate * set_update)
+    set_update = operations.C_iau(known.updated_set(k)) if plan[k] == "1" and not stream.alike else 0.0
+    return taken * (known.shipped_changes(k, plan) * change + stream.rate * set_update)
 
 
 def unit_time_cost(
@@ -120,17 +119,18 @@ def unit_time_cost(
 ) -> float:
     """C_LA (15), C_EA10 (16), C_EA01 (17), C_EA11 (18), and the same for any plan of m inputs: Σ_k of `input_cost`.
 
-    (15) to (18) have C for a tuple that comes and goes; here C is for one of both, and a tuple that also leaves counts
-    twice, as (19) to (26) write it. (20) prints α_1/B_g for the update of AS_1 and α/B_2 for that of AS. We take
-    α_1/B_1 and α/B_g, as (21), (22) and (24) do: AS_1 is hashed on its join attribute and AS on a grouping attribute.
+    In (15) to (18) C is for a tuple that is inserted and deleted; here it is for one change, and a tuple that is also
+    deleted counts twice, as in (19) to (26). (20) prints α_1/B_g for the update of AS_1 and α/B_2 for that of AS. We
+    take α_1/B_1 and α/B_g, as (21), (22) and (24) do: AS_1 is hashed on its join attribute and AS on a grouping
+    attribute.
 
-    >>> from tidemill.optimize.joins.parameters import parameters
+    >>> from tidemill.optimize.joins.parameters import derive_parameters
     >>> from tidemill.optimize.joins.streams import Stream
-    >>> p, ones = parameters([Stream(1, 4, 1, 2), Stream(1, 4, 1, 2)]), Constants(1, 1, 1, 1, 1)
+    >>> p, ones = derive_parameters([Stream(1, 4, 1, 2), Stream(1, 4, 1, 2)]), Constants(1, 1, 1, 1, 1)
     >>> unit_time_cost(p, "00", nested_loop(ones))  # twice 2 (4 + 1 + 2): four rows compared, two of them match
     28.0
     >>> unit_time_cost(p, "11", nested_loop(ones))  # twice 2 (2 + 1 + 1 + 1): two groups, one matches, AS_i is updated
     20.0
     """
-    each = orders(known, plan) if orderings is None else orderings
+    each = probe_orders(known, plan) if orderings is None else orderings
     return sum(input_cost(k, known, plan, each[k], operations) for k in range(len(known.streams)))

@@ -8,8 +8,8 @@ from typing import Any
 
 from tidemill.optimize.joins.cost import Constants, hash_join, nested_loop
 from tidemill.optimize.joins.measure import streams_of
-from tidemill.optimize.joins.plans import Model, Planned, choose, worth_changing
-from tidemill.plan.aggregation_joins import Meeting, meeting
+from tidemill.optimize.joins.plans import Model, PricedPlan, choose, worth_changing
+from tidemill.plan.aggregation_joins import JoinAnalysis, analyze_join
 from tidemill.plan.relations import JoinAggregate
 
 METHODS = {"hash": hash_join, "nested loop": nested_loop}
@@ -34,7 +34,9 @@ class Decision:
 
 @dataclass(frozen=True)
 class HotKey:
-    """A key whose work all shards share, by its hash: rows of `input` are spread once it is `split`, others copied."""
+    """A key, by its hash, whose work is divided among all shards. Rows of other inputs with this key are copied to all
+    shards; once it is `split`, its rows of `input` are spread over them.
+    """
 
     hash: int
     input: int
@@ -44,9 +46,9 @@ class HotKey:
 
 @dataclass
 class JoinSettings:
-    """What the choice may use. `mode`: auto, late, early, or the bits of one plan for joins of that many inputs.
+    """Settings and statistics of the choice. `mode`: auto, late, early, or the bits of a plan for joins of that width.
 
-    `statistics`, `plans` (the one in force) and `hot` keys are kept by the fingerprint of the aggregation join.
+    `statistics`, `plans` (those in force) and `hot` keys are by the fingerprint of the aggregation join.
     """
 
     mode: str = "auto"
@@ -59,35 +61,44 @@ class JoinSettings:
     hot_keys: str = "auto"
 
     def copy(self) -> JoinSettings:
-        """The same for a plan that is only looked at."""
+        """A copy for EXPLAIN: planning with it changes nothing here."""
         return replace(self, plans=dict(self.plans))
 
 
-def decide(node: JoinAggregate, found: Meeting, settings: JoinSettings) -> Decision:
-    """The plan of one aggregation join: the one asked for, the one in force, or else the cheapest."""
+def decide(node: JoinAggregate, found: JoinAnalysis, settings: JoinSettings) -> Decision:
+    """The plan of one aggregation join: the one that a setting forces, the one in force, or else the cheapest."""
     model = model_of(node, found, settings)
-    plan = forced(settings.mode, len(node.inputs)) or settings.plans.get(node.fingerprint)
+    plan = forced_plan(settings.mode, len(node.inputs)) or settings.plans.get(node.fingerprint)
     if plan is None or len(plan) != len(node.inputs):
         plan = choose(model).plan
     settings.plans[node.fingerprint] = plan
-    planned = model.planned(plan)
-    # Where there is nothing to fold, both forms are the same. Rows that are spread go by all their columns.
-    early = tuple((bit == "1" or not side.folded) and i != node.spread
-                  for i, (bit, side) in enumerate(zip(plan, found.sides, strict=True)))
+    planned = model.price(plan)
+    # An input without folded columns has the same form early and late. A spread input is hashed on all its columns.
+    early = tuple(
+        (bit == "1" or not side.folded) and i != node.spread
+        for i, (bit, side) in enumerate(zip(plan, found.sides, strict=True))
+    )
     return Decision(early, planned.orders, settings.method)
 
 
-def model_of(node: JoinAggregate, found: Meeting, settings: JoinSettings) -> Model:
-    """What any plan of this join costs, by what is known of its inputs."""
+def model_of(node: JoinAggregate, found: JoinAnalysis, settings: JoinSettings) -> Model:
+    """The cost model of this join's plans, by the statistics of its inputs."""
     known = settings.statistics.get(node.fingerprint)
-    return Model(streams_of(node, found, known), found.graph, settings.constants, METHODS[settings.method],
-                 whole_key=True, alpha=(known or {}).get("groups"), batch=(known or {}).get("seconds"))
+    return Model(
+        streams_of(node, found, known),
+        found.graph,
+        settings.constants,
+        METHODS[settings.method],
+        whole_key=True,
+        alpha=(known or {}).get("groups"),
+        batch=(known or {}).get("seconds"),
+    )
 
 
-def forced(mode: str, inputs: int) -> str | None:
-    """The plan that a setting asks for, if it asks for one.
+def forced_plan(mode: str, inputs: int) -> str | None:
+    """The plan that a setting forces; None if it leaves the choice open.
 
-    >>> forced("late", 3), forced("10", 2), forced("10", 3), forced("auto", 2)
+    >>> forced_plan("late", 3), forced_plan("10", 2), forced_plan("10", 3), forced_plan("auto", 2)
     ('000', '10', None, None)
     """
     if mode in ("late", "early"):
@@ -95,17 +106,17 @@ def forced(mode: str, inputs: int) -> str | None:
     return mode if len(mode) == inputs and set(mode) <= {"0", "1"} else None
 
 
-def better(node: JoinAggregate, settings: JoinSettings) -> Planned | None:
-    """Another plan that is cheaper by the margin, unless the plan is asked for or pinned."""
+def find_better_plan(node: JoinAggregate, settings: JoinSettings) -> PricedPlan | None:
+    """Another plan that is cheaper by the margin; None if there is none, or if the plan is forced or pinned."""
     current = settings.plans.get(node.fingerprint)
-    if settings.pinned or current is None or forced(settings.mode, len(node.inputs)):
+    if settings.pinned or current is None or forced_plan(settings.mode, len(node.inputs)):
         return None
-    model = model_of(node, meeting(node), settings)
+    model = model_of(node, analyze_join(node), settings)
     best = choose(model)
-    return best if worth_changing(model.planned(current), best) else None
+    return best if worth_changing(model.price(current), best) else None
 
 
 def cost_of(node: JoinAggregate, settings: JoinSettings, known: Mapping[str, Any]) -> float:
-    """What the plan in force costs in a second of event time if the inputs are as `known` says."""
+    """The cost of the plan in force per second of event time, by the statistics `known`."""
     told = replace(settings, statistics={node.fingerprint: dict(known)})
-    return model_of(node, meeting(node), told).planned(settings.plans[node.fingerprint]).cost
+    return model_of(node, analyze_join(node), told).price(settings.plans[node.fingerprint]).cost

@@ -1,7 +1,7 @@
 """Which keys of an aggregation join are worth splitting over the shards.
 
-A shard works for its pairs and its changes. Splitting a key by the rows of one input divides its pairs, and its changes
-of that input, by the number of shards; its changes of all other inputs are then made in every shard.
+The load of a shard is that of its pairs and its changes. Splitting a key by the rows of one input divides its pairs,
+and its changes of that input, by the number of shards; its changes of all other inputs are copied to every shard.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import Any
 
 from tidemill.optimize.joins.cost import Constants
 
-MOST_KEYS = 64  # of one join: a key that was split stays so
-MARGIN = 0.2  # what the busiest shard must save
+MOST_KEYS = 64  # split keys of one join: a key that was split stays split
+MARGIN = 0.2  # least part of its load that the busiest shard must save
 
 
 @dataclass(frozen=True)
 class Suspect:
-    """A key with many pairs: where they are, and how many changes each input has of it."""
+    """A key with many pairs: the shard that has them (`home`), and its changes by input."""
 
     hash: int
     text: str
@@ -27,26 +27,31 @@ class Suspect:
     changes: tuple[float, ...]
 
     def spread(self, able: Iterable[int]) -> int:
-        """The input to spread: the one that would be the most to copy."""
+        """The input to spread: the one with the most changes, since the others are copied."""
         return max(able, key=lambda i: (self.changes[i], -i))
 
 
-def suspects(notes: Sequence[Mapping[str, Any]]) -> list[Suspect]:
-    """Keys with more than 1 / (2 · shards) of all pairs, most pairs first. `notes` are what the shards counted.
+def find_suspects(notes: Sequence[Mapping[str, Any]]) -> list[Suspect]:
+    """Keys with more than 1 / (2 · shards) of all pairs, most pairs first. `notes` are the counts of the shards.
 
-    >>> [s.text for s in suspects([{"pairs": 900, "hot": [[7, "a", 800, [3, 4]], [8, "b", 90, [1, 1]]]},
+    >>> [s.text for s in find_suspects([{"pairs": 900, "hot": [[7, "a", 800, [3, 4]], [8, "b", 90, [1, 1]]]},
     ...                            {"pairs": 100, "hot": []}])]
     ['a']
     """
     least = sum(n["pairs"] for n in notes) / (2 * len(notes))
-    found = [Suspect(h, text, home, pairs, tuple(changes))
-             for home, note in enumerate(notes) for h, text, pairs, changes in note.get("hot", ()) if pairs > least]
+    found = [
+        Suspect(h, text, home, pairs, tuple(changes))
+        for home, note in enumerate(notes)
+        for h, text, pairs, changes in note.get("hot", ())
+        if pairs > least
+    ]
     return sorted(found, key=lambda s: (-s.pairs, s.hash))
 
 
-def worth_splitting(found: Sequence[Suspect], notes: Sequence[Mapping[str, Any]], able: Sequence[int],
-                    constants: Constants) -> list[Suspect]:
-    """The first so many suspects with which the busiest shard has least to do; none where it saves less than a fifth.
+def worth_splitting(
+    found: Sequence[Suspect], notes: Sequence[Mapping[str, Any]], able: Sequence[int], constants: Constants
+) -> list[Suspect]:
+    """The first suspects, as many as minimize the load of the busiest shard; none if that saves less than a fifth.
 
     >>> one = Suspect(7, "a", 0, 800.0, (40.0, 10.0))
     >>> notes = [{"pairs": 900, "inputs": [{"changes": 50}, {"changes": 20}]},
@@ -62,14 +67,14 @@ def worth_splitting(found: Sequence[Suspect], notes: Sequence[Mapping[str, Any]]
     before = best = max(loads)
     chosen = 0
     for number, suspect in enumerate(found, 1):
-        loads = _split(suspect, loads, suspect.spread(able), constants)
+        loads = _loads_after_split(suspect, loads, suspect.spread(able), constants)
         if max(loads) < best:
             best, chosen = max(loads), number
     return list(found[:chosen]) if best < (1 - MARGIN) * before else []
 
 
-def _split(suspect: Suspect, loads: Sequence[float], spread: int, constants: Constants) -> list[float]:
-    """What every shard has to do after a key was split."""
+def _loads_after_split(suspect: Suspect, loads: Sequence[float], spread: int, constants: Constants) -> list[float]:
+    """The load of every shard after a key is split."""
     moved = constants.P_h * suspect.pairs + constants.U_h * suspect.changes[spread]
     copied = constants.U_h * (sum(suspect.changes) - suspect.changes[spread])
     share = moved / len(loads)

@@ -1,4 +1,4 @@
-"""From what the shards counted to what the cost functions want to know of each input."""
+"""From the counts of the shards to the statistics of each input that the cost functions need."""
 
 from __future__ import annotations
 
@@ -7,38 +7,45 @@ from typing import Any
 
 from tidemill.optimize.joins.streams import Stream
 from tidemill.plan import relations as r
-from tidemill.plan.aggregation_joins import Meeting, Side, partition
+from tidemill.plan.aggregation_joins import JoinAnalysis, Side, partition
 from tidemill.plan.node import walk
 from tidemill.plan.physical import FOREVER
 from tidemill.plan.relations import JoinAggregate, Relation
 
 SECOND = 1_000_000
-# Before anything has run: an input of some size, with more rows than join values and more join values than groups.
+# Assumed before the first batch: more rows than join values and more join values than groups.
 RATE, WINDOW, VALUES, GROUPS = 1_000.0, 10_000.0, 500.0, 10.0
 _FORGET = 0.5  # weight of the last batch
 
 
-def streams_of(node: JoinAggregate, found: Meeting, known: Mapping[str, Any] | None) -> list[Stream]:
-    """The inputs as the cost model sees them: measured where something ran, assumed where not."""
+def streams_of(node: JoinAggregate, found: JoinAnalysis, known: Mapping[str, Any] | None) -> list[Stream]:
+    """The inputs as the cost model sees them: measured, or assumed before the first batch."""
     measured: Sequence[Mapping[str, float]] = (known or {}).get("inputs") or [{}] * len(node.inputs)
-    return [_stream(relation, side, found, m)
-            for relation, side, m in zip(node.inputs, found.sides, measured, strict=True)]
+    return [
+        _stream(relation, side, found, m) for relation, side, m in zip(node.inputs, found.sides, measured, strict=True)
+    ]
 
 
-def _stream(relation: Relation, side: Side, found: Meeting, known: Mapping[str, float]) -> Stream:
+def _stream(relation: Relation, side: Side, found: JoinAnalysis, known: Mapping[str, float]) -> Stream:
     names = {c.name for c in side.keys}
     linked = [min(c) for c in found.classes if c & names]
     joined = {c for equal in found.classes for c in equal}
     values = max(1.0, known.get("values", VALUES)) ** (1 / max(1, len(linked)))
     static = r.never_changes(relation)
     return Stream(
-        rate=0.0 if static else known.get("rate", RATE), window=known.get("window", WINDOW),
+        rate=0.0 if static else known.get("rate", RATE),
+        window=known.get("window", WINDOW),
         groups=GROUPS if names - joined - side.extremes.keys() else 1.0,
         values={name: max(1.0, values) for name in linked} or 1.0,
-        decrement=0 if r.insert_only(relation) else 1, alike=not side.folded,
-        matches=known.get("matches"), set_matches=known.get("set_matches"), set_size=known.get("set_size"),
-        late_width=_width(len(names) + len(side.folded)), early_width=_width(len(names) + len(side.parts)),
-        refresh=_refresh(relation), shipped=known.get("shipped"),
+        decrement=0 if r.insert_only(relation) else 1,
+        alike=not side.folded,
+        matches=known.get("matches"),
+        set_matches=known.get("set_matches"),
+        set_size=known.get("set_size"),
+        late_width=_width(len(names) + len(side.folded)),
+        early_width=_width(len(names) + len(side.parts)),
+        refresh=_refresh(relation),
+        shipped=known.get("shipped"),
     )
 
 
@@ -48,7 +55,7 @@ def _width(columns: int) -> float:
 
 
 def _refresh(relation: Relation) -> float | None:
-    """Seconds between two moments at which the input changes; None when it may do so at any time."""
+    """Seconds between two synchronization points of the input; None if it may change at any time."""
     for node in walk(relation):
         if isinstance(node, r.Synchronize):
             return node.every_us / SECOND
@@ -57,12 +64,13 @@ def _refresh(relation: Relation) -> float | None:
     return None
 
 
-def event_seconds(node: JoinAggregate, notes: Sequence[Mapping[str, Any]], before: Mapping[str, Any] | None,
-                  ) -> tuple[float, int | None]:
-    """(seconds of event time in which the changes of a batch came, until when): since the last batch with changes.
+def event_seconds(
+    node: JoinAggregate, notes: Sequence[Mapping[str, Any]], before: Mapping[str, Any] | None
+) -> tuple[float, int | None]:
+    """(seconds of event time of a batch, its end). A batch begins at the end of the last batch with changes.
 
-    Rates are for a second of event time, as windows and refreshes are: a replay may be any number of times faster. The
-    first batch lasts since its first change, and one refresh before it.
+    Rates are per second of event time, like windows and refreshes: a replay may be faster by any factor. The first
+    batch begins one refresh before its first change.
     """
     times = [t for note in notes for t in note["times"] if t is not None]
     if not times:
@@ -77,10 +85,15 @@ def event_seconds(node: JoinAggregate, notes: Sequence[Mapping[str, Any]], befor
     return max((until - min(times)) / SECOND + least, 1e-3), until
 
 
-def statistics(node: JoinAggregate, found: Meeting, notes: Sequence[Mapping[str, Any]], early: Sequence[bool],
-               before: Mapping[str, Any] | None) -> dict[str, Any]:
-    """What one more batch tells, by itself: `mixed` puts it together with what was known. `notes` has what each shard
-    counted (see the operator), `early` the plan that ran. An input that is copied to all shards was counted by all of
+def measure_batch(
+    node: JoinAggregate,
+    found: JoinAnalysis,
+    notes: Sequence[Mapping[str, Any]],
+    early: Sequence[bool],
+    before: Mapping[str, Any] | None,
+) -> dict[str, Any]:
+    """Statistics of one batch alone; `blend_statistics` combines them with those before. `notes` has the counts of each
+    shard (see the operator), `early` the plan that ran. An input that is copied to all shards was counted by all of
     them.
     """
     seconds, until = event_seconds(node, notes, before)
@@ -95,36 +108,49 @@ def statistics(node: JoinAggregate, found: Meeting, notes: Sequence[Mapping[str,
         known = (before or {}).get("arrived", [0] * len(found.sides))[i]
         came = ever - known if ever >= known else ever
         arrived.append(ever)
-        inputs.append(_measured(each, copies, seconds, came, node.inputs[i], early[i]))
+        inputs.append(_measure_input(each, copies, seconds, came, node.inputs[i], early[i]))
     pairs, groups = (float(sum(n[what] for n in notes)) for what in ("pairs", "groups"))
     batches = (before or {}).get("batches", 0) + 1
-    return {"inputs": inputs, "pairs": pairs, "groups": max(1.0, groups), "batches": batches, "seconds": seconds,
-            "until": until, "arrived": arrived}
+    return {
+        "inputs": inputs,
+        "pairs": pairs,
+        "groups": max(1.0, groups),
+        "batches": batches,
+        "seconds": seconds,
+        "until": until,
+        "arrived": arrived,
+    }
 
 
-def mixed(before: Mapping[str, Any] | None, fresh: Mapping[str, Any]) -> dict[str, Any]:
-    """What is known after a batch: half of it, half of all before it; of answers and pairs the last."""
+def blend_statistics(before: Mapping[str, Any] | None, fresh: Mapping[str, Any]) -> dict[str, Any]:
+    """Statistics after a batch: the mean of its inputs and those before; pairs and groups are those of the batch."""
     if not before:
         return dict(fresh)
-    lasted = _mixed({"seconds": before["seconds"]}, {"seconds": fresh["seconds"]})
-    inputs = [_mixed(old, new) for old, new in zip(before["inputs"], fresh["inputs"], strict=True)]
+    lasted = _blend({"seconds": before["seconds"]}, {"seconds": fresh["seconds"]})
+    inputs = [_blend(old, new) for old, new in zip(before["inputs"], fresh["inputs"], strict=True)]
     return {**fresh, **lasted, "inputs": inputs}
 
 
-def _measured(each: Sequence[Mapping[str, float]], copies: int, seconds: float, arrived: float, relation: Relation,
-              early: bool) -> dict[str, float]:
+def _measure_input(
+    each: Sequence[Mapping[str, float]], copies: int, seconds: float, arrived: float, relation: Relation, early: bool
+) -> dict[str, float]:
     def total(what: str) -> float:
         return float(sum(e[what] for e in each))
 
     taken = (1 if r.insert_only(relation) else 2) * copies
-    found = {"rate": arrived / taken / seconds, "window": total("rows") / copies,
-             "values": total("values") / copies, "set_size": total("sets") / copies, "bytes": total("bytes"),
-             "shipped": total("changes" if early else "set_changes") / taken / seconds}
+    found = {
+        "rate": arrived / taken / seconds,
+        "window": total("rows") / copies,
+        "values": total("values") / copies,
+        "set_size": total("sets") / copies,
+        "bytes": total("bytes"),
+        "shipped": total("changes" if early else "set_changes") / taken / seconds,
+    }
     if total("probes"):
         found |= {"matches": total("late_met") / total("probes"), "set_matches": total("early_met") / total("probes")}
     return found
 
 
-def _mixed(old: Mapping[str, float], new: Mapping[str, float]) -> dict[str, float]:
-    """Half of the last batch, half of all before it."""
+def _blend(old: Mapping[str, float], new: Mapping[str, float]) -> dict[str, float]:
+    """The mean of the last batch and the statistics before it."""
     return {**old, **{k: v * _FORGET + old.get(k, v) * (1 - _FORGET) for k, v in new.items()}}

@@ -1,4 +1,4 @@
-"""Sizes, fan-outs and buckets derived from what is known of the inputs (paper 000, appendix A, for m inputs)."""
+"""Sizes, fan-outs and buckets derived from the statistics of the inputs (paper 000, appendix A, for m inputs)."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from tidemill.optimize.joins.streams import Graph, Stream, checked, joined
+from tidemill.optimize.joins.streams import Graph, Stream, check_pairs, joined_pairs
 
 AS = -1
 
 
 class Table(NamedTuple):
-    """W_i, AS_i or (`input` = AS) the query's own AS, as one who looks for something in it sees it."""
+    """W_i, AS_i or (`input` = AS) the AS of the query: its size, its buckets, and the rows that a probe finds."""
 
     input: int
     early: bool
@@ -38,8 +38,8 @@ class Parameters:
     whole_key: bool = False
     batch: float | None = None
 
-    def bound(self, j: int, known: Collection[int]) -> frozenset[str]:
-        """The join attributes of j whose values a row of the `known` inputs has."""
+    def bound_attributes(self, j: int, known: Collection[int]) -> frozenset[str]:
+        """The join attributes of j whose values are in a row of the `known` inputs."""
         mine, found = self.streams[j].attributes, set[str]()
         for i in known:
             if (min(i, j), max(i, j)) in self.graph:
@@ -47,12 +47,12 @@ class Parameters:
         return frozenset(found)
 
     def early(self, i: int, plan: str) -> bool:
-        """Whether input i is kept as an aggregation set. One whose forms are alike is that in every plan."""
+        """Whether input i is kept as an aggregation set. If both its forms are alike, it always is."""
         return plan[i] == "1" or self.streams[i].alike
 
-    def probed(self, j: int, plan: str, known: Collection[int]) -> Table:
-        """W_j or AS_j for a row of the `known` inputs. If they share no attribute with j, all of it matches."""
-        stream, early, names = self.streams[j], self.early(j, plan), self.bound(j, known)
+    def probed_table(self, j: int, plan: str, known: Collection[int]) -> Table:
+        """W_j or AS_j, probed by a row of the `known` inputs. If they share no attribute with j, all of it matches."""
+        stream, early, names = self.streams[j], self.early(j, plan), self.bound_attributes(j, known)
         size = self.alphas[j] if early else stream.window
         if not names:
             return Table(j, early, size, 1.0, size)
@@ -60,40 +60,40 @@ class Parameters:
         return Table(j, early, size, min(_values(stream, names), self.B), found)
 
     def runs(self, table: Table, known: Collection[int]) -> float:
-        """Into how many runs of one group the rows fall that a probe of the `known` inputs finds, one after another.
+        """The number of runs of one group in the rows that a probe of the `known` inputs finds.
 
-        Rows of AS_j are all of different groups: n_j runs. Rows of W_j are m_j in n_j groups that lie in any order, and
-        each but the first is of another group than the one before with probability 1 - 1/n_j.
+        Rows of AS_j are all of different groups: n_j runs. Rows of W_j are m_j rows of n_j groups in random order: each
+        but the first begins a new run with probability 1 - 1/n_j.
 
-        >>> p = parameters([Stream(1, 40, 4, 2), Stream(1, 40, 1, 2)])
-        >>> [p.runs(p.probed(j, plan, [1 - j]), [1 - j]) for plan in ("00", "11") for j in (0, 1)]
+        >>> p = derive_parameters([Stream(1, 40, 4, 2), Stream(1, 40, 1, 2)])
+        >>> [p.runs(p.probed_table(j, plan, [1 - j]), [1 - j]) for plan in ("00", "11") for j in (0, 1)]
         [15.25, 1.0, 4.0, 1.0]
         """
         if table.early or table.fan_out <= 1:
             return table.fan_out
-        groups = max(1.0, self.probed(table.input, "1" * len(self.streams), known).fan_out)
+        groups = max(1.0, self.probed_table(table.input, "1" * len(self.streams), known).fan_out)
         return 1 + (table.fan_out - 1) * (1 - 1 / groups)
 
-    def once(self, k: int, plan: str, table: Table, known: Collection[int], rows: float) -> float | None:
+    def first_share(self, k: int, plan: str, table: Table, known: Collection[int], rows: float) -> float | None:
         """Of the lookups that a micro-batch of input k makes in a table, the share that are the first of their value.
 
-        `rows` are the joined rows that a change has become on its way. Those that know the value from the change itself
-        make one lookup together. None where nothing is known of micro-batches.
+        `rows` is the number of joined rows for each change at this step. If the value is in the change itself, they
+        make one lookup together. None if the length of a micro-batch is unknown.
 
-        >>> p = parameters([Stream(50, 40, 4, 10), Stream(1, 40, 1, 10)], batch=2)  # 50 rows come and go, twice
-        >>> round(p.once(0, "00", p.probed(1, "00", [0]), [0], 1), 4)
+        >>> p = derive_parameters([Stream(50, 40, 4, 10), Stream(1, 40, 1, 10)], batch=2)  # 50 rows come and go, twice
+        >>> round(p.first_share(0, "00", p.probed_table(1, "00", [0]), [0], 1), 4)
         0.05
         """
         if self.batch is None:
             return None
-        names, stream = self.bound(table.input, known), self.streams[k]
+        names, stream = self.bound_attributes(table.input, known), self.streams[k]
         values = _values(self.streams[table.input], names)
-        changes = self.batch * (1 + stream.decrement) * self.shipped(k, plan)
-        if names <= self.bound(table.input, [k]):
+        changes = self.batch * (1 + stream.decrement) * self.shipped_changes(k, plan)
+        if names <= self.bound_attributes(table.input, [k]):
             return first_lookups(changes * min(rows, 1.0), values) / max(rows, 1.0)
         return first_lookups(changes * rows, values)
 
-    def updated(self, k: int) -> Table:
+    def updated_set(self, k: int) -> Table:
         """AS_k for an AS update."""
         buckets = max(1.0, min(self.alphas[k], self.B)) if self.whole_key else self.buckets[k]
         return Table(k, True, self.alphas[k], buckets, self.n[k])
@@ -103,8 +103,8 @@ class Parameters:
         """AS for an AS update."""
         return Table(AS, True, self.alpha, self.B_g, 1.0)
 
-    def shipped(self, k: int, plan: str) -> float:
-        """Changes of input k that reach the join in a unit of time, not counting that they are taken back.
+    def shipped_changes(self, k: int, plan: str) -> float:
+        """Changes of input k that reach the join per unit of time, without their later deletions.
 
         Late: λ_k. Early: as measured; or at most one for each group and refresh, min(λ_k, α_k / refresh).
         """
@@ -116,7 +116,7 @@ class Parameters:
         return stream.rate if stream.refresh is None else min(stream.rate, self.alphas[k] / stream.refresh)
 
 
-def parameters(
+def derive_parameters(
     streams: Sequence[Stream],
     B: float = math.inf,
     graph: Graph | None = None,
@@ -128,27 +128,23 @@ def parameters(
     """Appendix A: α = Π min(w_i, g_i), α_i = min(w_i, g_i/σ_i), m_i = σ_i w_i, n_i = min(w_i σ_i, g_i),
     B_i = min(1/σ_i, B), B_g = min(g_1, B).
 
-    The text prints m_1 = α_1 w_1. That is a misprint for σ_1 w_1: its own words are "the product of join selectivity
-    factor σ_1 and window size w_1", and m_2 is printed so.
+    The paper prints m_1 = α_1 w_1, a misprint for σ_1 w_1: its text has "the product of join selectivity factor σ_1 and
+    window size w_1", and so has m_2. It hashes AS on G_1 alone and AS_i on the join attribute alone. With `whole_key`
+    both are hashed on all their attributes: B_g = min(α, B), and an AS update of AS_i walks max(1, α_i/B) entries.
+    `alpha` is α as measured. `batch` is the length of a micro-batch, in which a row that several changes match is
+    fetched once. Without a graph, the pairs that share a join attribute are joined.
 
-    The paper hashes AS on G_1 alone and AS_i on the join attribute alone. With `whole_key` both are hashed on all their
-    attributes and have a bucket for each group: B_g = min(α, B), and an AS update of AS_i walks max(1, α_i/B) entries.
-    `alpha` is α as measured. `batch` is how long a micro-batch lasts, in which a row that several changes find is
-    fetched once; the paper has no such thing. Without a graph, the pairs that share a join attribute are joined.
-
-    >>> p = parameters([Stream(300, 5000, 150, 10), Stream(300, 5000, 1, 10)], B=1021)  # the default of figure 4
+    >>> p = derive_parameters([Stream(300, 5000, 150, 10), Stream(300, 5000, 1, 10)], B=1021)  # the default of figure 4
     >>> p.alpha, p.alphas, p.m, p.n, p.buckets, p.B_g
     (150.0, (1500.0, 10.0), (500.0, 500.0), (150.0, 1.0), (10.0, 10.0), 150.0)
     """
-    if not streams:
-        raise ValueError("a join has inputs")
-    if not B >= 1:
-        raise ValueError("a hash table has at least one bucket")
+    if not streams or not B >= 1:
+        raise ValueError("a join has inputs, and a hash table has at least one bucket")
     size = float(math.prod(min(s.window, s.groups) for s in streams)) if alpha is None else alpha
     everything = [frozenset(s.attributes) for s in streams]
     return Parameters(
         streams=tuple(streams),
-        graph=checked(streams, joined(streams) if graph is None else graph),
+        graph=check_pairs(streams, joined_pairs(streams) if graph is None else graph),
         B=B,
         alpha=size,
         alphas=tuple(set_size(s) for s in streams),
@@ -162,7 +158,7 @@ def parameters(
 
 
 def first_lookups(lookups: float, values: float) -> float:
-    """Of so many lookups of values drawn at random, the share that are the first of their value: v (1 - (1 - 1/v)^n)/n.
+    """Of n lookups of v values drawn at random, the share that are the first of their value: v (1 - (1 - 1/v)^n)/n.
 
     >>> first_lookups(1, 10), round(first_lookups(1000, 10), 4), first_lookups(20, 1)
     (1.0, 0.01, 0.05)
@@ -185,7 +181,7 @@ def matches(stream: Stream, names: frozenset[str]) -> float:
 
 
 def set_matches(stream: Stream, names: frozenset[str]) -> float:
-    """n_i = min(σ_i w_i, g_i); join attributes without a name here are grouping attributes of AS_i like any other.
+    """n_i = min(σ_i w_i, g_i); join attributes not in `names` count as grouping attributes of AS_i.
 
     >>> auction = Stream(rate=1, window=1000, groups=2, values={"auction": 100, "seller": 3})
     >>> set_matches(auction, frozenset({"auction", "seller"})), set_matches(auction, frozenset({"auction"}))

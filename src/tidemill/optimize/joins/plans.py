@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from itertools import product
 
 from tidemill.optimize.joins.cost import Constants, Method, hash_join, unit_time_cost
-from tidemill.optimize.joins.order import Order, orders
-from tidemill.optimize.joins.parameters import Parameters, parameters
+from tidemill.optimize.joins.order import Order, probe_orders
+from tidemill.optimize.joins.parameters import Parameters, derive_parameters
 from tidemill.optimize.joins.space import network_bytes, state_bytes
 from tidemill.optimize.joins.streams import Graph, Stream
 
@@ -16,8 +16,8 @@ EXHAUSTIVE = 6
 
 
 @dataclass(frozen=True)
-class Planned:
-    """A plan with the linear ordering of each input and what it costs: `cost` is all three in the unit of `time`."""
+class PricedPlan:
+    """A plan, its linear orderings and its costs; `cost` is time, space and network together, in the unit of `time`."""
 
     plan: str
     orders: tuple[Order, ...]
@@ -30,7 +30,7 @@ class Planned:
     def name(self) -> str:
         """The paper's name.
 
-        >>> [Planned(plan, (), 0, 0, 0, 0).name for plan in ("00", "10", "111")]
+        >>> [PricedPlan(plan, (), 0, 0, 0, 0).name for plan in ("00", "10", "111")]
         ['LAP', 'EAP10', 'EAP111']
         """
         return f"EAP{self.plan}" if "1" in self.plan else "LAP"
@@ -43,10 +43,10 @@ class Planned:
 
 @dataclass(frozen=True)
 class Model:
-    """An aggregation join and the constants, put together: what any of its plans costs.
+    """The cost model of all plans of one aggregation join.
 
     `graph` has the pairs that are joined, by default those that share a join attribute. `answer_width`: bytes of a row
-    of AS. `whole_key`, `alpha` and `batch` as in `parameters`.
+    of AS. `whole_key`, `alpha` and `batch` as in `derive_parameters`.
     """
 
     streams: Sequence[Stream]
@@ -60,61 +60,62 @@ class Model:
     parameters: Parameters = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        known = parameters(self.streams, self.constants.B, self.graph, whole_key=self.whole_key, alpha=self.alpha,
-                           batch=self.batch)
+        known = derive_parameters(
+            self.streams, self.constants.B, self.graph, whole_key=self.whole_key, alpha=self.alpha, batch=self.batch
+        )
         object.__setattr__(self, "parameters", known)
 
-    def planned(self, plan: str) -> Planned:
+    def price(self, plan: str) -> PricedPlan:
         """time + byte_state · space + byte_network · network of one plan.
 
         >>> pair, half = [Stream(1, 4, 1, 2)] * 2, Constants(1, 1, 1, 1, 1, byte_state=0.5, byte_network=0)
-        >>> p = Model(pair, constants=half, answer_width=8).planned("00")
+        >>> p = Model(pair, constants=half, answer_width=8).price("00")
         >>> p.time, p.space, p.network, p.cost  # twice 2 (2 + 1 + 2); 8 rows of 64 bytes and one of 8
         (20.0, 520.0, 128.0, 280.0)
         """
         if len(plan) != len(self.streams) or not set(plan) <= {"0", "1"}:
             raise ValueError(f"a plan of {len(self.streams)} inputs has as many characters 0 or 1: {plan!r}")
-        orderings = orders(self.parameters, plan)
+        orderings = probe_orders(self.parameters, plan)
         time = unit_time_cost(self.parameters, plan, self.method(self.constants), orderings)
         space = state_bytes(self.parameters, plan, self.answer_width)
         network = network_bytes(self.parameters, plan)
         total = time + self.constants.byte_state * space + self.constants.byte_network * network
-        return Planned(plan, orderings, time, space, network, total)
+        return PricedPlan(plan, orderings, time, space, network, total)
 
 
-def plans(model: Model) -> list[Planned]:
-    """All plans, cheapest first. Beyond six inputs: those that the greedy choice passed through."""
+def plans(model: Model) -> list[PricedPlan]:
+    """All plans, cheapest first; for more than six inputs, those on the path of the greedy choice."""
     if len(model.streams) > EXHAUSTIVE:
         return sorted(greedy(model), key=lambda p: p.rank)
     bits = product("01", repeat=len(model.streams))
-    return sorted((model.planned("".join(plan)) for plan in bits), key=lambda p: p.rank)
+    return sorted((model.price("".join(plan)) for plan in bits), key=lambda p: p.rank)
 
 
-def greedy(model: Model) -> list[Planned]:
-    """The heuristic of section 8, from the LAP to what it ends with: at most 2 m steps of at most m plans each.
+def greedy(model: Model) -> list[PricedPlan]:
+    """The path of the heuristic of section 8, from the LAP to its result: at most 2 m steps of at most m plans each.
 
-    An early aggregation is inserted where joining with the set instead of the window saves more than updating the set
-    adds. One inserted makes the fan-outs smaller and so others worth less: hence one at a time, the best first, and in
-    the end those are taken out that no longer pay.
+    An early aggregation is inserted if joining with the set instead of the window saves more than updating the set
+    costs. Each insertion makes fan-outs smaller, and so other insertions less useful. So they are made one at a time,
+    the best first, and in the end those that no longer pay are removed.
     """
-    path = [model.planned("0" * len(model.streams))]
+    path = [model.price("0" * len(model.streams))]
     for old, new in ("01", "10"):
         while (better := _best_flip(model, path[-1], old, new)) is not None:
             path.append(better)
     return path
 
 
-def _best_flip(model: Model, current: Planned, old: str, new: str) -> Planned | None:
+def _best_flip(model: Model, current: PricedPlan, old: str, new: str) -> PricedPlan | None:
     """The cheapest plan with one bit changed from old to new, if it is cheaper than the current one."""
     plan = current.plan
     places = [i for i, bit in enumerate(plan) if bit == old and not model.streams[i].alike]
-    trials = [model.planned(plan[:i] + new + plan[i + 1 :]) for i in places]
+    trials = [model.price(plan[:i] + new + plan[i + 1 :]) for i in places]
     best = min(trials, key=lambda p: p.rank, default=current)
     return best if best.cost < current.cost else None
 
 
-def choose(model: Model) -> Planned:
-    """The cheapest plan; beyond six inputs, what the greedy heuristic ends with.
+def choose(model: Model) -> PricedPlan:
+    """The cheapest plan; for more than six inputs, the result of the greedy heuristic.
 
     >>> few, many = Stream(100, 1000, groups=1, values=10), Stream(100, 1000, groups=1000, values=10)
     >>> [choose(Model(pair)).name for pair in ([few, few], [few, many], [many, few], [many, many])]
@@ -123,13 +124,13 @@ def choose(model: Model) -> Planned:
     return plans(model)[0]
 
 
-def worth_changing(current: Planned, best: Planned, margin: float = 0.2) -> bool:
-    """Whether the best plan saves more than `margin` of what the current one costs, both by today's statistics.
+def worth_changing(current: PricedPlan, best: PricedPlan, margin: float = 0.2) -> bool:
+    """Whether the best plan saves more than `margin` of the cost of the current one, both by the current statistics.
 
-    A plan may change between any two micro-batches without converting state. The margin is there so that noise in the
-    statistics does not make it swing.
+    A plan may change between any two micro-batches without converting state. The margin prevents noise in the
+    statistics from switching plans back and forth.
 
-    >>> now, then = (Planned(plan, (), cost, 0, 0, cost) for plan, cost in (("00", 100.0), ("11", 79.0)))
+    >>> now, then = (PricedPlan(plan, (), cost, 0, 0, cost) for plan, cost in (("00", 100.0), ("11", 79.0)))
     >>> worth_changing(now, then), worth_changing(now, then, margin=0.25), worth_changing(now, now, margin=0)
     (True, False, False)
     """

@@ -1,4 +1,4 @@
-"""What is known of the inputs of an aggregation join, and which pairs are joined (paper 000, tables II and III)."""
+"""Statistics of the inputs of an aggregation join, and which pairs are joined (paper 000, tables II and III)."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ _KEY = "key"
 class Stream:
     """One input S_i.
 
-    `rate`: λ_i, rows that arrive in a unit of time; 0 is a relation that stands still.
+    `rate`: λ_i, rows that arrive per unit of time; 0 for a static relation.
     `window`: w_i, rows in W_i.
     `groups`: g_i, values of the grouping attributes (and of the columns needed one by one); 1 if there are none.
-    `values`: 1/σ_i, values of the join attribute. Where an input is joined on different attributes, a number for each:
-    inputs that share a name are joined on it. One number alone is one attribute that all inputs share.
-    `per_value`: g_i as α_i and n_i need it, groups beside one value of the join attributes. The paper takes the
-    attributes as independent, so this is g_i unless given; it is 1 if the input is grouped by its join attribute.
+    `values`: 1/σ_i, values of the join attribute; a mapping if the input is joined on several attributes. Inputs that
+    share a name are joined on it. A single number is for one attribute that all inputs share.
+    `per_value`: groups for each value of the join attributes, as α_i and n_i need it. The paper takes the attributes as
+    independent, so this is g_i unless given; it is 1 if the input is grouped by its join attribute.
     `decrement`: 1 if rows leave the window again, 0 for a landmark window. It is the paper's factor of two.
     `alike`: the late and the early form have the same columns. Consolidation is free, and both bits cost the same.
     `matches`, `set_matches`, `set_size`: m_i, n_i, α_i as measured, instead of appendix A. The first two hold for
-    every probe that knows a join attribute of this input.
+    every probe by a join attribute of this input.
     `late_width`, `early_width`: bytes of a row of W_i and of AS_i.
-    `refresh`: time between two synchronization points, `shipped`: rows of AS_i's changes in a unit of time, as
-    measured. Without either, every row is a change by itself.
+    `refresh`: time between two synchronization points. `shipped`: measured changes of AS_i per unit of time. Without
+    both, every row is a change.
 
     >>> auction = Stream(rate=10, window=3600, values={"auction": 3600, "seller": 60})
     >>> auction.join_values, auction.static, Stream(rate=0, window=100).static
@@ -79,15 +79,15 @@ class Stream:
 
     @property
     def static(self) -> bool:
-        """A relation: nothing arrives, so nothing is ever probed with it."""
+        """A static relation: no row arrives, so it never probes the others."""
         return self.rate == 0
 
 
-def joined(streams: Sequence[Stream]) -> Graph:
+def joined_pairs(streams: Sequence[Stream]) -> Graph:
     """The pairs that share a join attribute.
 
     >>> bid, auction = Stream(100, 10, values={"auction": 5}), Stream(1, 10, values={"auction": 5, "seller": 3})
-    >>> sorted(joined([bid, auction, Stream(0, 9, values={"seller": 9})]))
+    >>> sorted(joined_pairs([bid, auction, Stream(0, 9, values={"seller": 9})]))
     [(0, 1), (1, 2)]
     """
     return frozenset(
@@ -98,8 +98,8 @@ def joined(streams: Sequence[Stream]) -> Graph:
     )
 
 
-def checked(streams: Sequence[Stream], graph: Graph) -> Graph:
-    """The same pairs, the smaller input first; refuses a pair that cannot be joined."""
+def check_pairs(streams: Sequence[Stream], graph: Graph) -> Graph:
+    """The same pairs with the smaller input first; ValueError for a pair that cannot be joined."""
     pairs = frozenset((min(pair), max(pair)) for pair in graph)
     for i, j in sorted(pairs):
         if not 0 <= i < j < len(streams):

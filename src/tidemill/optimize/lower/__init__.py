@@ -1,20 +1,23 @@
 """Logical plan to physical plan: where each operator runs and how rows get there.
 
-Stateless operators over a source run in the reader. A stateful operator runs in a stage and wants the rows of
-equal key in one shard: rows from a reader are exchanged, rows already there in the right shards stay, and
-others go round through the outlet (a loop) into the next micro-batch. So the Spark topology is the same for every plan.
+Stateless operators over a source run in the reader. A stateful operator runs in a stage and needs the rows of
+equal key in one shard: rows from a reader are exchanged, rows that are in the right shards stay there, and all others
+pass through the outlet (a loop) into the next micro-batch. So the Spark topology is the same for every plan.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from tidemill.optimize.joins.decide import JoinSettings
 from tidemill.optimize.lower.joins import Joins
+from tidemill.optimize.lower.placement import Handle
 from tidemill.optimize.lower.streams import Streams
 from tidemill.optimize.lower.windows import Windows
-from tidemill.optimize.share.shape import Settings
+from tidemill.optimize.share.reader_plan import Settings
 from tidemill.optimize.share.weave import Bits
+from tidemill.plan import relations as r
 from tidemill.plan.homes import Home
 from tidemill.plan.physical import Output, Physical
 from tidemill.plan.relations import Relation, insert_only
@@ -23,6 +26,34 @@ from tidemill.plan.sources import SourceSpec
 
 class _Lowering(Streams, Windows, Joins):
     """All nodes."""
+
+    def place(self, node: Relation) -> Handle:
+        return _PLACES[type(node)](self, node)
+
+
+_PLACES: dict[type[Relation], Callable[[_Lowering, Any], Handle]] = {
+    r.Scan: _Lowering.place_scan,
+    r.Amended: _Lowering.place_amended,
+    r.Seed: _Lowering.place_seed,
+    r.Clock: _Lowering.place_clock,
+    r.View: _Lowering.place_view,
+    r.Filter: _Lowering.place_filter,
+    r.Project: _Lowering.place_project,
+    r.Union: _Lowering.place_union,
+    r.Temporal: _Lowering.place_temporal,
+    r.Synchronize: _Lowering.place_synchronize,
+    r.SynchronizeOn: _Lowering.place_synchronize_on,
+    r.RowPoints: _Lowering.place_row_points,
+    r.RowsWindow: _Lowering.place_rows_window,
+    r.Stamp: _Lowering.place_stamp,
+    r.Rstream: _Lowering.place_rstream,
+    r.WindowAggregate: _Lowering.place_window_aggregate,
+    r.Tag: _Lowering.place_tag,
+    r.GroupBy: _Lowering.place_group_by,
+    r.SetCombine: _Lowering.place_set_combine,
+    r.Join: _Lowering.place_join,
+    r.JoinAggregate: _Lowering.place_join_aggregate,
+}
 
 
 def lower(
@@ -34,26 +65,34 @@ def lower(
     shards: Iterable[int],
     bits: Bits | None = None,
     sharing: Settings | None = None,
-    joining: JoinSettings | None = None,
+    join_settings: JoinSettings | None = None,
     homes: dict[str, Home] | None = None,
 ) -> Physical:
     """One physical plan for all standing queries; equal subplans appear once.
 
-    `bits` remembers from plan to plan which bit of a signature belongs to which query; it is brought up to date.
-    `homes` is told how the rows of every operator and port of the stage lie.
+    `bits` has the bit of each query in the signatures of its store, kept from plan to plan; it is updated in place.
+    `homes` is filled with the placement of the rows of every operator and port of the stage.
     """
     work = _Lowering(sources, unit_us)
-    work.joining = joining or JoinSettings()
+    work.join_settings = join_settings or JoinSettings()
     work.weave(roots.values(), {} if bits is None else bits, sharing or Settings())
     outputs = [Output(view, work.output(node), insert_only(node)) for view, node in roots.items()]
-    work.settle()
+    work.set_store_queries()
     if homes is not None:
-        homes |= {name: Home(where.how, where.by) for name, where in work.lies.items()}
-        homes |= {e.port: Home(e.route, tuple(frozenset([k]) for k in e.keys))
-                  for e in (*work.exchanges.values(), *work.loops.values())}
+        homes |= {name: Home(where.how, where.by) for name, where in work.placements.items()}
+        homes |= {
+            e.port: Home(e.route, tuple(frozenset([k]) for k in e.keys))
+            for e in (*work.exchanges.values(), *work.loops.values())
+        }
     return Physical(
-        version=version, unit_us=unit_us, shards=tuple(shards), sources=tuple(work.specs.values()),
-        reader=tuple(work.reader.values()), stage=tuple(work.stage.values()),
-        exchanges=tuple(work.exchanges.values()), loops=tuple(work.loops.values()),
-        outputs=tuple(outputs), seeds=tuple(work.seeds),
+        version=version,
+        unit_us=unit_us,
+        shards=tuple(shards),
+        sources=tuple(work.specs.values()),
+        reader=tuple(work.reader.values()),
+        stage=tuple(work.stage.values()),
+        exchanges=tuple(work.exchanges.values()),
+        loops=tuple(work.loops.values()),
+        outputs=tuple(outputs),
+        seeds=tuple(work.seeds),
     )

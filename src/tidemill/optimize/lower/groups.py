@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import Any
+from dataclasses import replace
 
 from tidemill.optimize.lower.edges import Edges
 from tidemill.optimize.lower.placement import (
@@ -14,122 +13,143 @@ from tidemill.optimize.lower.placement import (
     Where,
     by_hash,
     common_positions,
-    delivered,
-    mapped,
     name_of,
+    placement_after,
+    rename_placement,
 )
+from tidemill.optimize.rendering import columns_read, copies, project
+from tidemill.plan import physical as p
 from tidemill.plan import relations as r
 from tidemill.plan.aggregates import Aggregate, finish, parts, single
-from tidemill.plan.custom import object_parts
+from tidemill.plan.physical import ids
 from tidemill.plan.relations import Relation, quoted
-from tidemill.plan.released import Period, Shift, Step, released
-from tidemill.plan.sources import Column, Schema
+from tidemill.plan.released import Period, Shift, Step, release_chains
+from tidemill.plan.scalars import ColumnRef, Literal, sql_of, template
+from tidemill.plan.sources import Column
+from tidemill.plan.user_aggregates import user_aggregate_parts
+
+COUNT = Column("__n", "BIGINT")
 
 
 class Groups(Edges):
     """Tag, GroupBy, SetCombine, Join."""
 
-    def _tag(self, node: r.Tag) -> Handle:
+    def place_tag(self, node: r.Tag) -> Handle:
         below = self.build(node.input)
-        gone = f"coalesce({node.deleted}, FALSE)" if node.deleted else "FALSE"
-        items = [[c, quoted(c)] for c in node.columns]
-        items += [["__at", quoted(r.TS)], ["__seq", quoted(r.SEQ)], ["__gone", gone]]
+        gone = Literal("FALSE") if node.deleted is None else template("coalesce({0}, FALSE)", node.deleted)
+        stamps = (("__at", ColumnRef(r.TS)), ("__seq", ColumnRef(r.SEQ)), ("__gone", gone))
+        items = (*copies(node.columns), *stamps)
         raw = (*node.schema, Column("__at", "BIGINT"), Column("__seq", "BIGINT"), Column("__gone", "BOOLEAN"))
-        records = self.extend(below, "project", f"records.{node.fingerprint}", raw, {"items": items}, ANY)
+        records = self.extend(below, project(ids.node("records", node.fingerprint), raw, items), ANY)
         if isinstance(node.input, r.Synchronize):
             # Of all records of a key that share a synchronization point, the last one is the answer.
-            records = self.extend(records, "latest", f"latest.{node.fingerprint}", raw, {"keys": list(node.keys)})
+            latest = p.Latest(ids.node("latest", node.fingerprint), (), raw, tuple(node.keys))
+            records = self.extend(records, latest)
         source = self.deliver(records, by_hash(node.keys))
-        name = self.add_stage("tagger", name_of(node), (source,), node.schema, {"keys": list(node.keys)})
+        name = self.add_stage(p.Tagger(name_of(node), (source,), node.schema, tuple(node.keys)))
         return Handle("stage", name, node.schema, by_hash(node.keys))
 
-    def _groupby(self, node: r.GroupBy) -> Handle:
+    def place_group_by(self, node: r.GroupBy) -> Handle:
         below = self.build(node.input)
         insert_only = r.insert_only(node.input)
         keys = tuple(Column(k, node.input.type_of(k)) for k in node.keys)
-        needed = {p.name: p for a in node.aggregates for p in parts(a, insert_only)}
-        part_columns = tuple(Column(p.name, p.type) for p in needed.values())
-        partial_schema = (*keys, Column("__n", "BIGINT"), *part_columns)
+        needed = {part.name: part for a in node.aggregates for part in parts(a, insert_only)}
+        part_columns = tuple(Column(part.name, part.type) for part in needed.values())
         once = r.single_insertions(node.input)
-        params = {
-            "keys": list(node.keys), "count": "count(*)" if once else "CAST(sum(__diff) AS BIGINT)",
-            "parts": [[p.name, single(p) if once else p.sql] for p in needed.values()],
-        }
-        partial = self.extend(below, "partial", f"partial.{node.fingerprint}", partial_schema, params)
+        sums = [(part.name, single(part) if once else part.value) for part in needed.values()]
+        op = p.Partial(
+            ids.node("partial", node.fingerprint),
+            (),
+            (*keys, COUNT, *part_columns),
+            tuple(node.keys),
+            count_rows(once),
+            tuple(p.Item(name, value.sql) for name, value in sums),
+            columns_read=(*node.keys, *columns_read(*(value for _, value in sums))),
+        )
+        partial = self.extend(below, op)
         values = []
-        for i, value in enumerate(self.kept(node.aggregates, insert_only)):
-            schema = (*keys, Column("__v", value["type"]), Column("__n", "BIGINT"))
-            values.append(self.extend(below, "values", f"values{i}.{node.fingerprint}", schema,
-                                      {"keys": list(node.keys), "value": value["column"]}))
-        return self.grouped(node, partial, values, insert_only)
+        for i, value in enumerate(self.find_kept_values(node.aggregates, insert_only)):
+            schema = (*keys, Column("__v", value.type), COUNT)
+            name = ids.numbered("values", i, node.fingerprint)
+            values.append(self.extend(below, p.Values(name, (), schema, tuple(node.keys), value.column)))
+        return self.add_grouping(node, partial, values, insert_only)
 
-    def grouped(self, node: r.GroupBy | r.JoinAggregate, partial: Handle, values: list[Handle],
-                insert_only: bool) -> Handle:
+    def add_grouping(
+        self, node: r.GroupBy | r.JoinAggregate, partial: Handle, values: list[Handle], insert_only: bool
+    ) -> Handle:
         """The grouping itself, over partial aggregates and the changes of kept values."""
         keys = node.schema[: len(node.schema) - len(node.aggregates)]
         need = by_hash([c.name for c in keys]) if keys else ONE
-        needed = {p.name: p for a in node.aggregates for p in parts(a, insert_only)}
-        kept = self.kept(node.aggregates, insert_only)
-        positions: dict[str | None, int] = {value["column"]: i for i, value in enumerate(kept)}
-        inputs = tuple(self.deliver(h, need) for h in (partial, *values))
-        name = self.add_stage("group", name_of(node), inputs, node.schema, {
-            "keys": [[c.name, c.type] for c in keys],
-            "parts": [[p.name, p.type, p.combine] for p in needed.values()],
-            "values": kept, "beginning": "static" if r.never_changes(node) else r.beginning(node),
-            "answers": [[a.name, answer_sql(a, insert_only, positions)] for a in node.aggregates],
-        })
-        return Handle("stage", name, node.schema, delivered(partial, need))
+        needed = {part.name: part for a in node.aggregates for part in parts(a, insert_only)}
+        kept = self.find_kept_values(node.aggregates, insert_only)
+        positions: dict[str | None, int] = {value.column: i for i, value in enumerate(kept)}
+        name = self.add_stage(
+            p.Group(
+                name_of(node),
+                tuple(self.deliver(h, need) for h in (partial, *values)),
+                node.schema,
+                keys,
+                tuple(p.Part(part.name, part.type, part.combine) for part in needed.values()),
+                kept,
+                "static" if r.never_changes(node) else r.beginning(node),
+                tuple(p.Item(a.name, answer_sql(a, insert_only, positions)) for a in node.aggregates),
+            )
+        )
+        return Handle("stage", name, node.schema, placement_after(partial, need))
 
     @staticmethod
-    def kept(aggregates: tuple[Aggregate, ...], insert_only: bool) -> list[dict[str, Any]]:
-        """Columns whose values are kept, and what for: the part that counts them once, the least, the greatest."""
-        found: dict[str, dict[str, Any]] = {}
+    def find_kept_values(aggregates: tuple[Aggregate, ...], insert_only: bool) -> tuple[p.KeptValues, ...]:
+        """Columns whose values are kept, and what for."""
+        found: dict[str, p.KeptValues] = {}
         for a in aggregates:
             if a.keeps_values(insert_only):
-                value = found.setdefault(str(a.argument), {
-                    "column": a.argument, "type": a.argument_type, "once": None, "low": False, "high": False,
-                    "folds": []})
-                value["folds"] += [asdict(p) for p in object_parts([a]) if asdict(p) not in value["folds"]]
-                if a.distinct:
-                    value["once"], value["sets"] = parts(a, insert_only)[0].name, a.sets
-                value["low"] |= a.function == "min"
-                value["high"] |= a.function == "max"
-        return list(found.values())
+                value = found.get(str(a.argument)) or p.KeptValues(str(a.argument), str(a.argument_type))
+                found[value.column] = replace(
+                    value,
+                    user_aggregates=tuple(dict.fromkeys((*value.user_aggregates, *user_aggregate_parts([a])))),
+                    once=parts(a, insert_only)[0].name if a.distinct else value.once,
+                    sets=a.sets if a.distinct else value.sets,
+                    low=value.low or a.function == "min",
+                    high=value.high or a.function == "max",
+                )
+        return tuple(found.values())
 
-    def _setcombine(self, node: r.SetCombine) -> Handle:
+    def place_set_combine(self, node: r.SetCombine) -> Handle:
         sides = [self.build(c) for c in (node.left, node.right) if c is not None]
-        names, types = node.names, [c.type for c in node.schema]
+        names, types = node.names, tuple(c.type for c in node.schema)
         wanted = [list(s.names) for s in (node.left, node.right) if s is not None]
         by = common_positions(sides, wanted)
         chosen = [names[i] for i in by]
-        counted_schema = (*node.schema, Column("__l", "BIGINT"), Column("__r", "BIGINT"))
+        schema = (*node.schema, Column("__l", "BIGINT"), Column("__r", "BIGINT"))
         inputs = []
         for side, handle in enumerate(sides):
-            params = {"columns": list(names), "from": wanted[side], "types": types, "side": side}
-            renames = dict(zip(wanted[side], names, strict=True))
-            counted = self._extend_renamed(handle, f"counted{side}.{node.fingerprint}", counted_schema, params, renames)
+            name = ids.numbered("counted", side, node.fingerprint)
+            op = p.Counted(name, (), schema, tuple(names), types, side, tuple(wanted[side]))
+            counted = self._extend_renamed(handle, op, dict(zip(wanted[side], names, strict=True)))
             inputs.append(self.deliver(counted, by_hash(chosen), exact=True))
-        known: dict[str, Any] = {"kind": node.kind}
         stamp = _last_stamp(node)
+        points: list[str] = []
+        released: p.Released = {}
         if stamp is not None:
-            points: list[str] = []
-            known |= {"sides": len(inputs), "stamp": stamp, "released": {
-                side: self._released(below, below.names[node.names.index(stamp)], points)
-                for side, below in (("left", node.left), ("right", node.right)) if below is not None}}
-            inputs += points
-        name = self.add_stage("combine", name_of(node), tuple(inputs), node.schema, known)
-        return Handle("stage", name, node.schema, by_hash(chosen))
+            released = {
+                side: self._place_chains(below, below.names[node.names.index(stamp)], points)
+                for side, below in (("left", node.left), ("right", node.right))
+                if below is not None
+            }
+        placed = (*inputs, *points)
+        combine = p.SetCombine(name_of(node), placed, node.schema, node.kind, len(inputs), stamp, released)
+        return Handle("stage", self.add_stage(combine), node.schema, by_hash(chosen))
 
-    def _extend_renamed(self, handle: Handle, name: str, schema: Schema, params: dict[str, Any],
-                        renames: dict[str, str]) -> Handle:
+    def _extend_renamed(self, handle: Handle, op: p.Linear, renames: dict[str, str]) -> Handle:
         if handle.place == "union":
             branches = tuple(
-                self._extend_renamed(b, f"{name}.{i}", schema, params, renames) for i, b in enumerate(handle.branches)
+                self._extend_renamed(b, replace(op, id=ids.variant(op.id, i)), renames)
+                for i, b in enumerate(handle.branches)
             )
-            return Handle("union", schema=schema, branches=branches)
-        return self.extend(handle, "counted", name, schema, params, mapped(handle.where, renames))
+            return Handle("union", schema=op.schema, branches=branches)
+        return self.extend(handle, op, rename_placement(handle.where, renames))
 
-    def _join(self, node: r.Join) -> Handle:
+    def place_join(self, node: r.Join) -> Handle:
         left, right = self.build(node.left), self.build(node.right)
         pairs = node.on
         by = common_positions([left, right], [[a for a, _ in pairs], [b for _, b in pairs]])
@@ -138,60 +158,64 @@ class Groups(Edges):
             self.deliver(left, by_hash(lkeys) if pairs else ONE, exact=True),
             self.deliver(right, by_hash(rkeys) if pairs else ONE, exact=True),
         )
-        every = [[a for a, _ in pairs], [b for _, b in pairs]]
-        params = {
-            "left": _side(node.left, every[0], node.left_ts, node.keep_left_us, not r.never_changes(node.right)),
-            "right": _side(node.right, every[1], node.right_ts, node.keep_right_us, not r.never_changes(node.left)),
-            "residual": node.residual,
-        }
+        released: p.Released | None = None
         if node.left_ts is not None and node.right_ts is not None:
             points: list[str] = []
-            params["released"] = {"left": self._released(node.left, node.left_ts, points),
-                                  "right": self._released(node.right, node.right_ts, points)}
+            released = {
+                "left": self._place_chains(node.left, node.left_ts, points),
+                "right": self._place_chains(node.right, node.right_ts, points),
+            }
             inputs = (*inputs, *points)
-        name = self.add_stage("join", name_of(node), inputs, node.schema, params)
-        where = Where("hash", tuple(frozenset(p) for p in zip(lkeys, rkeys, strict=True))) if pairs else ONE
+        stored = (not r.never_changes(node.right), not r.never_changes(node.left))
+        op = p.Join(
+            name_of(node),
+            inputs,
+            node.schema,
+            p.JoinSide(node.left.schema, tuple(a for a, _ in pairs), node.left_ts, node.keep_left_us, stored[0]),
+            p.JoinSide(node.right.schema, tuple(b for _, b in pairs), node.right_ts, node.keep_right_us, stored[1]),
+            sql_of(node.residual),
+            released,
+        )
+        name = self.add_stage(op)
+        where = Where("hash", tuple(frozenset(pair) for pair in zip(lkeys, rkeys, strict=True))) if pairs else ONE
         return Handle("stage", name, node.schema, where)
 
-
-    def _released(self, node: Relation, stamp: str, points: list[str]) -> list[list[list[Any]]] | None:
+    def _place_chains(self, node: Relation, stamp: str, points: list[str]) -> p.Chains | None:
         """The chains of `plan.released` for the operator: a relation of points is one of its inputs, by number."""
-        chains = released(node, stamp)
-        return None if chains is None else [[self._step(step, points) for step in chain] for chain in chains]
+        chains = release_chains(node, stamp)
+        return None if chains is None else tuple(tuple(self._step(s, points) for s in chain) for chain in chains)
 
-    def _step(self, step: Step, points: list[str]) -> list[Any]:
+    def _step(self, step: Step, points: list[str]) -> p.Step:
         if isinstance(step, Shift):
-            return ["shift", step.us]
+            return p.Shift(step.us)
         if isinstance(step, Period):
-            return ["period", step.every, step.offset]
+            return p.Period(step.every, step.offset)
         port = self.deliver(self.build(step.relation), ALL)
         if port not in points:
             points.append(port)
-        return ["points", points.index(port)]
+        return p.PointsInput(points.index(port))
+
+
+def count_rows(once: bool) -> str:
+    """SQL for the number of rows in a set of changes; `once`: each inserts one row."""
+    return "count(*)" if once else "CAST(sum(__diff) AS BIGINT)"
 
 
 def _last_stamp(node: r.SetCombine) -> str | None:
-    """The column by which it is known that a row changes no more: rows only come, and those of a stamp have all come
-    some time.
+    """The stamp by which it is known that a row changes no more: inputs are insert-only, and for each stamp there is a
+    time after which no row of it comes.
     """
     sides = [s for s in (node.left, node.right) if s is not None]
     if not all(r.insert_only(s) and not r.never_changes(s) for s in sides):
         return None
-    known = (n for i, n in enumerate(node.names) if all(released(s, s.names[i]) is not None for s in sides))
+    known = (n for i, n in enumerate(node.names) if all(release_chains(s, s.names[i]) is not None for s in sides))
     return next(known, None)
 
 
-def _side(node: Relation, keys: list[str], stamp: str | None, keep_us: int | None, stored: bool) -> dict[str, Any]:
-    return {
-        "columns": [[c.name, c.type] for c in node.schema], "keys": keys,
-        "stamp": stamp, "keep_us": keep_us, "stored": stored,
-    }
-
-
 def answer_sql(aggregate: Aggregate, insert_only: bool, positions: dict[str | None, int]) -> str:
-    for part in object_parts([aggregate]):
+    for part in user_aggregate_parts([aggregate]):
         return f"CAST({quoted(part.name)} AS {aggregate.type})"
     if not aggregate.is_extreme(insert_only):
-        return f"CAST({finish(aggregate)} AS {aggregate.type})"
+        return f"CAST({finish(aggregate).sql} AS {aggregate.type})"
     column = {"min": "__least", "max": "__most"}[aggregate.function]
     return f"CAST({column}{positions[aggregate.argument]} AS {aggregate.type})"

@@ -1,119 +1,158 @@
-"""Aggregation joins: every input in the form that its plan bit says, one operator where they meet, one grouping above.
+"""Aggregation joins: every input early or late as its plan bit says, one operator that joins them, one grouping above.
 
-The names of operators and ports do not depend on the plan: what is on its way and what is kept stays good when another
-plan takes over between two micro-batches, and rows say by their columns which form they have.
+The names of operators and ports do not depend on the plan bits: rows in transit and state remain valid when another
+plan takes over between two micro-batches. The columns of a row show whether it is early or late.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import replace
 
-from tidemill.optimize.joins.decide import Decision, JoinSettings, decide
+from tidemill.optimize.joins.decide import Decision, HotKey, JoinSettings, decide
+from tidemill.optimize.lower.groups import COUNT, count_rows
 from tidemill.optimize.lower.joined_windows import read_window
 from tidemill.optimize.lower.joins_hot import HotJoins
 from tidemill.optimize.lower.placement import ALL, ANY, ONE, Handle, Where, by_hash
+from tidemill.optimize.rendering import columns_read, copies, project
+from tidemill.plan import physical as p
 from tidemill.plan import relations as r
 from tidemill.plan.aggregates import parts, single
-from tidemill.plan.aggregation_joins import Meeting, Side, meeting, partition
-from tidemill.plan.relations import quoted
-from tidemill.plan.scalars import substitute
-from tidemill.plan.sources import Column
-
-COUNT = Column("__n", "BIGINT")
+from tidemill.plan.aggregation_joins import JoinAnalysis, Side, analyze_join, partition
+from tidemill.plan.physical import ids
+from tidemill.plan.scalars import ColumnRef, Scalar, sql_of
+from tidemill.plan.sources import Column, Schema
 
 
 class Joins(HotJoins):
     """JoinAggregate."""
 
-    joining: JoinSettings
+    join_settings: JoinSettings
 
-    def _joinaggregate(self, node: r.JoinAggregate) -> Handle:
-        found = meeting(node)
-        decision = decide(node, found, self.joining)
+    def place_join_aggregate(self, node: r.JoinAggregate) -> Handle:
+        found = analyze_join(node)
+        decision = decide(node, found, self.join_settings)
         split = partition(node, found)
-        sides = [self._side(node, side, i, decision.early[i]) for i, side in enumerate(found.sides)]
-        ports = tuple(self.deliver(sides[i], _lying(node, side, i, split), exact=True)
-                      for i, side in enumerate(found.sides))
+        sides = [self._place_side(node, side, i, decision.early[i]) for i, side in enumerate(found.sides)]
+        ports = tuple(
+            self.deliver(sides[i], _placement_of_input(node, side, i, split), exact=True)
+            for i, side in enumerate(found.sides)
+        )
         keys = tuple(Column(k.name, k.type) for k in node.keys)
-        expressions = {i.name: i.sql for i in node.arguments}
-        needed = self._parts(node, found, expressions)
-        schema = (*keys, COUNT, *(Column(name, kind) for name, kind, *_ in needed))
-        kept = self.kept(node.aggregates, found.insert_only)
-        name = f"meet.{node.fingerprint}"
-        picks = [f"values{i}.{node.fingerprint}" for i in range(len(kept))]
-        able = self.splittable(node, found, split, sides, ports)
-        hot = self.joining.hot.get(node.fingerprint, []) if able else []
-        copies = self.copies(node, found, name, able, hot) if able else []
+        kept = self.find_kept_values(node.aggregates, found.insert_only)
+        name = ids.node("meet", node.fingerprint)
+        picks = [ids.numbered("values", i, node.fingerprint) for i in range(len(kept))]
+        outputs = self._outputs(node, found, dict(zip(picks, kept, strict=True)))
+        schema = (*keys, COUNT, *(Column(part.name, part.type) for part in outputs.parts))
+        able = self.find_splitting(node, found, split, sides, ports)
+        hot = self.join_settings.hot.get(node.fingerprint, []) if able else []
+        copies = self.copy_hot_keys(node, found, name, able, hot) if able else []
         if able:
-            self.exempt(able, hot, ports, found, decision.early)
-            able |= {"hot": [[h.hash, h.input] for h in hot], "split": [h.hash for h in hot if h.split],
-                     "copies": [[i, form, pick] for i, form, pick, _ in copies]}
-        self.add_stage("join_aggregate", name, (*ports, *(port for *_, port in copies)), schema, {
-            "inputs": [_input(node, found, decision, i) for i in range(len(node.inputs))],
-            "on": [[found.owner(a), a, found.owner(b), b] for a, b in node.on],
-            "residual": node.residual, "method": decision.method, "hot": able,
-            "outputs": {
-                "keys": [[k.name, k.type, k.sql] for k in node.keys], "parts": needed,
-                "values": [[p, expressions[v["column"]], v["type"]] for p, v in zip(picks, kept, strict=True)],
-            },
-        })
-        where = _joined(node, split)
-        values = []
-        for pick, value in zip(picks, kept, strict=True):
-            columns = (*keys, Column("__v", value["type"]), COUNT)
-            values.append(Handle("stage", self.add_stage("picked", pick, (name,), columns, {}), columns, where))
-        met = [self.lying(h) for h in (Handle("stage", name, schema, where), *values)]
-        rows, *values = [self.homeward(h, hot) for h in met]
-        return self.grouped(node, rows, values, found.insert_only)
+            self.exempt_hot_keys(able, hot, ports, found, decision.early)
+            able = _add_hot_keys(able, hot, [copy for copy, _ in copies])
+        self.add_stage(
+            p.JoinAggregate(
+                name,
+                (*ports, *(port for _, port in copies)),
+                schema,
+                tuple(_input(node, found, decision, i) for i in range(len(node.inputs))),
+                tuple(p.Equality(found.owner(a), a, found.owner(b), b) for a, b in node.on),
+                sql_of(node.residual),
+                decision.method,
+                outputs,
+                able,
+            )
+        )
+        handles = self._pick_outputs(
+            name, schema, keys, dict(zip(picks, kept, strict=True)), _placement_of_groups(node, split)
+        )
+        rows, *values = [self.route_home(h, hot) for h in handles]
+        return self.add_grouping(node, rows, values, found.insert_only)
 
-    def _side(self, node: r.JoinAggregate, side: Side, i: int, early: bool) -> Handle:
+    def _pick_outputs(
+        self, name: str, schema: Schema, keys: Schema, kept: dict[str, p.KeptValues], where: Where
+    ) -> list[Handle]:
+        """What comes out of the join `name`: partial aggregates, then the values that the grouping keeps."""
+        handles = [self.note_placement(Handle("stage", name, schema, where))]
+        for pick, value in kept.items():
+            columns = (*keys, Column("__v", value.type), COUNT)
+            picked = self.add_stage(p.Picked(pick, (name,), columns))
+            handles.append(self.note_placement(Handle("stage", picked, columns, where)))
+        return handles
+
+    def _outputs(self, node: r.JoinAggregate, found: JoinAnalysis, kept: dict[str, p.KeptValues]) -> p.JoinOutputs:
+        """What is computed from joined rows; `kept` are the values that the grouping keeps, by the operator that picks
+        them.
+        """
+        expressions = {i.name: i.value for i in node.arguments}
+        return p.JoinOutputs(
+            tuple(p.OutputKey(k.name, k.type, k.sql) for k in node.keys),
+            self._parts(node, found, expressions),
+            tuple(p.OutputValues(pick, expressions[v.column].sql, v.type) for pick, v in kept.items()),
+        )
+
+    def _place_side(self, node: r.JoinAggregate, side: Side, i: int, early: bool) -> Handle:
         """The rows of one input: early ones added up for each key and each time, with the parts; late ones as they are.
 
-        Rows of a late input are what the plan takes for too different to be added up, so nobody tries.
+        The plan expects the rows of a late input to have too many different keys, so they are not aggregated.
         """
-        name = f"side{i}.{node.fingerprint}"
+        name = ids.numbered("side", i, node.fingerprint)
         if not early:
             columns = (*side.keys, *side.folded)
-            items = {"items": [[c.name, quoted(c.name)] for c in columns]}
-            return self.extend(self.build(node.inputs[i]), "project", name, columns, items)
+            items = copies(c.name for c in columns)
+            return self.extend(self.build(node.inputs[i]), project(name, columns, items))
         window = read_window(node.inputs[i], [c.name for c in (*side.keys, *side.folded)])
         if window is not None and self.build(window.rows).place != "reader":
             window = None  # rows that lie in shards already stay there, and their columns keep their names
         below = node.inputs[i] if window is None else window.rows
         once = r.single_insertions(below)
-        params: dict[str, Any] = {
-            "keys": [c.name for c in side.keys], "count": "count(*)" if once else "CAST(sum(__diff) AS BIGINT)",
-            "parts": [[p.name, single(p) if once else p.sql] for p in side.parts.values()],
-            "extremes": side.extremes if window is not None or r.insert_only(below) else {},
-        }
-        schema = (*side.keys, COUNT, *(Column(p.name, p.type) for p in side.parts.values()))
-        if window is None:
-            return self.extend(self.build(below), "partial", name, schema, params)
-        return self.extend(self.build(below), "windowed", name, schema, {**params, **window.params}, ANY)
+        keys = tuple(c.name for c in side.keys)
+        values = [single(part) if once else part.value for part in side.parts.values()]
+        sums = tuple(p.Item(name, value.sql) for name, value in zip(side.parts, values, strict=True))
+        extremes = side.extremes if window is not None or r.insert_only(below) else {}
+        schema = (*side.keys, COUNT, *(Column(part.name, part.type) for part in side.parts.values()))
+        read = (*keys, *columns_read(*values))
+        partial = p.Partial(name, (), schema, keys, count_rows(once), sums, extremes, read)
+        if window is not None:
+            return self.extend(self.build(below), window.add_up(partial), ANY)
+        return self.extend(self.build(below), partial)
 
     @staticmethod
-    def _parts(node: r.JoinAggregate, found: Meeting, expressions: dict[str, str]) -> list[list[Any]]:
-        """[name, type, how it adds up, input, SQL over a joined row]: parts that no input has are computed there."""
-        names: dict[str, list[Any]] = {}
+    def _parts(node: r.JoinAggregate, found: JoinAnalysis, expressions: dict[str, Scalar]) -> tuple[p.OutputPart, ...]:
+        """Parts of the output: those that no input has are computed from joined rows."""
+        names: dict[str, p.OutputPart] = {}
         for a in node.aggregates:
             owner = next((i for i, s in enumerate(found.sides) if a in s.aggregates), -1)
-            for p in parts(a, found.insert_only):
-                names.setdefault(p.name, [p.name, p.type, p.combine, owner, substitute(p.sql, expressions)])
-        return list(names.values())
+            for part in parts(a, found.insert_only):
+                sql = part.value.substitute(expressions).sql
+                names.setdefault(part.name, p.OutputPart(part.name, part.type, part.combine, owner, sql))
+        return tuple(names.values())
 
 
-def _input(node: r.JoinAggregate, found: Meeting, decision: Decision, i: int) -> dict[str, Any]:
+def _add_hot_keys(able: p.Splitting, hot: Sequence[HotKey], copies: Sequence[p.Copy]) -> p.Splitting:
+    return replace(
+        able,
+        hot=tuple(p.HotKey(h.hash, h.input) for h in hot),
+        split=tuple(h.hash for h in hot if h.split),
+        copies=tuple(copies),
+    )
+
+
+def _input(node: r.JoinAggregate, found: JoinAnalysis, decision: Decision, i: int) -> p.JoinInput:
     side = found.sides[i]
     others = [x for j, x in enumerate(node.inputs) if j != i]
-    return {
-        "keys": [[c.name, c.type] for c in side.keys], "args": [[c.name, c.type] for c in side.folded],
-        "parts": [[p.name, p.type, p.combine, p.sql] for p in side.parts.values()],
-        "extremes": list(side.extremes), "early": decision.early[i], "order": list(decision.orders[i]),
-        "stored": not all(r.never_changes(x) for x in others),
-    }
+    return p.JoinInput(
+        tuple(side.keys),
+        tuple(side.folded),
+        tuple(p.InputPart(part.name, part.type, part.combine, part.sql) for part in side.parts.values()),
+        decision.early[i],
+        tuple(decision.orders[i]),
+        not all(r.never_changes(x) for x in others),
+        tuple(side.extremes),
+    )
 
 
-def _lying(node: r.JoinAggregate, side: Side, i: int, split: tuple[frozenset[str], ...]) -> Where:
+def _placement_of_input(node: r.JoinAggregate, side: Side, i: int, split: tuple[frozenset[str], ...]) -> Where:
     """Split by the chosen columns, a copy in every shard where an input has not all of them, or all in one shard."""
     if node.spread is not None:
         return by_hash([c.name for c in (*side.keys, *side.folded)]) if i == node.spread else ALL
@@ -123,11 +162,11 @@ def _lying(node: r.JoinAggregate, side: Side, i: int, split: tuple[frozenset[str
     return by_hash([min(c & names) for c in split]) if all(c & names for c in split) else ALL
 
 
-def _joined(node: r.JoinAggregate, split: tuple[frozenset[str], ...]) -> Where:
-    """How the groups lie after the join: as the inputs do, where the grouping keys show it."""
+def _placement_of_groups(node: r.JoinAggregate, split: tuple[frozenset[str], ...]) -> Where:
+    """The placement of groups after the join: that of the inputs, where the grouping keys contain its columns."""
     if node.spread is not None:
         return ANY
     if not split:
         return ONE
-    shown = [frozenset(k.name for k in node.keys if any(k.sql == quoted(c) for c in equal)) for equal in split]
+    shown = [frozenset(k.name for k in node.keys if any(k.value == ColumnRef(c) for c in equal)) for equal in split]
     return Where("hash", tuple(shown)) if all(shown) else ANY

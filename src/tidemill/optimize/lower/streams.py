@@ -2,81 +2,88 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tidemill.optimize.lower.edges import Edges
-from tidemill.optimize.lower.placement import ALL, ANY, Handle, name_of, renamed
+from tidemill.optimize.lower.placement import ALL, ANY, Handle, name_of, project_placement
+from tidemill.optimize.rendering import columns_read, copies, filter_rows, project, select
+from tidemill.plan import physical as p
 from tidemill.plan import relations as r
-from tidemill.plan.physical import Op
-from tidemill.plan.relations import quoted
+from tidemill.plan.physical import ids
+from tidemill.plan.scalars import sql_of
 from tidemill.plan.sources import SourceSpec
 
 
 class Streams(Edges):
     """Leaves and linear nodes."""
 
-    def _scan(self, node: r.Scan) -> Handle:
+    def place_scan(self, node: r.Scan) -> Handle:
         spec = self.sources[node.source]
         instance = f"{node.source}@{node.birth}" if node.static else node.source
         if instance not in self.specs:
             self.specs[instance] = SourceSpec.from_dict({**spec.to_dict(), "name": instance})
-        name = f"scan.{instance}"
+        name = ids.scan(instance)
         whole = r.Scan(node.source, spec.columns).schema
-        self.reader.setdefault(name, Op(name, "scan", (), whole, {"source": instance}))
-        self.origins[name] = f"source:{instance}"
+        self.reader.setdefault(name, p.Scan(name, (), whole, instance))
+        self.origins[name] = ids.source_origin(instance)
         found = Handle("reader", name, whole)
         if node.schema == whole:
             return found
-        # The source has columns that came after this reader.
-        items = [[c.name, quoted(c.name)] for c in node.schema]
-        return self.extend(found, "project", f"narrow.{node.fingerprint}", node.schema, {"items": items})
+        # The source has columns that were added after this reader began.
+        items = copies(c.name for c in node.schema)
+        return self.extend(found, project(ids.node("narrow", node.fingerprint), node.schema, items))
 
-    def _amended(self, node: r.Amended) -> Handle:
+    def place_amended(self, node: r.Amended) -> Handle:
         return self.build(node.input)
 
-    def _seed(self, node: r.Seed) -> Handle:
-        name = f"seed.{node.view}.{node.birth}"
+    def place_seed(self, node: r.Seed) -> Handle:
+        name = ids.seed(node.view, node.birth)
         if name not in self.reader:
-            self.reader[name] = Op(name, "seed", (), node.schema, {"view": node.view})
+            self.reader[name] = p.Seed(name, (), node.schema, node.view)
             self.seeds.append((name, node.view))
-        self.origins[name] = f"seed:{name}"
+        self.origins[name] = ids.seed_origin(name)
         return Handle("reader", name, node.schema)
 
-    def _clock(self, node: r.Clock) -> Handle:
-        name = self.add_stage("clock", f"clock.{node.unit_us}", ("@clock",), node.schema, {"unit": node.unit_us})
+    def place_clock(self, node: r.Clock) -> Handle:
+        name = self.add_stage(p.Clock(ids.clock(node.unit_us), (p.CLOCK,), node.schema, node.unit_us))
         return Handle("stage", name, node.schema, ALL)
-    def _view(self, node: r.View) -> Handle:
+
+    def place_view(self, node: r.View) -> Handle:
         below = self.build(node.input)
         if not node.late:
             return below
-        # A running view holds changes whose time has not come: they are not stored yet, only its gate has them.
+        # A running view has changes whose time is not closed: they are in the state of its output, not in its table.
         where = below.where if below.place == "stage" and below.where.how != "all" else ANY
         return Handle("stage", self.output(node.input), node.schema, where)
 
-    def _filter(self, node: r.Filter) -> Handle:
+    def place_filter(self, node: r.Filter) -> Handle:
         below = self.build(node.input)
-        return self.extend(below, "filter", name_of(node), node.schema, {"predicate": node.predicate})
+        return self.extend(below, filter_rows(name_of(node), node.schema, node.predicate))
 
-    def _project(self, node: r.Project) -> Handle:
+    def place_project(self, node: r.Project) -> Handle:
         below = self.build(node.input)
-        params = {"items": [[i.name, i.sql] for i in node.items]}
+        items = tuple((i.name, i.value) for i in node.items)
+        op, layer = project(name_of(node), node.schema, items), select(items)
         if below.place == "union":
             branches = tuple(
-                self.extend(b, "project", f"{name_of(node)}.{i}", node.schema, params, renamed(b.where, node))
+                self.extend(b, replace(op, id=ids.variant(op.id, i)), project_placement(b.where, node), layer)
                 for i, b in enumerate(below.branches)
             )
             return Handle("union", schema=node.schema, branches=branches)
-        return self.extend(below, "project", name_of(node), node.schema, params, renamed(below.where, node))
+        return self.extend(below, op, project_placement(below.where, node), layer)
 
-    def _union(self, node: r.Union) -> Handle:
+    def place_union(self, node: r.Union) -> Handle:
         flat: list[Handle] = []
         for child in node.inputs:
             handle = self.build(child)
             flat += handle.branches if handle.place == "union" else (handle,)
         return Handle("union", schema=node.schema, branches=tuple(flat))
 
-    def _temporal(self, node: r.Temporal) -> Handle:
-        params = {"lower": node.lower, "upper": node.upper}
-        return self.extend(self.build(node.input), "temporal", name_of(node), node.schema, params)
+    def place_temporal(self, node: r.Temporal) -> Handle:
+        lower, upper = sql_of(node.lower), sql_of(node.upper)
+        op = p.Temporal(name_of(node), (), node.schema, lower, upper, columns_read(node.lower, node.upper))
+        return self.extend(self.build(node.input), op)
 
-    def _synchronize(self, node: r.Synchronize) -> Handle:
-        params = {"every": node.every_us, "offset": node.offset_us}
-        return self.extend(self.build(node.input), "synchronize", name_of(node), node.schema, params)
+    def place_synchronize(self, node: r.Synchronize) -> Handle:
+        op = p.Synchronize(name_of(node), (), node.schema, node.every_us, node.offset_us)
+        return self.extend(self.build(node.input), op)

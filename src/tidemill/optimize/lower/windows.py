@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from dataclasses import replace
 
 from tidemill.optimize.lower.edges import Edges
 from tidemill.optimize.lower.groups import answer_sql
-from tidemill.optimize.lower.placement import ALL, ANY, ONE, Handle, by_hash, delivered, name_of
-from tidemill.optimize.share.asked import Asked, asked
-from tidemill.optimize.share.fed import fed_by, settings_for
-from tidemill.optimize.share.shape import Settings
-from tidemill.optimize.share.weave import Bits, Mode, Woven, query_params, weave
+from tidemill.optimize.lower.placement import ALL, ANY, ONE, Handle, by_hash, name_of, placement_after
+from tidemill.optimize.rendering import copies, filter_rows, project, select
+from tidemill.optimize.share.reader_plan import Settings
+from tidemill.optimize.share.sharing_key import settings_for, sharing_key
+from tidemill.optimize.share.weave import Bits, Woven, weave, weave_query
+from tidemill.optimize.share.window_queries import canonicalize
+from tidemill.plan import physical as p
 from tidemill.plan import relations as r
 from tidemill.plan.aggregates import parts
 from tidemill.plan.node import walk
-from tidemill.plan.physical import Op
-from tidemill.plan.relations import Relation, quoted
-from tidemill.plan.sources import Column
+from tidemill.plan.physical import ids
+from tidemill.plan.relations import Relation
+from tidemill.plan.sources import Column, Schema
 
 
 class Windows(Edges):
@@ -28,120 +30,129 @@ class Windows(Edges):
         nodes = {n.fingerprint: n for root in roots for n in walk(root) if isinstance(n, r.WindowAggregate)}
         by_source: dict[str, list[r.WindowAggregate]] = {}
         for node in nodes.values():
-            by_source.setdefault(fed_by(node), []).append(node)
+            by_source.setdefault(sharing_key(node), []).append(node)
         for source, found in by_source.items():
             schema, known = found[0].input.schema, settings_for(found[0], sharing)
-            self.asked |= {n.fingerprint: asked(n, source) for n in found}
-            self.woven[source] = weave(source, schema, [self.asked[n.fingerprint] for n in found], bits, known)
+            self.queries |= {n.fingerprint: canonicalize(n, source) for n in found}
+            self.woven[source] = weave(source, schema, [self.queries[n.fingerprint] for n in found], bits, known)
         live = {store for w in self.woven.values() for store in w.stores}
         for gone in [store for store in bits if store not in live]:
             # Its fragments may still be in the state when another query comes: no bit is ever given twice.
             bits[gone] = {"next": bits[gone]["next"]}
 
-    def settle(self) -> None:
-        """Tell the fragment stores what is read of them; what is not, is not asked for."""
+    def set_store_queries(self) -> None:
+        """Give each fragment store the queries whose rows are read; operators that nothing reads are removed."""
         read = {i for op in self.stage.values() for i in op.inputs} | {e.source_op for e in self.loops.values()}
-        for op in [o for o in self.stage.values() if o.kind == "weaved"]:
+        for op in [o for o in self.stage.values() if isinstance(o, p.Weaved)]:
             if op.id in read:
-                self.stage[op.inputs[0]].params["queries"].append({"id": op.id, **op.params})
-                self.stage[op.id] = Op(op.id, op.kind, op.inputs, op.schema)
+                store = self.stage[op.inputs[0]]
+                assert isinstance(store, p.Weave)
+                self.stage[store.id] = replace(store, queries=(*store.queries, self.store_queries[op.id]))
             else:
                 del self.stage[op.id]
-    def _windowaggregate(self, node: r.WindowAggregate, whole: bool = False) -> Handle:
+
+    def place_window_aggregate(self, node: r.WindowAggregate, whole: bool = False) -> Handle:
         if node.window.until is None:
-            return self._landmark(node)
-        mode: Mode = "whole" if whole or node.once else "changes"
-        query, store, wanted = self._asked(node, mode)
-        name = f"{name_of(node)}.{mode}"
-        self.add_stage("weaved", name, (store.id,), node.schema, wanted)
+            return self._place_landmark(node)
+        mode: p.Mode = "whole" if whole or node.once else "changes"
+        query = self.queries[node.fingerprint]
+        name = self._add_weaved(node, mode, node.schema)
         columns = dict(query.renames)
         where = ONE if node.counts_rows else by_hash([columns[a] for a in query.names])
         return Handle("stage", name, node.schema, where)
 
-    def _fragment_store(self, woven: Woven, store: str) -> Op:
+    def _fragment_store(self, woven: Woven, store: str) -> str:
         """The stage operator of a fragment store, fed by its leaf in the readers."""
         planned = woven.stores[store]
         if planned.id not in self.stage:
             leaf = woven.leaves[store]
             for op in (woven.lfta, leaf):
                 self.reader.setdefault(op.id, op)
-                self.origins[op.id] = f"source:{woven.source}"
-            keys = [name for name, _ in planned.params["keys"]]
+                self.origins[op.id] = ids.source_origin(woven.source)
+            keys = [c.name for c in planned.keys]
             ports = [self._exchange(Handle("reader", leaf.id, leaf.schema), by_hash(keys))]
             objects = woven.objects.get(store)
             if objects is not None:
                 self.reader.setdefault(objects.id, objects)
-                self.origins[objects.id] = f"source:{woven.source}"
+                self.origins[objects.id] = ids.source_origin(woven.source)
                 ports.append(self._exchange(Handle("reader", objects.id, objects.schema), by_hash(keys)))
-            self.stage[planned.id] = Op(planned.id, planned.kind, tuple(ports), planned.schema, planned.params)
-        return self.stage[planned.id]
+            self.stage[planned.id] = replace(planned, inputs=tuple(ports))
+        return planned.id
 
-    def _numbered_store(self, woven: Woven, store: str, window: r.RowsWindow) -> Op:
+    def _numbered_store(self, woven: Woven, store: str, window: r.RowsWindow) -> str:
         """The same where windows count rows: only one shard can number them, so it keeps their fragments as well."""
         planned = woven.stores[store]
         if planned.id not in self.stage:
             rows = self.deliver(self.build(window.input), ONE)
-            name = self.add_stage("numbering", woven.lfta.id, (rows,), window.schema, woven.lfta.params)
-            self.lying(Handle("stage", name, window.schema, ONE))
-            params = {**planned.params, "leaf": woven.leaves[store].id, "object leaf": f"objects.{store}"}
-            self.stage[planned.id] = Op(planned.id, "weave_numbered", (name,), planned.schema, params)
-        return self.stage[planned.id]
-    def _landmark(self, node: r.WindowAggregate) -> Handle:
-        """Nothing leaves: the fragments are the partial aggregates of a grouping that only grows."""
+            numbering = p.Numbering(**{**vars(woven.lfta), "inputs": (rows,), "schema": window.schema})
+            name = self.add_stage(numbering)
+            self.note_placement(Handle("stage", name, window.schema, ONE))
+            leaves = {"leaf": woven.leaves[store].id, "object_leaf": ids.object_leaf(store)}
+            self.stage[planned.id] = p.WeaveNumbered(**{**vars(planned), "inputs": (name,), **leaves})
+        return planned.id
+
+    def _place_landmark(self, node: r.WindowAggregate) -> Handle:
+        """A window that rows never leave: its fragments are the partial aggregates of an insert-only grouping."""
         keys = tuple(Column(k.name, k.type) for k in node.keys)
-        query, store, wanted = self._asked(node, "partials")
-        needed = {p.name: p for a in query.aggregates for p in parts(a, True)}
-        schema = (*keys, Column("__n", "BIGINT"), *(Column(p.name, p.type) for p in needed.values()))
-        name = f"{name_of(node)}.partials"
-        self.add_stage("weaved", name, (store.id,), schema, wanted)
+        query = self.queries[node.fingerprint]
+        needed = {part.name: part for a in query.aggregates for part in parts(a, True)}
+        schema = (*keys, Column("__n", "BIGINT"), *(Column(part.name, part.type) for part in needed.values()))
+        name = self._add_weaved(node, "partials", schema)
         columns = dict(query.renames)
         where = by_hash([columns[a] for a in query.names])
-        self.lying(Handle("stage", name, schema, where))
-        grouped = self.add_stage("group", name_of(node), (name,), node.schema, {
-            "keys": [[c.name, c.type] for c in keys], "parts": [[p.name, p.type, p.combine] for p in needed.values()],
-            "values": [], "beginning": "first row",
-            "answers": [[a.name, answer_sql(a, True, {})] for a in query.aggregates],
-        })
+        self.note_placement(Handle("stage", name, schema, where))
+        grouped = self.add_stage(
+            p.Group(
+                name_of(node),
+                (name,),
+                node.schema,
+                keys,
+                tuple(p.Part(part.name, part.type, part.combine) for part in needed.values()),
+                (),
+                "first row",
+                tuple(p.Item(a.name, answer_sql(a, True, {})) for a in query.aggregates),
+            )
+        )
         return Handle("stage", grouped, node.schema, where)
 
-    def _asked(self, node: r.WindowAggregate, mode: Mode) -> tuple[Asked, Op, dict[str, Any]]:
-        """The canonical form of a window aggregate, its fragment store, and what the store is asked for in this mode.
-        """
-        woven, query = self.woven[fed_by(node)], self.asked[node.fingerprint]
+    def _add_weaved(self, node: r.WindowAggregate, mode: p.Mode, schema: Schema) -> str:
+        """The operator with the rows that a window aggregate's fragment store makes in this mode."""
+        woven, query = self.woven[sharing_key(node)], self.queries[node.fingerprint]
         if isinstance(node.input, r.RowsWindow):
             store = self._numbered_store(woven, query.store, node.input)
         else:
             self.build(node.input)
             store = self._fragment_store(woven, query.store)
-        return query, store, query_params(query, woven.bits[query.store][query.id], mode)
-    def _synchronizeon(self, node: r.SynchronizeOn) -> Handle:
+        name = ids.variant(name_of(node), mode)
+        self.store_queries.setdefault(name, weave_query(name, query, woven.bits[query.store][query.id], mode))
+        return self.add_stage(p.Weaved(name, (store,), schema))
+
+    def place_synchronize_on(self, node: r.SynchronizeOn) -> Handle:
         data = self.build(node.input)
         source = self.deliver(data, ANY)
         points = self.deliver(self.build(node.points), ALL)
-        name = self.add_stage("synchronize_on", name_of(node), (source, points), node.schema, {})
-        return Handle("stage", name, node.schema, delivered(data, ANY))
+        name = self.add_stage(p.SynchronizeOn(name_of(node), (source, points), node.schema))
+        return Handle("stage", name, node.schema, placement_after(data, ANY))
 
-    def _rowpoints(self, node: r.RowPoints) -> Handle:
+    def place_row_points(self, node: r.RowPoints) -> Handle:
         source = self.deliver(self.build(node.input), ONE)
-        params = {"rows": node.rows, "columns": [[c.name, c.type] for c in node.input.schema]}
-        name = self.add_stage("row_points", name_of(node), (source,), node.schema, params)
+        name = self.add_stage(p.RowPoints(name_of(node), (source,), node.schema, node.rows, node.input.schema))
         return Handle("stage", name, node.schema, ONE)
 
-    def _rowswindow(self, node: r.RowsWindow) -> Handle:
+    def place_rows_window(self, node: r.RowsWindow) -> Handle:
         source = self.deliver(self.build(node.input), ONE)
-        params = {"rows": node.rows, "slide": node.slide}
-        name = self.add_stage("rows_window", name_of(node), (source,), node.schema, params)
+        name = self.add_stage(p.RowsWindow(name_of(node), (source,), node.schema, node.rows, node.slide))
         return Handle("stage", name, node.schema, ONE)
 
-    def _stamp(self, node: r.Stamp) -> Handle:
+    def place_stamp(self, node: r.Stamp) -> Handle:
         below = self.build(node.input)
         need = by_hash(node.input.names)
         source = self.deliver(below, need)
-        name = self.add_stage("stamp", name_of(node), (source,), node.schema, {})
-        return Handle("stage", name, node.schema, delivered(below, need))
+        name = self.add_stage(p.Stamp(name_of(node), (source,), node.schema))
+        return Handle("stage", name, node.schema, placement_after(below, need))
 
-    def _rstream(self, node: r.Rstream) -> Handle:
-        whole = self._whole_answers(node)
+    def place_rstream(self, node: r.Rstream) -> Handle:
+        whole = self._place_whole_answers(node)
         if whole is not None:
             return whole
         below = self.build(node.input)
@@ -149,13 +160,12 @@ class Windows(Edges):
         inputs = [self.deliver(below, ONE if alone else by_hash(node.input.names))]
         if node.points is not None:
             inputs.append(self.deliver(self.build(node.points), ALL))
-        params = {"period": list(node.period) if node.period else None, "stamp": node.stamp}
-        name = self.add_stage("rstream", name_of(node), tuple(inputs), node.schema, params)
+        name = self.add_stage(p.Rstream(name_of(node), tuple(inputs), node.schema, node.period, node.stamp.sql))
         return Handle("stage", name, node.schema, ONE if alone else ANY)
 
-    def _whole_answers(self, node: r.Rstream) -> Handle | None:
-        """RSTREAM of a window aggregate at its own points: its fragment store makes whole answers, nothing is put
-        together again.
+    def _place_whole_answers(self, node: r.Rstream) -> Handle | None:
+        """RSTREAM of a window aggregate at the points of its window: the fragment store itself makes whole answers, and
+        no operator assembles them from changes.
         """
         chain: list[r.Filter | r.Project] = []
         below = node.input
@@ -166,13 +176,13 @@ class Windows(Edges):
             return None
         if below.counts_rows or node.period != (below.window.slide, below.window.offset):
             return None
-        handle = self._windowaggregate(below, whole=True)
+        handle = self.place_window_aggregate(below, whole=True)
         for link in reversed(chain):
+            name = ids.variant(name_of(link), "whole")
             if isinstance(link, r.Filter):
-                params: dict[str, Any] = {"predicate": link.predicate}
-                handle = self.extend(handle, "filter", f"{name_of(link)}.whole", link.schema, params)
+                handle = self.extend(handle, filter_rows(name, link.schema, link.predicate))
             else:
-                params = {"items": [[i.name, i.sql] for i in link.items]}
-                handle = self.extend(handle, "project", f"{name_of(link)}.whole", link.schema, params, ANY)
-        items = [["TS", node.stamp], *([n, quoted(n)] for n in node.input.names)]
-        return self.extend(handle, "project", name_of(node), node.schema, {"items": items}, ANY)
+                items = tuple((i.name, i.value) for i in link.items)
+                handle = self.extend(handle, project(name, link.schema, items), ANY, select(items))
+        items = (("TS", node.stamp), *copies(node.input.names))
+        return self.extend(handle, project(name_of(node), node.schema, items), ANY, select(items))

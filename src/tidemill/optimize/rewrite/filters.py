@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tidemill.plan import relations as r
 from tidemill.plan.relations import Relation
-from tidemill.plan.scalars import conjunction, substitute
+from tidemill.plan.scalars import conjunction
 
 
 def push_filters(node: Relation) -> Relation | None:
@@ -15,15 +15,17 @@ def push_filters(node: Relation) -> Relation | None:
             R                      R
 
     Sound for projections, unions, periodic synchronizers and NOW windows: they treat every row alike. Must not pass
-    a grouping (HAVING counts rows first) nor a created view (which runs anyway).
+    a grouping (HAVING is evaluated on groups) nor a created view (which runs in any case).
     """
     if not isinstance(node, r.Filter):
         return None
     below = node.input
     if isinstance(below, r.Filter):
-        return r.Filter(below.input, str(conjunction(below.predicate, node.predicate)))
+        both = conjunction(below.predicate, node.predicate)
+        assert both is not None
+        return r.Filter(below.input, both)
     if isinstance(below, r.Project):
-        inside = substitute(node.predicate, {i.name: i.sql for i in below.items})
+        inside = node.predicate.substitute({i.name: i.value for i in below.items})
         return r.Project(r.Filter(below.input, inside), below.items)
     if isinstance(below, r.Union):
         return r.Union(tuple(r.Filter(i, node.predicate) for i in below.inputs))

@@ -15,8 +15,8 @@ def presynchronize(node: Relation) -> Relation | None:
           GroupBy           →      Synchronize[s]
             R                        R
 
-    Sound because evaluating at every time and looking at the points of s shows the same as changing the inputs at
-    the points only (theorems 2 and 3); all inputs get the same synchronizer. Must not pass a NOW window, a time
+    Sound because evaluating at every time and reading the result at the points of s is the same as changing the inputs
+    at these points only (theorems 2 and 3); all inputs get the same synchronizer. Must not pass a NOW window, a time
     stamp or RSTREAM, whose rows depend on time itself, nor a grouping without keys, whose row begins with the clock,
     nor a created view.
     """
@@ -33,6 +33,7 @@ def presynchronize(node: Relation) -> Relation | None:
         return None
     inputs = [
         i if r.never_changes(i) else r.Synchronize(i, node.every_us, node.offset_us)
-        for i in below.children if isinstance(i, Relation)
+        for i in below.children
+        if isinstance(i, Relation)
     ]
     return r.with_children(below, *inputs)

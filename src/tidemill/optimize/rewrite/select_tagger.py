@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from tidemill.plan import relations as r
 from tidemill.plan.relations import Relation
-from tidemill.plan.scalars import columns_of
+from tidemill.plan.scalars import template
 
 
 def merge_select_tagger(node: Relation) -> Relation | None:
-    """Let the tagger keep only what the selection lets through.
+    """Let the tagger keep only the rows that satisfy the selection.
 
         Filter[p]                 Tag[key, deleted or not p]
           Tag[key, deleted]  →      records
@@ -21,8 +21,8 @@ def merge_select_tagger(node: Relation) -> Relation | None:
     if not isinstance(node, r.Filter) or not isinstance(node.input, r.Tag):
         return None
     tag = node.input
-    if columns_of(node.predicate) <= set(tag.keys):
+    if node.predicate.columns <= set(tag.keys):
         return r.Tag(r.Filter(tag.input, node.predicate), tag.keys, tag.columns, tag.deleted)
-    fails = f"coalesce(NOT ({node.predicate}), TRUE)"
-    deleted = f"(coalesce({tag.deleted}, FALSE) OR {fails})" if tag.deleted else fails
+    fails = template("coalesce(NOT ({0}), TRUE)", node.predicate)
+    deleted = fails if tag.deleted is None else template("(coalesce({0}, FALSE) OR {1})", tag.deleted, fails)
     return r.Tag(tag.input, tag.keys, tag.columns, deleted)

@@ -5,16 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tidemill.plan import relations as r
-from tidemill.plan.aggregates import weavable
-from tidemill.plan.bounds import ceiling_of, epoch_of, shift_of
-from tidemill.plan.relations import Item, Relation, WindowAggregate, quoted
-from tidemill.plan.scalars import columns_of, conjunction, substitute
+from tidemill.plan.aggregates import why_not_weavable
+from tidemill.plan.relations import Item, Relation, WindowAggregate
+from tidemill.plan.scalars import ColumnRef, Epoch, Scalar, conjunction, shift_of, unrounded
 from tidemill.plan.windows import Window
 
 _OTHER_INPUTS: dict[type[Relation], str] = {
-    r.Tag: "a keyed stream takes rows back", r.View: "it reads a view, not a stream", r.Clock: "it reads clockStr",
-    r.Join: "it groups a join", r.Union: "it groups a union", r.SetCombine: "it groups a set operation",
-    r.GroupBy: "it groups groups", r.WindowAggregate: "it groups groups",
+    r.Tag: "a keyed stream takes rows back",
+    r.View: "it reads a view, not a stream",
+    r.Clock: "it reads clockStr",
+    r.Join: "it groups a join",
+    r.Union: "it groups a union",
+    r.SetCombine: "it groups a set operation",
+    r.GroupBy: "it groups groups",
+    r.WindowAggregate: "it groups groups",
     r.SynchronizeOn: "its points come from data",
 }
 
@@ -28,25 +32,25 @@ def window_aggregates(node: Relation) -> Relation | None:
               Temporal[⌈ts + 1⌉, ⌈ts + r + 1⌉]
                 Scan
 
-    Filter, Project, Temporal, Synchronize and a Stamp that nobody reads may stand in any order and number. Sound when
+    Filter, Project, Temporal, Synchronize and a Stamp that is not read may stand in any order and number. Sound when
     1. they stand over the rows of a stream, which are never taken back: no tagger, no table, no view; 2. all that
-    goes by time has one rhythm: the points at which windows are looked at; 3. every bound is `__ts` plus a constant,
-    rounded up to a point or not; 4. rows leave again; or never (a landmark window); or (`once`) a key is the number
-    of the epoch that the points end, so
-       that no group sees two of them; then the group's window is its epoch, and nothing leaves;
+    depends on time has one rhythm: the points at which windows are evaluated; 3. every bound is `__ts` plus a constant,
+    rounded up to a point or not; 4. rows leave again, or never (a landmark window), or (`once`) a key is the number of
+    the epoch that ends at a point: then each group belongs to one epoch, which is its window, and nothing leaves;
     5. there are keys, and neither they nor the rest depend on the order of arrival;
-    6. every aggregate can be put together from parts (`weavable`).
-    A window that counts rows (RowsWindow) may stand in the place of the stream, over any relation that only grows, when
-    nothing above it goes by time.
-    Proof: a row's presence is always of the form ts + after <= p < ts + until (`_Presence`), as `unshared` writes it.
+    6. every aggregate can be put together from parts (`why_not_weavable`).
+    A window that counts rows (RowsWindow) may stand in the place of the stream, over any insert-only relation, when
+    nothing above it depends on time.
+    Proof: a row's presence is always of the form ts + after <= p < ts + until (`_Presence`), as
+    `expand_window_aggregate` writes it.
     """
-    found = _recognised(node) if isinstance(node, r.GroupBy) else None
+    found = _recognise(node) if isinstance(node, r.GroupBy) else None
     return found if isinstance(found, Relation) else None
 
 
 def why_not(node: r.GroupBy) -> str | None:
     """Why a grouping is no window aggregate, in words for EXPLAIN; None when it is one."""
-    found = _recognised(node)
+    found = _recognise(node)
     return found if isinstance(found, str) else None
 
 
@@ -54,7 +58,7 @@ class _Otherwise(Exception):
     """A condition that does not hold, in words."""
 
 
-def _recognised(node: r.GroupBy) -> WindowAggregate | str:
+def _recognise(node: r.GroupBy) -> WindowAggregate | str:
     try:
         return _Reading().aggregate(node)
     except _Otherwise as reason:
@@ -73,12 +77,12 @@ class _Presence:
     rhythm: tuple[int, int] | None = None
 
     def also(self, after: int, until: int | None) -> _Presence:
-        """Inside both, where both are looked at in the same points."""
+        """Inside both, where both are evaluated at the same points."""
         ends = [u for u in (self.until, until) if u is not None]
         return _Presence(max(self.after, after), min(ends) if ends else None, self.rhythm)
 
     def at(self, rhythm: tuple[int, int]) -> _Presence:
-        """Looked at in points only."""
+        """Evaluated at points only."""
         if self.rhythm not in (None, rhythm):
             raise _Otherwise("two different rhythms")
         return _Presence(self.after, self.until, rhythm)
@@ -86,31 +90,32 @@ class _Presence:
 
 @dataclass
 class _Reading:
-    """What a chain of operators says, read from the stream upwards; `columns` are expressions over the stream."""
+    """A chain of operators, read from the stream upwards; `columns` are expressions over the stream."""
 
     presence: _Presence = _Presence()
-    predicates: list[str] = field(default_factory=list)
-    columns: dict[str, str] = field(default_factory=dict)
+    predicates: list[Scalar] = field(default_factory=list)
+    columns: dict[str, Scalar] = field(default_factory=dict)
     counted: r.RowsWindow | None = None
 
     def aggregate(self, node: r.GroupBy) -> WindowAggregate:
         for a in node.aggregates:
-            if reason := weavable(a):
+            if reason := why_not_weavable(a):
                 raise _Otherwise(reason)
         if not node.keys:
             raise _Otherwise("a grouping without keys has one row at all times")
         stream = self.read(node.input)
         named = dict.fromkeys(a.argument for a in node.aggregates if a.argument is not None)
         keys, arguments = (
-            tuple(Item(n, self._over_stream(quoted(n)), node.input.type_of(n)) for n in names)
+            tuple(Item(n, self._over_stream(ColumnRef(n)), node.input.type_of(n)) for n in names)
             for names in (node.keys, named)
         )
         predicate = conjunction(*self.predicates)
-        if any(r.SEQ in columns_of(sql) for sql in (*(i.sql for i in keys + arguments), predicate or "")):
+        values = [*(i.value for i in keys + arguments), *self.predicates]
+        if any(r.SEQ in value.columns for value in values):
             raise _Otherwise("it depends on the order of arrival")
         window, once = self.window(keys)
-        if window.until is None and any(a.fold is not None for a in node.aggregates):
-            raise _Otherwise("nothing leaves, and its aggregate is your own")
+        if window.until is None and any(a.user_functions is not None for a in node.aggregates):
+            raise _Otherwise("nothing leaves, and it is a user aggregate")
         return WindowAggregate(stream, predicate, keys, arguments, node.aggregates, window, once)
 
     def window(self, keys: tuple[Item, ...]) -> tuple[Window, bool]:
@@ -130,15 +135,15 @@ class _Reading:
         return Window(slide, offset, inside.after, None), False
 
     def read(self, node: Relation) -> r.Scan | r.RowsWindow:
-        """Take in the operators from the stream up to `node`; the stream, or its last rows."""
+        """Read the operators from the stream up to `node`; returns the stream, or its last rows."""
         if isinstance(node, r.RowsWindow):
             self.counted = node
-            self.columns = {c: quoted(c) for c in node.names}
+            self.columns = {c: ColumnRef(c) for c in node.names}
             return node
         if isinstance(node, r.Scan):
             if node.static:
                 raise _Otherwise("a table has no time")
-            self.columns = {c: quoted(c) for c in node.names}
+            self.columns = {c: ColumnRef(c) for c in node.names}
             return node
         if not isinstance(node, (r.Filter, r.Project, r.Temporal, r.Synchronize, r.Stamp)):
             raise _Otherwise(_OTHER_INPUTS.get(type(node), "it does not read a stream"))
@@ -148,7 +153,7 @@ class _Reading:
         if isinstance(node, r.Filter):
             self.predicates.append(self._over_stream(node.predicate))
         elif isinstance(node, r.Project):
-            self.columns = {i.name: self._over_stream(i.sql) for i in node.items}
+            self.columns = {i.name: self._over_stream(i.value) for i in node.items}
         elif isinstance(node, r.Synchronize):
             self.presence = self.presence.at((node.every_us, node.offset_us))
         elif isinstance(node, r.Stamp):
@@ -157,13 +162,11 @@ class _Reading:
             self.presence = self._inside(node)
         return stream
 
-    def _over_stream(self, sql: str) -> str:
+    def _over_stream(self, value: Scalar) -> Scalar:
         """An expression over the columns of the stream."""
-        read = columns_of(sql)
-        if r.TS in read and r.TS not in self.columns:
+        if r.TS in value.columns and r.TS not in self.columns:
             raise _Otherwise("its times are those of changes, not of rows")
-        whole = next((c for c in read if sql == quoted(c)), None)
-        return substitute(sql, self.columns) if whole is None else self.columns[whole]
+        return value.over(self.columns)
 
     def _inside(self, node: r.Temporal) -> _Presence:
         bounds = [None if b is None else self._shift(b, node.period) for b in (node.lower, node.upper)]
@@ -177,10 +180,10 @@ class _Reading:
             raise _Otherwise("rows come or go between the points")
         return before.at(node.period).also(after, until)
 
-    def _shift(self, bound: str, period: tuple[int, int] | None) -> int:
+    def _shift(self, bound: Scalar, period: tuple[int, int] | None) -> int:
         """c of a bound `__ts` + c."""
-        text = bound if period is None else ceiling_of(bound, *period)
-        found = shift_of(self._over_stream(text)) if text is not None else None
+        time = bound if period is None else unrounded(bound, period)
+        found = shift_of(self._over_stream(time)) if time is not None else None
         if found is None or found[0] != r.TS:
             raise _Otherwise("the window is not bounded by TS plus a constant")
         return found[1]
@@ -188,6 +191,7 @@ class _Reading:
 
 def _is_epoch(key: Item, length: int, offset: int) -> bool:
     """True when the key numbers the epochs of this length that begin at the points."""
-    time = epoch_of(key.sql, length, key.type)
-    shift = shift_of(time) if time is not None else None
+    if not isinstance(key.value, Epoch) or (key.value.length, key.value.type) != (length, key.type):
+        return False
+    shift = shift_of(key.value.time)
     return shift is not None and shift[0] == r.TS and (shift[1] + offset) % length == 0

@@ -1,0 +1,1 @@
+"""All window aggregates of a source as one plan: phantoms, weaving, statistics."""

@@ -1,5 +1,5 @@
-"""The cost of a plan's tables, predicted and as counted: c1 for each probe, c2 for each entry that leaves for the
-exchange, both for each row; and what the end of a share costs.
+"""The cost of a plan's tables, predicted and measured: c1 for each probe and c2 for each entry sent to the exchange,
+per row; and the cost at the end of a share.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from tidemill.optimize.share.phantoms.cost import Constants
-from tidemill.optimize.share.shape import Settings, Shape, model_for, shares_of
+from tidemill.optimize.share.reader_plan import ReaderPlan, Settings, model_for, shares_of
 
 
 @dataclass(frozen=True)
 class Costs:
-    """`met` is None where the last batch ran under another plan."""
+    """Costs per row, and the `peak` at the end of a share. `met` is measured; None if another plan ran last."""
 
     tables: float
     met: float | None
@@ -26,42 +26,50 @@ class Costs:
         return self.tables + self.final
 
 
-def costs(shape: Shape, measured: Mapping[str, Any], settings: Settings) -> Costs:
-    """Of a shape by the statistics as they are now."""
-    shares = shares_of(shape, measured)
-    model = model_for(shape, shares, settings)
-    sizes = [node.buckets for node in shape.tree]
-    rates = model.rates(shape.chosen.configuration, sizes)
-    fed, emitting = model.fed(shape.chosen.configuration, rates), _emitting_of(shape)
-    probes = sum(f for f, node in zip(fed, shape.tree, strict=True) if node.buckets)
+def plan_costs(plan: ReaderPlan, measured: Mapping[str, Any], settings: Settings) -> Costs:
+    """The costs of a plan by the given statistics."""
+    shares = shares_of(plan, measured)
+    model = model_for(plan, shares, settings)
+    sizes = [node.buckets for node in plan.tree]
+    rates = model.rates(plan.chosen.configuration, sizes)
+    fed, emitting = model.fed(plan.chosen.configuration, rates), _emitting_tables(plan)
+    probes = sum(f for f, node in zip(fed, plan.tree, strict=True) if node.buckets)
     evicted = sum(f * y for f, y, out in zip(fed, rates, emitting, strict=True) if out)
     tables = probes * settings.constants.c1 + evicted * settings.constants.c2
-    return Costs(tables, met_cost(shape, measured, settings.constants), shares.final_cost(settings.constants.c1),
-                 model.end_cost(shape.chosen.configuration, sizes))
+    return Costs(
+        tables,
+        measured_cost(plan, measured, settings.constants),
+        shares.final_cost(settings.constants.c1),
+        model.end_cost(plan.chosen.configuration, sizes),
+    )
 
 
-def met_cost(shape: Shape, measured: Mapping[str, Any], constants: Constants) -> float | None:
-    """What the tables of the last batch cost for each row; None if they were others."""
+def measured_cost(plan: ReaderPlan, measured: Mapping[str, Any], constants: Constants) -> float | None:
+    """The cost per row of the tables in the last batch; None if that batch had other tables."""
     relations, rows = measured.get("relations", {}), measured.get("rows", 0)
-    tables = {n.label: n.buckets for n in shape.tree}
+    tables = {n.label: n.buckets for n in plan.tree}
     if not rows or {label: r["buckets"] for label, r in relations.items()} != tables:
         return None
-    counted = [relations[node.label] for node in shape.tree]
+    counted = [relations[node.label] for node in plan.tree]
     probes = sum(r["probes"] for r in counted)
-    evicted = sum(r["collisions"] + r["turnovers"] + r["flushed"]
-                  for r, out in zip(counted, _emitting_of(shape), strict=True) if out)
+    evicted = sum(
+        r["collisions"] + r["turnovers"] + r["flushed"]
+        for r, out in zip(counted, _emitting_tables(plan), strict=True)
+        if out
+    )
     return float(probes * constants.c1 + evicted * constants.c2) / rows
 
 
-def _emitting_of(shape: Shape) -> list[bool]:
-    return _emitting([n.parent for n in shape.tree], [bool(n.buckets) for n in shape.tree],
-                     [n.store is not None for n in shape.tree])
+def _emitting_tables(plan: ReaderPlan) -> list[bool]:
+    return _find_emitting(
+        [n.parent for n in plan.tree], [bool(n.buckets) for n in plan.tree], [n.store is not None for n in plan.tree]
+    )
 
 
-def _emitting(parents: Sequence[int], tabled: Sequence[bool], emits: Sequence[bool]) -> list[bool]:
-    """Tables whose entries leave for the exchange: their own, or those of relations below that have no table.
+def _find_emitting(parents: Sequence[int], tabled: Sequence[bool], emits: Sequence[bool]) -> list[bool]:
+    """Whether each table sends entries to the exchange: its own, or those of relations below without a table.
 
-    >>> _emitting([-1, 0, 0], [True, False, True], [False, True, True])
+    >>> _find_emitting([-1, 0, 0], [True, False, True], [False, True, True])
     [True, False, True]
     """
     found = list(emits)

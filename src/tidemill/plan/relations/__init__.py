@@ -1,7 +1,7 @@
 """The algebra: every standing query is a tree of these nodes.
 
-A relation is a multiset of rows that changes over time. Scalar expressions are DuckDB SQL over the
-quoted column names of the input; they were parsed, checked and typed by `sql.bind`. Hidden columns
+A relation is a multiset of rows that changes over time. Scalar expressions (`plan.scalars`) are trees over the
+columns of the input; they were parsed, checked and typed by `sql.bind`. Hidden columns
 begin with two underscores: `__ts` is the paper's TS in microseconds, `__seq` the order of arrival.
 
 `inputs`, `rows`, `times` and `aggregations` define the nodes, `properties` what is known of a tree of them.
@@ -10,11 +10,11 @@ begin with two underscores: `__ts` is the paper's TS in microseconds, `__seq` th
 from __future__ import annotations
 
 from tidemill.plan.relations.aggregations import GroupBy, JoinAggregate, WindowAggregate
-from tidemill.plan.relations.base import SEQ, STATIC_TIME, TS, Item, Relation, quoted
+from tidemill.plan.relations.base import SEQ, STATIC_TIME, TS, Item, Relation
 from tidemill.plan.relations.inputs import Amended, Clock, Scan, Seed, Tag, View
 from tidemill.plan.relations.properties import (
     beginning,
-    begun,
+    first_answer_time,
     insert_only,
     leaves_whole,
     never_changes,
@@ -22,16 +22,8 @@ from tidemill.plan.relations.properties import (
     with_children,
 )
 from tidemill.plan.relations.rows import Filter, Join, Project, SetCombine, SetKind, Union
-from tidemill.plan.relations.times import (
-    RowPoints,
-    RowsWindow,
-    Rstream,
-    Stamp,
-    Synchronize,
-    SynchronizeOn,
-    Temporal,
-    sync_ceiling,
-)
+from tidemill.plan.relations.times import RowPoints, RowsWindow, Rstream, Stamp, Synchronize, SynchronizeOn, Temporal
+from tidemill.plan.scalars import quoted
 
 __all__ = [
     "SEQ",
@@ -62,12 +54,11 @@ __all__ = [
     "View",
     "WindowAggregate",
     "beginning",
-    "begun",
+    "first_answer_time",
     "insert_only",
     "leaves_whole",
     "never_changes",
     "quoted",
     "single_insertions",
-    "sync_ceiling",
     "with_children",
 ]

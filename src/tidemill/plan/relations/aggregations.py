@@ -8,6 +8,7 @@ from functools import cached_property
 from tidemill.plan.aggregates import Aggregate
 from tidemill.plan.relations.base import Item, Relation
 from tidemill.plan.relations.times import RowsWindow
+from tidemill.plan.scalars import Scalar
 from tidemill.plan.sources import Column, Schema
 from tidemill.plan.windows import Window
 
@@ -30,14 +31,14 @@ class GroupBy(Relation):
 class WindowAggregate(Relation):
     """GROUP BY over a window of a stream: one row for each group that the window holds at a point.
 
-    The same as Filter, Temporal, Project and GroupBy over `input` (`unshared` writes it so), in one node that can
-    share its work with others over the same stream. `keys` and `arguments` are expressions over `input`; aggregates
-    name arguments. With `once`, each group is reported when its window ends and stays for ever (`GROUP BY time/5`).
-    Over a RowsWindow the window counts rows: `window` says the same of row numbers, not of times.
+    Equivalent to Filter, Temporal, Project and GroupBy over `input` (see `plan.unshared.expand_window_aggregate`), in
+    one node that can share its work with others over the same stream. `keys` and `arguments` are expressions over
+    `input`; aggregates name arguments. With `once`, each group is reported when its window ends and stays for ever
+    (`GROUP BY time/5`). Over a RowsWindow the window counts rows: `window` is in row numbers, not in times.
     """
 
     input: Relation
-    predicate: str | None
+    predicate: Scalar | None
     keys: tuple[Item, ...]
     arguments: tuple[Item, ...]
     aggregates: tuple[Aggregate, ...]
@@ -59,15 +60,15 @@ class WindowAggregate(Relation):
 class JoinAggregate(Relation):
     """GROUP BY over an inner join of several inputs: one row for each group of joined rows.
 
-    The same as Join, Filter, Project and GroupBy over the inputs (`plan.aggregation_joins.late` writes it so), in one
-    node that may aggregate any of its inputs before they meet (paper 000). All column names of all inputs differ; `on`
-    are equalities between columns of different inputs; `keys` and `arguments` are expressions over all columns. The
-    rows of input `spread` are split over the shards by their content, and all other inputs are copied.
+    Equivalent to Join, Filter, Project and GroupBy over the inputs (`plan.aggregation_joins.expand_join_aggregate`), in
+    one node that may aggregate any of its inputs before the join (paper 000). All column names of all inputs differ;
+    `on` are equalities between columns of different inputs; `keys` and `arguments` are expressions over all columns.
+    The rows of input `spread` are split over the shards by their content, and all other inputs are copied.
     """
 
     inputs: tuple[Relation, ...]
     on: tuple[tuple[str, str], ...]
-    residual: str | None
+    residual: Scalar | None
     keys: tuple[Item, ...]
     arguments: tuple[Item, ...]
     aggregates: tuple[Aggregate, ...]
@@ -81,8 +82,10 @@ class JoinAggregate(Relation):
     @property
     def labels(self) -> tuple[str, ...]:
         """What the inputs are called: the first part of their columns' names."""
-        return tuple(next((n.partition(".")[0] for n in i.names if not n.startswith("__")), f"input {k + 1}")
-                     for k, i in enumerate(self.inputs))
+        return tuple(
+            next((n.partition(".")[0] for n in i.names if not n.startswith("__")), f"input {k + 1}")
+            for k, i in enumerate(self.inputs)
+        )
 
     def check(self) -> None:
         names = [n for i in self.inputs for n in i.names]

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from tidemill.plan.node import Node
-from tidemill.plan.sources import Schema
+from tidemill.plan.scalars import ColumnRef, Scalar
+from tidemill.plan.sources import Column, Schema
 
 TS = "__ts"
 SEQ = "__seq"
@@ -33,17 +34,18 @@ class Relation(Node):
 
 @dataclass(frozen=True)
 class Item:
-    """One output column of a projection: a name, its SQL, its type."""
+    """One output column of a projection: a name, its expression, its type."""
 
     name: str
-    sql: str
+    value: Scalar
     type: str
 
+    @classmethod
+    def of(cls, column: Column) -> Item:
+        """A column of the input as it is."""
+        return cls(column.name, ColumnRef(column.name), column.type)
 
-def quoted(name: str) -> str:
-    """A column name as SQL text.
-
-    >>> quoted('a"b')
-    '"a""b"'
-    """
-    return '"' + name.replace('"', '""') + '"'
+    @property
+    def sql(self) -> str:
+        """The expression as DuckDB text."""
+        return self.value.sql

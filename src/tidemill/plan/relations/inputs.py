@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from tidemill.plan.relations.base import SEQ, TS, Relation
+from tidemill.plan.scalars import Scalar
 from tidemill.plan.sources import Column, Schema
 
 
@@ -29,8 +30,8 @@ class Scan(Relation):
 
 @dataclass(frozen=True, eq=False)
 class Amended(Relation):
-    """The rows of a source that takes late ones in: they come when their source is past their time, with the stamp that
-    they have. Nothing may rely on the order of stamps here, so no rule looks below.
+    """The rows of a source that accepts late rows: these arrive after the source's frontier has passed their stamp,
+    which they keep. Stamps are in no order here, so no rule rewrites below this node.
     """
 
     input: Relation
@@ -51,7 +52,7 @@ class Tag(Relation):
     input: Relation
     keys: tuple[str, ...]
     columns: tuple[str, ...]
-    deleted: str | None = None
+    deleted: Scalar | None = None
 
     @cached_property
     def schema(self) -> Schema:
@@ -84,9 +85,9 @@ class Seed(Relation):
 
 @dataclass(frozen=True, eq=False)
 class View(Relation):
-    """A created view as an input of another query. Rules do not look below it: it runs anyway.
+    """A created view as an input of another query. Rules do not rewrite below it: it runs in any case.
 
-    `late` when the view ran before its reader began: the reader then takes what the view lets out from that moment on.
+    `late` when the view ran before its reader began: the reader then takes the view's changes from that moment on.
     """
 
     name: str

@@ -43,8 +43,8 @@ def single_insertions(node: Relation) -> bool:
 
 
 def leaves_whole(node: Relation) -> bool:
-    """True when rows that enter and leave at the same times can be told when they come: a window over a source, or a
-    relation that rows never leave. Of such rows only the extremes matter for MIN and MAX, however they are grouped.
+    """True when it is known on arrival which rows enter and leave together: a window over a source, or an insert-only
+    relation. MIN and MAX then need only the extremes of such rows, however they are grouped.
     """
     if insert_only(node):
         return True
@@ -65,11 +65,12 @@ Rounds = tuple[tuple[int, int], ...]
 
 
 def beginning(node: Relation) -> tuple[Rounds, ...] | Literal["first row"]:
-    """When an answer that has a row even for no input begins: the earliest of some ways from the clock's first time
-    through periods (`begun`). Where points come from data, or the clock ran before, it begins with the first input row.
+    """When the answer of a keyless grouping, which has a row even for no input, begins.
 
-    A synchronizer shows the first time of its input at the next of its own points; where inputs meet, the first of
-    them shows the answer. Tables were there before the clock and do not show when it starts.
+    Each entry lists the periods between the clock and the answer on one path through the plan; `first_answer_time`
+    turns them into a time. Where points come from data, or the clock ran before, the answer begins with the first
+    input row. A synchronizer passes the first time of its input on at the next of its points; a node of several inputs
+    passes on the earliest. Tables precede the clock and do not determine when an answer begins.
     """
     if isinstance(node, (SynchronizeOn, RowPoints, Rstream, Seed)):
         return "first row"
@@ -84,16 +85,16 @@ def beginning(node: Relation) -> tuple[Rounds, ...] | Literal["first row"]:
     return tuple(sorted(way if period is None else (*way, period) for way in found or {()}))
 
 
-def begun(ways: tuple[Rounds, ...], begin: int) -> int:
+def first_answer_time(ways: tuple[Rounds, ...], begin: int) -> int:
     """The first time of an answer where the clock starts at `begin`: each period rounds up what is before it.
 
-    >>> begun((((3, 0), (2, 0)), ((5, 0),)), 1)
+    >>> first_answer_time((((3, 0), (2, 0)), ((5, 0),)), 1)
     4
     """
-    return min(_rounded(way, begin) for way in ways)
+    return min(_round_up(way, begin) for way in ways)
 
 
-def _rounded(way: Rounds, begin: int) -> int:
+def _round_up(way: Rounds, begin: int) -> int:
     for every, offset in way:
         begin += (offset - begin) % every
     return begin

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from tidemill.plan.relations.base import Item, Relation, quoted
+from tidemill.plan.relations.base import Item, Relation
+from tidemill.plan.scalars import ColumnRef, Scalar
 from tidemill.plan.sources import Column, Schema
 
 SetKind = Literal["distinct", "except_all", "except", "intersect_all", "intersect", "anti"]
@@ -17,7 +18,7 @@ class Filter(Relation):
     """Rows that satisfy the predicate; times and multiplicities stay."""
 
     input: Relation
-    predicate: str
+    predicate: Scalar
 
     @cached_property
     def schema(self) -> Schema:
@@ -39,7 +40,7 @@ class Project(Relation):
         """The input column that output column `name` copies, if it is a plain copy."""
         for item in self.items:
             if item.name == name:
-                return next((c for c in self.input.names if item.sql == quoted(c)), None)
+                return item.value.name if isinstance(item.value, ColumnRef) else None
         return None
 
 
@@ -66,7 +67,7 @@ class Join(Relation):
     left: Relation
     right: Relation
     on: tuple[tuple[str, str], ...]
-    residual: str | None = None
+    residual: Scalar | None = None
     left_ts: str | None = None
     right_ts: str | None = None
     keep_left_us: int | None = None

@@ -1,4 +1,4 @@
-"""Operators that look at the times of changes: windows, synchronizers, TS, RSTREAM."""
+"""Operators that depend on the times of changes: windows, synchronizers, TS, RSTREAM."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from tidemill.plan.relations.base import TS, Relation
+from tidemill.plan.scalars import Scalar
 from tidemill.plan.sources import Column, Schema
 
 
@@ -18,8 +19,8 @@ class Temporal(Relation):
     """
 
     input: Relation
-    lower: str | None
-    upper: str | None
+    lower: Scalar | None
+    upper: Scalar | None
     period: tuple[int, int] | None = None
 
     @cached_property
@@ -98,15 +99,9 @@ class Rstream(Relation):
     input: Relation
     period: tuple[int, int] | None
     points: Relation | None
-    stamp: str
+    stamp: Scalar
     stamp_type: str
 
     @cached_property
     def schema(self) -> Schema:
         return (Column("TS", self.stamp_type), *self.input.schema)
-
-
-def sync_ceiling(time: str, every: int, offset: int) -> str:
-    """SQL for the least synchronization point at or after `time`; right for negative times too."""
-    left = f"(({offset} - {time}) % {every})"  # has the sign of the dividend; DuckDB computes it once
-    return f"({time} + {left} + CASE WHEN {left} < 0 THEN {every} ELSE 0 END)"

@@ -1,0 +1,1 @@
+"""Stateful and linear operators, one a file."""

@@ -2,7 +2,10 @@
 
 Let m(x, p) be how often row x is in the relation at point p. A row that changes at some points is the same between two
 of them, so the answers are runs: (x, from point, to point, m). Where kernels are loaded and all columns can be
-numbered, rows are numbered and their runs found in arrays; else one statement does it. Both do the same.
+numbered, rows are numbered and their runs found in arrays; else one statement finds them. The answers are the same.
+
+The fast path `numbered_answers`: arrays give exactly the rows that the statement gives; where a column cannot be
+numbered, the statement is used.
 """
 
 from __future__ import annotations
@@ -15,23 +18,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidemill.plan import physical as p
 from tidemill.plan.physical import BEGINNING, FOREVER
 from tidemill.plan.relations import quoted
-from tidemill.runtime import duck
-from tidemill.runtime.operators.base import (
-    Batch,
-    Operator,
-    change_agenda,
-    contents_layout,
-    hash_sql,
-    name_list,
-    net,
-    take_closed,
-)
-from tidemill.runtime.operators.group_walk import NUMBERED
-from tidemill.runtime.operators.join_values import number_rows
+from tidemill.runtime import fast_paths
+from tidemill.runtime.dataflow.changes import PENDING, contents_layout, net, pending_layout, take_closed
+from tidemill.runtime.dataflow.operator import Batch, Operator
+from tidemill.runtime.dataflow.value_codes import number_rows
+from tidemill.runtime.duckdb import duck
+from tidemill.runtime.duckdb.sql_text import hash_sql, name_list
+from tidemill.runtime.operators.grouping.group_walk import NUMBERED
 from tidemill.runtime.operators.synchronizer import known_points
-from tidemill.runtime.state import Shelf
+from tidemill.runtime.state.shard_state import ShardState
 
 MOST_ROWS = 100_000_000  # that one batch reports: more would not fit into memory
 
@@ -46,14 +44,14 @@ class Runs:
     m: np.ndarray
 
 
-def runs_of(row: np.ndarray, rows: int, place: np.ndarray, points: int, m: np.ndarray) -> Runs:
+def find_runs(row: np.ndarray, rows: int, place: np.ndarray, points: int, m: np.ndarray) -> Runs:
     """The runs of changes by m[i] of row row[i] at point place[i], by row and point; the last ones end at `points`.
 
-    >>> found = runs_of(np.array([0, 0, 1]), 2, np.array([0, 2, 1]), 3, np.array([1, -1, 4]))
+    >>> found = find_runs(np.array([0, 0, 1]), 2, np.array([0, 2, 1]), 3, np.array([1, -1, 4]))
     >>> [x.tolist() for x in (found.row, found.begin, found.end, found.m)]
     [[0, 0, 1], [0, 2, 1], [2, 3, 3], [1, 0, 4]]
     """
-    from tidemill.runtime.kernels.meeting_rows import order_rows, run_versions
+    from tidemill.runtime.kernels.joins.delta_join_rows import order_rows, run_versions
 
     m, none = m.copy(), np.empty((len(m), 0), np.int64)
     order = order_rows(row, place, rows, points, np.empty(rows + 1, np.int64))
@@ -66,56 +64,58 @@ def runs_of(row: np.ndarray, rows: int, place: np.ndarray, points: int, m: np.nd
     return Runs(row, begin, end, m[order])
 
 
-class Rstream(Operator):
+class Rstream(Operator[p.Rstream]):
     """The whole answer at each point, again and again: append-only rows with the point as `TS`.
 
     Inputs: changes, and points where they are a relation. Without period and points, every closed time of
     change is a point; the plan then puts the operator in one shard, which sees all of them.
     """
 
-    def __init__(self, op: Any, first: bool = True) -> None:
+    def __init__(self, op: p.Rstream, first: bool = True) -> None:
         super().__init__(op, first)
         self.columns = self.schema[1:]
         self.names = [c.name for c in self.columns]
         self.contents = contents_layout(self.columns)
-        self.numbered = bool(self.names) and all(c.type in NUMBERED for c in self.columns)
+        fits = bool(self.names) and all(c.type in NUMBERED for c in self.columns)
+        self.numbered = fits and fast_paths.is_on("numbered_answers")
 
-    def step(self, inputs: list[Batch], shelf: Shelf) -> Batch:
+    def step(self, inputs: list[Batch], state: ShardState) -> Batch:
         frontier = min(b.frontier for b in inputs)
-        agenda = self.arrangement(shelf, "agenda", change_agenda(self.columns))
-        closed = take_closed(agenda, inputs[0].rows, frontier)
-        if len(inputs) == 1 and self.params["period"] is None and closed.num_rows:
+        pending = self.arrangement(state, PENDING, pending_layout(self.columns))
+        closed = take_closed(pending, inputs[0].rows, frontier)
+        if len(inputs) == 1 and self.op.period is None and closed.num_rows:
             closed = net(closed, self.columns)  # a time at which all changes cancel is no point
-        state = self.arrangement(shelf, "rows", self.contents)
-        base = state.scan()
-        points = np.array(self._points(closed, base, inputs, frontier, shelf), np.int64)
-        due = pc.less_equal(closed.column("__time"), self._passed(points, shelf))
-        agenda.append(closed.filter(pc.invert(due)))
+        arranged = self.arrangement(state, "rows", self.contents)
+        base = arranged.scan()
+        points = np.array(self._due_points(closed, base, inputs, frontier, state), np.int64)
+        due = pc.less_equal(closed.column("__time"), self._last_passed(points, state))
+        pending.append(closed.filter(pc.invert(due)))
         changes = closed.filter(due)
         if not len(points):
-            out, moved = self._nothing(), changes
+            out, moved = self._no_rows(), changes
         elif self.numbered:
-            out, moved = self._runs(base, changes, points)
+            out, moved = self._answers_in_arrays(base, changes, points)
         else:
-            out, moved = self._answers(base, changes, points), changes
-        self._apply(moved, state)
-        state.compact()
+            out, moved = self._answers_in_sql(base, changes, points), changes
+        self._apply(moved, arranged)
+        arranged.compact()
         return Batch(out if out.num_rows else None, frontier)
 
-    def _points(self, closed: pa.Table, base: pa.Table, inputs: list[Batch], frontier: int,
-                shelf: Shelf) -> Sequence[int] | np.ndarray:
-        """The points that are due; of a period those at which there are rows: a gap costs nothing, however long."""
-        value = shelf.value(self.id)
+    def _due_points(
+        self, closed: pa.Table, base: pa.Table, inputs: list[Batch], frontier: int, state: ShardState
+    ) -> Sequence[int] | np.ndarray:
+        """The points that are due. Points of a period without rows are left out: a gap costs nothing, however long."""
+        value = state.value(self.id)
         if len(inputs) > 1:
             known = known_points(inputs[1], value).tolist()
             value["points"] = [p for p in known if p >= frontier]
             return [p for p in known if p < frontier]
         times = closed.column("__time").to_numpy()
-        if self.params["period"] is None:
+        if self.op.period is None:
             return [int(t) for t in np.unique(times)]
-        every, offset = self.params["period"]
+        every, offset = self.op.period
         if frontier >= FOREVER:
-            # A relation of tables alone: it is reported until its last change, then there is nothing new.
+            # A relation of tables alone is reported until its last change; nothing changes after it.
             low, high = (int(times.min()), int(times.max()) + every) if len(times) else (0, 0)
             return list(_points_between(low, high, every, offset))
         start = value.get("next")
@@ -123,21 +123,21 @@ class Rstream(Operator):
             if not len(times):
                 return []
             # Static rows, and answers without rows, precede all points; skip them.
-            firsts = [s["first"] for s in shelf.value("@sources").values() if s.get("first") is not None]
+            firsts = [s["first"] for s in state.value("@sources").values() if s.get("first") is not None]
             if not firsts:
                 return []
             start = max(int(times.min()), min(firsts))
         value["next"] = start if start >= frontier else frontier + (offset - frontier) % every
-        return _filled_points(start, frontier, (every, offset), base, closed)
+        return _points_with_rows(start, frontier, (every, offset), base, closed)
 
-    def _passed(self, points: np.ndarray, shelf: Shelf) -> int:
+    def _last_passed(self, points: np.ndarray, state: ShardState) -> int:
         """The last point that has passed: changes after it are for the next one."""
-        following = shelf.value(self.id).get("next")
-        if self.params["period"] is not None and following is not None:
-            return int(following) - int(self.params["period"][0])
+        following = state.value(self.id).get("next")
+        if self.op.period is not None and following is not None:
+            return int(following) - self.op.period[0]
         return int(points[-1]) if len(points) else BEGINNING
 
-    def _nothing(self) -> pa.Table:
+    def _no_rows(self) -> pa.Table:
         return pa.table({"__time": pa.array([], pa.int64())})
 
     def _apply(self, changes: pa.Table, state: Any) -> None:
@@ -145,7 +145,7 @@ class Rstream(Operator):
             source = duck.source("changes", self.columns, "__diff AS __n")
             state.append(duck.run(f"SELECT {hash_sql(self.names)} AS __h, * FROM {source}", changes=changes))
 
-    def _runs(self, base: pa.Table, changes: pa.Table, points: np.ndarray) -> tuple[pa.Table, pa.Table]:
+    def _answers_in_arrays(self, base: pa.Table, changes: pa.Table, points: np.ndarray) -> tuple[pa.Table, pa.Table]:
         """(the rows of the answer at every point, how the relation has changed after the last one), by arrays."""
         rows = changes.select(self.names)
         rows = pa.concat_tables([base.select(self.names).cast(rows.schema), rows])
@@ -154,21 +154,24 @@ class Rstream(Operator):
         place = np.concatenate([np.zeros(base.num_rows, np.int64), place])
         held = base.column("__n").to_numpy().astype(np.int64)
         m = np.concatenate([held, changes.column("__diff").to_numpy().astype(np.int64)])
-        runs = runs_of(row, len(first), place, len(points), m)
-        return self._shown(runs, rows, first, points), self._moved(runs, rows, first, row[: base.num_rows], held)
+        runs = find_runs(row, len(first), place, len(points), m)
+        return self._expand_runs(runs, rows, first, points), self._net_changes(
+            runs, rows, first, row[: base.num_rows], held
+        )
 
-    def _shown(self, runs: Runs, rows: pa.Table, first: np.ndarray, points: np.ndarray) -> pa.Table:
+    def _expand_runs(self, runs: Runs, rows: pa.Table, first: np.ndarray, points: np.ndarray) -> pa.Table:
         lengths = np.where(runs.m > 0, runs.end - runs.begin, 0)
         run = np.repeat(np.arange(len(lengths)), lengths)
         point = np.arange(len(run)) - (np.cumsum(lengths) - lengths)[run] + runs.begin[run]
         moments = pa.table({"__time": points})
-        stamps = duck.run(f"SELECT {self.params['stamp']} AS x FROM moments", moments=moments).column("x")
+        stamps = duck.run(f"SELECT {self.op.stamp} AS x FROM moments", moments=moments).column("x")
         which = pa.array(first[runs.row[run]])
         columns = {"TS": stamps.take(pa.array(point))} | {n: rows.column(n).take(which) for n in self.names}
         return pa.table(columns | {"__time": pa.array(points[point]), "__diff": pa.array(runs.m[run])})
 
-    def _moved(self, runs: Runs, rows: pa.Table, first: np.ndarray, held_row: np.ndarray,
-               held: np.ndarray) -> pa.Table:
+    def _net_changes(
+        self, runs: Runs, rows: pa.Table, first: np.ndarray, held_row: np.ndarray, held: np.ndarray
+    ) -> pa.Table:
         last = np.append(runs.row[1:] != runs.row[:-1], True) if len(runs.row) else np.empty(0, np.bool_)
         diff = np.zeros(len(first), np.int64)
         diff[runs.row[last]] = runs.m[last]
@@ -176,8 +179,8 @@ class Rstream(Operator):
         moved = np.flatnonzero(diff)
         return rows.take(pa.array(first[moved])).append_column("__diff", pa.array(diff[moved]))
 
-    def _answers(self, base: pa.Table, changes: pa.Table, points: np.ndarray) -> pa.Table:
-        """The rows of the answer at every point: a row there from one of its changes to the next is in all between."""
+    def _answers_in_sql(self, base: pa.Table, changes: pa.Table, points: np.ndarray) -> pa.Table:
+        """The rows of the answer at every point: a row is in all answers from one of its changes to the next."""
         place = np.searchsorted(points, changes.column("__time").to_numpy(), side="left")
         placed = changes.append_column("__p", pa.array(place.astype(np.int64)))
         names = "".join(f"{quoted(n)}, " for n in self.names)
@@ -185,25 +188,28 @@ class Rstream(Operator):
         return duck.run(
             f"""WITH moves AS (
                   SELECT {names}__p, sum(__m) AS __m FROM (
-                    SELECT {names}__p, __diff AS __m FROM {duck.source('placed', self.columns, '__p', '__diff')}
-                    UNION ALL SELECT {names}0, __n FROM {duck.source('base', self.columns,
-                                                                     '__n')}) GROUP BY {names}__p),
+                    SELECT {names}__p, __diff AS __m FROM {duck.source("placed", self.columns, "__p", "__diff")}
+                    UNION ALL SELECT {names}0, __n FROM {duck.source("base", self.columns, "__n")}) GROUP BY {
+                names
+            }__p),
                 runs AS (SELECT {names}__p, CAST(sum(__m) OVER w AS BIGINT) AS __m, lead(__p, 1,
                                                                                          {len(points)}) OVER w AS __q
                   FROM moves WINDOW w AS ({partition} ORDER BY __p)),
                 shown AS (SELECT {names}unnest(range(__p, __q)) AS __i, __m FROM runs WHERE __m > 0)
-                SELECT {self.params['stamp']} AS "TS", {names}__time, __m AS __diff
+                SELECT {self.op.stamp} AS "TS", {names}__time, __m AS __diff
                 FROM shown JOIN moments ON moments.__i = shown.__i""",
-            base=base, placed=placed, moments=pa.table({"__i": np.arange(len(points)), "__time": points}),
+            base=base,
+            placed=placed,
+            moments=pa.table({"__i": np.arange(len(points)), "__time": points}),
         )
 
 
-def _filled_points(start: int, end: int, period: tuple[int, int], base: pa.Table, closed: pa.Table) -> np.ndarray:
+def _points_with_rows(start: int, end: int, period: tuple[int, int], base: pa.Table, closed: pa.Table) -> np.ndarray:
     """Points p of the period, start <= p < end, at which a relation has rows: `base`, then the changes.
 
     >>> base = pa.table({"__n": pa.array([], pa.int64())})
     >>> changes = pa.table({"__time": [3, 5, 1_000_000], "__diff": [1, -1, 1]})
-    >>> _filled_points(0, 1_000_003, (1, 0), base, changes).tolist()
+    >>> _points_with_rows(0, 1_000_003, (1, 0), base, changes).tolist()
     [3, 4, 1000000, 1000001, 1000002]
     """
     times = closed.column("__time").to_numpy()
@@ -212,9 +218,16 @@ def _filled_points(start: int, end: int, period: tuple[int, int], base: pa.Table
     after = held + np.cumsum(closed.column("__diff").to_numpy()[order])
     begins, counts = np.append(start, np.maximum(times[order], start)), np.append(held, after)
     ends = np.append(begins[1:], end)
-    filled = [(p, q, n) for p, q, n in zip(
-        (begins + (period[1] - begins) % period[0]).tolist(), np.minimum(ends, end).tolist(), counts.tolist(),
-        strict=True) if n > 0 and p < q]
+    filled = [
+        (p, q, n)
+        for p, q, n in zip(
+            (begins + (period[1] - begins) % period[0]).tolist(),
+            np.minimum(ends, end).tolist(),
+            counts.tolist(),
+            strict=True,
+        )
+        if n > 0 and p < q
+    ]
     rows = sum(-((p - q) // period[0]) * n for p, q, n in filled)
     if rows > MOST_ROWS:
         raise OverflowError(f"an RSTREAM view would report {rows:,} rows at once (a COMPLETE view keeps one answer)")

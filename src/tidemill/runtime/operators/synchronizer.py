@@ -8,38 +8,39 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidemill.plan import physical as p
 from tidemill.plan.physical import BEGINNING
-from tidemill.plan.sources import Column
-from tidemill.runtime.operators.base import Batch, Operator, change_agenda, net, take_closed
-from tidemill.runtime.state import Shelf
+from tidemill.runtime.dataflow.changes import PENDING, net, pending_layout, take_closed
+from tidemill.runtime.dataflow.operator import Batch, Operator
+from tidemill.runtime.state.shard_state import ShardState
 
 
-class SynchronizeOn(Operator):
+class SynchronizeOn(Operator[p.SynchronizeOn]):
     """Each change waits for the least time point at or after its time.
 
     Inputs: changes, and the points (a replicated relation whose first column is the point in
-    microseconds; only insertions count). A change is released when a closed point covers it; until then it waits,
-    and what cancels while waiting is never seen.
+    microseconds; only insertions count). A change is released when a closed point covers it; until then it is
+    pending, and pending changes that cancel are never released.
     """
 
-    def __init__(self, op: Any, first: bool = True) -> None:
+    def __init__(self, op: p.SynchronizeOn, first: bool = True) -> None:
         super().__init__(op, first)
-        self.agenda = change_agenda(self.schema)
+        self.pending = pending_layout(self.schema)
 
-    def step(self, inputs: list[Batch], shelf: Shelf) -> Batch:
+    def step(self, inputs: list[Batch], state: ShardState) -> Batch:
         data, points = inputs
         frontier = min(data.frontier, points.frontier)
-        known = known_points(points, shelf.value(self.id))
+        known = known_points(points, state.value(self.id))
         closed_points = known[known < points.frontier]
-        agenda = self.arrangement(shelf, "agenda", self.agenda)
+        pending = self.arrangement(state, PENDING, self.pending)
         covered = int(closed_points[-1]) + 1 if len(closed_points) else None
         if covered is None:
-            rows = take_closed(agenda, data.rows, BEGINNING)
+            rows = take_closed(pending, data.rows, BEGINNING)
         else:
-            rows = _round_up(take_closed(agenda, data.rows, covered), closed_points)
+            rows = _round_up(take_closed(pending, data.rows, covered), closed_points)
         # A closed point before the data's frontier has released all that it covers. One that was announced before its
         # time may not be closed yet, however far the data are.
-        shelf.value(self.id)["points"] = [int(p) for p in known[known >= frontier]]
+        state.value(self.id)["points"] = [int(p) for p in known[known >= frontier]]
         return Batch(rows, frontier)
 
 
@@ -70,25 +71,25 @@ def _round_up(rows: pa.Table, points: np.ndarray) -> pa.Table | None:
     return rows.set_column(rows.schema.get_field_index("__time"), "__time", pa.array(times))
 
 
-class RowPoints(Operator):
+class RowPoints(Operator[p.RowPoints]):
     """A time point whenever the number of rows inserted up to and including it passes a multiple of n."""
 
-    def step(self, inputs: list[Batch], shelf: Shelf) -> Batch:
+    def step(self, inputs: list[Batch], state: ShardState) -> Batch:
         batch = inputs[0]
-        columns = tuple(Column(n, t) for n, t in self.params["columns"])
-        agenda = self.arrangement(shelf, "agenda", change_agenda(columns))
-        closed = take_closed(agenda, batch.rows, batch.frontier)
+        columns = self.op.columns
+        pending = self.arrangement(state, PENDING, pending_layout(columns))
+        closed = take_closed(pending, batch.rows, batch.frontier)
         if closed.num_rows:
-            # What comes and goes at the same time was never there.
+            # A row inserted and deleted at the same time does not count.
             closed = net(closed, columns)
             closed = closed.filter(pc.greater(closed.column("__diff"), 0))
         if closed.num_rows == 0:
             return Batch(None, batch.frontier)
         times, inverse = np.unique(closed.column("__time").to_numpy(), return_inverse=True)
         counts = np.bincount(inverse, weights=closed.column("__diff").to_numpy()).astype(np.int64)
-        value = shelf.value(self.id)
+        value = state.value(self.id)
         totals = np.cumsum(counts) + value.get("count", 0)
-        n = self.params["rows"]
+        n = self.op.rows
         passed = totals // n > (totals - counts) // n
         value["count"] = int(totals[-1])
         points = times[passed]
@@ -96,7 +97,7 @@ class RowPoints(Operator):
         return Batch(table if len(points) else None, batch.frontier)
 
 
-class Clock(Operator):
+class Clock(Operator[p.Clock]):
     """clockStr: every shard makes the same ticks, one for each clock unit that has been closed.
 
     Input frontier: the database clock. The first tick is the first unit at or after the time at which the clock began.
@@ -105,12 +106,12 @@ class Clock(Operator):
 
     MOST_TICKS = 100_000_000
 
-    def step(self, inputs: list[Batch], shelf: Shelf) -> Batch:
-        frontier, unit = inputs[0].frontier, self.params["unit"]
-        value = shelf.value(self.id)
+    def step(self, inputs: list[Batch], state: ShardState) -> Batch:
+        frontier, unit = inputs[0].frontier, self.op.unit_us
+        value = state.value(self.id)
         start = value.get("next")
         if start is None:
-            begin = shelf.value("@clock").get("begin")
+            begin = state.value("@clock").get("begin")
             if begin is None:
                 return Batch(None, frontier)
             start = -(-begin // unit)

@@ -11,32 +11,28 @@ section 10.3). Only the last record of each time matters, and r(k, t) needs noth
 batches gives the same. State: the current row of each key, bounded by the number of keys; with a selection merged in,
 only rows that satisfy it are ever stored. A batch moves the state of a key once, however many records it has.
 
-A kernel walks numbers of keys and rows, Arrow takes the rows; DuckDB says what is equal where Arrow would not agree.
+A kernel walks numbers of keys and rows, Arrow takes the rows; DuckDB compares values for which Arrow and SQL
+disagree on what is equal.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidemill.plan import physical as p
 from tidemill.plan.sources import Column
-from tidemill.runtime import duck
-from tidemill.runtime.kernels.tagging import tag_steps, walk_records
-from tidemill.runtime.operators.base import (
-    Batch,
-    Operator,
-    contents_layout,
-    hash_sql,
-    name_list,
-    same_row,
-    take_closed,
-)
-from tidemill.runtime.state import Layout, Shelf
+from tidemill.runtime.dataflow.changes import PENDING, contents_layout, take_closed
+from tidemill.runtime.dataflow.operator import Batch, Operator
+from tidemill.runtime.duckdb import duck
+from tidemill.runtime.duckdb.sql_text import hash_sql, name_list, same_row
+from tidemill.runtime.kernels.grouping.tagging import tag_steps, walk_records
+from tidemill.runtime.state.arrangements import Layout
+from tidemill.runtime.state.shard_state import ShardState
 from tidemill.runtime.thresholds import sizes
 
 ORDER = (Column("__at", "BIGINT"), Column("__seq", "BIGINT"), Column("__gone", "BOOLEAN"))
@@ -53,36 +49,36 @@ class Walk:
     after: np.ndarray
 
 
-class Tagger(Operator):
+class Tagger(Operator[p.Tagger]):
     """Input: raw records with `__at` (event time), `__seq` (arrival order) and `__gone` (deletes its key)."""
 
-    def __init__(self, op: Any, first: bool = True) -> None:
+    def __init__(self, op: p.Tagger, first: bool = True) -> None:
         super().__init__(op, first)
         self.names = [c.name for c in self.schema]
-        self.keys = [next(c for c in self.schema if c.name == key) for key in self.params["keys"]]
+        self.keys = [next(c for c in self.schema if c.name == key) for key in self.op.keys]
         self.others = [c for c in self.schema if c not in self.keys]
-        self.agenda = Layout("__time", (*self.schema, *ORDER))
+        self.pending = Layout("__time", (*self.schema, *ORDER))
         self.layout = contents_layout(self.schema)
 
-    def step(self, inputs: list[Batch], shelf: Shelf) -> Batch:
+    def step(self, inputs: list[Batch], state: ShardState) -> Batch:
         frontier = inputs[0].frontier
-        agenda = self.arrangement(shelf, "agenda", self.agenda)
-        closed = take_closed(agenda, inputs[0].rows, frontier)
+        pending = self.arrangement(state, PENDING, self.pending)
+        closed = take_closed(pending, inputs[0].rows, frontier)
         if closed.num_rows == 0:
             return Batch(None, frontier)
-        state = self.arrangement(shelf, "rows", self.layout)
+        arranged = self.arrangement(state, "rows", self.layout)
         records = closed.select(self.names).combine_chunks()
         number = numbers(records, self.keys)
         heads = _take(records, _first_places(number))
         hashes = self._hashes(heads)
-        current = self._current(state.probe(np.unique(hashes))).cast(records.schema)
+        current = self._current(arranged.probe(np.unique(hashes))).cast(records.schema)
         # The heads are one for each key, so they keep their numbers and a stored row gets the number of its head.
-        met = numbers(pa.concat_tables([heads, current]), self.keys)[heads.num_rows :]
+        stored = numbers(pa.concat_tables([heads, current]), self.keys)[heads.num_rows :]
         rows = pa.concat_tables([records, current]).combine_chunks()
-        walk = _walked(closed, np.concatenate([number, met]))
+        walk = _walk(closed, np.concatenate([number, stored]))
         out = self._changes(rows, walk)
-        state.append(self._moves(rows, walk, hashes))
-        state.compact()
+        arranged.append(self._moves(rows, walk, hashes))
+        arranged.compact()
         return Batch(out, frontier)
 
     def _hashes(self, heads: pa.Table) -> np.ndarray:
@@ -92,7 +88,7 @@ class Tagger(Operator):
 
     def _current(self, base: pa.Table) -> pa.Table:
         """The rows that are there now, of the records' keys and of keys that share a hash with one of them."""
-        # A key has one row at most: where nothing is taken away, there is nothing to add up.
+        # A key has one row at most: without deletions there is nothing to add up.
         if base.num_rows == 0 or pc.min(base.column("__n")).as_py() > 0:
             return base.select(self.names)
         names, source = name_list(self.names), duck.source("base", self.schema, "__n")
@@ -106,12 +102,12 @@ class Tagger(Operator):
         others = rows.select([c.name for c in self.others])
         olds, news = (_take(others, side[both]) for side in (walk.old, walk.new))
         turned[both] = ~same(olds, news, self.others) if self.others else False
-        row, step, diff = _tagged(walk.old, walk.new, turned)
+        row, step, diff = _tag(walk.old, walk.new, turned)
         return _take(rows, row).append_column("__time", pa.array(walk.time[step])).append_column("__diff", diff)
 
     def _moves(self, rows: pa.Table, walk: Walk, hashes: np.ndarray) -> pa.Table:
-        """−before +after of every key; a row that left and came again cancels when the state adds it up."""
-        row, key, diff = _tagged(walk.before, walk.after, walk.before != walk.after)
+        """−before +after of every key; a row that is deleted and inserted again cancels when the state adds it up."""
+        row, key, diff = _tag(walk.before, walk.after, walk.before != walk.after)
         return _take(rows, row).append_column("__h", pa.array(hashes[key])).append_column("__n", diff)
 
 
@@ -162,8 +158,14 @@ def _exact(kind: pa.DataType) -> bool:
     """SQL and Arrow agree on which values are equal; they do not for −0.0 and NaN, intervals and nested values."""
     kinds = pa.types
     tests = (
-        kinds.is_boolean, kinds.is_integer, kinds.is_decimal, kinds.is_string, kinds.is_binary,
-        kinds.is_date, kinds.is_time, kinds.is_timestamp,
+        kinds.is_boolean,
+        kinds.is_integer,
+        kinds.is_decimal,
+        kinds.is_string,
+        kinds.is_binary,
+        kinds.is_date,
+        kinds.is_time,
+        kinds.is_timestamp,
     )
     return any(test(kind) for test in tests)
 
@@ -183,8 +185,8 @@ def _first_places(number: np.ndarray) -> np.ndarray:
     return first
 
 
-def _walked(closed: pa.Table, key: np.ndarray) -> Walk:
-    """Records are the first rows; the rows behind them are there before the walk."""
+def _walk(closed: pa.Table, key: np.ndarray) -> Walk:
+    """`key` numbers the records first, then the rows that were stored before the walk."""
     # A view into Arrow is read-only, another type for the compiler; copies spare a second compilation.
     time, at, seq, gone = (np.array(closed.column(n)) for n in ("__time", "__at", "__seq", "__gone"))
     count, keys = len(time), int(key.max()) + 1
@@ -198,10 +200,10 @@ def _walked(closed: pa.Table, key: np.ndarray) -> Walk:
     return Walk(time[last[:steps]], old[:steps], new[:steps], before, after)
 
 
-def _tagged(old: np.ndarray, new: np.ndarray, turned: np.ndarray) -> tuple[np.ndarray, np.ndarray, pa.Array]:
+def _tag(old: np.ndarray, new: np.ndarray, turned: np.ndarray) -> tuple[np.ndarray, np.ndarray, pa.Array]:
     """Row, step and sign of each change.
 
-    >>> [p.tolist() for p in _tagged(np.array([-1, 4, 5]), np.array([4, 5, -1]), np.array([True, True, True]))]
+    >>> [p.tolist() for p in _tag(np.array([-1, 4, 5]), np.array([4, 5, -1]), np.array([True, True, True]))]
     [[4, 4, 5, 5], [0, 1, 1, 2], [1, -1, 1, -1]]
     """
     step, row, diff = (np.empty(2 * len(old), np.int64) for _ in range(3))

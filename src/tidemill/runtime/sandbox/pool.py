@@ -1,7 +1,7 @@
 """Starts, limits and ends the processes in which ad hoc queries run (`worker`).
 
 Nothing that a query does reaches this process, the view store or the running job: a query that takes too long, or that
-nobody wants any more, is ended by ending its process, whatever it is doing.
+was cancelled, is ended by ending its process, whatever it is doing.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ import pyarrow as pa
 
 from tidemill.errors import EngineProblem, PlanProblem
 from tidemill.interrupts import plain_interrupts
-from tidemill.runtime.narrow import unmarked
+from tidemill.runtime.duckdb.wide_integers import narrow_marked
 from tidemill.runtime.sandbox.worker import LENGTH, WHOLE
 
 MOST_IDLE = 2  # processes that wait for the next query
-_SMALL = 1 << 20  # an answer of so many bytes is copied, a larger one stays in its file
+_SMALL = 1 << 20  # bytes of an answer that is copied; a larger one stays in its file
 _BATCH = 1 << 16
 _ALIGNED = 64  # Arrow wants its buffers so
 
@@ -60,8 +60,11 @@ class Deadline:
     def check(self) -> None:
         """Raise when it has passed."""
         if self.left <= 0:
-            raise EngineProblem("TM517", f"the query took longer than {self.seconds:g} seconds",
-                                hint="SET query_time = '10 minutes', or query(…, timeout=600)")
+            raise EngineProblem(
+                "TM517",
+                f"the query took longer than {self.seconds:g} seconds",
+                hint="SET query_time = '10 minutes', or query(…, timeout=600)",
+            )
 
 
 @dataclass
@@ -78,7 +81,7 @@ class Inputs:
         self.file: IO[bytes] = tempfile.TemporaryFile(dir=self.folder)  # noqa: SIM115 - closed with the inputs
 
     def add(self, name: str, columns: list[tuple[str, str]], rows: pa.RecordBatchReader) -> None:
-        """Keep rows under a name; `columns` says the DuckDB types that they have."""
+        """Keep rows under a name; `columns` has their DuckDB types."""
         start = self.file.tell()
         with pa.ipc.new_stream(self.file, rows.schema) as writer:
             for batch in rows:
@@ -104,8 +107,12 @@ class Worker:
         # -P: nothing in the working directory takes the place of a library. A session of its own: ctrl-C is for us.
         # Arrow's own allocator reserves a gigabyte at a time, which counts as memory although nothing is in it.
         self._process = subprocess.Popen(
-            [sys.executable, "-P", program, str(theirs.fileno()), self._spill], pass_fds=[theirs.fileno()],
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+            [sys.executable, "-P", program, str(theirs.fileno()), self._spill],
+            pass_fds=[theirs.fileno()],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
             env={**os.environ, "ARROW_DEFAULT_MEMORY_POOL": "system"},
         )
         theirs.close()
@@ -194,18 +201,23 @@ def end_all() -> None:
 def answer(sql: str, inputs: Inputs, limits: Limits, deadline: Deadline) -> pa.Table:
     """The answer of one SELECT over the inputs, within the limits; a duckdb message becomes a PlanProblem."""
     inputs.file.flush()
-    request = {"sql": sql, "inputs": inputs.parts, "memory": limits.memory, "bytes": limits.bytes,
-               "threads": len(os.sched_getaffinity(0))}
+    request = {
+        "sql": sql,
+        "inputs": inputs.parts,
+        "memory": limits.memory,
+        "bytes": limits.bytes,
+        "threads": len(os.sched_getaffinity(0)),
+    }
     with tempfile.TemporaryFile(dir=inputs.folder) as file, plain_interrupts():
         with _worker() as worker:
             reply = worker.ask(request, [inputs.file.fileno(), file.fileno()], deadline)
             if reply is None:
                 raise _too_much_memory(limits)
-        _refused(reply, limits)
-        return _opened(file, int(reply["bytes"]))
+        _raise_problem(reply, limits)
+        return _open_answer(file, int(reply["bytes"]))
 
 
-def _refused(reply: dict[str, Any], limits: Limits) -> None:
+def _raise_problem(reply: dict[str, Any], limits: Limits) -> None:
     problem, message = reply.get("problem"), str(reply.get("message", "")).split("\n")[0]
     if problem == "bytes":
         raise too_large("answers with")
@@ -218,19 +230,25 @@ def _refused(reply: dict[str, Any], limits: Limits) -> None:
 
 
 def _too_much_memory(limits: Limits) -> EngineProblem:
-    return EngineProblem("TM516", f"the query needs more memory than {limits.memory >> 20:,} MB",
-                         hint="ask for less at a time, or SET query_memory = '4 GB'")
+    return EngineProblem(
+        "TM516",
+        f"the query needs more memory than {limits.memory >> 20:,} MB",
+        hint="ask for less at a time, or SET query_memory = '4 GB'",
+    )
 
 
 def too_large(does: str) -> EngineProblem:
     """The query reads or answers with more bytes than it may."""
-    return EngineProblem("TM519", f"the query {does} more bytes than query_bytes allows",
-                         hint="ask for fewer rows or columns, or SET query_bytes = '20 GB'")
+    return EngineProblem(
+        "TM519",
+        f"the query {does} more bytes than query_bytes allows",
+        hint="ask for fewer rows or columns, or SET query_bytes = '20 GB'",
+    )
 
 
-def _opened(file: IO[bytes], length: int) -> pa.Table:
+def _open_answer(file: IO[bytes], length: int) -> pa.Table:
     if length <= _SMALL:
         file.seek(0)
-        return unmarked(pa.ipc.open_stream(file.read()).read_all(), WHOLE)
+        return narrow_marked(pa.ipc.open_stream(file.read()).read_all(), WHOLE)
     whole = pa.py_buffer(mmap.mmap(file.fileno(), length, prot=mmap.PROT_READ))
-    return unmarked(pa.ipc.open_stream(whole).read_all(), WHOLE)
+    return narrow_marked(pa.ipc.open_stream(whole).read_all(), WHOLE)

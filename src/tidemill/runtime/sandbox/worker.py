@@ -4,7 +4,7 @@ It holds no database, no secret and no open file but the two it is given for a q
 behind the other, and an empty one for the answer. DuckDB has no access to files, network, extensions or Python
 variables, its configuration is locked, and its memory is limited twice: by DuckDB for what it counts, by the
 operating system for the rest (one call of lpad may ask for gigabytes that DuckDB does not count).
-Whoever is tired of waiting kills the process: a single call cannot always be interrupted.
+A timeout kills the process: a single call cannot always be interrupted.
 """
 
 from __future__ import annotations
@@ -95,11 +95,17 @@ class Instance:
     def _harden(self, memory: int, spilled: int, threads: int) -> None:
         # GLOBAL: a cursor begins with the settings of the instance, not with those of the connection it was made of.
         for setting in (
-            "GLOBAL TimeZone = 'UTC'", f"threads = {threads}", f"memory_limit = '{memory}B'",
-            f"temp_directory = '{self._spill}'", f"max_temp_directory_size = '{spilled}B'",
-            "python_enable_replacements = false", "autoinstall_known_extensions = false",
-            "autoload_known_extensions = false", "allow_community_extensions = false",
-            "enable_external_access = false", "lock_configuration = true",
+            "GLOBAL TimeZone = 'UTC'",
+            f"threads = {threads}",
+            f"memory_limit = '{memory}B'",
+            f"temp_directory = '{self._spill}'",
+            f"max_temp_directory_size = '{spilled}B'",
+            "python_enable_replacements = false",
+            "autoinstall_known_extensions = false",
+            "autoload_known_extensions = false",
+            "allow_community_extensions = false",
+            "enable_external_access = false",
+            "lock_configuration = true",
         ):
             self._duck.execute(f"SET {setting}")
         most = _private_bytes() + memory + SLACK
@@ -108,7 +114,7 @@ class Instance:
 
 
 def _private_bytes() -> int:
-    """What the process has of its own now; 0 where nobody can say."""
+    """Private memory of this process in bytes; 0 where the system does not tell."""
     try:
         with open("/proc/self/statm", encoding="ascii") as file:
             return int(file.read().split()[5]) * resource.getpagesize()
@@ -119,10 +125,10 @@ def _private_bytes() -> int:
 def _offer(duck: duckdb.DuckDBPyConnection, part: dict[str, Any], given: int) -> None:
     """An input under its name, with the types that it had before Arrow."""
     whole = memoryview(mmap.mmap(given, 0, prot=mmap.PROT_READ))
-    stream = pa.ipc.open_stream(pa.py_buffer(whole[part["start"]:part["end"]]))
+    stream = pa.ipc.open_stream(pa.py_buffer(whole[part["start"] : part["end"]]))
     duck.register(f"{part['name']} rows", stream.read_all())
-    columns = ", ".join(f"CAST({_quoted(n)} AS {t}) AS {_quoted(n)}" for n, t in part["columns"])
-    duck.execute(f"CREATE TEMP VIEW {_quoted(part['name'])} AS SELECT {columns} FROM {_quoted(part['name'] + ' rows')}")
+    columns = ", ".join(f"CAST({_quote(n)} AS {t}) AS {_quote(n)}" for n, t in part["columns"])
+    duck.execute(f"CREATE TEMP VIEW {_quote(part['name'])} AS SELECT {columns} FROM {_quote(part['name'] + ' rows')}")
 
 
 def _write(duck: duckdb.DuckDBPyConnection, sql: str, answer: int, most: int) -> int:
@@ -131,7 +137,7 @@ def _write(duck: duckdb.DuckDBPyConnection, sql: str, answer: int, most: int) ->
         raise duckdb.InvalidInputException("only a SELECT can be answered")
     found = duck.sql(sql)
     types, rows = found.types, found.to_arrow_reader(_BATCH)
-    with os.fdopen(os.dup(answer), "wb") as file, pa.ipc.new_stream(file, _marked(rows.schema, types)) as writer:
+    with os.fdopen(os.dup(answer), "wb") as file, pa.ipc.new_stream(file, _mark_hugeints(rows.schema, types)) as writer:
         for batch in rows:
             writer.write_batch(batch)
             if file.tell() > most:
@@ -139,12 +145,12 @@ def _write(duck: duckdb.DuckDBPyConnection, sql: str, answer: int, most: int) ->
     return os.fstat(answer).st_size
 
 
-def _marked(schema: pa.Schema, types: list[Any]) -> pa.Schema:
+def _mark_hugeints(schema: pa.Schema, types: list[Any]) -> pa.Schema:
     """The schema of an answer, with a mark at what DuckDB calls HUGEINT: in Arrow it looks like a DECIMAL(38, 0)."""
     return pa.schema([f.with_metadata(WHOLE) if str(t) == "HUGEINT" else f for f, t in zip(schema, types, strict=True)])
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
@@ -156,7 +162,7 @@ def _receive(line: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
         return None
     for level, kind, data in ancillary:
         if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
-            files.frombytes(data[:len(data) - len(data) % files.itemsize])
+            files.frombytes(data[: len(data) - len(data) % files.itemsize])
     (length,), text = LENGTH.unpack(head), bytearray()
     while len(text) < length:
         piece = line.recv(length - len(text))
@@ -167,7 +173,7 @@ def _receive(line: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
 
 
 def _end_with(parent: int, spill: str) -> None:
-    """A query does not go on when nobody is left who asked."""
+    """End the query when the process that asked is gone."""
     while os.getppid() == parent:
         time.sleep(0.5)
     shutil.rmtree(spill, ignore_errors=True)

@@ -1,0 +1,1 @@
+"""Connectors, one folder for each kind of source."""

@@ -22,18 +22,43 @@ from tidemill.plan.sources import Column
 
 _TYPES = {
     "BOOLEAN": pa.bool_(),
-    "TINYINT": pa.int8(), "SMALLINT": pa.int16(), "INTEGER": pa.int32(), "BIGINT": pa.int64(),
-    "UTINYINT": pa.uint8(), "USMALLINT": pa.uint16(), "UINTEGER": pa.uint32(), "UBIGINT": pa.uint64(),
-    "HUGEINT": pa.decimal128(38, 0), "FLOAT": pa.float32(), "DOUBLE": pa.float64(),
-    "VARCHAR": pa.string(), "BLOB": pa.binary(),
-    "DATE": pa.date32(), "TIME": pa.time64("us"),
-    "TIMESTAMP": pa.timestamp("us"), "TIMESTAMPTZ": pa.timestamp("us", "UTC"),
+    "TINYINT": pa.int8(),
+    "SMALLINT": pa.int16(),
+    "INTEGER": pa.int32(),
+    "BIGINT": pa.int64(),
+    "UTINYINT": pa.uint8(),
+    "USMALLINT": pa.uint16(),
+    "UINTEGER": pa.uint32(),
+    "UBIGINT": pa.uint64(),
+    "HUGEINT": pa.decimal128(38, 0),
+    "FLOAT": pa.float32(),
+    "DOUBLE": pa.float64(),
+    "VARCHAR": pa.string(),
+    "BLOB": pa.binary(),
+    "DATE": pa.date32(),
+    "TIME": pa.time64("us"),
+    "TIMESTAMP": pa.timestamp("us"),
+    "TIMESTAMPTZ": pa.timestamp("us", "UTC"),
 }
 _ALIASES = {
-    "BOOL": "BOOLEAN", "INT1": "TINYINT", "INT2": "SMALLINT", "INT": "INTEGER", "INT4": "INTEGER",
-    "LONG": "BIGINT", "INT8": "BIGINT", "REAL": "FLOAT", "FLOAT4": "FLOAT", "FLOAT8": "DOUBLE",
-    "TEXT": "VARCHAR", "STRING": "VARCHAR", "CHAR": "VARCHAR", "BYTEA": "BLOB", "BINARY": "BLOB",
-    "DATETIME": "TIMESTAMP", "TIMESTAMP WITH TIME ZONE": "TIMESTAMPTZ", "NUMERIC": "DECIMAL(18,3)",
+    "BOOL": "BOOLEAN",
+    "INT1": "TINYINT",
+    "INT2": "SMALLINT",
+    "INT": "INTEGER",
+    "INT4": "INTEGER",
+    "LONG": "BIGINT",
+    "INT8": "BIGINT",
+    "REAL": "FLOAT",
+    "FLOAT4": "FLOAT",
+    "FLOAT8": "DOUBLE",
+    "TEXT": "VARCHAR",
+    "STRING": "VARCHAR",
+    "CHAR": "VARCHAR",
+    "BYTEA": "BLOB",
+    "BINARY": "BLOB",
+    "DATETIME": "TIMESTAMP",
+    "TIMESTAMP WITH TIME ZONE": "TIMESTAMPTZ",
+    "NUMERIC": "DECIMAL(18,3)",
     "DECIMAL": "DECIMAL(18,3)",
 }
 _DECIMAL = re.compile(r"(?:DECIMAL|NUMERIC)\s*\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\)")
@@ -57,8 +82,9 @@ def type_name(declared: str) -> str:
             return f"DECIMAL({precision},{scale})"
     elif name in _TYPES:
         return name
-    raise SourceProblem("TM404", f'a source cannot have a column of type "{declared}"',
-                        hint=f"one of {', '.join(_TYPES)}, DECIMAL(p,s)")
+    raise SourceProblem(
+        "TM404", f'a source cannot have a column of type "{declared}"', hint=f"one of {', '.join(_TYPES)}, DECIMAL(p,s)"
+    )
 
 
 def arrow_type(declared: str) -> pa.DataType:
@@ -114,18 +140,22 @@ def convert(raw: Sequence[pa.ChunkedArray], columns: Sequence[Column]) -> tuple[
 
 def _try_cast(raw: list[pa.ChunkedArray], columns: list[Column]) -> list[pa.ChunkedArray]:
     table = pa.table({f"c{i}": array for i, array in enumerate(raw)})
-    items = ", ".join(f"{_tried(f'c{i}', type_name(column.type), array.type)} AS c{i}"
-                      for i, (array, column) in enumerate(zip(raw, columns, strict=True)))
+    items = ", ".join(
+        f"{_cast_sql(f'c{i}', type_name(column.type), array.type)} AS c{i}"
+        for i, (array, column) in enumerate(zip(raw, columns, strict=True))
+    )
     return query(f"SELECT {items} FROM uncast", "uncast", table).columns
 
 
-def _tried(column: str, name: str, given: pa.DataType) -> str:
+def _cast_sql(column: str, name: str, given: pa.DataType) -> str:
     """A cast that gives NULL for what cannot be read, and for what Arrow cannot carry: it has no 39th digit."""
     cast = f"TRY_CAST({column} AS {name})"
     if name == "TIMESTAMP" and (pa.types.is_string(given) or pa.types.is_large_string(given)):
         # Most texts have no room for an offset, and to look for one takes longer than all the rest.
-        return (f"CASE WHEN {column} LIKE '____-__-_____:__:__' THEN {cast}"
-                f" ELSE timezone('UTC', TRY_CAST({column} AS TIMESTAMPTZ)) END")
+        return (
+            f"CASE WHEN {column} LIKE '____-__-_____:__:__' THEN {cast}"
+            f" ELSE timezone('UTC', TRY_CAST({column} AS TIMESTAMPTZ)) END"
+        )
     return f"TRY_CAST({cast} AS DECIMAL(38,0))" if name == "HUGEINT" else cast
 
 
@@ -151,26 +181,29 @@ def event_time_us(column: pa.ChunkedArray, type_name: str, unit_us: int) -> pa.C
     Fractions of a microsecond are rounded. Nulls and times that are infinite or more than 73,000 years from 1970 are
     null: windows and synchronization points must be able to add to a time.
     """
-    return _bounded(_micros(column, type_name, unit_us))
+    return _drop_far_times(_to_micros(column, type_name, unit_us))
 
 
-def _micros(column: pa.ChunkedArray, type_name: str, unit_us: int) -> pa.ChunkedArray:
+def _to_micros(column: pa.ChunkedArray, type_name: str, unit_us: int) -> pa.ChunkedArray:
     kind = arrow_type(type_name)
     if pa.types.is_timestamp(kind):
         return column.cast(pa.timestamp("us", kind.tz)).cast(pa.int64())
     if pa.types.is_date(kind):
-        return _scaled(column.cast(pa.int32()).cast(pa.int64()), 86_400_000_000)
+        return _scale_units(column.cast(pa.int32()).cast(pa.int64()), 86_400_000_000)
     if pa.types.is_signed_integer(kind):
-        return _scaled(column.cast(pa.int64()), unit_us)
+        return _scale_units(column.cast(pa.int64()), unit_us)
     if pa.types.is_floating(kind):
         return _from_float(column.cast(pa.float64()), unit_us)
     if pa.types.is_unsigned_integer(kind) or pa.types.is_decimal(kind):
         return _from_decimal(column, unit_us)
-    raise SourceProblem("TM404", f"a column of type {type_name} cannot be an event time",
-                        hint="use a TIMESTAMP, a DATE or a number of clock units")
+    raise SourceProblem(
+        "TM404",
+        f"a column of type {type_name} cannot be an event time",
+        hint="use a TIMESTAMP, a DATE or a number of clock units",
+    )
 
 
-def _bounded(times: pa.ChunkedArray) -> pa.ChunkedArray:
+def _drop_far_times(times: pa.ChunkedArray) -> pa.ChunkedArray:
     bounds = pc.min_max(times).as_py()
     if bounds["max"] is None or (bounds["max"] < FARTHEST_US and bounds["min"] > -FARTHEST_US):
         return times
@@ -178,7 +211,7 @@ def _bounded(times: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.if_else(inside, times, pa.scalar(None, pa.int64()))
 
 
-def _scaled(units: pa.ChunkedArray, unit_us: int) -> pa.ChunkedArray:
+def _scale_units(units: pa.ChunkedArray, unit_us: int) -> pa.ChunkedArray:
     limit = (2**63 - 1) // unit_us
     bounds = pc.min_max(units).as_py()
     if bounds["max"] is not None and (bounds["max"] > limit or bounds["min"] < -limit):
@@ -196,12 +229,13 @@ def _from_float(units: pa.ChunkedArray, unit_us: int) -> pa.ChunkedArray:
 def _from_decimal(units: pa.ChunkedArray, unit_us: int) -> pa.ChunkedArray:
     if not pa.types.is_decimal(units.type):
         units = units.cast(pa.decimal128(20, 0))
-    # A file of others may hold more digits than its type says; Arrow refuses to compute with them.
+    # A file may hold more digits than its type declares; Arrow refuses to compute with them.
     readable = pc.less(pc.abs(units.cast(pa.float64())), 1e37)
     units = pc.if_else(readable, units, pa.scalar(None, units.type))
     wide = units.cast(pa.decimal256(38, units.type.scale))
-    micros = pc.round(pc.multiply(wide, pa.scalar(unit_us, pa.int64()).cast(pa.decimal256(19, 0))),
-                      round_mode="half_to_even").cast(pa.decimal256(70, 0))
+    micros = pc.round(
+        pc.multiply(wide, pa.scalar(unit_us, pa.int64()).cast(pa.decimal256(19, 0))), round_mode="half_to_even"
+    ).cast(pa.decimal256(70, 0))
     edge = pa.scalar(2**63 - 1, pa.decimal256(70, 0))
     inside = pc.less_equal(pc.abs(micros), edge)
     return pc.if_else(inside, micros, pa.scalar(None, micros.type)).cast(pa.int64())

@@ -21,9 +21,7 @@ import pyarrow as pa
 from tidemill.plan.sources import SourceSpec
 from tidemill.runtime.sources.columns import arrow_schema, event_time_us
 
-__all__ = [
-    "Chunk", "Connector", "Position", "Progress", "Range", "arrow_schema", "event_time_us",
-]
+__all__ = ["Chunk", "Connector", "Position", "Progress", "Range", "arrow_schema", "event_time_us"]
 
 Position = dict[str, int | str]
 
@@ -55,9 +53,9 @@ class Range:
 class Chunk:
     """Rows in source order, and the records that could not become rows.
 
-    `plain` has the declared columns only; `stamped` makes what `rows` has. Most rows need no number of their own.
-    `undeclared` counts fields of JSON records that no column is declared for; `files` says which files are bad as a
-    whole, and why.
+    `plain` has the declared columns only; `stamped` makes what `rows` has. It is called lazily: most rows need no
+    number. `undeclared` counts fields of JSON records that no column is declared for; `files` says which files are bad
+    as a whole, and why.
     """
 
     plain: pa.Table

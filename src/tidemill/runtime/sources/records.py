@@ -17,7 +17,7 @@ from tidemill.runtime.thresholds import sizes
 
 RAW_BYTES = 64 * 1024
 MAX_RECORD_BYTES = 1 << 20
-MOST_UNDECLARED = 64  # fields that are not declared, of which are told
+MOST_UNDECLARED = 64  # undeclared fields that are reported by name
 
 BAD_SCHEMA = pa.schema([("reason", pa.string()), ("raw", pa.binary()), ("position", pa.string())])
 _STAMPS = [pa.field("__seq", pa.int64()), pa.field("__arrival", pa.int64())]
@@ -36,20 +36,26 @@ def position_text(**place: int | str) -> str:
     return json.dumps(place, ensure_ascii=False)
 
 
-def others(count: int, bad: dict[int, str]) -> np.ndarray:
+def good_numbers(count: int, bad: dict[int, str]) -> np.ndarray:
     """The numbers below `count` that are not in `bad`."""
     good = np.ones(count, bool)
     good[list(bad)] = False
     return np.flatnonzero(good)
 
 
-def numbered(rows: pa.Table, seq: Numbers, arrival: Numbers, bad: Sequence[Bad],
-             undeclared: dict[str, int] | None = None, files: tuple[str, ...] = ()) -> Chunk:
-    """Rows and bad records; the numbers of the rows are made when they are asked for."""
-    return Chunk(rows, bad_table(bad), lambda: _stamped(rows, seq(), arrival()), undeclared or {}, files)
+def make_chunk(
+    rows: pa.Table,
+    seq: Numbers,
+    arrival: Numbers,
+    bad: Sequence[Bad],
+    undeclared: dict[str, int] | None = None,
+    files: tuple[str, ...] = (),
+) -> Chunk:
+    """Rows and bad records; row numbers are computed lazily."""
+    return Chunk(rows, bad_table(bad), lambda: _stamp(rows, seq(), arrival()), undeclared or {}, files)
 
 
-def _stamped(rows: pa.Table, seq: np.ndarray, arrival: np.ndarray) -> pa.Table:
+def _stamp(rows: pa.Table, seq: np.ndarray, arrival: np.ndarray) -> pa.Table:
     return pa.Table.from_arrays(
         [*rows.columns, pa.chunked_array([pa.array(seq)]), pa.chunked_array([pa.array(arrival)])],
         schema=pa.schema([*rows.schema, *_STAMPS]),
@@ -70,7 +76,7 @@ def bad_table(bad: Sequence[Bad]) -> pa.Table:
 
 def only_bad(spec: SourceSpec, bad: Sequence[Bad], *files: str) -> Chunk:
     """A chunk without rows."""
-    return numbered(arrow_schema(spec.columns).empty_table(), _no_numbers, _no_numbers, bad, files=files)
+    return make_chunk(arrow_schema(spec.columns).empty_table(), _no_numbers, _no_numbers, bad, files=files)
 
 
 def _no_numbers() -> np.ndarray:
@@ -79,9 +85,12 @@ def _no_numbers() -> np.ndarray:
 
 def refuse(spec: SourceSpec, reason: str, where: str) -> SourceProblem:
     """The error of a source with on_error='fail'."""
-    return SourceProblem("TM400", f'source "{spec.name}" has a record that cannot be read',
-                         detail=f"{where}: {reason}",
-                         hint="WITH (on_error = 'dead_letter') keeps such records in a table and goes on")
+    return SourceProblem(
+        "TM400",
+        f'source "{spec.name}" has a record that cannot be read',
+        detail=f"{where}: {reason}",
+        hint="WITH (on_error = 'dead_letter') keeps such records in a table and goes on",
+    )
 
 
 def gather(chunks: Iterable[Chunk], limit: int | None = None) -> Iterator[Chunk]:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tidemill.plan.relations import Item, Project, Relation, quoted
+from tidemill.plan.relations import Item, Project, Relation
+from tidemill.plan.scalars import ColumnRef
 from tidemill.plan.sources import Schema
 from tidemill.sql.bind.scope import Domain, Field, Input, Rhythm
 
 
 @dataclass(frozen=True)
 class BoundQuery:
-    """A query as a relation: its columns by name, what identifies a row, how time looks, when it refreshes."""
+    """A query as a relation: its columns by name, what identifies a row, its time domain, when it refreshes."""
 
     node: Relation
     keys: tuple[str, ...] | None
@@ -31,7 +32,7 @@ class BoundQuery:
 
 def visible(item: Input) -> BoundQuery:
     """All columns of an input as `SELECT *` shows them."""
-    items = tuple(Item(f.name, quoted(f.column), f.type) for f in item.fields)
+    items = tuple(Item(f.name, ColumnRef(f.column), f.type) for f in item.fields)
     names = {f.column: f.name for f in item.fields}
     keys = tuple(names[k] for k in item.keys) if item.keys is not None else None
     return BoundQuery(Project(item.node, items), keys, item.domain, item.rhythm, item.needs)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from sqlglot import exp, parse_one
-from sqlglot.errors import SqlglotError
-
 from tidemill.plan import relations as r
 from tidemill.plan.relations import Relation
+from tidemill.plan.scalars import Cast, ColumnRef, Literal, Operation, Paren, Scalar
 
 _POINT = "TimePoint"
 
@@ -35,43 +33,49 @@ def _factor(node: r.Project) -> int | None:
     """What each time point is multiplied by; None where something else becomes of it."""
     factor: int | None = 1
     item = next((i for i in node.items if i.name == _POINT), None)
-    point = _parsed(item.sql) if item is not None else None
-    while isinstance(point, (exp.Paren, exp.Cast)):
-        point = point.this
-    if isinstance(point, exp.Mul) and isinstance(point.expression, exp.Literal):
-        factor, point = _whole(point.expression), point.this
-    while isinstance(point, (exp.Paren, exp.Cast)):
-        point = point.this
+    point = _bare(item.value) if item is not None else None
+    if isinstance(point, Operation) and point.sign == "*" and isinstance(point.right, Literal):
+        factor, point = point.right.number, _bare(point.left)
     return factor if _is_point(point) else None
 
 
-def _divisor(predicate: str) -> int | None:
+def _divisor(predicate: Scalar) -> int | None:
     """m of `"TimePoint" % m = 0`, either way round.
 
-    >>> _divisor('"TimePoint" % 3 = 0'), _divisor('0 = ("TimePoint" % 5)'), _divisor('"TimePoint" % 3 = 1')
-    (3, 5, None)
+    >>> rest = Operation("%", ColumnRef("TimePoint"), Literal("3"))
+    >>> _divisor(Operation("=", rest, Literal("0"))), _divisor(Operation("=", rest, Literal("1")))
+    (3, None)
     """
-    condition = _parsed(predicate)
-    if not isinstance(condition, exp.EQ):
+    if not isinstance(predicate, Operation) or predicate.sign != "=":
         return None
-    for term, rest in ((condition.this, condition.expression), (condition.expression, condition.this)):
-        term = term.unnest()
-        if isinstance(term, exp.Mod) and _is_point(term.this.unnest()) and _whole(rest) == 0:
-            return _whole(term.expression) or None
+    for term, rest in ((predicate.left, predicate.right), (predicate.right, predicate.left)):
+        term = _strip_parentheses(term)
+        if (
+            isinstance(term, Operation)
+            and term.sign == "%"
+            and _is_point(_strip_parentheses(term.left))
+            and _whole(rest) == 0
+        ):
+            return _whole(term.right) or None
     return None
 
 
-def _parsed(sql: str) -> exp.Expr | None:
-    try:
-        return parse_one(sql, dialect="duckdb")
-    except SqlglotError:
-        return None
+def _strip_parentheses(value: Scalar) -> Scalar:
+    while isinstance(value, Paren):
+        value = value.value
+    return value
 
 
-def _is_point(node: exp.Expr | None) -> bool:
-    return isinstance(node, exp.Column) and node.name == _POINT
+def _bare(value: Scalar) -> Scalar:
+    while isinstance(value, (Paren, Cast)):
+        value = value.value
+    return value
 
 
-def _whole(node: exp.Expr) -> int | None:
-    node = node.unnest()
-    return int(node.name) if isinstance(node, exp.Literal) and node.name.isdigit() and not node.is_string else None
+def _is_point(value: Scalar | None) -> bool:
+    return isinstance(value, ColumnRef) and value.name == _POINT
+
+
+def _whole(value: Scalar) -> int | None:
+    value = _strip_parentheses(value)
+    return value.number if isinstance(value, Literal) else None

@@ -8,13 +8,13 @@ from sqlglot import exp
 
 from tidemill.plan import relations as r
 from tidemill.sql.bind.from_items import FromItems, Pair
-from tidemill.sql.bind.joins import join, renamed
+from tidemill.sql.bind.joins import join, rename_columns
 from tidemill.sql.bind.scalar import Scalars
-from tidemill.sql.bind.scope import Input, Scope, near, problem
+from tidemill.sql.bind.scope import Input, Scope, is_near, problem
 from tidemill.sql.bind.stars import star_of
 from tidemill.sql.bind.using import merge_using
 from tidemill.sql.bind.windows import apply_now, conjuncts, mentions_now
-from tidemill.sql.dialect_nodes import within
+from tidemill.sql.dialect.nodes import all_nodes
 
 
 def bind_from(select: exp.Select, items: FromItems) -> tuple[Scope, list[exp.Expression]]:
@@ -24,18 +24,20 @@ def bind_from(select: exp.Select, items: FromItems) -> tuple[Scope, list[exp.Exp
         raise problem("a standing query needs FROM", select, code="TM202", hint="name a stream or a view")
     source = clause.this
     joins = [*(source.args.get("joins") or []), *(select.args.get("joins") or [])]
-    pairs = [items.item(source), *(items.item(j.this) for j in joins)]
+    pairs = [items.bind_item(source), *(items.bind_item(j.this) for j in joins)]
     _check_aliases([p[0] for p in pairs], select)
-    _quoted_texts(select, [p[0] for p in pairs])
+    _read_quoted_texts(select, [p[0] for p in pairs])
     merged, using = merge_using(select, joins, [p[0] for p in pairs])
     conditions = list(conjuncts(select.args.get("where")))
     nullable = _nullable(joins, [p[0].alias for p in pairs])
-    _counted_inputs(select, [p[0].alias for p in pairs], nullable)
+    _rewrite_counted_inputs(select, [p[0].alias for p in pairs], nullable)
     pairs, conditions = _time_conditions(pairs, conditions, nullable, select, items.unit_us)
-    sealed = [items.sealed(*p) for p in pairs]
-    if len(sealed) == 1:
-        return Scope(sealed, sealed[0].node, items.unit_us, set(sealed[0].needs)), conditions
-    scope, rest = _joined(sealed, list(zip(joins, using, strict=True)), conditions, nullable, select, items.unit_us)
+    synchronized = [items.synchronize(*p) for p in pairs]
+    if len(synchronized) == 1:
+        return Scope(synchronized, synchronized[0].node, items.unit_us, set(synchronized[0].needs)), conditions
+    scope, rest = _join_inputs(
+        synchronized, list(zip(joins, using, strict=True)), conditions, nullable, select, items.unit_us
+    )
     scope.merged = merged
     return scope, rest
 
@@ -46,10 +48,10 @@ def _time_conditions(
     """Conditions with NOW go to the input whose columns they read, below its synchronizer."""
     mine: dict[str, list[exp.Expression]] = {}
     rest = []
-    wants_ts = {c.table.lower() for c in within(select) if isinstance(c, exp.Column) and c.name.lower() == "ts"}
+    wants_ts = {c.table.lower() for c in all_nodes(select) if isinstance(c, exp.Column) and c.name.lower() == "ts"}
     if wants_ts:
         pairs = [
-            (p.stamped() if ({p.alias.lower(), ""} & wants_ts) and not p.field("TS") else p, s) for p, s in pairs
+            (p.with_stamp() if ({p.alias.lower(), ""} & wants_ts) and not p.field("TS") else p, s) for p, s in pairs
         ]
     for condition in conditions:
         if not mentions_now(condition):
@@ -57,9 +59,12 @@ def _time_conditions(
             continue
         owners = _owners(condition, [p for p, _ in pairs])
         if len(owners) != 1 or owners & nullable:
-            raise problem("a condition with NOW must read one input that is not on the optional side of a join",
-                          condition, code="TM205",
-                          hint="put the window on the input, for example S [WINDOW 10 MINUTES]")
+            raise problem(
+                "a condition with NOW must read one input that is not on the optional side of a join",
+                condition,
+                code="TM205",
+                hint="put the window on the input, for example S [WINDOW 10 MINUTES]",
+            )
         mine.setdefault(owners.pop(), []).append(condition)
     done = []
     for item, sync in pairs:
@@ -68,13 +73,17 @@ def _time_conditions(
     return done, rest
 
 
-def _joined(
-    sealed: list[Input], joins: list[tuple[exp.Join, list[exp.Expression]]],
-    conditions: list[exp.Expression], nullable: set[str], select: exp.Select, unit_us: int,
+def _join_inputs(
+    synchronized: list[Input],
+    joins: list[tuple[exp.Join, list[exp.Expression]]],
+    conditions: list[exp.Expression],
+    nullable: set[str],
+    select: exp.Select,
+    unit_us: int,
 ) -> tuple[Scope, list[exp.Expression]]:
-    wanted = _wanted(select, sealed)
-    sides = [renamed(i, wanted[i.alias]) for i in sealed]
-    sides, conditions = _pushed(sides, conditions, nullable, unit_us)
+    wanted = _columns_read(select, synchronized)
+    sides = [rename_columns(i, wanted[i.alias]) for i in synchronized]
+    sides, conditions = _push_conditions(sides, conditions, nullable, unit_us)
     scope = Scope([sides[0]], sides[0].node, unit_us, set(sides[0].needs))
     for (clause, using), side in zip(joins, sides[1:], strict=True):
         kind = _join_kind(clause)
@@ -89,8 +98,9 @@ def _joined(
     return scope, conditions
 
 
-def _pushed(sides: list[Input], conditions: list[exp.Expression], nullable: set[str],
-            unit_us: int) -> tuple[list[Input], list[exp.Expression]]:
+def _push_conditions(
+    sides: list[Input], conditions: list[exp.Expression], nullable: set[str], unit_us: int
+) -> tuple[list[Input], list[exp.Expression]]:
     """A condition on one input that is always present filters that input before the join."""
     rest = []
     for condition in conditions:
@@ -99,35 +109,48 @@ def _pushed(sides: list[Input], conditions: list[exp.Expression], nullable: set[
             alias = owners.pop()
             i = next(i for i, s in enumerate(sides) if s.alias == alias)
             predicate = Scalars(Scope([sides[i]], sides[i].node, unit_us)).predicate(condition)
-            sides = [*sides[:i], replace(sides[i], node=r.Filter(sides[i].node, predicate)), *sides[i + 1:]]
+            sides = [*sides[:i], replace(sides[i], node=r.Filter(sides[i].node, predicate)), *sides[i + 1 :]]
         else:
             rest.append(condition)
     return sides, rest
 
 
-def _quoted_texts(select: exp.Select, inputs: list[Input]) -> None:
+def _read_quoted_texts(select: exp.Select, inputs: list[Input]) -> None:
     """`state = "VT"`, as paper 000 writes it: what is compared and is the name of no column, nor near one, is text."""
     for clause in (select.args.get("where"), *(j.args.get("on") for j in select.args.get("joins") or [])):
         for column in list(clause.find_all(exp.Column)) if clause is not None else []:
             compared = isinstance(column.parent, (exp.EQ, exp.NEQ, exp.In, exp.LT, exp.LTE, exp.GT, exp.GTE))
-            if compared and column.this.args.get("quoted") and not column.table and column.name.lower() != "ts" and (
-                    not any(i.field(column.name) for i in inputs)) and not near(column.name, inputs):
+            if (
+                compared
+                and column.this.args.get("quoted")
+                and not column.table
+                and column.name.lower() != "ts"
+                and (not any(i.field(column.name) for i in inputs))
+                and not is_near(column.name, inputs)
+            ):
                 column.replace(exp.Literal.string(column.name))
 
 
-def _counted_inputs(select: exp.Select, aliases: list[str], nullable: set[str]) -> None:
+def _rewrite_counted_inputs(select: exp.Select, aliases: list[str], nullable: set[str]) -> None:
     """`COUNT(B.*)` counts joined rows that have a row of B: all of them, unless B is optional."""
-    for call in within(select):
+    for call in all_nodes(select):
         counted = call.this if isinstance(call, exp.Count) else None
         if not isinstance(counted, exp.Column) or not isinstance(counted.this, exp.Star):
             continue
         alias = next((a for a in aliases if a.lower() == counted.table.lower()), None)
         if alias is None:
-            raise problem(f'there is no input named "{counted.table}" in FROM', counted,
-                          hint=f"the inputs here are {', '.join(aliases)}")
+            raise problem(
+                f'there is no input named "{counted.table}" in FROM',
+                counted,
+                hint=f"the inputs here are {', '.join(aliases)}",
+            )
         if alias in nullable:
-            raise problem(f"COUNT({counted.sql()}) of an optional input is not possible", counted, code="TM206",
-                          hint=f"count a column of it that is never NULL, for example COUNT({alias}.key)")
+            raise problem(
+                f"COUNT({counted.sql()}) of an optional input is not possible",
+                counted,
+                code="TM206",
+                hint=f"count a column of it that is never NULL, for example COUNT({alias}.key)",
+            )
         counted.replace(exp.Star())
 
 
@@ -144,9 +167,9 @@ def _owners(node: exp.Expression, inputs: list[Input]) -> set[str]:
     found = set()
     for column in node.find_all(exp.Column):
         for item in inputs:
-            stamped = column.name.lower() == "ts" and item.ts
+            with_stamp = column.name.lower() == "ts" and item.ts
             named = column.table.lower() == item.alias.lower()
-            if named or (not column.table and (item.field(column.name) or stamped)):
+            if named or (not column.table and (item.field(column.name) or with_stamp)):
                 found.add(item.alias)
     return found
 
@@ -166,12 +189,16 @@ def _nullable(joins: list[exp.Join], aliases: list[str]) -> set[str]:
 def _join_kind(clause: exp.Join) -> str:
     side, kind = (clause.side or "").lower(), (clause.kind or "").lower()
     if clause.args.get("method") or kind not in ("", "inner", "outer", "cross"):
-        raise problem(f"{(clause.args.get('method') or kind).lower()} joins are not possible", clause, code="TM202",
-                      hint="use an inner, left, right or full join with ON")
+        raise problem(
+            f"{(clause.args.get('method') or kind).lower()} joins are not possible",
+            clause,
+            code="TM202",
+            hint="use an inner, left, right or full join with ON",
+        )
     return side or "inner"
 
 
-def _wanted(select: exp.Select, inputs: list[Input]) -> dict[str, set[str] | None]:
+def _columns_read(select: exp.Select, inputs: list[Input]) -> dict[str, set[str] | None]:
     """The columns of each input that this SELECT reads; None means all."""
     wanted: dict[str, set[str] | None] = {i.alias: set() for i in inputs}
     by_lower = {i.alias.lower(): i.alias for i in inputs}

@@ -12,14 +12,14 @@ from tidemill.sql.bind.bound import BoundQuery, visible
 from tidemill.sql.bind.scope import Input, problem
 from tidemill.sql.bind.set_operations import difference
 from tidemill.sql.bind.windows import apply_sync, apply_window
-from tidemill.sql.dialect_nodes import Difference, Sync
+from tidemill.sql.dialect.nodes import Difference, Sync
 
 Lookup = Callable[[str, exp.Expression | None], Input]
 Pair = tuple[Input, Sync | None]  # the SYNC clause is applied later, above the NOW conditions
 
 
 class FromItems:
-    """Binds items of FROM. `lookup` knows streams, views, tables and clockStr; `query` binds what stands in brackets.
+    """Binds items of FROM. `lookup` finds streams, views, tables and clockStr; `query` binds subqueries.
 
     `local` are the names that WITH gives, the innermost last.
     """
@@ -31,17 +31,21 @@ class FromItems:
         self.local: list[dict[str, BoundQuery]] = []
         self.unnamed = 0
 
-    def item(self, node: exp.Expression) -> Pair:
+    def bind_item(self, node: exp.Expression) -> Pair:
         """One item of FROM with its window, and its SYNC clause."""
         if isinstance(node, Difference):
-            return self.difference(node), None
+            return self.bind_difference(node), None
         if isinstance(node, exp.Subquery):
             item = self.query(node.this).as_input(self._alias(node))
         elif isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
             item = self._table(node)
         else:
-            raise problem("only streams, views, tables and subqueries can stand in FROM", node, code="TM202",
-                          hint="files are read through REGISTER SOURCE … FROM FILES")
+            raise problem(
+                "only streams, views, tables and subqueries can stand in FROM",
+                node,
+                code="TM202",
+                hint="files are read through REGISTER SOURCE … FROM FILES",
+            )
         for clause in ("pivots", "sample"):
             if node.args.get(clause):
                 raise problem(f"{clause} in FROM is not possible", node, code="TM202", hint="leave it out")
@@ -64,26 +68,27 @@ class FromItems:
         self.unnamed += 1
         return f"q{self.unnamed}"
 
-    def sealed(self, item: Input, sync: Sync | None) -> Input:
-        """The item as its SYNC clause lets it refresh."""
+    def synchronize(self, item: Input, sync: Sync | None) -> Input:
+        """The item with its SYNC clause applied."""
         if sync is None:
             return item
         points = self._points(sync) if sync.on is not None else None
-        sealed = apply_sync(item, sync, points, self.unit_us)
-        return replace(sealed, needs=sealed.needs | points.needs) if points is not None else sealed
+        synchronize = apply_sync(item, sync, points, self.unit_us)
+        return replace(synchronize, needs=synchronize.needs | points.needs) if points is not None else synchronize
 
     def _points(self, sync: Sync) -> Input:
         try:
             return self.lookup(str(sync.on), None)
         except CatalogProblem as error:
             line, column = sync.place or (None, None)
-            raise CatalogProblem(error.code, error.message, detail=error.detail, hint=error.hint,
-                                 line=line, column=column) from None
+            raise CatalogProblem(
+                error.code, error.message, detail=error.detail, hint=error.hint, line=line, column=column
+            ) from None
 
-    def difference(self, node: Difference) -> Input:
+    def bind_difference(self, node: Difference) -> Input:
         """R(S1) - R(S2): multiset difference on the attributes, without TS."""
-        left = visible(_attributes(self.sealed(*self.item(node.this))))
-        right = visible(_attributes(self.sealed(*self.item(node.expression))))
+        left = visible(_attributes(self.synchronize(*self.bind_item(node.this))))
+        right = visible(_attributes(self.synchronize(*self.bind_item(node.expression))))
         result = difference(node, left, right)
         return result.as_input(self._alias(node.this))
 

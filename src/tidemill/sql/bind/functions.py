@@ -7,10 +7,11 @@ from collections.abc import Callable
 from sqlglot import exp, parse_one
 
 from tidemill.plan.aggregates import FUNCTIONS
-from tidemill.plan.custom import CustomFunction
-from tidemill.sql.dialect_nodes import Now, copied, within
+from tidemill.plan.user_aggregates import UserAggregateDefinition
+from tidemill.sql.dialect.nodes import Now, all_nodes, copy_tree
 
-ALLOWED = frozenset("""
+ALLOWED = frozenset(
+    """
 abs ceil ceiling floor round trunc sign sqrt cbrt exp ln log log2 log10 power pow mod sin cos tan asin acos atan atan2
 degrees radians pi greatest least gcd lcm even factorial isnan isinf isfinite bit_count
 coalesce ifnull nullif if case cast try_cast concat concat_ws length char_length character_length strlen
@@ -27,22 +28,60 @@ time_to_str str_to_time ts_or_ds_to_date timestamp_trunc day_of_week day_of_mont
 str_position starts_with string_to_array anonymous unix_to_time time_to_unix str_to_date safe_divide int_div
 array_contains list_contains json_extract json_extract_string json_extract_scalar is_nan is_inf
 pad split sha2 date_from_parts time_from_parts timestamp_from_parts
-""".split())
+""".split()
+)
 
 AGGREGATES: dict[type[exp.Expression], str] = {
-    exp.Count: "count", exp.Sum: "sum", exp.Avg: "avg", exp.Min: "min", exp.Max: "max",
-    exp.Stddev: "stddev_samp", exp.StddevSamp: "stddev_samp", exp.StddevPop: "stddev_pop",
-    exp.Variance: "var_samp", exp.VariancePop: "var_pop", exp.ApproxDistinct: "approx_count_distinct",
+    exp.Count: "count",
+    exp.Sum: "sum",
+    exp.Avg: "avg",
+    exp.Min: "min",
+    exp.Max: "max",
+    exp.Stddev: "stddev_samp",
+    exp.StddevSamp: "stddev_samp",
+    exp.StddevPop: "stddev_pop",
+    exp.Variance: "var_samp",
+    exp.VariancePop: "var_pop",
+    exp.ApproxDistinct: "approx_count_distinct",
 }
-AGGREGATE_NAMES = {"stddev": "stddev_samp", "mean": "avg", "var_samp": "var_samp", "var_pop": "var_pop",
-                   "approx_count_distinct": "approx_count_distinct", "approx_distinct": "approx_count_distinct"}
+AGGREGATE_NAMES = {
+    "stddev": "stddev_samp",
+    "mean": "avg",
+    "var_samp": "var_samp",
+    "var_pop": "var_pop",
+    "approx_count_distinct": "approx_count_distinct",
+    "approx_distinct": "approx_count_distinct",
+}
 
-# Functions that DuckDB knows by another name than sqlglot's node for it.
 _OPERATORS = (
-    exp.Binary, exp.Unary, exp.Between, exp.In, exp.Case, exp.If, exp.Cast, exp.TryCast, exp.Literal, exp.Column,
-    exp.Identifier, exp.Paren, exp.Null, exp.Boolean, exp.DataType, exp.DataTypeParam, exp.Interval, exp.Var,
-    exp.Tuple, exp.Distinct, exp.Star, exp.Alias, exp.Dot, exp.Bracket, exp.Extract,
-    exp.JSONPath, exp.JSONPathPart, Now,
+    exp.Binary,
+    exp.Unary,
+    exp.Between,
+    exp.In,
+    exp.Case,
+    exp.If,
+    exp.Cast,
+    exp.TryCast,
+    exp.Literal,
+    exp.Column,
+    exp.Identifier,
+    exp.Paren,
+    exp.Null,
+    exp.Boolean,
+    exp.DataType,
+    exp.DataTypeParam,
+    exp.Interval,
+    exp.Var,
+    exp.Tuple,
+    exp.Distinct,
+    exp.Star,
+    exp.Alias,
+    exp.Dot,
+    exp.Bracket,
+    exp.Extract,
+    exp.JSONPath,
+    exp.JSONPathPart,
+    Now,
 )
 
 
@@ -52,21 +91,21 @@ def aggregate_name(node: exp.Expr) -> str | None:
         if type(node) is kind:
             return name
     if isinstance(node, exp.Anonymous):
-        own = custom(node)
+        own = user_aggregate_of(node)
         return own.name.lower() if own is not None else AGGREGATE_NAMES.get(node.name.lower())
     return None
 
 
-def spoken(node: exp.Expr) -> str:
-    """What a user calls this node.
+def name_in_sql(node: exp.Expr) -> str:
+    """The name under which SQL has this node.
 
-    >>> spoken(parse_one("any_value(x)", dialect="duckdb")), spoken(parse_one("getenv('HOME')"))
+    >>> name_in_sql(parse_one("any_value(x)", dialect="duckdb")), name_in_sql(parse_one("getenv('HOME')"))
     ('any_value', 'getenv')
-    >>> spoken(parse_one("time_bucket(INTERVAL '1 minute', x)", dialect="duckdb"))
+    >>> name_in_sql(parse_one("time_bucket(INTERVAL '1 minute', x)", dialect="duckdb"))
     'time_bucket'
     """
     if isinstance(node, (exp.IgnoreNulls, exp.RespectNulls, exp.WithinGroup)):
-        return spoken(node.this)
+        return name_in_sql(node.this)
     if isinstance(node, exp.Anonymous):
         return node.name
     if "written" in node.meta:
@@ -77,33 +116,33 @@ def spoken(node: exp.Expr) -> str:
     return written if written.isidentifier() else node.sql_name().lower()
 
 
-def custom(node: exp.Expr) -> CustomFunction | None:
+def user_aggregate_of(node: exp.Expr) -> UserAggregateDefinition | None:
     """The user's aggregate that a node calls, or None."""
-    return node.meta.get("custom") if isinstance(node, exp.Anonymous) else None
+    return node.meta.get("user_aggregate") if isinstance(node, exp.Anonymous) else None
 
 
-def recognised(
-    query: exp.Expression, known: Callable[[str], CustomFunction | None]
+def mark_user_aggregates(
+    query: exp.Expression, known: Callable[[str], UserAggregateDefinition | None]
 ) -> tuple[exp.Expression, frozenset[str]]:
     """A query in which the calls of users' aggregates are marked, and their names; the one given stays as it is."""
-    if not any(isinstance(n, exp.Anonymous) and known(n.name) for n in within(query)):
+    if not any(isinstance(n, exp.Anonymous) and known(n.name) for n in all_nodes(query)):
         return query, frozenset()
-    query, names = copied(query), set()
+    query, names = copy_tree(query), set()
     for node in query.find_all(exp.Anonymous):
         found = known(node.name)
         if found is not None:
-            node.meta["custom"] = found
+            node.meta["user_aggregate"] = found
             names.add(found.name)
     return query, frozenset(names)
 
 
 def is_function(name: str) -> bool:
-    """True when the language, or its parser, knows a function of this name."""
+    """True when the language, or its parser, has a function of this name."""
     call = parse_one(f"SELECT {name}(x)", dialect="duckdb").expressions[0]
     return not isinstance(call, exp.Anonymous) or name.lower() in {*ALLOWED, *AGGREGATE_NAMES, *FUNCTIONS}
 
 
-def allowed(node: exp.Expr) -> bool:
+def is_allowed(node: exp.Expr) -> bool:
     """True when this node, taken alone, may stand in an expression."""
     if isinstance(node, (exp.AggFunc, exp.Subquery, exp.Select, exp.Window)):
         return False
@@ -113,8 +152,11 @@ def allowed(node: exp.Expr) -> bool:
         return True
     if isinstance(node, exp.Func):
         names = {n.lower() for n in type(node).sql_names()} | {type(node).__name__.lower()}
-        return isinstance(node,
-                          _OPERATORS) or bool(names & ALLOWED) or bool({n.replace("_", "") for n in names} & _SQUEEZED)
+        return (
+            isinstance(node, _OPERATORS)
+            or bool(names & ALLOWED)
+            or bool({n.replace("_", "") for n in names} & _SQUEEZED)
+        )
     return False
 
 

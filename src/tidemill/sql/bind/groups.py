@@ -8,13 +8,13 @@ from sqlglot import exp
 
 from tidemill.plan import relations as r
 from tidemill.plan.aggregates import Aggregate
-from tidemill.plan.bounds import epoch_number, shift_of
-from tidemill.plan.custom import CustomAggregate, CustomFunction
-from tidemill.plan.relations import Item, Relation, quoted, sync_ceiling
+from tidemill.plan.relations import Item, Relation
+from tidemill.plan.scalars import Cast, Ceiling, ColumnRef, Epoch, Literal, Scalar, Shift, quoted, shift_of, template
 from tidemill.plan.sources import Column
 from tidemill.plan.two_level import APPROXIMATE, by_register, decomposes
-from tidemill.sql.bind.functions import aggregate_name, custom
-from tidemill.sql.bind.scalar import Bound, Scalars, duration_us, settled, types_of
+from tidemill.plan.user_aggregates import UserAggregate, UserAggregateDefinition
+from tidemill.sql.bind.functions import aggregate_name, user_aggregate_of
+from tidemill.sql.bind.scalar import Bound, Scalars, cast_null_column, duration_us, types_of
 from tidemill.sql.bind.scope import Field, Rhythm, Scope, column_name, problem
 from tidemill.sql.bind.stars import star_of
 
@@ -59,9 +59,9 @@ class _Groups:
     def column(self, bound: Bound, prefix: str) -> str:
         """The column of the lower projection that holds an expression; plain columns keep their name."""
         if bound.sql not in self.items:
-            plain = next((c.name for c in self.scope.node.schema if quoted(c.name) == bound.sql), None)
-            column = settled(bound)
-            self.items[bound.sql] = Item(plain or f"__{prefix}{len(self.items)}", column.sql, column.type)
+            plain = bound.value.name if isinstance(bound.value, ColumnRef) else None
+            column = cast_null_column(bound)
+            self.items[bound.sql] = Item(plain or f"__{prefix}{len(self.items)}", column.value, column.type)
         return self.items[bound.sql].name
 
     # ---- keys ----------------------------------------------------------------------------------
@@ -72,15 +72,19 @@ class _Groups:
             return
         for clause in ("rollup", "cube", "grouping_sets", "totals"):
             if group.args.get(clause):
-                raise problem(f"{clause.replace('_', ' ').upper()} is not possible", self.select, code="TM202",
-                              hint="write one view for each grouping")
+                raise problem(
+                    f"{clause.replace('_', ' ').upper()} is not possible",
+                    self.select,
+                    code="TM202",
+                    hint="write one view for each grouping",
+                )
         for expression in group.expressions:
-            self._key(expression)
+            self._bind_key(expression)
 
-    def _key(self, expression: exp.Expression) -> None:
+    def _bind_key(self, expression: exp.Expression) -> None:
         alias = expression.alias if isinstance(expression, exp.Alias) else None
-        inner = expression.this if isinstance(expression, exp.Alias) else self._meant(expression)
-        epoch = self._epoch(inner)
+        inner = expression.this if isinstance(expression, exp.Alias) else self._resolve_item(expression)
+        epoch = self._bind_epoch(inner)
         bound = epoch or self.scalars.bind(inner)
         name = self.column(bound, "g")
         if name not in self.keys:
@@ -90,26 +94,29 @@ class _Groups:
             self.replaced[exp.column(alias).sql(dialect="duckdb")] = name
             self.replaced[alias.lower()] = name
 
-    def _meant(self, expression: exp.Expression) -> exp.Expression:
+    def _resolve_item(self, expression: exp.Expression) -> exp.Expression:
         """GROUP BY 2 and GROUP BY alias mean the select item."""
         items = self.select.expressions
         if isinstance(expression, exp.Literal) and not expression.is_string:
             index = int(expression.name) - 1
             if not 0 <= index < len(items):
-                raise problem(f"GROUP BY {expression.name}: there are {len(items)} columns", self.select,
-                              hint="count from 1, or name the column")
+                raise problem(
+                    f"GROUP BY {expression.name}: there are {len(items)} columns",
+                    self.select,
+                    hint="count from 1, or name the column",
+                )
             found = items[index]
             return found.this if isinstance(found, exp.Alias) else found
-        if isinstance(expression, exp.Column) and not expression.table and not self._known(expression.name):
+        if isinstance(expression, exp.Column) and not expression.table and not self._is_column(expression.name):
             for item in items:
                 if isinstance(item, exp.Alias) and item.alias.lower() == expression.name.lower():
                     return item.this
         return expression
 
-    def _known(self, name: str) -> bool:
+    def _is_column(self, name: str) -> bool:
         return any(i.field(name) or (name.lower() == "ts" and i.ts) for i in self.scope.inputs)
 
-    def _epoch(self, node: exp.Expression) -> Bound | None:
+    def _bind_epoch(self, node: exp.Expression) -> Bound | None:
         """time/5: a tumbling epoch of 5 units. Its groups are reported when the epoch ends."""
         if not isinstance(node, (exp.Div, exp.IntDiv)) or not isinstance(node.expression, exp.Literal):
             return None
@@ -125,18 +132,24 @@ class _Groups:
         shift = shift_of(stamp)
         assert shift is not None, "TS plus or minus a duration"
         period = length, -shift[1] % length  # epochs of TS - 3 end 3 units later
-        lower = sync_ceiling(f"({quoted(shift[0])} + 1)", *period)
+        lower = Ceiling(Shift(ColumnRef(shift[0]), "+", 1), *period)
         self.scope.node = r.Temporal(self.scope.node, lower, None, period)
         self.rhythm = Rhythm(period=period)
-        return Bound(epoch_number(stamp, length, type_name), type_name)
+        return Bound(Epoch(stamp, length, type_name), type_name)
 
-    def _time_column(self, node: exp.Expression) -> str | None:
+    def _time_column(self, node: exp.Expression) -> Scalar | None:
         """Microseconds of the event time when `node` is TS, or the column it was taken from."""
         time = self.scalars.time_us(node)
         if time is None and isinstance(node, exp.Column):
             found = self.scope.resolve(node)
-            time = next((quoted(i.ts) for i in self.scope.inputs
-                         if i.ts and isinstance(found, Field) and i.event == found.column), None)
+            time = next(
+                (
+                    ColumnRef(i.ts)
+                    for i in self.scope.inputs
+                    if i.ts and isinstance(found, Field) and i.event == found.column
+                ),
+                None,
+            )
         return time
 
     # ---- aggregates ----------------------------------------------------------------------------
@@ -147,10 +160,10 @@ class _Groups:
         if having is not None:
             roots.append(having.this)
         for root in roots:
-            for node in _aggregate_calls(root):
-                self._aggregate(node)
+            for node in _find_aggregate_calls(root):
+                self._bind_aggregate(node)
 
-    def _aggregate(self, node: exp.Expression) -> None:
+    def _bind_aggregate(self, node: exp.Expression) -> None:
         text = self.scalars.key(node)
         name = self.calls[id(node)] = self.replaced.get(text, f"__agg{len(self.aggregates)}")
         if text in self.replaced:
@@ -158,15 +171,15 @@ class _Groups:
         call, condition = (node.this, node.expression.this) if isinstance(node, exp.Filter) else (node, None)
         function = str(aggregate_name(call))
         self.replaced[text] = name
-        own = custom(call)
+        own = user_aggregate_of(call)
         if own is not None:
-            self._custom(own, call, condition, name)
+            self._add_user_aggregate(own, call, condition, name)
             return
-        argument, distinct = _argument(call, function)
+        argument, distinct = _read_argument(call, function)
         if argument is None and condition is None:
             self.aggregates.append(Aggregate("count", None, None, name, "BIGINT"))
             return
-        bound = self._filtered(argument, condition)
+        bound = self._apply_filter(argument, condition)
         column = self.column(bound, "a")
         type_ = next(i.type for i in self.items.values() if i.name == column)
         call_sql = f"{function}({quoted(column)})"
@@ -174,89 +187,104 @@ class _Groups:
         distinct = distinct and function not in ("min", "max")
         self.aggregates.append(Aggregate(function, column, type_, name, result, distinct))
 
-    def _custom(self, own: CustomFunction, call: exp.Expression, condition: exp.Expression | None, name: str) -> None:
+    def _add_user_aggregate(
+        self, own: UserAggregateDefinition, call: exp.Expression, condition: exp.Expression | None, name: str
+    ) -> None:
         """A call of a user's aggregate: its argument gets the declared type."""
         if len(call.expressions) != 1 or isinstance(call.expressions[0], (exp.Star, exp.Distinct)):
             raise problem(f"{own.name} takes one argument", call, code="TM206", hint=f"write {own.name}(column)")
-        bound = self._filtered(call.expressions[0], condition)
+        bound = self._apply_filter(call.expressions[0], condition)
         if bound.type != own.accepts:
-            cast = f"CAST({bound.sql} AS {own.accepts})"
-            bound = Bound(cast, types_of([cast], self.scope.node.schema)[0])
+            cast = Cast(bound.value, own.accepts)
+            bound = Bound(cast, types_of([cast.sql], self.scope.node.schema)[0])
         column = self.column(bound, "a")
-        self.aggregates.append(CustomAggregate(own.name, column, own.accepts, name, own.returns, body=own.body))
+        self.aggregates.append(UserAggregate(own.name, column, own.accepts, name, own.returns, body=own.body))
 
-    def _filtered(self, argument: exp.Expression | None, condition: exp.Expression | None) -> Bound:
-        value = self.scalars.bind(argument) if argument is not None else Bound("1", "INTEGER")
+    def _apply_filter(self, argument: exp.Expression | None, condition: exp.Expression | None) -> Bound:
+        value = self.scalars.bind(argument) if argument is not None else Bound(Literal("1"), "INTEGER")
         if condition is None:
             return value
-        return Bound(f"CASE WHEN {self.scalars.predicate(condition)} THEN {value.sql} END", value.type)
+        test = self.scalars.predicate(condition)
+        return Bound(template("CASE WHEN {0} THEN {1} END", test, value.value), value.type)
 
     # ---- result --------------------------------------------------------------------------------
 
     def result(self) -> Grouped:
-        if not self.keys and any(a.fold is not None for a in self.aggregates):
+        if not self.keys and any(a.user_functions is not None for a in self.aggregates):
             # A window that holds nothing has no answer, so it is a group like any other.
-            alone = Item("__all", "0", "INTEGER")
+            alone = Item("__all", Literal("0"), "INTEGER")
             self.items["__all"] = alone
             self.keys.append(alone.name)
-        below = r.Project(self.scope.node, tuple(self.items.values()) or (Item("__one", "1", "INTEGER"),))
-        grouped: Relation = self._approximate(r.GroupBy(below, tuple(self.keys), tuple(self.aggregates)))
+        below = r.Project(self.scope.node, tuple(self.items.values()) or (Item("__one", Literal("1"), "INTEGER"),))
+        grouped: Relation = self._expand_approximate(r.GroupBy(below, tuple(self.keys), tuple(self.aggregates)))
         above = Scalars(self.scope, grouped.schema, self.replaced)
         node: Relation = grouped
         having = self.select.args.get("having")
         if having is not None:
-            node = r.Filter(grouped, self._above(above, having.this, predicate=True).sql)
+            node = r.Filter(grouped, self._bind_above(above, having.this, predicate=True).value)
         items, named = [], set()
         for i, expression in enumerate(self.select.expressions):
-            item = self._output(expression, above, i)
+            item = self._bind_output(expression, above, i)
             name, n = item.name, 1
             while name.lower() in named:
                 name, n = f"{item.name}_{n}", n + 1
             named.add(name.lower())
-            items.append(Item(name, item.sql, item.type))
-        names = {i.sql: i.name for i in items}
-        keys = [names.get(quoted(k)) for k in self.keys if k != "__all"]
+            items.append(Item(name, item.value, item.type))
+        names = {i.value.name: i.name for i in items if isinstance(i.value, ColumnRef)}
+        keys = [names.get(k) for k in self.keys if k != "__all"]
         whole = tuple(k for k in keys if k is not None)
         return Grouped(r.Project(node, tuple(items)), whole if None not in keys else None, self.rhythm)
 
-    def _approximate(self, grouped: r.GroupBy) -> Relation:
+    def _expand_approximate(self, grouped: r.GroupBy) -> Relation:
         """APPROX_COUNT_DISTINCT is a sketch with a row for each register: two groupings, one over the other."""
         counted = {a.argument for a in grouped.aggregates if a.function == APPROXIMATE}
         if not counted:
             return grouped
         others = [a for a in grouped.aggregates if a.function != APPROXIMATE]
         if len(counted) > 1 or any(a.distinct or not decomposes(a, exactly=False) for a in others):
-            raise problem("APPROX_COUNT_DISTINCT counts one column, beside COUNT, SUM, AVG, MIN and MAX only",
-                          self.select, code="TM206", hint="write one view for each count and join them")
+            raise problem(
+                "APPROX_COUNT_DISTINCT counts one column, beside COUNT, SUM, AVG, MIN and MAX only",
+                self.select,
+                code="TM206",
+                hint="write one view for each count and join them",
+            )
         return by_register(grouped)
 
-    def _output(self, expression: exp.Expression, above: Scalars, index: int) -> Item:
+    def _bind_output(self, expression: exp.Expression, above: Scalars, index: int) -> Item:
         inner = expression.this if isinstance(expression, exp.Alias) else expression
         if star_of(inner) is not None:
             raise problem("* is not possible with GROUP BY", expression, hint="name the grouped columns")
         if isinstance(inner, exp.Column) and not inner.table and inner.name.lower() in self.replaced:
             column = self.replaced[inner.name.lower()]
             type_ = next(i.type for i in self.items.values() if i.name == column)
-            return Item(expression.alias_or_name, quoted(column), type_)
-        bound = settled(self._above(above, inner))
+            return Item(expression.alias_or_name, ColumnRef(column), type_)
+        bound = cast_null_column(self._bind_above(above, inner))
         name = expression.alias if isinstance(expression, exp.Alias) else _call_name(inner, index, self.scope)
-        return Item(name, bound.sql, bound.type)
+        return Item(name, bound.value, bound.type)
 
-    def _above(self, above: Scalars, node: exp.Expression, predicate: bool = False) -> Bound:
+    def _bind_above(self, above: Scalars, node: exp.Expression, predicate: bool = False) -> Bound:
         try:
             bound = above.column(self.calls[id(node)]) if id(node) in self.calls else above.bind(node)
         except Exception as error:
             if getattr(error, "code", "") == "TM203" and "not found in FROM" in str(error):
-                raise problem("a column must be grouped or inside an aggregate", node, code="TM206",
-                              hint="add it to GROUP BY, or use MIN(…) or MAX(…)") from None
+                raise problem(
+                    "a column must be grouped or inside an aggregate",
+                    node,
+                    code="TM206",
+                    hint="add it to GROUP BY, or use MIN(…) or MAX(…)",
+                ) from None
             raise
         if predicate and bound.type != "BOOLEAN":
-            raise problem(f"HAVING must be true or false, this is {bound.type}", node, code="TM203",
-                          hint="compare it with something")
+            raise problem(
+                f"HAVING must be true or false, this is {bound.type}",
+                node,
+                code="TM203",
+                hint="compare it with something",
+            )
         return bound
 
 
-def _aggregate_calls(root: exp.Expression) -> list[exp.Expression]:
+def _find_aggregate_calls(root: exp.Expression) -> list[exp.Expression]:
     """Outermost aggregate calls, with their FILTER where they have one."""
     found: list[exp.Expression] = []
     todo = [root]
@@ -269,30 +297,41 @@ def _aggregate_calls(root: exp.Expression) -> list[exp.Expression]:
     return found
 
 
-def _argument(call: exp.Expression, function: str) -> tuple[exp.Expression | None, bool]:
+def _read_argument(call: exp.Expression, function: str) -> tuple[exp.Expression | None, bool]:
     """(argument, distinct) of an aggregate call; None for COUNT(*)."""
     inner = call.expressions[0] if isinstance(call, exp.Anonymous) and call.expressions else call.this
     distinct = isinstance(inner, exp.Distinct)
     if distinct:
         if len(inner.expressions) != 1:
-            raise problem("DISTINCT inside an aggregate takes one column", call, code="TM206",
-                          hint="concatenate the columns")
+            raise problem(
+                "DISTINCT inside an aggregate takes one column", call, code="TM206", hint="concatenate the columns"
+            )
         inner = inner.expressions[0]
     if isinstance(call, exp.Count) and call.expressions:
         raise problem("COUNT takes one column", call, code="TM206", hint="write COUNT(*) or COUNT(column)")
     if inner is None or isinstance(inner, exp.Star):
         return None, False
-    if _arguments(call) > 1:
-        raise problem(f"{function.upper()} takes one argument in a view", call, code="TM206", hint={
-            name: "the n greatest or least values: a view with ORDER BY … LIMIT n in an ad hoc query"
-            for name in ("min", "max")}.get(function))
+    if _count_arguments(call) > 1:
+        raise problem(
+            f"{function.upper()} takes one argument in a view",
+            call,
+            code="TM206",
+            hint={
+                name: "the n greatest or least values: a view with ORDER BY … LIMIT n in an ad hoc query"
+                for name in ("min", "max")
+            }.get(function),
+        )
     if distinct and function not in ("count", "min", "max"):
-        raise problem(f"{function.upper()}(DISTINCT …) is not possible", call, code="TM206",
-                      hint="aggregate over a subquery with SELECT DISTINCT")
+        raise problem(
+            f"{function.upper()}(DISTINCT …) is not possible",
+            call,
+            code="TM206",
+            hint="aggregate over a subquery with SELECT DISTINCT",
+        )
     return inner, distinct
 
 
-def _arguments(call: exp.Expression) -> int:
+def _count_arguments(call: exp.Expression) -> int:
     """How many arguments a call has: none is ever ignored."""
     given = [value for value in call.args.values() if value]
     return sum(len(value) if isinstance(value, list) else isinstance(value, exp.Expression) for value in given)

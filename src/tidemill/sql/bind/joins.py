@@ -8,37 +8,43 @@ from typing import Any
 from sqlglot import exp
 
 from tidemill.plan import relations as r
-from tidemill.plan.relations import Item, quoted
-from tidemill.plan.released import released
-from tidemill.plan.scalars import conjunction
+from tidemill.plan.relations import Item
+from tidemill.plan.released import release_chains
+from tidemill.plan.scalars import Cast, ColumnRef, Literal, Scalar, conjunction
 from tidemill.plan.sources import Column
 from tidemill.sql.bind.scalar import Scalars, duration_us, types_of
 from tidemill.sql.bind.scope import Field, Input, Rhythm, Scope
 
 
-def renamed(item: Input, wanted: set[str] | None) -> Input:
+def rename_columns(item: Input, wanted: set[str] | None) -> Input:
     """The input's wanted columns under names that no other input has."""
     fields, items = [], []
     for f in item.fields:
         if wanted is None or f.name.lower() in wanted or (item.keys and f.column in item.keys):
             name = f"{item.alias}.{f.name}"
             fields.append(Field(f.name, name, f.type))
-            items.append(Item(name, quoted(f.column), f.type))
+            items.append(Item(name, ColumnRef(f.column), f.type))
     ts = None
     if item.ts and (wanted is None or "ts" in wanted):
         ts = f"{item.alias}.{r.TS}"
-        items.append(Item(ts, quoted(item.ts), "BIGINT"))
+        items.append(Item(ts, ColumnRef(item.ts), "BIGINT"))
     names = {f.column: f"{item.alias}.{f.name}" for f in item.fields}
     keys = tuple(names[k] for k in item.keys) if item.keys is not None else None
-    return replace(item, node=r.Project(item.node, tuple(items)), fields=tuple(fields), ts=ts, keys=keys,
-                   event=names.get(item.event or ""))
+    return replace(
+        item,
+        node=r.Project(item.node, tuple(items)),
+        fields=tuple(fields),
+        ts=ts,
+        keys=keys,
+        event=names.get(item.event or ""),
+    )
 
 
 def join(left: Scope, right: Input, kind: str, conditions: list[exp.Expression]) -> Scope:
     """`left` joined with one more input; `kind` is inner, left, right or full."""
     both = Scope([*left.inputs, right], _both(left.node, right.node), left.unit_us, left.needs | set(right.needs))
     pairs: list[tuple[Item, Item]] = []
-    rest: list[str] = []
+    rest: list[Scalar] = []
     band = _Band()
     for condition in conditions:
         pair = _equality(condition, left, right, both)
@@ -56,11 +62,11 @@ def join(left: Scope, right: Input, kind: str, conditions: list[exp.Expression])
         node = _outer(inner, kind)
     if node.names != (*left.node.names, *right.node.names):
         node = _narrow(node, (*left.node.schema, *right.node.schema))
-    same = [*left.same, *_equated(lkeys, rkeys, kind)]
+    same = [*left.same, *_equal_columns(lkeys, rkeys, kind)]
     return Scope(both.inputs, node, left.unit_us, both.needs, same)
 
 
-def _equated(left: list[str], right: list[str], kind: str) -> list[tuple[str, str]]:
+def _equal_columns(left: list[str], right: list[str], kind: str) -> list[tuple[str, str]]:
     """Columns of one side that the other side's column stands for, as far as an outer join leaves them equal."""
     found = list(zip(right, left, strict=True)) if kind in ("inner", "left") else []
     return found + (list(zip(left, right, strict=True)) if kind in ("inner", "right") else [])
@@ -71,7 +77,7 @@ def _both(left: r.Relation, right: r.Relation) -> r.Relation:
 
 
 def _narrow(node: r.Relation, columns: tuple[Column, ...]) -> r.Relation:
-    return r.Project(node, tuple(Item(c.name, quoted(c.name), c.type) for c in columns))
+    return r.Project(node, tuple(map(Item.of, columns)))
 
 
 def _equality(condition: exp.Expression, left: Scope, right: Input, both: Scope) -> tuple[Item, Item] | None:
@@ -84,9 +90,9 @@ def _equality(condition: exp.Expression, left: Scope, right: Input, both: Scope)
     a, b = (condition.this, condition.expression) if sides[0] == "left" else (condition.expression, condition.this)
     mine, theirs = Scalars(left).bind(a), Scalars(Scope([right], right.node, left.unit_us)).bind(b)
     if mine.type == theirs.type:
-        return Item("", mine.sql, mine.type), Item("", theirs.sql, theirs.type)
+        return Item("", mine.value, mine.type), Item("", theirs.value, theirs.type)
     common = types_of([f"CASE WHEN TRUE THEN {mine.sql} ELSE {theirs.sql} END"], both.node.schema)[0]
-    return Item("", f"CAST({mine.sql} AS {common})", common), Item("", f"CAST({theirs.sql} AS {common})", common)
+    return Item("", Cast(mine.value, common), common), Item("", Cast(theirs.value, common), common)
 
 
 def _owner(node: exp.Expression, right: Input) -> str:
@@ -105,14 +111,14 @@ def _with_keys(node: r.Relation, keys: list[Item]) -> tuple[r.Relation, list[str
     """The relation with its join keys as plain columns; computed ones are added."""
     names, added = [], []
     for i, key in enumerate(keys):
-        plain = next((n for n in node.names if quoted(n) == key.sql), None)
+        plain = key.value.name if isinstance(key.value, ColumnRef) else None
         if plain is None:
             plain = f"__k{i}.{node.names[0]}"
-            added.append(Item(plain, key.sql, key.type))
+            added.append(Item(plain, key.value, key.type))
         names.append(plain)
     if not added:
         return node, names
-    items = tuple(Item(c.name, quoted(c.name), c.type) for c in node.schema)
+    items = tuple(map(Item.of, node.schema))
     return r.Project(node, (*items, *added)), names
 
 
@@ -124,8 +130,9 @@ def _outer(inner: r.Join, kind: str) -> r.Relation:
         matched = _narrow(inner, side.schema)
         alone = r.SetCombine("anti", side, matched)
         own = set(side.names)
-        items = [Item(c.name, quoted(c.name) if c.name in own else f"CAST(NULL AS {c.type})",
-                      c.type) for c in inner.schema]
+        items = [
+            Item.of(c) if c.name in own else Item(c.name, Cast(Literal("NULL"), c.type), c.type) for c in inner.schema
+        ]
         branches.append(r.Project(alone, tuple(items)))
     return r.Union(tuple(branches))
 
@@ -138,7 +145,7 @@ class _Band:
         self.high: dict[str, int] = {}
 
     def learn(self, condition: exp.Expression, left: Scope, right: Input, both: Scope) -> None:
-        """Take in `a.TS + c < b.TS + d` in any direction; other conditions teach nothing."""
+        """Take in `a.TS + c < b.TS + d` in any direction; other conditions give no bound."""
         if not isinstance(condition, (exp.LT, exp.LTE, exp.GT, exp.GTE)):
             return
         sides = [_stamp_and_shift(x, both) for x in (condition.this, condition.expression)]
@@ -156,14 +163,16 @@ class _Band:
         """How long a row of each side can still find a partner, when one left column is bounded in both directions and
         it is known when the rows of a stamp have all come.
         """
-        column = next((c for c in self.high if c in self.low and released(left.node, c) is not None), None)
-        if column is None or right.ts is None or released(right.node, right.ts) is None:
+        column = next((c for c in self.high if c in self.low and release_chains(left.node, c) is not None), None)
+        if column is None or right.ts is None or release_chains(right.node, right.ts) is None:
             return {}
         if not (r.insert_only(left.node) and r.insert_only(right.node)):
             return {}
         return {
-            "left_ts": column, "right_ts": right.ts,
-            "keep_left_us": max(self.high[column], 0), "keep_right_us": max(-self.low[column], 0),
+            "left_ts": column,
+            "right_ts": right.ts,
+            "keep_left_us": max(self.high[column], 0),
+            "keep_right_us": max(-self.low[column], 0),
         }
 
 

@@ -1,8 +1,8 @@
 """How long a value may become: functions that make long texts out of short ones are bounded where they are called.
 
-DuckDB does not look for interrupts inside one call of a function, and does not count what a call builds: two billion
-characters take minutes and gigabytes, whoever waits. A count that a query says is refused when the query is bound; one
-that comes with the rows is tested before the call, and a row that asks for more is a dead letter.
+DuckDB cannot be interrupted inside one call of a function, and its memory limit does not count what a call builds: a
+text of two billion characters takes minutes and gigabytes. A constant count that is too large is refused when the query
+is bound. A count from a column is tested before the call; a row with one that is too large becomes a dead letter.
 
     repeat(s, n)      →  repeat(s, CASE WHEN strlen(s) * n > most THEN error(…) ELSE n END)
     lpad(s, n, f)     →  lpad(s, CASE WHEN n > most THEN error(…) ELSE n END, f)          rpad likewise
@@ -11,7 +11,7 @@ that comes with the rows is tested before the call, and a row that asks for more
     regexp_replace    →  the same, where the text and what replaces it could make a long one
     levenshtein(a, b) →  levenshtein(CASE WHEN strlen(a) * strlen(b) > steps THEN error(…) ELSE a END, b)
 
-Ad hoc queries need none of it: they have a process of their own, which can be killed.
+Ad hoc queries are not guarded: they run in a separate process, which can be killed.
 """
 
 from __future__ import annotations
@@ -26,28 +26,31 @@ from tidemill.sql.bind.scope import problem
 
 MOST_BYTES = 1 << 20  # of a value that a function makes; as long as a record of a sender may be
 MOST_STEPS = 1 << 26  # pairs of characters that are compared: a tenth of a second
-MOST_NESTED = 6  # bounded calls within each other: each may be there twice in the text of the next one
+MOST_NESTED = 6  # guarded calls within each other: the text of each may contain that of the next twice
 _WIDE = r"[0-9]{7,}"
 # A width that is given by another argument: %*d, {:{}}.
 _GIVEN = {"printf": r"%[-+ #0-9.]*\*", "format": r"\{[^{}]*:[^{}]*\{"}
 
 
-def bounded(node: exp.Expression, type_of: Callable[[str], str]) -> exp.Expression:
-    """The call with a test of what it is asked for, or itself where nothing can become long.
+def guard_length(node: exp.Expression, type_of: Callable[[str], str]) -> exp.Expression:
+    """The call with a test of the length of its result; the call itself where the result cannot become long.
 
-    `node` is translated already; `type_of` knows the types of expressions over its columns.
+    `node` is already translated; `type_of` returns the type of an expression over its columns.
     """
     rule = _RULES.get(_name(node))
     return node if rule is None else rule(node, type_of)
 
 
 def check_nesting(node: exp.Expr, above: int = 0) -> None:
-    """Refuse calls within calls: what is tested is in the text of the call twice, so that texts double at each level.
-    """
+    """Refuse nested calls: a guarded call contains its argument twice, so texts double at each level."""
     above += _name(node) in _RULES
     if above > MOST_NESTED:
-        raise problem("functions that make long texts are nested too deeply", node, code="TM621",
-                      hint=f"at most {MOST_NESTED} calls of {', '.join(sorted(_RULES))} within each other")
+        raise problem(
+            "functions that make long texts are nested too deeply",
+            node,
+            code="TM621",
+            hint=f"at most {MOST_NESTED} calls of {', '.join(sorted(_RULES))} within each other",
+        )
     for child in node.iter_expressions():
         check_nesting(child, above)
 
@@ -60,17 +63,17 @@ def _name(node: exp.Expr) -> str:
     return node.sql_name().lower() if isinstance(node, exp.Func) else ""
 
 
-def _padded(node: exp.Expression, type_of: Callable[[str], str]) -> exp.Expression:
+def _guard_pad(node: exp.Expression, type_of: Callable[[str], str]) -> exp.Expression:
     count = node.args["expression"]
     known = _constant(count)
     if known is None:
-        node.set("expression", _guarded(f"{_sql(count)} > {MOST_BYTES}", count))
+        node.set("expression", _guard(f"{_sql(count)} > {MOST_BYTES}", count))
     elif known > MOST_BYTES:
         raise _too_long(node, known)
     return node
 
 
-def _repeated(node: exp.Expression, type_of: Callable[[str], str]) -> exp.Expression:
+def _guard_repeat(node: exp.Expression, type_of: Callable[[str], str]) -> exp.Expression:
     text, count = node.this, node.args["times"]
     known = _constant(count)
     if known is not None and known <= 1:
@@ -82,19 +85,23 @@ def _repeated(node: exp.Expression, type_of: Callable[[str], str]) -> exp.Expres
         return node
     # As DOUBLE: the product of two BIGINT may overflow, and any precision will do.
     product = f"CAST({_sql(count)} AS DOUBLE) * {_length(text, type_of)}"
-    node.set("times", _guarded(f"{product} > {MOST_BYTES}", count))
+    node.set("times", _guard(f"{product} > {MOST_BYTES}", count))
     return node
 
 
-def _formatted(node: exp.Expression, type_of: Callable[[str], str]) -> exp.Expression:
+def _guard_format(node: exp.Expression, type_of: Callable[[str], str]) -> exp.Expression:
     text = node.expressions[0] if isinstance(node, exp.Anonymous) else node.this
     pattern = f"{_WIDE}|{_GIVEN[_name(node)]}"
     if isinstance(text, exp.Literal):
         if re.search(pattern, text.name):
-            raise problem("a field of a format is too wide, or its width is not said in it", node, code="TM620",
-                          hint="widths below 1,000,000, as numbers in the text of the format")
+            raise problem(
+                "a field of a format is too wide, or its width is not said in it",
+                node,
+                code="TM620",
+                hint="widths below 1,000,000, as numbers in the text of the format",
+            )
         return node
-    guarded = _guarded(f"regexp_matches({_sql(text)}, '{pattern}')", text)
+    guarded = _guard(f"regexp_matches({_sql(text)}, '{pattern}')", text)
     if isinstance(node, exp.Anonymous):
         node.set("expressions", [guarded, *node.expressions[1:]])
     else:
@@ -102,7 +109,7 @@ def _formatted(node: exp.Expression, type_of: Callable[[str], str]) -> exp.Expre
     return node
 
 
-def _replaced(node: exp.Expression, type_of: Callable[[str], str]) -> exp.Expression:
+def _guard_replace(node: exp.Expression, type_of: Callable[[str], str]) -> exp.Expression:
     text, old, new = node.this, node.args["expression"], node.args.get("replacement")
     if new is None or (isinstance(new, exp.Literal) and len(new.name.encode()) <= 1):
         return node
@@ -110,37 +117,44 @@ def _replaced(node: exp.Expression, type_of: Callable[[str], str]) -> exp.Expres
     # How often it is found is only counted where a long answer is possible.
     found = f"({lengths[0]} - strlen(replace({_sql(text)}, {_sql(old)}, ''))) / {lengths[1]}"
     test = f"{lengths[0]} * {lengths[2]} > {MOST_BYTES} AND {found} * {lengths[2]} > {MOST_BYTES}"
-    node.set("this", _guarded(test, text))
+    node.set("this", _guard(test, text))
     return node
 
 
-def _replaced_by_pattern(node: exp.Expression, type_of: Callable[[str], str]) -> exp.Expression:
+def _guard_regexp_replace(node: exp.Expression, type_of: Callable[[str], str]) -> exp.Expression:
     text, new = node.this, node.args.get("replacement")
     if new is None or (isinstance(new, exp.Literal) and len(new.name.encode()) <= MOST_STEPS // MOST_BYTES):
         return node
     product = f"CAST({_length(text, type_of)} AS DOUBLE) * {_length(new, type_of)}"
-    node.set("this", _guarded(f"{product} > {MOST_STEPS}", text))
+    node.set("this", _guard(f"{product} > {MOST_STEPS}", text))
     return node
 
 
-def _compared(node: exp.Expression, type_of: Callable[[str], str]) -> exp.Expression:
+def _guard_levenshtein(node: exp.Expression, type_of: Callable[[str], str]) -> exp.Expression:
     left, right = node.this, node.args["expression"]
     product = f"CAST({_length(left, type_of)} AS DOUBLE) * {_length(right, type_of)}"
-    node.set("this", _guarded(f"{product} > {MOST_STEPS}", left))
+    node.set("this", _guard(f"{product} > {MOST_STEPS}", left))
     return node
 
 
 _RULES: dict[str, Callable[[exp.Expression, Callable[[str], str]], exp.Expression]] = {
-    "lpad": _padded, "rpad": _padded, "repeat": _repeated, "printf": _formatted, "format": _formatted,
-    "replace": _replaced, "regexp_replace": _replaced_by_pattern, "levenshtein": _compared,
+    "lpad": _guard_pad,
+    "rpad": _guard_pad,
+    "repeat": _guard_repeat,
+    "printf": _guard_format,
+    "format": _guard_format,
+    "replace": _guard_replace,
+    "regexp_replace": _guard_regexp_replace,
+    "levenshtein": _guard_levenshtein,
 }
 
 
-def _guarded(test: str, value: exp.Expression) -> exp.Expression:
+def _guard(test: str, value: exp.Expression) -> exp.Expression:
     message = f"a value would be longer than {MOST_BYTES} bytes, or take too long to make"
     text = _sql(value)
-    return cast(exp.Expression, parse_one(f"CASE WHEN {test} THEN error('{message}') ELSE {text} END",
-                                          dialect="duckdb"))
+    return cast(
+        exp.Expression, parse_one(f"CASE WHEN {test} THEN error('{message}') ELSE {text} END", dialect="duckdb")
+    )
 
 
 def _length(text: exp.Expression, type_of: Callable[[str], str]) -> str:
@@ -152,12 +166,17 @@ def _length(text: exp.Expression, type_of: Callable[[str], str]) -> str:
 
 
 def _too_long(node: exp.Expression, asked: int) -> Exception:
-    return problem(f"{_name(node)} would make a value of {asked:,} bytes", node, code="TM620",
-                   detail=f"a value that a view makes has at most {MOST_BYTES:,} bytes", hint="ask for less")
+    return problem(
+        f"{_name(node)} would make a value of {asked:,} bytes",
+        node,
+        code="TM620",
+        detail=f"a value that a view makes has at most {MOST_BYTES:,} bytes",
+        hint="ask for less",
+    )
 
 
 def _constant(node: exp.Expression) -> int | None:
-    """The value of an expression of numbers; None where rows, or functions, have a say.
+    """The value of an expression of numbers; None where it reads columns or calls functions.
 
     >>> _constant(parse_one("(2 + 3) * -4")), _constant(parse_one("x + 1")), _constant(parse_one("'12'"))
     (-20, None, 12)
@@ -176,7 +195,9 @@ def _constant(node: exp.Expression) -> int | None:
 
 
 _ARITHMETIC: dict[type[exp.Expression], Callable[[int, int], int]] = {
-    exp.Add: lambda a, b: a + b, exp.Sub: lambda a, b: a - b, exp.Mul: lambda a, b: a * b,
+    exp.Add: lambda a, b: a + b,
+    exp.Sub: lambda a, b: a - b,
+    exp.Mul: lambda a, b: a * b,
 }
 
 

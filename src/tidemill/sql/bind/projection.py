@@ -5,8 +5,9 @@ from __future__ import annotations
 from sqlglot import exp
 
 from tidemill.plan import relations as r
-from tidemill.plan.relations import Item, Relation, quoted
-from tidemill.sql.bind.scalar import Scalars, settled
+from tidemill.plan.relations import Item, Relation
+from tidemill.plan.scalars import ColumnRef
+from tidemill.sql.bind.scalar import Scalars, cast_null_column
 from tidemill.sql.bind.scope import Scope, column_name, problem
 from tidemill.sql.bind.stars import star_items
 
@@ -16,16 +17,16 @@ def bind_projection(select: exp.Select, scope: Scope) -> tuple[Relation, tuple[s
     scalars = Scalars(scope)
     items: list[Item] = []
     for expression in select.expressions:
-        items += star_items(expression, scope) or [_named(expression, scalars, len(items))]
-    items = _unique(items, select)
-    return r.Project(scope.node, tuple(items)), _surviving_keys(scope, items)
+        items += star_items(expression, scope) or [_bind_item(expression, scalars, len(items))]
+    items = _make_unique(items, select)
+    return r.Project(scope.node, tuple(items)), _find_surviving_keys(scope, items)
 
 
-def _named(expression: exp.Expression, scalars: Scalars, index: int) -> Item:
+def _bind_item(expression: exp.Expression, scalars: Scalars, index: int) -> Item:
     inner = expression.this if isinstance(expression, exp.Alias) else expression
-    bound = settled(scalars.bind(inner))
+    bound = cast_null_column(scalars.bind(inner))
     name = expression.alias if isinstance(expression, exp.Alias) else _default_name(inner, index, scalars.scope)
-    return Item(name, bound.sql, bound.type)
+    return Item(name, bound.value, bound.type)
 
 
 def _default_name(node: exp.Expression, index: int, scope: Scope) -> str:
@@ -36,7 +37,7 @@ def _default_name(node: exp.Expression, index: int, scope: Scope) -> str:
     return f"col{index}"
 
 
-def _unique(items: list[Item], select: exp.Select) -> list[Item]:
+def _make_unique(items: list[Item], select: exp.Select) -> list[Item]:
     """Every column name once: a repeated one gets a number."""
     seen: dict[str, int] = {}
     result = []
@@ -46,24 +47,25 @@ def _unique(items: list[Item], select: exp.Select) -> list[Item]:
         key = item.name.lower()
         count = seen.get(key, 0)
         seen[key] = count + 1
-        result.append(item if count == 0 else Item(f"{item.name}_{count}", item.sql, item.type))
+        result.append(item if count == 0 else Item(f"{item.name}_{count}", item.value, item.type))
     return result
 
 
-def _surviving_keys(scope: Scope, items: list[Item]) -> tuple[str, ...] | None:
+def _find_surviving_keys(scope: Scope, items: list[Item]) -> tuple[str, ...] | None:
     """The key of the result: all keys of all inputs, if every one is among its columns or equal to one that is."""
-    names: dict[str, str] = {}
+    names: dict[str, str] = {}  # of columns that are shown
     for item in items:
-        names.setdefault(item.sql, item.name)
+        if isinstance(item.value, ColumnRef):
+            names.setdefault(item.value.name, item.name)
     for column, other in scope.same * len(scope.inputs):
-        if quoted(other) in names:
-            names.setdefault(quoted(column), names[quoted(other)])
+        if other in names:
+            names.setdefault(column, names[other])
     result: list[str] = []
     for source in scope.inputs:
         if source.keys is None:
             return None
         for key in source.keys:
-            if quoted(key) not in names:
+            if key not in names:
                 return None
-            result.append(names[quoted(key)])
+            result.append(names[key])
     return tuple(dict.fromkeys(result))

@@ -15,13 +15,13 @@ from tidemill.sql.bind.projection import bind_projection
 from tidemill.sql.bind.scalar import Scalars
 from tidemill.sql.bind.scope import problem
 from tidemill.sql.bind.set_operations import set_operation
-from tidemill.sql.dialect_nodes import Difference, copied, within
+from tidemill.sql.dialect.nodes import Difference, all_nodes, copy_tree
 
 __all__ = ["Binder", "BoundQuery"]
 
 
 class Binder:
-    """Binds queries. `lookup` knows streams, views, tables and clockStr."""
+    """Binds queries. `lookup` finds streams, views, tables and clockStr by name."""
 
     def __init__(self, lookup: Lookup, unit_us: int) -> None:
         self.items = FromItems(lookup, unit_us, self.query)
@@ -31,7 +31,7 @@ class Binder:
         if isinstance(node, exp.Subquery):
             return self.query(node.this)
         if isinstance(node, Difference):
-            return visible(self.items.difference(node))
+            return visible(self.items.bind_difference(node))
         _refuse_ordering(node)
         names = self._common_tables(node)
         self.items.local.append(names)
@@ -50,8 +50,9 @@ class Binder:
         if clause is None:
             return found
         if clause.args.get("recursive"):
-            raise problem("recursive queries are not possible", clause, code="TM202",
-                          hint="write the levels as views on views")
+            raise problem(
+                "recursive queries are not possible", clause, code="TM202", hint="write the levels as views on views"
+            )
         for table in clause.expressions:
             self.items.local.append(found)
             try:
@@ -62,15 +63,19 @@ class Binder:
 
     def _select(self, select: exp.Select) -> BoundQuery:
         _refuse_subqueries(select)
-        select = copied(select)
+        select = copy_tree(select)
         scope, conditions = bind_from(select, self.items)
         predicate = conjunction(*(Scalars(scope).predicate(c) for c in conditions))
-        if predicate:
+        if predicate is not None:
             scope.node = r.Filter(scope.node, predicate)
         for clause in ("windows", "qualify", "laterals", "connect", "match", "distribute", "cluster", "sort"):
             if select.args.get(clause):
-                raise problem(f"{clause} is not possible in a standing query", select, code="TM202",
-                              hint="use it when you read the answer, with an ad hoc SELECT")
+                raise problem(
+                    f"{clause} is not possible in a standing query",
+                    select,
+                    code="TM202",
+                    hint="use it when you read the answer, with an ad hoc SELECT",
+                )
         rhythm = merge_rhythms(scope.inputs)
         if is_grouped(select):
             grouped = bind_groups(select, scope)
@@ -85,22 +90,34 @@ class Binder:
             node, keys = r.SetCombine("distinct", node), keys
         return BoundQuery(node, keys, scope.domain, rhythm, frozenset(scope.needs))
 
+
 def _refuse_ordering(node: exp.Expression) -> None:
     for clause in ("order", "limit", "offset"):
         if node.args.get(clause):
-            raise problem(f"{clause.upper()} has no meaning in a standing query: its answer is a set that changes",
-                          node,
-                          code="TM208", hint="order and limit the answer when you read it, with an ad hoc SELECT")
+            raise problem(
+                f"{clause.upper()} has no meaning in a standing query: its answer is a set that changes",
+                node,
+                code="TM208",
+                hint="order and limit the answer when you read it, with an ad hoc SELECT",
+            )
 
 
 def _refuse_subqueries(select: exp.Select) -> None:
     """Expressions read the row at hand; other relations stand in FROM."""
     clauses = [*select.expressions, *(select.args.get(c) for c in ("where", "group", "having"))]
     clauses += [j.args.get("on") for j in select.args.get("joins") or []]
-    for node in (n for c in clauses if c is not None for n in within(c)):
+    for node in (n for c in clauses if c is not None for n in all_nodes(c)):
         if isinstance(node, (exp.Query, exp.Exists)):
-            raise problem("a subquery is not possible inside an expression", node, code="TM202",
-                          hint="put it into FROM and join with it")
+            raise problem(
+                "a subquery is not possible inside an expression",
+                node,
+                code="TM202",
+                hint="put it into FROM and join with it",
+            )
         if isinstance(node, exp.Window):
-            raise problem("window functions are not possible in a standing query", node, code="TM202",
-                          hint="use GROUP BY, or an ad hoc SELECT over the view")
+            raise problem(
+                "window functions are not possible in a standing query",
+                node,
+                code="TM202",
+                hint="use GROUP BY, or an ad hoc SELECT over the view",
+            )

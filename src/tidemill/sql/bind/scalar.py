@@ -7,62 +7,68 @@ import re
 import threading
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import cast
 
 import duckdb
-from sqlglot import exp, parse_one
+from sqlglot import exp
 from sqlglot.dialects.duckdb import DuckDB
 
-from tidemill.plan.relations import quoted
+from tidemill.plan.scalars import Cast, ColumnRef, Literal, Operation, Paren, Scalar, Shift, Timestamp, quoted, template
 from tidemill.plan.sources import Column, Schema
-from tidemill.sql.bind.functions import aggregate_name, allowed, spoken
-from tidemill.sql.bind.lengths import bounded, check_nesting
+from tidemill.sql.bind.functions import aggregate_name, is_allowed, name_in_sql
+from tidemill.sql.bind.lengths import check_nesting, guard_length
 from tidemill.sql.bind.scope import Field, Scope, problem
-from tidemill.sql.dialect_nodes import Now, copied
-from tidemill.sql.lexical_duration import Duration, duration_from_text
+from tidemill.sql.bind.trees import scalar_of, tree_of
+from tidemill.sql.dialect.nodes import Now, copy_tree
+from tidemill.sql.lexical.durations import Duration, duration_from_text
 
 _open: dict[int, duckdb.DuckDBPyConnection] = {}
 _DUCKDB = DuckDB()
 _FOREIGN = re.compile(r"\bBIT\b|\bTIME WITH TIME ZONE")
 _MOST_HOURS = ((1 << 63) - 1) // 3_600_000_000_000 - 1  # Arrow counts nanoseconds, DuckDB microseconds
 _BEYOND = {
-    "INTERVAL": (f"abs(date_part('hour', {{}})) > {_MOST_HOURS}", f"an interval of more than {_MOST_HOURS} hours"),
-    "UHUGEINT": (f"{{}} > CAST('{(1 << 127) - 1}' AS UHUGEINT)", "a number of 128 bits without a sign"),
+    "INTERVAL": (f"abs(date_part('hour', {{0}})) > {_MOST_HOURS}", f"an interval of more than {_MOST_HOURS} hours"),
+    "UHUGEINT": (f"{{0}} > CAST('{(1 << 127) - 1}' AS UHUGEINT)", "a number of 128 bits without a sign"),
 }
 COMPARISONS = (exp.LT, exp.LTE, exp.GT, exp.GTE, exp.EQ, exp.NEQ)
 
 
 @dataclass(frozen=True)
 class Bound:
-    """A bound expression: DuckDB SQL over quoted plan columns, and its type."""
+    """A bound expression over columns of the plan, and its type."""
 
-    sql: str
+    value: Scalar
     type: str
 
+    @property
+    def sql(self) -> str:
+        return self.value.sql
 
-def settled(bound: Bound) -> Bound:
-    """As a column: one that is NULL in every row has a type as well, in the values and not only in name."""
+
+def cast_null_column(bound: Bound) -> Bound:
+    """The expression as a column: an untyped NULL is cast, so that its values have the type of the column."""
     if bound.type in ('"NULL"', "NULL"):
-        return Bound(f"CAST({bound.sql} AS BIGINT)", "BIGINT")
+        return Bound(Cast(bound.value, "BIGINT"), "BIGINT")
     return bound
 
 
-def _carried(bound: Bound, node: exp.Expression) -> Bound:
-    """A value that survives Arrow, which has no type for some of DuckDB's, and fewer bits for others: a row whose value
-    would come out as another is put aside.
+def _fit_arrow(bound: Bound, node: exp.Expression) -> Bound:
+    """A value that Arrow can carry: it has no type for some of DuckDB's, and fewer bits for others. A row whose value
+    would change on the way is put aside.
     """
     if _FOREIGN.search(bound.type):
-        raise problem(f"a view cannot hold values of type {bound.type}", node, code="TM625",
-                      hint="CAST(… AS VARCHAR) can be held")
+        raise problem(
+            f"a view cannot hold values of type {bound.type}", node, code="TM625", hint="CAST(… AS VARCHAR) can be held"
+        )
     beyond = _BEYOND.get(bound.type)
     if beyond is None or isinstance(node, exp.Column):
         return bound
     reason = f"{beyond[1]} cannot be kept"
-    return Bound(f"CASE WHEN {beyond[0].format(bound.sql)} THEN error('{reason}') ELSE {bound.sql} END", bound.type)
+    value = template(f"CASE WHEN {beyond[0]} THEN error('{reason}') ELSE {{0}} END", bound.value)
+    return Bound(value, bound.type)
 
 
 def typer() -> duckdb.DuckDBPyConnection:
-    """A private DuckDB that is only ever asked for types."""
+    """A private DuckDB connection for the types of expressions."""
     thread = threading.get_ident()
     if thread not in _open:
         found = duckdb.connect(":memory:")
@@ -82,16 +88,20 @@ def close_all() -> None:
 def types_of(expressions: list[str], schema: Schema, group: bool = False) -> list[str]:
     """DuckDB's types of expressions over columns of the given types."""
     try:
-        return list(_asked(tuple(expressions), schema))
+        return list(_ask_types(tuple(expressions), schema))
     except duckdb.Error as error:
         message = str(error).split("\n")[0]
-        raise problem(message.partition(": ")[2] or message, None, code="TM203",
-                      hint="check the types of the columns with DESCRIBE") from None
+        raise problem(
+            message.partition(": ")[2] or message,
+            None,
+            code="TM203",
+            hint="check the types of the columns with DESCRIBE",
+        ) from None
 
 
 @lru_cache(maxsize=4096)
-def _asked(expressions: tuple[str, ...], schema: Schema) -> tuple[str, ...]:
-    # Many queries over one stream ask for the same columns and aggregates.
+def _ask_types(expressions: tuple[str, ...], schema: Schema) -> tuple[str, ...]:
+    # Many queries over one stream have the same columns and aggregates.
     columns = ", ".join(f"CAST(NULL AS {c.type}) AS {quoted(c.name)}" for c in schema) or "1 AS __nothing"
     return tuple(str(t) for t in typer().sql(f"SELECT {', '.join(expressions)} FROM (SELECT {columns})").types)
 
@@ -105,10 +115,10 @@ class Scalars:
         self.replaced = replaced or {}
 
     def bind(self, node: exp.Expression) -> Bound:
-        """SQL and type of one expression."""
-        sql = self.sql(node)
+        """One expression and its type."""
+        value = self.value(node)
         try:
-            return _carried(Bound(sql, types_of([sql], self.schema)[0]), node)
+            return _fit_arrow(Bound(value, types_of([value.sql], self.schema)[0]), node)
         except Exception as error:
             if getattr(error, "code", None) == "TM203" and getattr(error, "line", None) is None:
                 raise problem(error.message, node, code="TM203", hint=error.hint) from None  # type: ignore[attr-defined]
@@ -116,37 +126,41 @@ class Scalars:
 
     def column(self, name: str) -> Bound:
         """A column of the plan."""
-        return Bound(quoted(name), types_of([quoted(name)], self.schema)[0])
+        return Bound(ColumnRef(name), types_of([quoted(name)], self.schema)[0])
 
-    def predicate(self, node: exp.Expression) -> str:
-        """SQL of a condition; anything that is not a truth value is refused."""
+    def predicate(self, node: exp.Expression) -> Scalar:
+        """A condition; anything that is not a truth value is refused."""
         bound = self.bind(node)
         if bound.type not in ("BOOLEAN", '"NULL"', "NULL"):
-            raise problem(f"a condition must be true or false, this is {bound.type}", node, code="TM203",
-                          hint="compare it with something")
-        return bound.sql
+            raise problem(
+                f"a condition must be true or false, this is {bound.type}",
+                node,
+                code="TM203",
+                hint="compare it with something",
+            )
+        return bound.value
 
-    def sql(self, node: exp.Expression) -> str:
-        """DuckDB text with every column replaced by its plan column."""
-        plain = self._plain(node)
+    def value(self, node: exp.Expression) -> Scalar:
+        """The expression with every column replaced by its plan column."""
+        plain = self._plain_column(node)
         if plain is not None:
-            return quoted(self.replaced[plain]) if plain in self.replaced else plain
+            return ColumnRef(self.replaced.get(plain.sql, plain.name))
         check_nesting(node)
-        return _text(self._translate(copied(node)))
+        return scalar_of(self._translate(copy_tree(node)))
 
     def key(self, node: exp.Expression) -> str:
         """The text by which a group expression or aggregate is recognised again."""
-        plain = self._plain(node)
-        return plain if plain is not None else _text(self._translate(copied(node), shallow=True))
+        plain = self._plain_column(node)
+        return plain.sql if plain is not None else _text(self._translate(copy_tree(node), shallow=True))
 
-    def _plain(self, node: exp.Expression) -> str | None:
-        """The text of a name that means a column of the plan; None for anything else. Most expressions are just that,
-        and need no tree of their own.
+    def _plain_column(self, node: exp.Expression) -> ColumnRef | None:
+        """The column of the plan that a name means; None for anything else. Most expressions are plain columns,
+        which need no copy of their tree.
         """
         if not isinstance(node, exp.Column) or isinstance(node.this, exp.Star):
             return None
         found = self.scope.resolve(node)
-        return quoted(found.column) if isinstance(found, Field) else None
+        return ColumnRef(found.column) if isinstance(found, Field) else None
 
     def _translate(self, node: exp.Expression, shallow: bool = False) -> exp.Expression:
         if self.replaced and not shallow:
@@ -159,20 +173,7 @@ class Scalars:
                 return compared
         if isinstance(node, exp.Column):
             return self._column(node)
-        if isinstance(node, exp.Star) and not shallow:
-            raise problem("* is not possible here", node, hint="name the columns")
-        if isinstance(node, Now):
-            raise problem("NOW may only bound a window here", node, code="TM205",
-                          hint="for example  WHERE NOW - 5 < TS AND TS <= NOW")
-        if not shallow and aggregate_name(node):
-            raise problem("an aggregate function is not possible here", node, code="TM206",
-                          hint="use HAVING, or a view on a view")
-        if not (allowed(node) or (shallow and (aggregate_name(node) or isinstance(node, (exp.Filter, exp.Where))))):
-            what = spoken(node)
-            # Which value it is would depend on how rows come in batches.
-            hint = "use min or max: a view's answer is one and the same however its rows arrive" \
-                if what == "any_value" else "the language reference lists all functions"
-            raise problem(f'"{what}" is not part of the language of views', node, code="TM207", hint=hint)
+        _check_node(node, shallow)
         shifted = self._shift_time(node)
         if shifted is not None:
             return shifted
@@ -181,7 +182,7 @@ class Scalars:
                 node.set(key, self._translate(value, shallow))
             elif isinstance(value, list):
                 node.set(key, [self._translate(v, shallow) if isinstance(v, exp.Expression) else v for v in value])
-        return node if shallow else bounded(node, self._type)
+        return node if shallow else guard_length(node, self._type)
 
     def _type(self, sql: str) -> str:
         return types_of([sql], self.schema)[0]
@@ -192,55 +193,79 @@ class Scalars:
         except Exception:  # not a whole group expression: its parts may be
             return None
         name = self.replaced.get(text)
-        return _column(name) if name else None
+        return tree_of(ColumnRef(name)) if name else None
 
     def _column(self, node: exp.Column) -> exp.Expression:
         if isinstance(node.this, exp.Star):
             raise problem("* is not possible here", node, hint="name the columns")
         found = self.scope.resolve(node)
         if isinstance(found, Field):
-            return _column(found.column)
-        return stamp_expression(_column(str(found.ts)), self.scope)
+            return tree_of(ColumnRef(found.column))
+        return stamp_expression(tree_of(ColumnRef(str(found.ts))), self.scope)
 
     # ---- time ---------------------------------------------------------------------------------
 
-    def time_us(self, node: exp.Expression) -> str | None:
+    def time_us(self, node: exp.Expression) -> Scalar | None:
         """Microseconds of TS or TS ± a duration; None for anything else."""
         if isinstance(node, exp.Paren):
             return self.time_us(node.this)
         if isinstance(node, exp.Column):
             stamp = self.scope.stamp(node)
-            return quoted(stamp) if stamp else None
+            return ColumnRef(stamp) if stamp else None
         if isinstance(node, (exp.Add, exp.Sub)):
             base, length = self.time_us(node.this), duration_us(node.expression, self.scope.unit_us)
             if base is not None and length is not None:
-                return f"({base} {'+' if isinstance(node, exp.Add) else '-'} {length})"
+                return Shift(base, "+" if isinstance(node, exp.Add) else "-", length)
         return None
 
     def _compare_times(self, node: exp.Expression) -> exp.Expression | None:
         """Two times are compared in microseconds, whatever the user calls them."""
         left, right = self.time_us(node.this), self.time_us(node.expression)
         if left is not None and right is not None:
-            return type(node)(this=_raw(left), expression=_raw(right))
+            return type(node)(this=tree_of(left), expression=tree_of(right))
         return None
 
     def _shift_time(self, node: exp.Expression) -> exp.Expression | None:
         if isinstance(node, (exp.Add, exp.Sub)):
             shifted = self.time_us(node)
             if shifted is not None:
-                return stamp_expression(_raw(shifted), self.scope)
+                return stamp_expression(tree_of(shifted), self.scope)
         return None
+
+
+def _check_node(node: exp.Expression, shallow: bool) -> None:
+    """Refuse a node that may not stand in an expression; `shallow`: aggregate functions and * may."""
+    if isinstance(node, exp.Star) and not shallow:
+        raise problem("* is not possible here", node, hint="name the columns")
+    if isinstance(node, Now):
+        hint = "for example  WHERE NOW - 5 < TS AND TS <= NOW"
+        raise problem("NOW may only bound a window here", node, code="TM205", hint=hint)
+    if not shallow and aggregate_name(node):
+        hint = "use HAVING, or a view on a view"
+        raise problem("an aggregate function is not possible here", node, code="TM206", hint=hint)
+    if not (is_allowed(node) or (shallow and (aggregate_name(node) or isinstance(node, (exp.Filter, exp.Where))))):
+        what = name_in_sql(node)
+        # The answer of any_value would depend on how rows are divided into batches.
+        hint = (
+            "use min or max: a view's answer is one and the same however its rows arrive"
+            if what == "any_value"
+            else "the language reference lists all functions"
+        )
+        raise problem(f'"{what}" is not part of the language of views', node, code="TM207", hint=hint)
 
 
 def stamp_expression(us: exp.Expression, scope: Scope) -> exp.Expression:
     """Microseconds as users see time: clock units, or a TIMESTAMP."""
-    text = us.sql(dialect="duckdb")
-    return _raw(stamp_sql(text, scope.domain, scope.unit_us))
+    if scope.domain == "timestamp":
+        return exp.UnixToTime(this=us, scale=exp.Literal.number(6))
+    return exp.Paren(this=exp.IntDiv(this=us, expression=exp.Literal.number(scope.unit_us)))
 
 
-def stamp_sql(us: str, domain: str | None, unit_us: int) -> str:
-    """SQL of a time in the domain of its sources."""
-    return f"make_timestamp({us})" if domain == "timestamp" else f"({us} // {unit_us})"
+def stamp_value(us: Scalar, domain: str | None, unit_us: int) -> Scalar:
+    """A time in the domain of its sources."""
+    if domain == "timestamp":
+        return Timestamp(us)
+    return Paren(Operation("//", us, Literal(str(unit_us))))
 
 
 def duration_us(node: exp.Expression, unit_us: int) -> int | None:
@@ -270,13 +295,5 @@ def column_list(names: list[tuple[str, str]]) -> Schema:
 
 
 def _text(node: exp.Expression) -> str:
-    """DuckDB text of a tree that nobody else holds."""
+    """DuckDB text of a tree; the tree may be changed."""
     return _DUCKDB.generate(node, copy=False)
-
-
-def _raw(sql: str) -> exp.Expression:
-    return cast(exp.Expression, parse_one(sql, dialect="duckdb"))
-
-
-def _column(name: str) -> exp.Column:
-    return exp.Column(this=exp.Identifier(this=name, quoted=True))

@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from tidemill.errors import PlanProblem
 from tidemill.plan import relations as r
-from tidemill.sql.lexical import position
+from tidemill.sql.lexical.tokens import position
 
 Domain = Literal["units", "timestamp"] | None
 
@@ -55,7 +55,7 @@ class Input:
     def field(self, name: str) -> Field | None:
         return next((f for f in self.fields if f.name.lower() == name.lower()), None)
 
-    def stamped(self) -> Input:
+    def with_stamp(self) -> Input:
         """The same input with a TS column; a derived relation gets one from the times of its changes."""
         if self.ts is not None:
             return self
@@ -86,13 +86,20 @@ class Scope:
         inputs = [i for i in self.inputs if not table or i.alias.lower() == table.lower()]
         if not inputs:
             known = [i.alias for i in self.inputs]
-            raise problem(f'there is no input named "{table}" in FROM', column,
-                          hint=_near(table, known) or f"the inputs here are {', '.join(known)}")
+            raise problem(
+                f'there is no input named "{table}" in FROM',
+                column,
+                hint=_find_near(table, known) or f"the inputs here are {', '.join(known)}",
+            )
         found = [f for i in inputs if (f := i.field(name))]
         if len(found) > 1:
             owners = ", ".join(i.alias for i in inputs if i.field(name))
-            raise problem(f'column "{name}" is ambiguous', column, detail=f"it is in {owners}",
-                          hint=f"write {inputs[0].alias}.{name}")
+            raise problem(
+                f'column "{name}" is ambiguous',
+                column,
+                detail=f"it is in {owners}",
+                hint=f"write {inputs[0].alias}.{name}",
+            )
         if found:
             return found[0]
         if name.lower() == "ts":
@@ -115,20 +122,22 @@ class Scope:
 
     def _hint(self, name: str, known: list[str]) -> str:
         if name.lower() in ("window_start", "window_end"):
-            return ("it may stand in SELECT and GROUP BY by itself, of a query with one window"
-                    " [RANGE … SLIDE …]; a view over that one may compute with it")
+            return (
+                "it may stand in SELECT and GROUP BY by itself, of a query with one window"
+                " [RANGE … SLIDE …]; a view over that one may compute with it"
+            )
         here = ", ".join(known[:12])
-        return _near(name, known) or f"text is written in single quotes: '{name}'; columns here: {here}"
+        return _find_near(name, known) or f"text is written in single quotes: '{name}'; columns here: {here}"
 
 
-def _near(name: str, known: list[str]) -> str | None:
+def _find_near(name: str, known: list[str]) -> str | None:
     near = difflib.get_close_matches(name.lower(), [k.lower() for k in known], 1)
     return f"did you mean {next(k for k in known if k.lower() == near[0])}?" if near else None
 
 
-def near(name: str, inputs: list[Input]) -> bool:
+def is_near(name: str, inputs: list[Input]) -> bool:
     """Whether the name may be a misspelled column of an input."""
-    return _near(name, [f.name for i in inputs for f in i.fields]) is not None
+    return _find_near(name, [f.name for i in inputs for f in i.fields]) is not None
 
 
 def column_name(node: exp.Column, scope: Scope) -> str:
@@ -148,8 +157,9 @@ def place_of(name: str, query: exp.Expr) -> tuple[int, int] | None:
     return next((p for p in map(position, tables) if p is not None), None)
 
 
-def problem(message: str, node: exp.Expr | None, *, code: str = "TM201", hint: str | None = None,
-            detail: str | None = None) -> PlanProblem:
+def problem(
+    message: str, node: exp.Expr | None, *, code: str = "TM201", hint: str | None = None, detail: str | None = None
+) -> PlanProblem:
     """A planning error that points at `node` where its place is known."""
     place = position(node) if node is not None else None
     line, column = place if place else (None, None)

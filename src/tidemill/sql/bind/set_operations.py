@@ -6,20 +6,21 @@ from sqlglot import exp
 
 from tidemill.errors import PlanProblem
 from tidemill.plan import relations as r
-from tidemill.plan.relations import Item, Relation, quoted
+from tidemill.plan.relations import Item, Relation
+from tidemill.plan.scalars import Cast, ColumnRef
 from tidemill.plan.sources import Column
 from tidemill.sql.bind.bound import BoundQuery
 from tidemill.sql.bind.joins import merge_rhythms
 from tidemill.sql.bind.scalar import types_of
 from tidemill.sql.bind.scope import Rhythm, merge_domains, problem
-from tidemill.sql.dialect_nodes import Difference
+from tidemill.sql.dialect.nodes import Difference
 
 
 def set_operation(node: exp.SetOperation, left: BoundQuery, right: BoundQuery) -> BoundQuery:
     """UNION, INTERSECT or EXCEPT of two bound queries."""
     if node.args.get("by_name"):
         raise problem("BY NAME is not possible", node, code="TM202", hint="put the columns in the same order")
-    a, b = aligned(left, right, node)
+    a, b = align(left, right, node)
     distinct = node.args.get("distinct") is not False
     keys = None
     if isinstance(node, exp.Union):
@@ -30,48 +31,56 @@ def set_operation(node: exp.SetOperation, left: BoundQuery, right: BoundQuery) -
         relation = r.SetCombine(word if distinct else f"{word}_all", a, b)  # type: ignore[arg-type]
         keys = left.keys
     domain = merge_domains([left.domain, right.domain])
-    return BoundQuery(relation, keys, domain, _together(left, right), left.needs | right.needs)
+    return BoundQuery(relation, keys, domain, _merge_rhythm(left, right), left.needs | right.needs)
 
 
 def difference(node: Difference, left: BoundQuery, right: BoundQuery) -> BoundQuery:
     """R(S1) - R(S2): multiset difference of two queries that show the attributes, without TS."""
-    both = aligned(left, right, node)
+    both = align(left, right, node)
     keys = left.keys if left.keys else None
     domain = merge_domains([left.domain, right.domain])
-    return BoundQuery(r.SetCombine("except_all", *both), keys, domain, _together(left, right), left.needs | right.needs)
+    return BoundQuery(
+        r.SetCombine("except_all", *both), keys, domain, _merge_rhythm(left, right), left.needs | right.needs
+    )
 
 
-def aligned(left: BoundQuery, right: BoundQuery, node: exp.Expression) -> tuple[Relation, Relation]:
+def align(left: BoundQuery, right: BoundQuery, node: exp.Expression) -> tuple[Relation, Relation]:
     """Both sides with the names of the left and the common types."""
     if len(left.schema) != len(right.schema):
-        raise problem(f"the two sides have {len(left.schema)} and {len(right.schema)} columns", node, code="TM218",
-                      hint="select the same number of columns on both sides")
+        raise problem(
+            f"the two sides have {len(left.schema)} and {len(right.schema)} columns",
+            node,
+            code="TM218",
+            hint="select the same number of columns on both sides",
+        )
     pairs = list(zip(left.schema, right.schema, strict=True))
-    common = [
-        a.type if a.type == b.type else
-        _common_type(a, b, node) for a, b in pairs
-    ]
+    common = [a.type if a.type == b.type else _common_type(a, b, node) for a, b in pairs]
     names = [c.name for c in left.schema]
-    return _recast(left.node, names, common), _recast(right.node, names, common)
+    return _cast_columns(left.node, names, common), _cast_columns(right.node, names, common)
 
 
 def _common_type(a: Column, b: Column, node: exp.Expression) -> str:
     try:
         return types_of([f"CASE WHEN TRUE THEN CAST(NULL AS {a.type}) ELSE CAST(NULL AS {b.type}) END"], ())[0]
     except PlanProblem:
-        raise problem(f'columns "{a.name}" and "{b.name}" have no common type', node, code="TM203",
-                      detail=f"{a.type} and {b.type}", hint="cast one of them") from None
+        raise problem(
+            f'columns "{a.name}" and "{b.name}" have no common type',
+            node,
+            code="TM203",
+            detail=f"{a.type} and {b.type}",
+            hint="cast one of them",
+        ) from None
 
 
-def _recast(node: Relation, names: list[str], types: list[str]) -> Relation:
+def _cast_columns(node: Relation, names: list[str], types: list[str]) -> Relation:
     items = []
     for column, name, type_ in zip(node.schema, names, types, strict=True):
-        sql = quoted(column.name) if column.type == type_ else f"CAST({quoted(column.name)} AS {type_})"
-        items.append(Item(name, sql, type_))
+        value = ColumnRef(column.name)
+        items.append(Item(name, value if column.type == type_ else Cast(value, type_), type_))
     if [c.name for c in node.schema] == names and [c.type for c in node.schema] == types:
         return node
     return r.Project(node, tuple(items))
 
 
-def _together(left: BoundQuery, right: BoundQuery) -> Rhythm:
+def _merge_rhythm(left: BoundQuery, right: BoundQuery) -> Rhythm:
     return merge_rhythms([left.as_input("l"), right.as_input("r")])

@@ -1,6 +1,6 @@
 """`*` and `t.*` in SELECT, all columns or those whose names match a pattern, as DuckDB means it.
 
-    * LIKE 'a%'   * NOT LIKE 'a%'   * ILIKE 'a%'   t.* GLOB 'a*'   * SIMILAR TO 'a.*'   * LIKE 'a!_%' ESCAPE '!'
+* LIKE 'a%'   * NOT LIKE 'a%'   * ILIKE 'a%'   t.* GLOB 'a*'   * SIMILAR TO 'a.*'   * LIKE 'a!_%' ESCAPE '!'
 """
 
 from __future__ import annotations
@@ -8,10 +8,11 @@ from __future__ import annotations
 import duckdb
 from sqlglot import exp
 
-from tidemill.plan.relations import Item, quoted
+from tidemill.plan.relations import Item
+from tidemill.plan.scalars import ColumnRef
 from tidemill.sql.bind.scalar import Scalars, typer
 from tidemill.sql.bind.scope import Input, Scope, problem
-from tidemill.sql.dialect_nodes import copied
+from tidemill.sql.dialect.nodes import copy_tree
 
 _PATTERNS = (exp.Like, exp.ILike, exp.Glob, exp.SimilarTo, exp.RegexpLike, exp.RegexpFullMatch)
 
@@ -34,12 +35,16 @@ def star_items(expression: exp.Expression, scope: Scope) -> list[Item] | None:
     inner = star.this if isinstance(star, exp.Column) else star
     for option in ("except_", "replace", "rename", "except"):
         if inner.args.get(option):
-            raise problem("* EXCEPT, REPLACE and RENAME are not possible", expression, code="TM202",
-                          hint="name the columns")
+            raise problem(
+                "* EXCEPT, REPLACE and RENAME are not possible", expression, code="TM202", hint="name the columns"
+            )
     inputs = [i for i in scope.inputs if table is None or i.alias.lower() == table]
     if not inputs:
-        raise problem(f'there is no input named "{table}" in FROM', expression,
-                      hint=f"the inputs here are {', '.join(i.alias for i in scope.inputs)}")
+        raise problem(
+            f'there is no input named "{table}" in FROM',
+            expression,
+            hint=f"the inputs here are {', '.join(i.alias for i in scope.inputs)}",
+        )
     items = _columns(inputs, scope, merging=table is None)
     return _matching(items, expression, star) if star is not expression or inner.args.get("ilike") else items
 
@@ -49,38 +54,46 @@ def _columns(inputs: list[Input], scope: Scope, merging: bool) -> list[Item]:
     for field in (f for i in inputs for f in i.fields):
         meant = scope.merged.get(field.name.lower()) if merging else None
         if meant is None:
-            items.append(Item(field.name, quoted(field.column), field.type))
+            items.append(Item(field.name, ColumnRef(field.column), field.type))
         elif all(i.name.lower() != field.name.lower() for i in items):
             bound = Scalars(scope).bind(meant)
-            items.append(Item(field.name, bound.sql, bound.type))
+            items.append(Item(field.name, bound.value, bound.type))
     return items
 
 
 def _matching(items: list[Item], expression: exp.Expression, star: exp.Expression) -> list[Item]:
-    """The columns whose names match: DuckDB itself is asked, once for all names."""
+    """The columns whose names match; DuckDB matches all names in one query."""
     short = star.this if isinstance(star, exp.Column) else star
     patterns = [n for n in expression.find_all(exp.Expression) if n is not star and n is not short]
     if short.args.get("ilike"):
         test: exp.Expression = exp.ILike(this=exp.column("name"), expression=short.args["ilike"].copy())
     else:
-        test = copied(expression)
+        test = copy_tree(expression)
         found = star_of(test)
         assert found is not None
         found.replace(exp.column("name"))
     if any(isinstance(n, exp.Column) for n in patterns) or not _constant(test):
-        raise problem("the pattern of a * must be a text", expression, code="TM202",
-                      hint="for example  SELECT * LIKE 'a%'")
+        raise problem(
+            "the pattern of a * must be a text", expression, code="TM202", hint="for example  SELECT * LIKE 'a%'"
+        )
     names = ", ".join(f"({i}, {exp.Literal.string(item.name).sql(dialect='duckdb')})" for i, item in enumerate(items))
     sql = f"SELECT i FROM (VALUES {names}) AS columns(i, name) WHERE {test.sql(dialect='duckdb')} ORDER BY i"
     try:
         kept = [items[i] for (i,) in typer().execute(sql).fetchall()]
     except duckdb.Error as error:
         message = str(error).split("\n")[0]
-        raise problem(f"the pattern is not valid: {message.partition(': ')[2] or message}", expression, code="TM202",
-                      hint="for example  SELECT * LIKE 'a%'  or  SELECT * SIMILAR TO 'a.*'") from None
+        raise problem(
+            f"the pattern is not valid: {message.partition(': ')[2] or message}",
+            expression,
+            code="TM202",
+            hint="for example  SELECT * LIKE 'a%'  or  SELECT * SIMILAR TO 'a.*'",
+        ) from None
     if not kept:
-        raise problem("no column has a name that matches the pattern", expression,
-                      hint=f"columns here: {', '.join(i.name for i in items[:12])}")
+        raise problem(
+            "no column has a name that matches the pattern",
+            expression,
+            hint=f"columns here: {', '.join(i.name for i in items[:12])}",
+        )
     return kept
 
 

@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from tidemill.plan import relations as r
-from tidemill.plan.relations import Item, Relation, quoted
+from tidemill.plan.relations import Item, Relation
+from tidemill.plan.scalars import Cast, ColumnRef, Hidden, Shift
 from tidemill.sql.bind.bound import BoundQuery
-from tidemill.sql.bind.scalar import in_us, stamp_sql
+from tidemill.sql.bind.scalar import in_us, stamp_value
 from tidemill.sql.bind.scope import problem
-from tidemill.sql.dialect_nodes import WindowSpec, copied
+from tidemill.sql.dialect.nodes import WindowSpec, copy_tree
 
 NAMES = ("window_start", "window_end")
 _POINT = "TS"
@@ -38,29 +39,38 @@ class Bounds:
         """The answer with its bounds; `node` is the query without them."""
         period = bound.rhythm.period
         if period is None or period[0] != self.slide:
-            raise problem("window_start and window_end need one window that slides by time", self.place, code="TM202",
-                          hint="for example  FROM S [RANGE 60 SECONDS SLIDE 10 SECONDS]")
+            raise problem(
+                "window_start and window_end need one window that slides by time",
+                self.place,
+                code="TM202",
+                hint="for example  FROM S [RANGE 60 SECONDS SLIDE 10 SECONDS]",
+            )
         if _POINT in node.names:
-            raise problem("a query with window_start or window_end cannot have a column TS", self.place, code="TM202",
-                          hint="give the column another name, or use window_end")
-        whole = r.Rstream(node, period, None, "CAST(__time AS BIGINT)", "BIGINT")
-        standing = whole if output == "rstream" else r.Temporal(whole, None, f"({quoted(_POINT)} + {self.slide})")
+            raise problem(
+                "a query with window_start or window_end cannot have a column TS",
+                self.place,
+                code="TM202",
+                hint="give the column another name, or use window_end",
+            )
+        whole = r.Rstream(node, period, None, Cast(Hidden("__time"), "BIGINT"), "BIGINT")
+        standing = whole if output == "rstream" else r.Temporal(whole, None, Shift(ColumnRef(_POINT), "+", self.slide))
         return r.Project(standing, tuple(self._items(bound, node, output, unit_us)))
 
     def _items(self, bound: BoundQuery, node: Relation, output: str, unit_us: int) -> list[Item]:
-        """The columns in the order in which they were asked for; RSTREAM has its time before them."""
+        """The columns in the order of the SELECT; RSTREAM has its time before them."""
         kind = "TIMESTAMP" if bound.domain == "timestamp" else "BIGINT"
-        items = [Item(c.name, quoted(c.name), c.type) for c in node.schema if c.name != _ROWS]
+        items = [Item.of(c) for c in node.schema if c.name != _ROWS]
+        point = ColumnRef(_POINT)
         for place, name, which in self.columns:
-            time = quoted(_POINT) if which == "window_end" else f"({quoted(_POINT)} - {self.size})"
-            items.insert(place, Item(name, stamp_sql(time, bound.domain, unit_us), kind))
+            time = point if which == "window_end" else Shift(point, "-", self.size)
+            items.insert(place, Item(name, stamp_value(time, bound.domain, unit_us), kind))
         if output == "rstream":
-            items.insert(0, Item(_POINT, stamp_sql(quoted(_POINT), bound.domain, unit_us), kind))
+            items.insert(0, Item(_POINT, stamp_value(point, bound.domain, unit_us), kind))
         return items
 
 
-def without_bounds(query: exp.Expression, unit_us: int) -> tuple[exp.Expression, Bounds | None]:
-    """A query without the bounds that it asks for, and these."""
+def remove_bounds(query: exp.Expression, unit_us: int) -> tuple[exp.Expression, Bounds | None]:
+    """The query without window_start and window_end, and where these stood."""
     if not isinstance(query, exp.Select) or not any(map(_which, query.expressions)):
         return query, None
     inputs = [query.args.get("from_") or query.args.get("from"), *query.args.get("joins", ())]
@@ -68,10 +78,11 @@ def without_bounds(query: exp.Expression, unit_us: int) -> tuple[exp.Expression,
     windows = [w for w in found if w.kind == "range"]
     asked = next(i for i in query.expressions if _which(i))
     if len(windows) != 1 or query.args.get("distinct"):
-        return query, None  # columns like any other
-    query = copied(query)
-    columns = tuple((place, item.alias_or_name, str(_which(item)))
-                    for place, item in enumerate(query.expressions) if _which(item))
+        return query, None  # ordinary columns of these names
+    query = copy_tree(query)
+    columns = tuple(
+        (place, item.alias_or_name, str(_which(item))) for place, item in enumerate(query.expressions) if _which(item)
+    )
     group = query.args.get("group")
     keys = [_selected(g, query.expressions) for g in group.expressions] if group is not None else []
     query.set("expressions", [i for i in query.expressions if not _which(i)])
@@ -87,7 +98,7 @@ def without_bounds(query: exp.Expression, unit_us: int) -> tuple[exp.Expression,
 def _selected(key: exp.Expr, items: list[exp.Expr]) -> exp.Expr:
     """The item of SELECT that a key of GROUP BY names by its number, or by the alias of a bound; or the key itself."""
     if isinstance(key, exp.Literal) and key.is_int and 1 <= int(key.this) <= len(items):
-        return copied(items[int(key.this) - 1].unalias())
+        return copy_tree(items[int(key.this) - 1].unalias())
     bounds = [i for i in items if _which(i) and isinstance(key, exp.Column) and not key.table]
     return next((i for i in bounds if i.alias_or_name.lower() == key.name.lower()), key)
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tidemill.optimize.share.phantoms.configuration import Configuration, Relation
-from tidemill.optimize.share.phantoms.enumeration import every_configuration
-from tidemill.optimize.share.phantoms.exhaustive import exhaustive
+from tidemill.optimize.share.phantoms.enumeration import all_configurations
+from tidemill.optimize.share.phantoms.exhaustive import exhaustive_allocation
 from tidemill.optimize.share.phantoms.feeding import FeedingGraph, assemble
 from tidemill.optimize.share.phantoms.model import Model
 from tidemill.optimize.share.phantoms.space import Allocate, pl, sl
@@ -15,7 +15,7 @@ from tidemill.optimize.share.phantoms.space import Allocate, pl, sl
 
 @dataclass(frozen=True)
 class Step:
-    """A feeder taken in, and the configuration and cost after it (figure 17)."""
+    """A feeder that was added, and the configuration and cost after it (figure 17)."""
 
     feeder: Relation | None
     configuration: Configuration
@@ -23,7 +23,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Chosen:
+class Choice:
     """A configuration with its table sizes, predicted collision rates and cost per tuple."""
 
     configuration: Configuration
@@ -36,7 +36,7 @@ class Chosen:
     @classmethod
     def of(
         cls, configuration: Configuration, buckets: Sequence[int], model: Model, steps: Iterable[Step] = ()
-    ) -> Chosen:
+    ) -> Choice:
         rates = model.rates(configuration, buckets)
         return cls(
             configuration,
@@ -52,10 +52,10 @@ class Chosen:
         return [self.buckets[r] for r in self.configuration.relations]
 
 
-def gc(queries: Iterable[Relation], model: Model, memory: int, allocate: Allocate = sl) -> Chosen:
+def gc(queries: Iterable[Relation], model: Model, memory: int, allocate: Allocate = sl) -> Choice:
     """Greedy by increasing collision rates (figure 6).
 
-    All memory is always allocated. Take in the feeder that lowers the cost most, as long as one does.
+    All memory is always allocated. Add the feeder that lowers the cost most, as long as one does.
     """
     graph = FeedingGraph.of(queries)
     left, taken = list(graph.candidates), list[Relation]()
@@ -78,7 +78,7 @@ def gc(queries: Iterable[Relation], model: Model, memory: int, allocate: Allocat
         taken.append(candidate)
         left.remove(candidate)
         steps.append(Step(candidate, current, cost))
-    return Chosen.of(current, buckets, model, steps)
+    return Choice.of(current, buckets, model, steps)
 
 
 def gp(
@@ -89,12 +89,13 @@ def gp(
     as_printed: bool = False,
     *,
     per_unit: bool = False,
-) -> Chosen:
+) -> Choice:
     """Greedy by increasing space (figure 5): each relation has φ g buckets while phantoms are chosen.
 
-    Take in the phantom with the largest benefit for each of its φ g buckets (line 8), as long as one fits and has a
-    benefit; as printed, it goes on with phantoms that raise the cost. In the end all memory is divided in proportion
-    to the groups (section 8.4). `per_unit` is not the paper's: the benefit for each unit of space, φ g h.
+    Add the phantom with the largest benefit for each of its φ g buckets (line 8), as long as one fits and has a
+    benefit. With `as_printed` the loop continues with phantoms that raise the cost, as figure 5 does. In the end all
+    memory is divided in proportion to the groups (section 8.4). With `per_unit`, which the paper does not have, the
+    benefit is for each unit of space, φ g h.
     """
     graph = FeedingGraph.of(queries)
     left, taken = list(graph.candidates), list[Relation]()
@@ -128,27 +129,28 @@ def gp(
         taken.append(candidate)
         left.remove(candidate)
         steps.append(Step(candidate, current, cost))
-    return Chosen.of(current, pl(current, model, memory), model, steps)
+    return Choice.of(current, pl(current, model, memory), model, steps)
 
 
-def epes(queries: Iterable[Relation], model: Model, memory: int, steps: int = 100) -> Chosen:
-    """Every configuration with exhaustive space allocation at 1/steps of the memory: the optimum.
+def epes(queries: Iterable[Relation], model: Model, memory: int, steps: int = 100) -> Choice:
+    """The optimum: every configuration, with exhaustive space allocation at 1/steps of the memory.
 
-    Hash table evictions only add to e_m, so a configuration whose best e_m is already too dear is not tried with them.
+    Hash table evictions only add to e_m. So the best e_m of a configuration is a lower bound of its cost, and a
+    configuration whose bound is not below the best cost so far is not allocated a second time.
     """
-    allocate = exhaustive(steps)
+    allocate = exhaustive_allocation(steps)
     alone = replace(model, evictions=None)
     bounds = []
-    for configuration in every_configuration(queries):
+    for configuration in all_configurations(queries):
         sizes = allocate(configuration, alone, memory)
         bounds.append((alone.cost(configuration, sizes), str(configuration), configuration, sizes))
-    best: Chosen | None = None
+    best: Choice | None = None
     for bound, _, configuration, sizes in sorted(bounds, key=lambda b: b[:2]):
         if best is not None and bound >= best.cost:
             break
         if model.evictions is not None:
             sizes = allocate(configuration, model, memory)
-        tried = Chosen.of(configuration, sizes, model)
+        tried = Choice.of(configuration, sizes, model)
         if model.refuses(configuration, sizes):
             continue
         if best is None or tried.cost < best.cost:

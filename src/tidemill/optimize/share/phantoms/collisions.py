@@ -52,10 +52,10 @@ def _sparse(g: float, b: Any) -> Any:
     return total
 
 
-def occupied(groups: float, buckets: float) -> float:
-    """Buckets in use after all groups came by: b (1 - (1 - 1/b)^g) = g (1 - x).
+def occupied_buckets(groups: float, buckets: float) -> float:
+    """Buckets in use once every group has arrived: b (1 - (1 - 1/b)^g) = g (1 - x).
 
-    >>> occupied(1, 10), occupied(2, 2)
+    >>> occupied_buckets(1, 10), occupied_buckets(2, 2)
     (1.0, 1.5)
     """
     return groups * (1.0 - collision_rate(groups, buckets))
@@ -71,9 +71,10 @@ def linear_rate(groups: float, buckets: float, flow: float = 1.0) -> float:
 
 
 def flow_length(groups: float, buckets: float, actual: float) -> float:
-    """l_m (section 5.3): what equation 13 predicts without flows, divided by the rate that was met.
+    """l_m (section 5.3): the rate that equation 13 predicts without flows, divided by the observed rate.
 
-    A table that met no collision has an infinite l_m: leave it out of an average, it says nothing of a smaller table.
+    A table without any collision has an infinite l_m. It says nothing about a smaller table, so leave it out of an
+    average.
 
     >>> flow_length(2, 2, actual=0.05), flow_length(2, 2, actual=0.0)
     (5.0, inf)

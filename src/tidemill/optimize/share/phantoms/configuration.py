@@ -1,4 +1,4 @@
-"""Configurations (paper 002, section 3.1): which relations are maintained, and who feeds whom."""
+"""Configurations (paper 002, section 3.1): which relations are maintained, and which relation feeds which."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ EMPTY = "∅"
 class Relation:
     """A set of grouping attributes with its own hash table.
 
-    A tag tells apart several relations with the same attributes: the leaves of different weaved groups. A tagged
-    relation never feeds another one. Capital one-letter attributes are written as in the paper, others with a dot
-    between them (a dot before a single name in capitals); characters with a meaning of their own are percent-quoted.
+    A tag distinguishes relations with the same attributes: the leaves of different weaved groups. A tagged relation
+    never feeds another one. Capital one-letter attributes are written as in the paper, others with a dot between them
+    (a dot before a single name in capitals); characters of the notation are percent-quoted.
 
     >>> str(Relation(frozenset("CAB"))), str(Relation(frozenset({"sip", "dip"}), 2)), str(Relation(frozenset()))
     ('ABC', 'dip·sip#2', '∅')
@@ -40,7 +40,7 @@ class Relation:
         return self._hash  # type: ignore[attr-defined]
 
     def __reduce__(self) -> tuple[type[Relation], tuple[Any, ...]]:
-        return Relation, (self.attributes, self.tag)  # a hash means something in its own process only
+        return Relation, (self.attributes, self.tag)  # the cached hash is valid in this process only
 
     @cached_property
     def order(self) -> tuple[tuple[str, ...], int]:
@@ -49,7 +49,7 @@ class Relation:
 
     @cached_property
     def alone(self) -> frozenset[Relation]:
-        """The set of this relation."""
+        """The set with only this relation."""
         return frozenset([self])
 
     @cached_property
@@ -123,11 +123,11 @@ class Configuration:
         asked = frozenset(queries)
         if not asked <= feeders.keys():
             raise ValueError(f"no feeder is given for {', '.join(map(str, sorted(asked - feeders.keys(), key=str)))}")
-        return cls.placed(feeders, asked)
+        return cls.of_valid(feeders, asked)
 
     @classmethod
-    def placed(cls, feeders: Mapping[Relation, Relation | None], asked: Container[Relation]) -> Configuration:
-        """The same for feeders that are known to be able."""
+    def of_valid(cls, feeders: Mapping[Relation, Relation | None], asked: Container[Relation]) -> Configuration:
+        """Like `of`, without checking that each feeder can feed its children."""
         below: dict[Relation | None, list[Relation]] = {None: []}
         for child, feeder in feeders.items():
             below.setdefault(feeder, []).append(child)
@@ -243,10 +243,7 @@ class Configuration:
 
 
 def _read(
-    words: Iterator[str],
-    feeder: Relation | None,
-    feeders: dict[Relation, Relation | None],
-    queries: set[Relation],
+    words: Iterator[str], feeder: Relation | None, feeders: dict[Relation, Relation | None], queries: set[Relation]
 ) -> bool:
     """Read siblings up to a closing parenthesis (True) or the end (False)."""
     last: Relation | None = None

@@ -12,16 +12,16 @@ Fed = tuple[tuple[Relation, Relation | None], ...]
 """Relations with their feeders, no relation twice."""
 
 
-def every_configuration(queries: Iterable[Relation]) -> list[Configuration]:
+def all_configurations(queries: Iterable[Relation]) -> list[Configuration]:
     """All forests over the queries whose inner relations are the union of what they feed.
 
-    A phantom with more attributes than that has more groups and larger buckets, so it is never better and is left
-    out. A query feeds others or does not. Four queries have up to 52 configurations, five 472; 7 is the limit.
+    A phantom with more attributes has more groups and larger buckets, so it is never better and is left out. A query
+    may feed others or not. Four queries have up to 52 configurations, five 472; 7 is the limit.
 
     >>> from tidemill.optimize.share.phantoms.configuration import relations
-    >>> [str(c) for c in every_configuration(relations("A B"))]
+    >>> [str(c) for c in all_configurations(relations("A B"))]
     ['A B', 'AB(A B)']
-    >>> [str(c) for c in every_configuration(relations("AB A"))]
+    >>> [str(c) for c in all_configurations(relations("AB A"))]
     ['A AB', 'AB!(A)']
     """
     asked = tuple(sorted(set(queries), key=lambda r: r.order))

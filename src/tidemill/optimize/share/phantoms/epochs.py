@@ -46,7 +46,7 @@ def hash_table_evictions(lengths: Iterable[int], cycle: int | None = None) -> in
     >>> hash_table_evictions([2, 3]), hash_table_evictions([2, 3, 5])
     (4, 22)
     """
-    least = _minimal(lengths)
+    least = _drop_multiples(lengths)
     whole = math.lcm(*least) if cycle is None else cycle
     if any(whole % w for w in least):
         raise ValueError("a cycle is a multiple of every epoch length")
@@ -75,7 +75,7 @@ def union_density(lengths: Iterable[int]) -> Fraction:
     >>> union_density([2, 3])
     Fraction(2, 3)
     """
-    return _density(_minimal(lengths))
+    return _density(_drop_multiples(lengths))
 
 
 @lru_cache(maxsize=1 << 16)
@@ -94,19 +94,19 @@ def _density(least: tuple[int, ...]) -> Fraction:
         return _density(tuple(w // shared for w in least)) / shared
     period = math.lcm(*least)
     if period <= _SIEVE:
-        return _sieved(least, period)
+        return _sieve_density(least, period)
     rest, last = least[:-1], least[-1]
-    return _density(rest) + (1 - _density(_minimal(w // math.gcd(w, last) for w in rest))) / last
+    return _density(rest) + (1 - _density(_drop_multiples(w // math.gcd(w, last) for w in rest))) / last
 
 
-def _sieved(lengths: tuple[int, ...], period: int) -> Fraction:
+def _sieve_density(lengths: tuple[int, ...], period: int) -> Fraction:
     hit = np.zeros(period, dtype=np.bool_)
     for w in lengths:
         hit[::w] = True
     return Fraction(int(np.count_nonzero(hit)), period)
 
 
-def _minimal(lengths: Iterable[int]) -> tuple[int, ...]:
+def _drop_multiples(lengths: Iterable[int]) -> tuple[int, ...]:
     """The lengths that are no multiple of another one, ascending: multiples add nothing."""
     kept: list[int] = []
     for w in sorted(set(lengths)):

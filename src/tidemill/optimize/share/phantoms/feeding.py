@@ -14,7 +14,7 @@ CANDIDATES = 256
 
 @dataclass(frozen=True)
 class FeedingGraph:
-    """Queries, candidate feeders, and who feeds whom directly.
+    """Queries, candidate feeders, and the edges between them.
 
     A candidate is the union of two or more queries. One that is no query is a possible phantom; one that is a query
     may feed the queries inside it. An edge goes from a feeder to each relation it can feed with no other relation in
@@ -54,11 +54,11 @@ class FeedingGraph:
 
 
 def candidate_sets(queries: Sequence[frozenset[str]]) -> list[frozenset[str]]:
-    """Attribute sets that may feed: unions of two or more queries, counted with repetition.
+    """Attribute sets that may feed: unions of two or more queries; a set that two queries have is one as well.
 
-    Up to 12 different sets: all unions. Beyond: the unions of pairs, the union of all, and for each query the chain
-    that adds, step by step, the query with the fewest new attributes. Of more than 256 sets those stay that
-    contain the most queries for each attribute.
+    With up to 12 different sets: all unions. With more: the unions of pairs, the union of all, and for each query the
+    chain that adds, step by step, the query with the fewest new attributes. If there are more than 256 candidates,
+    those with the most contained queries per attribute are returned.
     """
     distinct = sorted(set(queries), key=sorted)
     repeated = [s for s in distinct if queries.count(s) > 1]
@@ -72,7 +72,7 @@ def candidate_sets(queries: Sequence[frozenset[str]]) -> list[frozenset[str]]:
     else:
         unions.update(a | b for a, b in combinations(distinct, 2))
         for s in distinct:
-            unions.update(_chain(s, distinct))
+            unions.update(_grow_unions(s, distinct))
     if len(unions) <= CANDIDATES:
         return sorted(unions, key=sorted)
 
@@ -82,7 +82,7 @@ def candidate_sets(queries: Sequence[frozenset[str]]) -> list[frozenset[str]]:
     return sorted(sorted(unions, key=worth)[:CANDIDATES], key=sorted)
 
 
-def _chain(start: frozenset[str], queries: Sequence[frozenset[str]]) -> Iterator[frozenset[str]]:
+def _grow_unions(start: frozenset[str], queries: Sequence[frozenset[str]]) -> Iterator[frozenset[str]]:
     union, left = start, [q for q in queries if q != start]
     while left:
         nearest = min(left, key=lambda q: (len(q - union), sorted(q)))
@@ -96,7 +96,7 @@ def assemble(
 ) -> Configuration:
     """The configuration with these feeders: each relation is fed by the feeder with the fewest groups that can.
 
-    A phantom that would feed fewer than two relations is left out, for it is never beneficial (section 2.6).
+    A phantom that would feed fewer than two relations is left out: it is never beneficial (section 2.6).
 
     >>> from tidemill.optimize.share.phantoms.configuration import relation, relations
     >>> size = lambda r: len(r.attributes)
@@ -109,23 +109,23 @@ def assemble(
     phantoms = {f for f in feeders if f not in asked}
     able = sorted({*feeders}, key=lambda r: (groups(r), len(r.attributes), r.order))
     while True:
-        fed = _fed([*asked, *phantoms], able)
+        fed = _assign_feeders([*asked, *phantoms], able)
         load = dict.fromkeys(phantoms, 0)
         for feeder in fed.values():
             if feeder in load:
                 load[feeder] += 1
         idle = [p for p, count in load.items() if count < 2]
         if not idle:
-            return Configuration.placed(fed, asked)
-        # The one with the most attributes first: what it fed may make another one worth its while.
+            return Configuration.of_valid(fed, asked)
+        # Drop the one with the most attributes first: what it fed may give another phantom its second child.
         dropped = max(idle, key=lambda r: (len(r.attributes), r.order))
         phantoms.discard(dropped)
         able.remove(dropped)
 
 
-def _fed(wanted: Iterable[Relation], able: Sequence[Relation]) -> dict[Relation, Relation | None]:
-    """The first that can feed each of them. All with the same attributes and a tag have the same one: there are many
-    leaves, and few sets of attributes.
+def _assign_feeders(wanted: Iterable[Relation], able: Sequence[Relation]) -> dict[Relation, Relation | None]:
+    """The first feeder that can feed each relation. It is looked up once for each set of attributes: there are many
+    leaves and few sets.
     """
     known: dict[tuple[frozenset[str], bool], Relation | None] = {}
     fed: dict[Relation, Relation | None] = {}

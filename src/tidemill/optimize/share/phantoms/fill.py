@@ -1,12 +1,13 @@
-"""A hash table that begins empty: how many entries a stretch of probes makes (paper 002, sections 3.2 and 5.1).
+"""A hash table that begins empty: how many entries the probes of an epoch make (paper 002, sections 3.2 and 5.1).
 
-Equation 13 is the rate of a table that has been full for a while, and equation 8 adds the entries that are left in it
-at the end of an epoch. Where an epoch brings few rows for each group, or each bucket, neither holds: the table is
-being filled all the time. Both are limits of one count. Every probe that does not find its own group makes an entry,
-and every entry is evicted once, by a collision or by the end of the epoch.
+Equation 13 is the collision rate of a full table, and equation 8 adds the entries that are left at the end of an epoch.
+Neither holds if an epoch brings few rows for each group, or for each bucket: then the table is being filled during the
+whole epoch. Both are limits of one count. Every probe that does not find its own group makes an entry, and every entry
+is evicted once, by a collision or by the end of the epoch.
 
-A bucket that k of g groups share is probed P times in an epoch, P of Poisson's with mean m k / g. All probes but the
-first find their own group with probability 1/k. Summed over the buckets, where k is of Poisson's with mean α = g / b:
+A bucket that k of g groups share is probed P times in an epoch, where P has a Poisson distribution with mean m k / g.
+Each probe but the first finds its own group with probability 1/k. Summed over the buckets, where k has a Poisson
+distribution with mean α = g / b:
 
     entries = m x  +  b Σ_k P(k) (1 - e^(-m k / g)) / k  =  m x + b e^(-α) (h(α) - h(α e^(-m/g)))
 
@@ -21,35 +22,35 @@ from tidemill.optimize.share.phantoms.collisions import collision_rate
 
 _POINTS = 64  # of the table of h, for each factor of e
 _LOW, _HIGH = -14.0, 8.0
-_MOST = 1e6  # groups for each probe beyond which all probes are of different groups
+_MOST = 1e6  # groups for each probe from which all probes count as different groups
 
 
-def entries(probes: float, distinct: float, buckets: float, skew: float = 1.0) -> float:
-    """Entries that a table makes, and evicts, in an epoch with so many probes, which are of `distinct` groups.
+def entries_made(probes: float, distinct: float, buckets: float, skew: float = 1.0) -> float:
+    """Entries that a table makes, and evicts, in an epoch with `probes` probes of `distinct` groups.
 
-    Never fewer than the groups, never more than the probes. Groups that are not equally frequent, or come in flows,
-    collide like fewer ones: `skew` has their number for each group (see `known.Known.skew`).
+    Never fewer than the groups, never more than the probes. Groups that are not equally frequent, or arrive in flows,
+    collide like a smaller number of groups: `skew` is that number divided by `distinct` (see `StreamStatistics.skew`).
 
-    >>> round(entries(1000, 10, 1e9)), round(entries(1000, 1000, 5)), round(entries(1000, 10, 1))
+    >>> round(entries_made(1000, 10, 1e9)), round(entries_made(1000, 1000, 5)), round(entries_made(1000, 10, 1))
     (10, 1000, 900)
-    >>> round(entries(3000, 500, 500))  # 6 rows a group in as many buckets as groups: 0.37 · 3000 + the cold start
+    >>> round(entries_made(3000, 500, 500))  # 6 rows a group in as many buckets as groups: 0.37 · 3000 + the cold start
     1347
     """
     if distinct >= probes:
         return probes
     if distinct <= 1:
         return min(1.0, probes)
-    groups = max(1.0, skew * groups_met(probes, distinct))
+    groups = max(1.0, skew * total_groups(probes, distinct))
     steady = probes * collision_rate(groups, buckets)
     load = groups / buckets
     cold = buckets * (_scaled(load, load) - _scaled(load * math.exp(-probes / groups), load))
     return min(probes, max(distinct, steady + cold))
 
 
-def groups_met(probes: float, distinct: float) -> float:
-    """g of which so many probes meet `distinct` ones, if all are equally frequent: g (1 - e^(-m/g)) = distinct.
+def total_groups(probes: float, distinct: float) -> float:
+    """The g equally frequent groups of which `probes` probes see `distinct` ones: g (1 - e^(-m/g)) = distinct.
 
-    >>> round(groups_met(1000, 632.12)), round(groups_met(1e6, 50)), groups_met(10, 10) >= 1e6
+    >>> round(total_groups(1000, 632.12)), round(total_groups(1e6, 50)), total_groups(10, 10) >= 1e6
     (1000, 50, True)
     """
     share = distinct / probes
@@ -63,10 +64,10 @@ def groups_met(probes: float, distinct: float) -> float:
     return probes / each
 
 
-def left_over(probes: float, distinct: float, buckets: float) -> float:
-    """Buckets in use after so many probes of `distinct` groups: b (1 - (1 - 1/b)^distinct).
+def entries_left(probes: float, distinct: float, buckets: float) -> float:
+    """Entries that are left in the table, one per bucket in use: b (1 - (1 - 1/b)^distinct).
 
-    >>> round(left_over(1000, 10, 1e9)), round(left_over(1000, 500, 500))
+    >>> round(entries_left(1000, 10, 1e9)), round(entries_left(1000, 500, 500))
     (10, 316)
     """
     met = min(probes, distinct)
@@ -74,7 +75,7 @@ def left_over(probes: float, distinct: float, buckets: float) -> float:
 
 
 def _scaled(z: float, load: float) -> float:
-    """e^(-load) h(z) for z <= load; h is taken from a table, as z e^(-z) h(z), which lies between 0 and 1.3."""
+    """e^(-load) h(z) for z <= load, interpolated in a table of z e^(-z) h(z), which lies between 0 and 1.3."""
     if z <= 0:
         return 0.0
     place = (math.log(z) - _LOW) * _POINTS
@@ -87,7 +88,7 @@ def _scaled(z: float, load: float) -> float:
 
 
 def _sum(z: float) -> float:
-    """z e^(-z) h(z): the series while it is short, the asymptotic one beyond."""
+    """z e^(-z) h(z): by the series up to z = 40, by the asymptotic expansion above."""
     if z > 40:
         return 1 + 1 / z + 2 / z**2 + 6 / z**3 + 24 / z**4
     term, total, k = 1.0, 0.0, 0

@@ -1,7 +1,8 @@
-"""The choice that the engine asks for: who chooses the phantoms, who divides the memory, what an epoch's end may cost.
+"""The engine's choice of a configuration: which algorithm chooses the phantoms, which one divides the memory, and how
+much the end of an epoch may cost.
 
-By default GC with SL chooses, and the sizes are refined. Every other method of paper 002 can be asked for in its place,
-so that a running system can show what each of them earns; no answer depends on it.
+The default is GC with SL, with refined table sizes. Every other method of paper 002 can be set in its place, so that a
+running system can show what each of them saves; no answer depends on it.
 """
 
 from __future__ import annotations
@@ -11,13 +12,13 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from tidemill.optimize.share.phantoms.choose import Chosen, epes, gc, gp
+from tidemill.optimize.share.phantoms.choose import Choice, epes, gc, gp
 from tidemill.optimize.share.phantoms.configuration import Configuration, Relation
 from tidemill.optimize.share.phantoms.cost import Constants, Evictions
-from tidemill.optimize.share.phantoms.exhaustive import exhaustive
+from tidemill.optimize.share.phantoms.exhaustive import exhaustive_allocation
 from tidemill.optimize.share.phantoms.model import Model, Sizes, bucket_size
-from tidemill.optimize.share.phantoms.peak import within_peak
-from tidemill.optimize.share.phantoms.refinement import refined
+from tidemill.optimize.share.phantoms.peak import fit_peak
+from tidemill.optimize.share.phantoms.refinement import refined_allocation
 from tidemill.optimize.share.phantoms.share_model import ShareModel, Shares
 from tidemill.optimize.share.phantoms.space import Allocate, pl, pr, sl, sr
 from tidemill.optimize.share.phantoms.statistics import Statistics
@@ -26,8 +27,8 @@ Chooser = Literal["gc", "gp", "epes"]
 Allocation = Literal["refined", "sl", "sr", "pl", "pr", "es"]
 PHI = 1.0  # buckets for each group while GP chooses: in the middle of the ratios of figure 15
 _STEPS = 100  # ES divides the memory into steps of 1 %
-_ENUMERATED = 5  # queries up to which every configuration is tried: 472 of them, a fifth of a second
-_SCHEMES: Mapping[str, Allocate] = {"refined": refined(), "sl": sl, "sr": sr, "pl": pl, "pr": pr}
+_ENUMERATED = 5  # most queries for EPES: they have 472 configurations, which take a fifth of a second
+_SCHEMES: Mapping[str, Allocate] = {"refined": refined_allocation(), "sl": sl, "sr": sr, "pl": pl, "pr": pr}
 
 
 @dataclass(frozen=True)
@@ -38,35 +39,35 @@ class Method:
     allocation: Allocation = "refined"
     peak: float | None = None
 
-    def divided(self, configuration: Configuration, model: Model, memory: int) -> list[int]:
-        """Buckets of each relation. ES where its steps can give each of them one, refined sizes elsewhere."""
+    def divide(self, configuration: Configuration, model: Model, memory: int) -> list[int]:
+        """Buckets of each relation. ES gives way to refined sizes if its steps are too few to give each a bucket."""
         if self.allocation != "es":
             return _SCHEMES[self.allocation](configuration, model, memory)
         try:
-            return exhaustive(_STEPS)(configuration, model, memory)
+            return exhaustive_allocation(_STEPS)(configuration, model, memory)
         except ValueError:
-            return refined()(configuration, model, memory)
+            return refined_allocation()(configuration, model, memory)
 
-    def options(self, queries: list[Relation], model: Model, memory: int, phantoms: bool) -> dict[str, Chosen]:
-        """What is compared, by name; EPES gives way to GC where not everything can be tried."""
+    def candidates(self, queries: list[Relation], model: Model, memory: int, phantoms: bool) -> dict[str, Choice]:
+        """The choices to compare, by name. EPES gives way to GC if there are too many configurations."""
         plain = Configuration.unshared(queries)
-        alone = {"no phantoms": Chosen.of(plain, self.divided(plain, model, memory), model)}
+        alone = {"no phantoms": Choice.of(plain, self.divide(plain, model, memory), model)}
         if not phantoms:
             return alone
         if self.chooser == "gp":
-            found = self._again(gp(queries, model, memory, PHI), model, memory)
+            found = self._divide_again(gp(queries, model, memory, PHI), model, memory)
             return ({} if not model.refuses(found.configuration, found.table_sizes) else alone) | {"GP": found}
         if self.chooser == "epes" and len(queries) <= _ENUMERATED:
             with suppress(ValueError):  # too little memory to give every table of every configuration a step
                 return {"EPES": epes(queries, model, memory, _STEPS)}
         if self.allocation != "refined":
-            return alone | {f"GC{self.allocation.upper()}": gc(queries, model, memory, self.divided)}
+            return alone | {f"GC{self.allocation.upper()}": gc(queries, model, memory, self.divide)}
         greedy = gc(queries, model, memory)
-        return alone | {"GCSL": greedy, "GCSL refined": self._again(greedy, model, memory)}
+        return alone | {"GCSL": greedy, "GCSL refined": self._divide_again(greedy, model, memory)}
 
-    def best(self, options: Iterable[Chosen], model: Model) -> Chosen:
-        """The cheapest that keeps the peak load; the one nearest to it where none does."""
-        found = [self.flattened(c, model) for c in options]
+    def choose(self, options: Iterable[Choice], model: Model) -> Choice:
+        """The cheapest choice within the peak load; if none is, the one with the least peak."""
+        found = [self.limit_peak(c, model) for c in options]
         fine = [c for c in found if not model.refuses(c.configuration, c.table_sizes)] or found
         if self.peak is None:
             return min(fine, key=lambda c: c.cost)
@@ -74,17 +75,16 @@ class Method:
         kept = [c for c, peak in peaks if peak <= self.peak]
         return min(kept, key=lambda c: c.cost) if kept else min(peaks, key=lambda p: p[1])[0]
 
-    def _again(self, chosen: Chosen, model: Model, memory: int) -> Chosen:
-        """The same configuration, its memory divided by this method."""
-        return Chosen.of(
-            chosen.configuration, self.divided(chosen.configuration, model, memory), model, chosen.steps)
+    def _divide_again(self, chosen: Choice, model: Model, memory: int) -> Choice:
+        """The same configuration, with its memory divided by this method."""
+        return Choice.of(chosen.configuration, self.divide(chosen.configuration, model, memory), model, chosen.steps)
 
-    def flattened(self, chosen: Chosen, model: Model) -> Chosen:
-        """Tables so small that the end of an epoch costs no more than it may: the cheaper of shrink and shift."""
+    def limit_peak(self, chosen: Choice, model: Model) -> Choice:
+        """Smaller tables, so that the end of an epoch stays within the peak load: the cheaper of shrink and shift."""
         if self.peak is None:
             return chosen
-        sizes = within_peak(chosen.configuration, chosen.table_sizes, model, self.peak)
-        return Chosen.of(chosen.configuration, sizes, model, chosen.steps)
+        sizes = fit_peak(chosen.configuration, chosen.table_sizes, model, self.peak)
+        return Choice.of(chosen.configuration, sizes, model, chosen.steps)
 
 
 def choose_configuration(
@@ -98,23 +98,24 @@ def choose_configuration(
     forbid_phantoms: bool = False,
     method: Method = Method(),  # noqa: B008  frozen
     shares: Shares | None = None,
-) -> Chosen:
-    """The configuration for an engine's reader: by default what GC with SL finds, or no phantom, with refined sizes.
+) -> Choice:
+    """The configuration for a reader: by default the cheapest of no phantoms and what GC with SL finds, refined.
 
-    `memory` is in the units of `sizes` (default: one for each attribute and one counter). `evictions` gives the hash
-    table evictions of a relation in the time of `statistics.tuples`, from the queries at or below it; a hash table
-    eviction evicts the buckets in use. With `shares` costs are those of one reader's share of a micro-batch instead
-    (`ShareModel`). `alternatives` has the costs of what was compared.
+    `memory` is in the units of `sizes` (default: one for each attribute and one for the counter). `evictions` gives the
+    hash table evictions of a relation while `statistics.tuples` arrive, from the queries at or below it; a hash table
+    eviction evicts the buckets in use. With `shares`, costs are those of one reader's share of a micro-batch instead
+    (`ShareModel`). The result's `alternatives` are the costs of all choices that were compared.
     """
     model = model_of(statistics, constants, evictions, sizes or bucket_size, shares)
-    options = method.options(list(queries), model, memory, not forbid_phantoms)
-    best = method.best(options.values(), model)
+    options = method.candidates(list(queries), model, memory, not forbid_phantoms)
+    best = method.choose(options.values(), model)
     return replace(best, alternatives={name: chosen.cost for name, chosen in options.items()})
 
 
-def model_of(statistics: Statistics, constants: Constants, evictions: Evictions | None, sizes: Sizes,
-             shares: Shares | None) -> Model:
-    """The paper's costs, or those of a share where one is known."""
+def model_of(
+    statistics: Statistics, constants: Constants, evictions: Evictions | None, sizes: Sizes, shares: Shares | None
+) -> Model:
+    """The paper's cost model, or that of a share if its statistics are given."""
     if shares is None:
         return Model(statistics, constants, evictions, sizes, only_occupied=True)
     return ShareModel(statistics, constants, None, sizes, only_occupied=True, known=shares)

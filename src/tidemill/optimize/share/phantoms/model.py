@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from tidemill.optimize.share.phantoms.collisions import collision_rate, occupied
+from tidemill.optimize.share.phantoms.collisions import collision_rate, occupied_buckets
 from tidemill.optimize.share.phantoms.configuration import Configuration, Relation
 from tidemill.optimize.share.phantoms.cost import Constants, Evictions, end_cost, evicted_costs, intra_cost
 from tidemill.optimize.share.phantoms.statistics import Statistics
@@ -46,17 +46,17 @@ class Model:
     _facts: dict[int, _Facts] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     def groups(self, configuration: Configuration) -> Sequence[float]:
-        return self._known(configuration).groups
+        return self._facts_of(configuration).groups
 
     def bucket_sizes(self, configuration: Configuration) -> Sequence[int]:
-        return self._known(configuration).sizes
+        return self._facts_of(configuration).sizes
 
     def flows(self, configuration: Configuration) -> Sequence[float]:
-        return self._known(configuration).flows
+        return self._facts_of(configuration).flows
 
-    def _known(self, configuration: Configuration) -> _Facts:
-        """What does not depend on the sizes of tables. A configuration is asked about many times in a row, then never
-        again, so only the last one is remembered.
+    def _facts_of(self, configuration: Configuration) -> _Facts:
+        """What does not depend on the sizes of tables. Only the last configuration is cached: an optimizer prices one
+        configuration with many sizes, then goes on to the next.
         """
         known = self._facts.get(0)
         if known is None or known.configuration is not configuration:
@@ -66,7 +66,9 @@ class Model:
             each = [self._each[r] for r in configuration.relations]
             flow = {depth: self.statistics.flow(depth) for depth in set(configuration.depths)}
             known = self._facts[0] = _Facts(
-                configuration, [groups for groups, _ in each], [size for _, size in each],
+                configuration,
+                [groups for groups, _ in each],
+                [size for _, size in each],
                 [flow[depth] for depth in configuration.depths],
             )
         return known
@@ -91,14 +93,14 @@ class Model:
         """What a hash table eviction evicts: the buckets, or those in use."""
         if not self.only_occupied:
             return list(buckets)
-        return [occupied(g, b) for g, b in zip(self.groups(configuration), buckets, strict=True)]
+        return [occupied_buckets(g, b) for g, b in zip(self.groups(configuration), buckets, strict=True)]
 
     def cost(self, configuration: Configuration, buckets: Sequence[float]) -> float:
         """Per tuple: e_m (7), or E_c (29) / n_c."""
         return self.cost_with(configuration, buckets, self.rates(configuration, buckets))
 
     def cost_with(self, configuration: Configuration, buckets: Sequence[float], rates: Sequence[float]) -> float:
-        """The same with collision rates from elsewhere, for example measured ones."""
+        """Like `cost`, with given collision rates, for example measured ones."""
         within = intra_cost(configuration, rates, self.constants)
         if self.evictions is None:
             return within
@@ -130,5 +132,5 @@ class Model:
         return found
 
     def refuses(self, configuration: Configuration, buckets: Sequence[float]) -> bool:
-        """True where a phantom must not be taken in whatever the cost says; never by the paper."""
+        """True if a phantom must not be used whatever its cost. The paper's model refuses none."""
         return False

@@ -16,20 +16,20 @@ def peak_load(configuration: Configuration, buckets: Sequence[int], model: Model
 
 
 def shrink(configuration: Configuration, buckets: Sequence[int], model: Model, limit: float) -> list[int] | None:
-    """All tables smaller in proportion, as little as keeps E_e under the limit; None if one bucket each is too much."""
+    """All tables smaller in proportion, by the least factor that keeps E_e within the limit; None if none does."""
 
     def at(kept: float) -> list[int]:
         return [max(1, int(b * kept)) for b in buckets]
 
-    return _first(configuration, model, limit, (at(1 - step / _STEPS) for step in range(_STEPS + 1)))
+    return _first_within(configuration, model, limit, (at(1 - step / _STEPS) for step in range(_STEPS + 1)))
 
 
 def shift(configuration: Configuration, buckets: Sequence[int], model: Model, limit: float) -> list[int] | None:
-    """Space moved from queries to phantoms, as little as keeps E_e under the limit; None if no shift does.
+    """The least space moved from queries to phantoms that keeps E_e within the limit; None if no shift does.
 
-    A query's entries cost c2 each at the end of an epoch, a phantom's c1 for each child and c2 only where they collide.
-    Every query gives the same share of its space, and phantoms receive in proportion to what they have. A shift can
-    also raise E_e, where the smaller tables of the queries collide more than they save: it may reach less than shrink.
+    A query's entry costs c2 at the end of an epoch; a phantom's costs c1 for each child, and c2 only if it collides
+    there. Every query gives the same share of its space, and phantoms receive it in proportion to their sizes. A shift
+    can also raise E_e, if the smaller tables of the queries collide more: so it may fail where shrink succeeds.
     """
     sizes = model.bucket_sizes(configuration)
     gives = [not configuration.children[i] for i in range(len(sizes))]
@@ -42,10 +42,10 @@ def shift(configuration: Configuration, buckets: Sequence[int], model: Model, li
         freed = sum((b - k) * h for b, k, h in zip(buckets, kept, sizes, strict=True))
         return [k if leaf else int(k * (1 + freed / takers)) for k, leaf in zip(kept, gives, strict=True)]
 
-    return _first(configuration, model, limit, (at(step / _STEPS) for step in range(_STEPS + 1)))
+    return _first_within(configuration, model, limit, (at(step / _STEPS) for step in range(_STEPS + 1)))
 
 
-def within_peak(configuration: Configuration, buckets: Sequence[int], model: Model, limit: float) -> list[int]:
+def fit_peak(configuration: Configuration, buckets: Sequence[int], model: Model, limit: float) -> list[int]:
     """The cheaper of shrink and shift; one bucket each when neither reaches the limit."""
     options = [method(configuration, buckets, model, limit) for method in (shrink, shift)]
     found = [sizes for sizes in options if sizes is not None]
@@ -54,7 +54,7 @@ def within_peak(configuration: Configuration, buckets: Sequence[int], model: Mod
     return min(found, key=lambda sizes: model.cost(configuration, sizes))
 
 
-def _first(
+def _first_within(
     configuration: Configuration, model: Model, limit: float, trials: Iterable[list[int]]
 ) -> list[int] | None:
     return next((sizes for sizes in trials if peak_load(configuration, sizes, model) <= limit), None)

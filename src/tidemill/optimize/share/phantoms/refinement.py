@@ -1,7 +1,7 @@
-"""A better division of space than SL by a few milliseconds of numbers: make the last unit worth the same everywhere.
+"""A better division of space than SL, found numerically in a few milliseconds: equal marginal worth of all tables.
 
-The paper stays with closed forms (section 6.2: equations of high order). But the cost is linear in each collision
-rate and in each table's entries, so its slope along every table size costs one pass over the configuration:
+The paper uses closed forms (section 6.2: equations of high order). But the cost is linear in each collision rate and
+in each table's entries, so one pass over the configuration gives its slope along every table size:
 
     ∂cost/∂b_R = (W_R x'_R + n_R e'_R) · v_R        W_R: entries fed to R, v_R: what an entry evicted from R costs below
 
@@ -19,16 +19,16 @@ from tidemill.optimize.share.phantoms.model import Model
 from tidemill.optimize.share.phantoms.space import Allocate, sl, whole_buckets
 
 _ROUNDS = 24
-# l_m falls as a table shrinks (section 5.3): below this share of its first size a flow length is no longer believed.
+# l_m falls as a table shrinks (section 5.3): below this share of its first size a flow length is not valid any more.
 _BELIEVED = 0.5
 
 
-def refined(start: Allocate = sl) -> Allocate:
-    """An allocation scheme: begin with another one and even out the slopes; never worse than where it began.
+def refined_allocation(start: Allocate = sl) -> Allocate:
+    """An allocation scheme: start with another scheme and equalize the slopes; never worse than the start.
 
-    A relation below another one whose l_a is above 1 keeps at least half of the space it began with. Equation 15
-    divides by the same l_a whatever the size, so it would leave such a table a bucket or two and still promise
-    1/l_a; there l_a comes from groups that the relation above holds back, and a small table shows nothing of it.
+    A relation that is not raw and whose l_a is above 1 keeps at least half of its first space. Equation 15 divides by
+    the same l_a whatever the size, so it would predict a low rate even for a table of one bucket. But such an l_a is
+    due to groups that the feeder holds back, and a small table does not have it.
     """
 
     def allocate(configuration: Configuration, model: Model, memory: int) -> list[int]:
@@ -43,7 +43,7 @@ def refined(start: Allocate = sl) -> Allocate:
         for _ in range(_ROUNDS):
             buckets = [s / h for s, h in zip(shares, sizes, strict=True)]
             worth = model.slopes(configuration, buckets)
-            shares = _moved(shares, [w / h for w, h in zip(worth, sizes, strict=True)], least_shares, memory)
+            shares = _move_space(shares, [w / h for w, h in zip(worth, sizes, strict=True)], least_shares, memory)
             trial = whole_buckets(shares, sizes, memory)
             cost = model.cost(configuration, trial)
             if cost < least:
@@ -53,12 +53,12 @@ def refined(start: Allocate = sl) -> Allocate:
     return allocate
 
 
-def _moved(shares: list[float], worth: list[float], least: Sequence[float], memory: int) -> list[float]:
-    """Shares times the root of what their last unit is worth, scaled to the memory; no table below its least share."""
+def _move_space(shares: list[float], worth: list[float], least: Sequence[float], memory: int) -> list[float]:
+    """Shares times the square root of their marginal worth, scaled to the memory; no table below its least share."""
     most = max(worth)
     if most <= 0:
         return shares
-    # A table that pays nothing, or costs, gives up at most three quarters of its space in a round.
+    # A table whose space is worth nothing, or less, gives up at most three quarters of it in a round.
     wanted = [s * math.sqrt(max(w / most, 1 / 16)) for s, w in zip(shares, worth, strict=True)]
     held: set[int] = set()
     while True:

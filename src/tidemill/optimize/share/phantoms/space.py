@@ -2,7 +2,7 @@
 
 A unit is 4 bytes and a bucket of relation i takes h_i of them. Everything below divides *space* s_i = b_i h_i, so the
 paper's results hold with g h / l_a in place of g (sections 6.1 and 6.4). Every relation gets at least one bucket, even
-where M cannot pay for that.
+if M is too small for that.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ def without_phantom(weights: Sequence[float], memory: float) -> list[float]:
 def one_phantom(weights: Sequence[float], memory: float, constants: Constants, query: bool = False) -> list[float]:
     """The best division between a phantom, first in the answer, and the relations it feeds (21, 22).
 
-    s_i = M √w_i / (S + √(S² + f c1 M / (μ c2))), S = Σ √w_j, and the phantom has the rest, more than half. A feeder
-    that is itself a query also pays c2 for each of its evictions: f c1 + c2 stands in place of f c1.
+    s_i = M √w_i / (S + √(S² + f c1 M / (μ c2))), S = Σ √w_j, and the phantom gets the rest, more than half. A feeder
+    that is itself a query also costs c2 for each of its evictions: then f c1 + c2 replaces f c1.
 
     >>> [round(s, 1) for s in one_phantom([100, 400], 3000, Constants(1, 15))]
     [1800.9, 399.7, 799.4]
@@ -91,9 +91,9 @@ def supernodes(
 
 
 def whole_buckets(shares: Sequence[float], sizes: Sequence[int], memory: int) -> list[int]:
-    """Whole buckets near the given shares of space: at least one each, and nothing left that would pay for another.
+    """Whole buckets near the given shares of space: at least one each, and no space left for another one.
 
-    What is left after rounding down goes where the most was cut off.
+    Space left after rounding down goes to the relations that lost the largest fraction.
 
     >>> whole_buckets([10.0, 20.0], [3, 3], 30), whole_buckets([0.5, 29.5], [2, 3], 30)
     ([3, 7], [1, 9])

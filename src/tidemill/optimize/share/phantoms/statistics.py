@@ -1,4 +1,4 @@
-"""What the optimizer knows of a stream: group counts, flow lengths, tuples (paper 002, sections 4.1 and 5.3)."""
+"""The optimizer's statistics of a stream: group counts, flow lengths, tuples (paper 002, sections 4.1 and 5.3)."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ class Statistics:
 
 
 def estimate_groups(known: Mapping[frozenset[str], float], attributes: frozenset[str], tuples: float) -> float:
-    """Groups of a set that nobody counted: independent parts, thinned by the tuples there are.
+    """Groups of a set without a count: its parts are taken as independent, limited by the number of tuples.
 
-    The set is covered by disjoint counted sets, largest first; an attribute nobody counted has sqrt(tuples) values.
-    With D combinations, n tuples meet D(1 - (1 - 1/D)^n) of them. Never fewer than a counted subset has, nor more
-    than a counted superset or than there are tuples.
+    The set is covered by disjoint counted sets, largest first; an attribute in none of them has sqrt(tuples) values.
+    Of D combinations, n tuples have D(1 - (1 - 1/D)^n). The estimate is never below the count of a subset, nor above
+    that of a superset or the number of tuples.
 
     >>> round(estimate_groups({frozenset("A"): 10, frozenset("B"): 20}, frozenset("AB"), 1e6))
     200

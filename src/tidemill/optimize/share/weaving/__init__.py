@@ -9,7 +9,7 @@ gtweave     all of it in one plan
 """
 
 from tidemill.optimize.share.weaving.acq import Acq, sliding
-from tidemill.optimize.share.weaving.changes import extend, without
+from tidemill.optimize.share.weaving.changes import add_query, remove_query
 from tidemill.optimize.share.weaving.cost import amortised_factor, overlap_factor
 from tidemill.optimize.share.weaving.edges import EdgeRate, edge_rate, edge_times, edges_of
 from tidemill.optimize.share.weaving.grouptree import GroupCounts, GroupTree, group_tree
@@ -33,18 +33,18 @@ __all__ = [
     "WeavedGroup",
     "Weaving",
     "WovenPlan",
+    "add_query",
     "amortised_factor",
     "edge_rate",
     "edge_times",
     "edges_of",
-    "extend",
     "group_tree",
     "gtweave",
     "overlap_factor",
+    "remove_query",
     "shared",
     "sliding",
     "triweave",
     "unshared",
     "weave_share",
-    "without",
 ]

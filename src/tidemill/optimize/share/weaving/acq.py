@@ -1,4 +1,4 @@
-"""What weaving knows of a query."""
+"""A query as the weaving optimizers see it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a weaved plan costs, in aggregate operations for each unit of time (paper 003, equations 1 to 4)."""
+"""The cost of a weaved plan in aggregate operations per unit of time (paper 003, equations 1 to 4)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Tree(Protocol):
 
 
 def overlap_factor(acq: Acq) -> float:
-    """r/s, a query's share of Ω (2): in how many windows a fragment is. A landmark window takes a fragment up once.
+    """r/s, a query's part of Ω (2): the number of its windows that contain a fragment. For a landmark window it is 1.
 
     >>> from tidemill.optimize.share.weaving.acq import sliding
     >>> overlap_factor(Acq("a", sliding(8, 5)))

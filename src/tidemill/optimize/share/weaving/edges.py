@@ -12,8 +12,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from tidemill.optimize.share.weaving.estimate import estimated_density
-from tidemill.optimize.share.weaving.residues import Residue, TooHard, reduced, union_density
+from tidemill.optimize.share.weaving.estimate import estimate_density
+from tidemill.optimize.share.weaving.residues import Residue, TooHard, drop_subsumed, union_density
 from tidemill.plan.windows import Window
 
 Edges = tuple[Residue, ...]
@@ -23,7 +23,7 @@ WORK = 4_000  # class visits, about 12 ms; most unions of a hundred classes with
 
 @dataclass(frozen=True)
 class EdgeRate:
-    """Edges for each time unit, and how far that may be off: 0 when it was counted."""
+    """Edges per time unit, with a bound of its error: 0 if it was counted exactly."""
 
     value: float
     error: float = 0.0
@@ -35,12 +35,12 @@ def edges_of(windows: Iterable[Window]) -> Edges:
     >>> edges_of([Window(5, 3, 1, 9), Window(4, 1, 1, 6)])  # q_a (8, 5) and q_b (5, 4)
     ((4, 0), (4, 1), (5, 0), (5, 3))
     """
-    return reduced((w.slide, phase) for w in windows for phase in w.phases)
+    return drop_subsumed((w.slide, phase) for w in windows for phase in w.phases)
 
 
 def union(*sets: Edges) -> Edges:
     """The edges of several sets together."""
-    return reduced(edge for edges in sets for edge in edges)
+    return drop_subsumed(edge for edges in sets for edge in edges)
 
 
 @lru_cache(maxsize=8192)
@@ -53,7 +53,7 @@ def edge_rate(edges: Edges, work: int = WORK) -> EdgeRate:
     try:
         return EdgeRate(union_density(edges, work))
     except TooHard:
-        return EdgeRate(*estimated_density(edges))
+        return EdgeRate(*estimate_density(edges))
 
 
 def edge_times(edges: Edges, begin: int, end: int) -> list[int]:
@@ -75,10 +75,10 @@ def edge_after(edges: Edges, time: int) -> int:
 
 
 def common_rates(sets: Sequence[Edges]) -> np.ndarray:
-    """How many edges each pair of windows has in common, for each time unit.
+    """How many edges each pair of windows has in common, per time unit.
 
-    Each set is the classes of ONE slide. Two classes meet when their phases agree modulo g = gcd(s, s'), and then in
-    one of lcm(s, s') times; classes of one slide do not meet, so the pairs add up.
+    Each set is the classes of ONE slide. Two classes intersect if their phases agree modulo g = gcd(s, s'), and then in
+    one of lcm(s, s') times. Classes of one slide are disjoint, so the pairs add up.
 
     >>> common_rates([((5, 0), (5, 3)), ((4, 0), (4, 1))]).tolist()  # 0, 5, 8, 13 of 20
     [[0.4, 0.2], [0.2, 0.5]]

@@ -1,8 +1,8 @@
 """A union of residue classes counted by sampling, for unions that cannot be counted exactly in time.
 
-The estimator of Karp and Luby: draw a class in proportion to its density, draw an integer t of that class, and see in
-how many classes N(t) it lies. With S = Σ 1/sᵢ the union has density S · E[1 / N(t)]. The error is relative to S and not
-to all integers, so a union of rare classes is estimated as well as one of frequent ones.
+The estimator of Karp and Luby: draw a class in proportion to its density, draw an integer t of that class, and count
+the classes N(t) that contain it. With S = Σ 1/sᵢ the union has density S · E[1 / N(t)]. The error is relative to S, so
+a union of rare classes is estimated as well as one of frequent ones.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ CONFIDENCE = 0.999
 _CELLS = 1 << 20
 
 
-def estimated_density(classes: Sequence[Residue], samples: int = SAMPLES) -> tuple[float, float]:
+def estimate_density(classes: Sequence[Residue], samples: int = SAMPLES) -> tuple[float, float]:
     """The density of the union and a bound on its error that holds with CONFIDENCE.
 
     1/N(t) lies in (0, 1] and the draws are independent, one from each of as many equal strata. So by Hoeffding
-    |error| <= S · √(ln(2 / (1 - CONFIDENCE)) / (2 · samples)), 3.1 % of S for 4,096 samples; what is seen is a tenth
-    of it. The same classes always give the same answer.
+    |error| <= S · √(ln(2 / (1 - CONFIDENCE)) / (2 · samples)), 3.1 % of S for 4,096 samples; the observed error is a
+    tenth of it. The same classes always give the same result.
 
-    >>> value, error = estimated_density([(2, 0), (3, 0)])
+    >>> value, error = estimate_density([(2, 0), (3, 0)])
     >>> abs(value - 2 / 3) < error < 0.03
     True
     """
@@ -38,17 +38,17 @@ def estimated_density(classes: Sequence[Residue], samples: int = SAMPLES) -> tup
     rng = np.random.default_rng(SEED)
     ladder = (np.arange(samples) + rng.random(samples)) * (total / samples)
     drawn = np.minimum(np.searchsorted(np.cumsum(shares), ladder, side="right"), len(moduli) - 1)
-    # Far beyond any modulus, so that t is as good as uniform in its class; phases are below their moduli.
+    # t is drawn from a range far larger than any modulus, so it is nearly uniform modulo all the others.
     times = phases[drawn] + moduli[drawn] * rng.integers(0, (1 << 62) // moduli[drawn] - 1)
-    weights = np.concatenate([_shares(block, moduli, phases) for block in _blocks(times, len(moduli))])
+    weights = np.concatenate([_inverse_hits(block, moduli, phases) for block in _split_blocks(times, len(moduli))])
     error = total * math.sqrt(math.log(2.0 / (1.0 - CONFIDENCE)) / (2.0 * samples))
     return total * float(weights.mean()), error
 
 
-def _blocks(times: np.ndarray, classes: int) -> list[np.ndarray]:
+def _split_blocks(times: np.ndarray, classes: int) -> list[np.ndarray]:
     return np.array_split(times, max(1, math.ceil(len(times) * classes / _CELLS)))
 
 
-def _shares(times: np.ndarray, moduli: np.ndarray, phases: np.ndarray) -> np.ndarray:
+def _inverse_hits(times: np.ndarray, moduli: np.ndarray, phases: np.ndarray) -> np.ndarray:
     """1 / N(t) for each time."""
     return 1.0 / np.count_nonzero(times[:, None] % moduli == phases, axis=1)

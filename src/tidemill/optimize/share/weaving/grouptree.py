@@ -1,18 +1,18 @@
 """The group-by tree by the heuristic of intermediate aggregates (paper 003, section V-A).
 
-A node aggregates by its attributes and feeds its children; leaves are the group-bys of queries. Under the input stream
-stands one node with all attributes, or several. The cost is the number of aggregate operations for the rows of one
-fragment, as if all windows were identical: each node takes in what its parent puts out,
+A node aggregates by its attributes and feeds its children; leaves are the group-bys of queries. The input stream feeds
+one node with all attributes, or several nodes. The cost is the number of aggregate operations for the rows of one
+fragment, as if all windows were identical: the input of each node is the output of its parent,
 
     in(node under the stream) = rows        in(child of X) = out(X) = min(in(X), groups of X)
 
 The optimizer of intermediate aggregates minimizes it subject to a memory constraint. An internal node keeps the groups
-that it puts out of a fragment, each of so many units by its attributes; leaves are answers, which are kept whatever the
-tree is.
+of a fragment that it outputs; the size of a group in units depends on the attributes. Leaves are answers, which every
+tree keeps, so they do not count.
 
-Search: begin with one node over all leaves. While it lowers the cost, do the best of: add an internal node over
-children of a node; split an internal node in two; remove an internal node. A tree that exceeds the memory by less is
-always better.
+Search: begin with one node over all leaves. While the cost falls, make the best of these changes: add an internal node
+over children of a node; split an internal node in two; remove an internal node. Between two trees, the one that exceeds
+the memory by less is always better.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class GroupCounts:
 
 
 def label(attributes: Attributes) -> str:
-    """Attributes for people.
+    """Attributes as they are printed.
 
     >>> label(frozenset("CA")), label(frozenset(["dip", "sp"])), label(frozenset())
     ('AC', 'dip·sp', '()')
@@ -106,14 +106,15 @@ def label(attributes: Attributes) -> str:
     return ("" if all(len(n) == 1 for n in names) else "·").join(names) or "()"
 
 
-def entries(attributes: Attributes) -> float:
-    """A unit for each group: memory is then the number of groups that are kept."""
+def one_unit(attributes: Attributes) -> float:
+    """One unit for each group: memory is then the number of groups."""
     return 1.0
 
 
-def group_tree(group_bys: Iterable[Attributes], counts: Counts, rows: float, memory: float = math.inf,
-               units: Units = entries) -> GroupTree:
-    """The tree for these group-bys when a fragment has so many rows, whose internal nodes take at most this memory.
+def group_tree(
+    group_bys: Iterable[Attributes], counts: Counts, rows: float, memory: float = math.inf, units: Units = one_unit
+) -> GroupTree:
+    """The tree for these group-bys and `rows` rows in a fragment, whose internal nodes take at most `memory`.
 
     Example 4 of paper 003, with ABC of far fewer groups than ABCD:
 
@@ -127,6 +128,7 @@ def group_tree(group_bys: Iterable[Attributes], counts: Counts, rows: float, mem
     >>> str(group_tree(map(frozenset, ["A", "BC", "AC", "CD"]), counts, rows=1e6, memory=3000))
     'ABC(A AC BC) CD'
     """
+
     def rank(fed: tuple[GroupNode, ...]) -> Rank:
         taken = forest_memory(fed, counts, rows, units) if memory < math.inf else 0.0
         return max(0.0, taken - memory), forest_cost(fed, counts, rows)
@@ -135,14 +137,14 @@ def group_tree(group_bys: Iterable[Attributes], counts: Counts, rows: float, mem
     fed = leaves if len(leaves) < 2 else (GroupNode(_union(leaves), leaves),)
     now = rank(fed)
     while True:
-        best = min(((rank(other), other) for other in _changes(fed, counts)), key=_rank, default=None)
+        best = min(((rank(other), other) for other in _neighbours(fed, counts)), key=_rank, default=None)
         if best is None or best[0] >= now:
-            return GroupTree(_ordered(fed), now[1], forest_memory(fed, counts, rows, units))
+            return GroupTree(_sort_nodes(fed), now[1], forest_memory(fed, counts, rows, units))
         now, fed = best
 
 
 def forest_cost(fed: Iterable[GroupNode], counts: Counts, rows: float) -> float:
-    """Operations for a fragment of so many rows that each of these nodes takes in.
+    """Operations for a fragment of `rows` rows, which is the input of each of these nodes.
 
     >>> a, b = GroupNode(frozenset("A")), GroupNode(frozenset("B"))
     >>> forest_cost([GroupNode(frozenset("AB"), (a, b))], lambda attributes: 7, 100)
@@ -154,8 +156,8 @@ def forest_cost(fed: Iterable[GroupNode], counts: Counts, rows: float) -> float:
     )
 
 
-def forest_memory(fed: Iterable[GroupNode], counts: Counts, rows: float, units: Units = entries) -> float:
-    """Units that the internal nodes keep of a fragment of so many rows.
+def forest_memory(fed: Iterable[GroupNode], counts: Counts, rows: float, units: Units = one_unit) -> float:
+    """Units that the internal nodes keep of a fragment of `rows` rows.
 
     >>> a, b = GroupNode(frozenset("A")), GroupNode(frozenset("B"))
     >>> forest_memory([GroupNode(frozenset("AB"), (a, b)), b], lambda attributes: 7, 100, lambda attributes: 3)
@@ -173,9 +175,9 @@ def _rank(found: tuple[Rank, tuple[GroupNode, ...]]) -> Rank:
     return found[0]
 
 
-def _ordered(nodes: Iterable[GroupNode]) -> tuple[GroupNode, ...]:
+def _sort_nodes(nodes: Iterable[GroupNode]) -> tuple[GroupNode, ...]:
     return tuple(
-        GroupNode(n.attributes, _ordered(n.children)) for n in sorted(nodes, key=lambda n: sorted(n.attributes))
+        GroupNode(n.attributes, _sort_nodes(n.children)) for n in sorted(nodes, key=lambda n: sorted(n.attributes))
     )
 
 
@@ -183,37 +185,37 @@ def _union(nodes: Iterable[GroupNode]) -> Attributes:
     return frozenset().union(*(n.attributes for n in nodes))
 
 
-def _changes(
+def _neighbours(
     siblings: tuple[GroupNode, ...], counts: Counts, above: Attributes | None = None
 ) -> Iterator[tuple[GroupNode, ...]]:
-    """What the children of a node (the stream when `above` is None) become by each single change in or below them."""
-    yield from _added(siblings, counts, above)
+    """All results of one change in or below these siblings, children of a node or (`above` is None) of the stream."""
+    yield from _add_node(siblings, counts, above)
     for i, node in enumerate(siblings):
         if not node.children:
             continue
         before, after = siblings[:i], siblings[i + 1 :]
         yield before + node.children + after
-        for halves in _split(node, counts):
+        for halves in _split_node(node, counts):
             yield before + halves + after
-        for children in _changes(node.children, counts, node.attributes):
+        for children in _neighbours(node.children, counts, node.attributes):
             yield (*before, GroupNode(node.attributes, children), *after)
 
 
-def _added(
+def _add_node(
     siblings: tuple[GroupNode, ...], counts: Counts, above: Attributes | None
 ) -> Iterator[tuple[GroupNode, ...]]:
-    """One internal node more: over two children and all others whose attributes it has."""
+    """One more internal node: over two children, and all others whose attributes it contains."""
     for attributes in _unions(siblings, counts):
         inside = tuple(n for n in siblings if n.attributes <= attributes)
         outside = tuple(n for n in siblings if not n.attributes <= attributes)
         if attributes != above or outside:
-            # A sibling that already is an internal node by these attributes takes the others up.
+            # If a sibling is already an internal node with these attributes, it becomes the feeder of the others.
             same = [n for n in inside if n.attributes == attributes and n.children]
             fed = tuple(c for n in inside for c in (n.children if n in same else (n,)))
             yield (*outside, GroupNode(attributes, fed))
 
 
-def _split(node: GroupNode, counts: Counts) -> Iterator[tuple[GroupNode, ...]]:
+def _split_node(node: GroupNode, counts: Counts) -> Iterator[tuple[GroupNode, ...]]:
     """A node as two: every child goes to the one of two seeds with which it has fewer groups."""
     if len(node.children) < 3:
         return

@@ -13,16 +13,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from tidemill.optimize.share.weaving.acq import Acq
-from tidemill.optimize.share.weaving.changes import DRIFT, extend, without
+from tidemill.optimize.share.weaving.changes import DRIFT, add_query, remove_query
 from tidemill.optimize.share.weaving.cost import overlap_factor, triops_cost, twoops_cost
 from tidemill.optimize.share.weaving.edges import Edges
-from tidemill.optimize.share.weaving.grouptree import Counts, GroupNode, GroupTree, Units, entries, group_tree
+from tidemill.optimize.share.weaving.grouptree import Counts, GroupNode, GroupTree, Units, group_tree, one_unit
 from tidemill.optimize.share.weaving.plans import Factor, WeavedGroup, WeavePlan, Weaving
 
 
 @dataclass(frozen=True)
 class PlanCost:
-    """A plan in one line: how many weaved groups, operations for each unit of time by (3) and by (4)."""
+    """The number of weaved groups of a plan, and its operations per unit of time by (3) and by (4)."""
 
     groups: int
     twoops: float
@@ -31,11 +31,11 @@ class PlanCost:
 
 @dataclass(frozen=True)
 class WovenPlan:
-    """What the engine runs: weaved groups and the group-by tree.
+    """The plan that the engine runs: weaved groups and the group-by tree.
 
-    `plans` has the weaved plan of each first-level node of the tree; `groups` are theirs in the same order. `costs` has
-    "GTWeave", which was chosen, and what stood against it: "unshared", "Shared", "Weave Share", "TriWeave". Those look
-    at windows only, as if all queries had the same group-by.
+    `plans` has the weaved plan of each first-level node of the tree; `groups` are their groups in the same order.
+    `costs` has "GTWeave", which was chosen, and the alternatives "unshared", "Shared", "Weave Share", "TriWeave", which
+    are computed from the windows alone, as if all queries had the same group-by.
     """
 
     acqs: dict[str, Acq]
@@ -61,30 +61,30 @@ def gtweave(
     previous: WovenPlan | None = None,
     compare: bool = True,
     memory: float = math.inf,
-    units: Units = entries,
+    units: Units = one_unit,
 ) -> WovenPlan:
     """Algorithm 2. Rates are for each `unit` of the windows' time; `counts` gives the groups of an attribute set,
     `memory` and `units` are those of `group_tree`.
 
-    With a previous plan only what changed is woven again. Without `compare` the costs of the other plans are left out:
-    finding Weave Share's is most of the work.
+    With a previous plan, only the changes are woven again. Without `compare` the costs of the alternatives are left
+    out: Weave Share is most of the work.
     """
     weaving = Weaving(acqs, unit, factor)
     rows = rate / weaving.edge_rate if weaving.edge_rate else rate
     tree = group_tree((acq.group_by for acq in weaving.acqs.values()), counts, rows, memory, units)
-    plans = tuple(_plan(node, weaving, rate, previous) for node in tree.first_level)
+    plans = tuple(_plan_node(node, weaving, rate, previous) for node in tree.first_level)
     groups = tuple(group for plan in plans for group in plan.groups)
-    costs = {"GTWeave": _cost(tree, groups, weaving.edge_rate, rate)}
+    costs = {"GTWeave": _integrated_cost(tree, groups, weaving.edge_rate, rate)}
     if compare:
-        costs["unshared"] = _line(weaving.unshared(rate))
-        costs["Shared"] = _line(weaving.shared(rate))
-        costs["Weave Share"] = _line(weaving.weave_share(rate))
-        costs["TriWeave"] = _line(weaving.triweave(rate))
+        costs["unshared"] = _cost_of(weaving.unshared(rate))
+        costs["Shared"] = _cost_of(weaving.shared(rate))
+        costs["Weave Share"] = _cost_of(weaving.weave_share(rate))
+        costs["TriWeave"] = _cost_of(weaving.triweave(rate))
     return WovenPlan(weaving.acqs, groups, weaving.edges, weaving.edge_rate, tree, plans, costs)
 
 
-def _plan(node: GroupNode, weaving: Weaving, rate: float, previous: WovenPlan | None) -> WeavePlan:
-    """TriWeave's plan of the queries below a first-level node, from the previous one where the node stayed the same."""
+def _plan_node(node: GroupNode, weaving: Weaving, rate: float, previous: WovenPlan | None) -> WeavePlan:
+    """TriWeave's plan of the queries below a first-level node, changed from the previous plan if there is one."""
     leaves = set(node.leaves)
     acqs = {name: acq for name, acq in weaving.acqs.items() if acq.group_by in leaves}
     for old, plan in zip(previous.tree.first_level, previous.plans, strict=True) if previous else ():
@@ -92,26 +92,24 @@ def _plan(node: GroupNode, weaving: Weaving, rate: float, previous: WovenPlan | 
             gone = [name for name, acq in plan.acqs.items() if acqs.get(name) != acq]
             new = [acq for name, acq in acqs.items() if plan.acqs.get(name) != acq]
             if (len(gone) + len(new)) * DRIFT <= len(acqs):
-                return _changed(replace(plan, input_rate=rate), gone, new)
+                return _apply_changes(replace(plan, input_rate=rate), gone, new)
     return Weaving(acqs.values(), weaving.unit, weaving.factor).triweave(rate)
 
 
-def _changed(plan: WeavePlan, gone: Iterable[str], new: Iterable[Acq]) -> WeavePlan:
+def _apply_changes(plan: WeavePlan, gone: Iterable[str], new: Iterable[Acq]) -> WeavePlan:
     for name in gone:
-        plan = without(plan, name)
+        plan = remove_query(plan, name)
     for acq in new:
-        plan = extend(plan, acq)
+        plan = add_query(plan, acq)
     return plan
 
 
-def _line(plan: WeavePlan) -> PlanCost:
+def _cost_of(plan: WeavePlan) -> PlanCost:
     return PlanCost(len(plan.groups), plan.twoops, plan.triops)
 
 
-def _cost(tree: GroupTree, groups: Sequence[WeavedGroup], edge_rate: float, rate: float) -> PlanCost:
+def _integrated_cost(tree: GroupTree, groups: Sequence[WeavedGroup], edge_rate: float, rate: float) -> PlanCost:
     """(3) and (4) for the integrated plan: by (4) rows are aggregated once for each node under the stream."""
     return PlanCost(
-        len(groups),
-        twoops_cost(rate, groups),
-        triops_cost(max(1, len(tree.fed)) * rate, edge_rate, groups),
+        len(groups), twoops_cost(rate, groups), triops_cost(max(1, len(tree.fed)) * rate, edge_rate, groups)
     )

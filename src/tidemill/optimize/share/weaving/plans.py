@@ -42,7 +42,7 @@ class WeavePlan:
     """A partition of queries into weaved groups.
 
     Rates are for each `unit` of the windows' time: `input_rate` is λ in rows, `edge_rate` is E of all queries together.
-    `changes` counts queries that came and went since the plan was made afresh; its E was then `fresh_rate`.
+    `changes` counts the queries added and removed since the plan was made afresh; its E was then `fresh_rate`.
     """
 
     acqs: dict[str, Acq]
@@ -106,15 +106,14 @@ class Weaving:
 
     def weave_share(self, rate: float) -> WeavePlan:
         """Greedy merging under TwoOps: a group fewer is worth λ."""
-        return self._plan(self._partition(self.order.until(rate / self.unit)), rate)
+        return self._plan(self._partition(self.order.merges_until(rate / self.unit)), rate)
 
     def triweave(self, rate: float) -> WeavePlan:
         """Algorithm 1: greedy merging under TriOps, a group fewer is worth E.
 
-        Losses need not rise from merge to merge, so one that does not pay can be followed by some that do. The order is
-        therefore looked at until that is impossible, because no merge gains more than E, and the cheapest plan on it
-        is taken. Unshared, Weave Share's plan and Shared are in that order: by (4), TriWeave never costs more than
-        any of them.
+        Losses need not rise from merge to merge, so a merge that does not pay can be followed by some that do. The
+        search continues until that is impossible, because no merge gains more than E, and takes the cheapest plan on
+        the way. Unshared, Weave Share's plan and Shared are on it: by (4), TriWeave never costs more than any of them.
         """
         worth = self.edge_rate / self.unit
         gain, best, chosen = 0.0, 0.0, 0
@@ -140,14 +139,7 @@ class Weaving:
     def _plan(self, partition: Iterable[Sequence[Acq]], rate: float) -> WeavePlan:
         groups = tuple(weaved_group(part, self.unit, self.factor) for part in partition)
         return WeavePlan(
-            self.acqs,
-            groups,
-            self.edges,
-            self.edge_rate,
-            rate,
-            self.unit,
-            self.factor,
-            fresh_rate=self.edge_rate,
+            self.acqs, groups, self.edges, self.edge_rate, rate, self.unit, self.factor, fresh_rate=self.edge_rate
         )
 
 

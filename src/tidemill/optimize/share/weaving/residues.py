@@ -1,16 +1,16 @@
 """How many integers lie in a union of residue classes, exactly.
 
 A class (s, a) is all t ≡ a (mod s). The period of a union is the least common multiple of its moduli and may have
-thousands of digits, so it is never walked through. Instead t is looked at as independent remainders, one for each
-prime (Chinese remainder theorem):
+thousands of digits, so it is never enumerated. Instead t is seen as independent remainders, one for each prime (Chinese
+remainder theorem):
 
     subsume    a class inside another one adds nothing
-    private    a prime that divides one modulus only is a coin of its own: (s, a) becomes (s / q, a) that hits with
-               chance 1/q, where q is the part of s made of its private primes
+    private    a prime that divides one modulus only is independent of all others: (s, a) becomes (s / q, a) that hits
+               with chance 1/q, where q is the part of s made of its private primes
     split      classes without a common prime are independent: hit = 1 - Π (1 - hitᵢ)
-    branch     otherwise the remainder of t by the prime that most classes share is tried out
+    branch     otherwise every remainder of t by the prime that most classes share is tried
 
-Every class therefore carries a chance; at the start it is 1. The work is bounded: see `union_density`.
+So every class has a chance to hit, at the start 1. The work is bounded: see `union_density`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class TooHard(Exception):
 
 
 class _Work:
-    """How much may still be done, in classes looked at."""
+    """The work that is left, in class visits."""
 
     def __init__(self, allowed: int) -> None:
         self.left = allowed
@@ -40,7 +40,7 @@ class _Work:
 
 
 def union_density(classes: Iterable[Residue], work: int = 1_000_000) -> float:
-    """The share of all integers that lie in at least one class; TooHard after so many class visits.
+    """The share of all integers that lie in at least one class; TooHard after `work` class visits.
 
     Of six integers, 0 2 3 4 are even or a multiple of three:
 
@@ -49,13 +49,13 @@ def union_density(classes: Iterable[Residue], work: int = 1_000_000) -> float:
     >>> round(union_density([(1000, 3), (4000, 3), (999, 5)]) * 999_000)  # 999 + 1000, once both
     1998
     """
-    return _hit({(s, a % s): 1.0 for s, a in classes}, _Work(work))
+    return _hit_chance({(s, a % s): 1.0 for s, a in classes}, _Work(work))
 
 
-def reduced(classes: Iterable[Residue]) -> tuple[Residue, ...]:
+def drop_subsumed(classes: Iterable[Residue]) -> tuple[Residue, ...]:
     """The classes that lie in no other one, in order.
 
-    >>> reduced([(10, 4), (2, 0), (5, 1), (4, 2)])
+    >>> drop_subsumed([(10, 4), (2, 0), (5, 1), (4, 2)])
     ((2, 0), (5, 1))
     """
     return tuple(sorted(_subsume({(s, a % s): 1.0 for s, a in classes})))
@@ -80,25 +80,25 @@ def prime_powers(number: int) -> tuple[tuple[int, int], ...]:
     return (*found, (number, number)) if number > 1 else tuple(found)
 
 
-def _hit(classes: Chances, work: _Work) -> float:
+def _hit_chance(classes: Chances, work: _Work) -> float:
     """The chance that an integer drawn at random is hit by a class."""
     work.spend(len(classes))
-    classes = _private(_subsume(classes))
+    classes = _remove_private_primes(_subsume(classes))
     # Modulus 1 is everywhere; it hits with its chance, independent of the rest.
     hit = classes.pop((1, 0), 0.0)
     if hit < 1.0:
-        for part in _split(classes):
+        for part in _split_independent(classes):
             hit += (1.0 - hit) * _branch(part, work)
     return hit
 
 
-def _add(classes: Chances, residue: Residue, chance: float) -> None:
+def _add_chance(classes: Chances, residue: Residue, chance: float) -> None:
     old = classes.get(residue, 0.0)
     classes[residue] = old + (1.0 - old) * chance
 
 
 def _subsume(classes: Chances) -> Chances:
-    """Without the classes inside one that surely hits."""
+    """The classes without those inside a class of chance 1."""
     sure = sorted({s for (s, _), chance in classes.items() if chance == 1.0})
     kept = {}
     for (s, a), chance in classes.items():
@@ -113,10 +113,10 @@ def _subsume(classes: Chances) -> Chances:
     return kept
 
 
-def _private(classes: Chances) -> Chances:
-    """Without primes that divide one modulus only.
+def _remove_private_primes(classes: Chances) -> Chances:
+    """The classes without primes that divide one modulus only.
 
-    Classes of one modulus that fall together without those primes exclude each other: their chances add up.
+    Classes of one modulus that coincide without those primes exclude each other, so their chances add up.
     """
     while parts := _private_parts({s for s, _ in classes}):
         fewer: Chances = {}
@@ -126,9 +126,9 @@ def _private(classes: Chances) -> Chances:
                 key = (s, s // part, a % (s // part))
                 together[key] = together.get(key, 0.0) + chance / part
             else:
-                _add(fewer, (s, a), chance)
+                _add_chance(fewer, (s, a), chance)
         for (_, s, a), chance in together.items():
-            _add(fewer, (s, a), chance)
+            _add_chance(fewer, (s, a), chance)
         classes = fewer
     return classes
 
@@ -147,8 +147,8 @@ def _private_parts(moduli: set[int]) -> dict[int, int]:
     return parts
 
 
-def _split(classes: Chances) -> list[Chances]:
-    """Parts such that no prime divides moduli of two of them."""
+def _split_independent(classes: Chances) -> list[Chances]:
+    """Independent parts: no prime divides moduli of two of them."""
     leader: dict[int, int] = {}
 
     def find(prime: int) -> int:
@@ -168,7 +168,7 @@ def _split(classes: Chances) -> list[Chances]:
 
 
 def _branch(classes: Chances, work: _Work) -> float:
-    """Try the remainders r of t = r + d·u; those that no class names have only the classes that d does not divide."""
+    """Try the remainders r of t = r + d·u. A remainder without a class of its own has only those d does not divide."""
     if len(classes) == 1:
         (((s, _), chance),) = classes.items()
         return chance / s
@@ -183,13 +183,13 @@ def _branch(classes: Chances, work: _Work) -> float:
     rest: Chances = {}
     for (s, a), chance in classes.items():
         if s % divisor == 0:
-            _add(named[a % divisor], (s // divisor, a // divisor), chance)
+            _add_chance(named[a % divisor], (s // divisor, a // divisor), chance)
         else:
             rest[s, a] = chance
             inverse = pow(divisor, -1, s)
             for r, part in named.items():
-                _add(part, (s, (a - r) * inverse % s), chance)
-    hit = sum(_hit(part, work) for part in named.values())
+                _add_chance(part, (s, (a - r) * inverse % s), chance)
+    hit = sum(_hit_chance(part, work) for part in named.values())
     if rest and len(named) < divisor:
-        hit += (divisor - len(named)) * _hit(rest, work)
+        hit += (divisor - len(named)) * _hit_chance(rest, work)
     return hit / divisor

@@ -1,5 +1,4 @@
-"""Files without a column that was added to their source later: they are read without it, and it is NULL in their rows.
-"""
+"""Files written before a column was added to their source: the column is NULL in their rows."""
 
 from __future__ import annotations
 
@@ -12,8 +11,8 @@ from tidemill.plan.sources import SourceSpec
 from tidemill.runtime.sources.columns import arrow_schema
 
 
-def known_to(names: Iterable[str], spec: SourceSpec) -> SourceSpec:
-    """The source as a file with these fields knows it; there is always a column to read."""
+def drop_absent(names: Iterable[str], spec: SourceSpec) -> SourceSpec:
+    """The source without the optional columns that a file with these fields lacks; at least one column is left."""
     there = {n.lower() for n in names}
     gone = {name for name in spec.optional if name.lower() not in there}
     if not gone:
@@ -23,11 +22,12 @@ def known_to(names: Iterable[str], spec: SourceSpec) -> SourceSpec:
     return replace(spec, columns=kept or rest[:1], unread=rest if kept else rest[1:])
 
 
-def widened(rows: pa.Table, spec: SourceSpec) -> pa.Table:
+def add_absent(rows: pa.Table, spec: SourceSpec) -> pa.Table:
     """The rows with all columns of the source, in their order."""
     schema = arrow_schema(spec.columns)
     if rows.column_names == schema.names:
         return rows
     there = set(rows.column_names)
-    return pa.table([rows.column(f.name) if f.name in there else pa.nulls(rows.num_rows, f.type) for f in schema],
-                    schema=schema)
+    return pa.table(
+        [rows.column(f.name) if f.name in there else pa.nulls(rows.num_rows, f.type) for f in schema], schema=schema
+    )

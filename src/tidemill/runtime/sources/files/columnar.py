@@ -14,24 +14,25 @@ import pyarrow.parquet as pq
 from tidemill.errors import SourceProblem
 from tidemill.plan.python_values import json_text, python_rows
 from tidemill.plan.sources import Column, SourceSpec
+from tidemill.runtime import fast_paths
 from tidemill.runtime.sources.columns import arrow_schema, convert, event_time_us
-from tidemill.runtime.sources.files.absent import known_to
+from tidemill.runtime.sources.files.absent import drop_absent
 from tidemill.runtime.sources.files.log import Entry
 from tidemill.runtime.sources.files.pages import Pages
-from tidemill.runtime.sources.files.slab import Slab, lost
-from tidemill.runtime.sources.records import others, position_text
+from tidemill.runtime.sources.files.slab import Slab, lost_slab
+from tidemill.runtime.sources.records import good_numbers, position_text
 from tidemill.runtime.thresholds import sizes
 
 _IPC_MAGIC = b"ARROW1"
 
 
 @dataclass(frozen=True)
-class Shape:
-    """What the footer tells: the schema and where row groups (or record batches) start."""
+class FileFooter:
+    """The footer of a file: its schema, and the row numbers at which row groups (or record batches) start and end."""
 
     schema: pa.Schema
     borders: tuple[int, ...]
-    footer: pq.FileMetaData | None
+    parquet: pq.FileMetaData | None
 
     @property
     def rows(self) -> int:
@@ -39,21 +40,21 @@ class Shape:
 
 
 @lru_cache(maxsize=2048)
-def shape(path: str, kind: str, size: int, mtime_ns: int) -> Shape:
-    """The shape of a file; size and mtime only keep the cache honest."""
+def read_footer(path: str, kind: str, size: int, mtime_ns: int) -> FileFooter:
+    """The footer of a file; size and modification time are only there to make the cache miss when the file changes."""
     if kind == "parquet":
         with pq.ParquetFile(path) as file:
-            footer = file.metadata
-            sizes = [footer.row_group(i).num_rows for i in range(footer.num_row_groups)]
-            return Shape(file.schema_arrow, _sums(sizes), footer)
+            parquet = file.metadata
+            sizes = [parquet.row_group(i).num_rows for i in range(parquet.num_row_groups)]
+            return FileFooter(file.schema_arrow, _sums(sizes), parquet)
     with pa.OSFile(path) as source:
         schema, batches = _open_ipc(source, [])
-        return Shape(schema, _sums([batch.num_rows for batch in batches]), None)
+        return FileFooter(schema, _sums([batch.num_rows for batch in batches]), None)
 
 
-def shape_of(entry: Entry) -> Shape:
-    """The shape of a listed file."""
-    return shape(entry.path, entry.format, entry.size, entry.mtime_ns)
+def footer_of(entry: Entry) -> FileFooter:
+    """The footer of a listed file."""
+    return read_footer(entry.path, entry.format, entry.size, entry.mtime_ns)
 
 
 def _sums(sizes: list[int]) -> tuple[int, ...]:
@@ -82,14 +83,14 @@ def _names(schema: pa.Schema, columns: Sequence[Column]) -> list[str]:
     return [c.name if c.name in schema.names else folded.get(c.name.lower(), "") for c in columns]
 
 
-def mismatch(shape: Shape, spec: SourceSpec) -> str | None:
+def mismatch(footer: FileFooter, spec: SourceSpec) -> str | None:
     """Why no row of the file can be read as declared; None when they can."""
-    spec = known_to(shape.schema.names, spec)
-    names = _names(shape.schema, spec.columns)
+    spec = drop_absent(footer.schema.names, spec)
+    names = _names(footer.schema, spec.columns)
     for column, name in zip(spec.columns, names, strict=True):
         if not name:
             return f'column "{column.name}" is missing'
-    empty = shape.schema.empty_table()
+    empty = footer.schema.empty_table()
     for column, name in zip(spec.columns, names, strict=True):
         try:
             convert([empty.column(name)], [column])
@@ -98,20 +99,20 @@ def mismatch(shape: Shape, spec: SourceSpec) -> str | None:
     return None
 
 
-def known(entry: Entry, spec: SourceSpec) -> SourceSpec:
+def without_absent(entry: Entry, spec: SourceSpec) -> SourceSpec:
     """The source without columns that were added later and are not in this file."""
-    return known_to(shape_of(entry).schema.names, spec) if spec.optional else spec
+    return drop_absent(footer_of(entry).schema.names, spec) if spec.optional else spec
 
 
 def read(entry: Entry, start: int, end: int, spec: SourceSpec) -> Iterator[Slab]:
     """Rows start..end; only row groups that hold some of them are decoded."""
-    columns = (*spec.columns, *_doubtful(shape_of(entry).schema, spec.unread))
-    names = _names(shape_of(entry).schema, columns)
+    columns = (*spec.columns, *_doubtful(footer_of(entry).schema, spec.unread))
+    names = _names(footer_of(entry).schema, columns)
     load = _parquet_groups if entry.format == "parquet" else _ipc_groups
     for first, group in load(entry, start, end, names, spec):
         if isinstance(group, str):
             if start <= first:
-                yield lost(entry, first, group, entry.path.encode(), spec)
+                yield lost_slab(entry, first, group, entry.path.encode(), spec)
             continue
         low, high = max(start, first), min(end, first + group.num_rows)
         for at in range(low, high, sizes.chunk_rows):
@@ -122,24 +123,29 @@ def read(entry: Entry, start: int, end: int, spec: SourceSpec) -> Iterator[Slab]
 def _doubtful(schema: pa.Schema, columns: Sequence[Column]) -> list[Column]:
     """Columns with values that may not fit: whether a row is good must not depend on which columns are read."""
     declared = arrow_schema(columns)
-    return [c for c, name in zip(columns, _names(schema, columns), strict=True)
-            if name and not _always_fits(schema.field(name).type, declared.field(c.name).type)]
+    return [
+        c
+        for c, name in zip(columns, _names(schema, columns), strict=True)
+        if name and not _always_fits(schema.field(name).type, declared.field(c.name).type)
+    ]
 
 
-def _parquet_groups(entry: Entry, start: int, end: int, names: list[str],
-                    spec: SourceSpec) -> Iterator[tuple[int, pa.Table | str]]:
+def _parquet_groups(
+    entry: Entry, start: int, end: int, names: list[str], spec: SourceSpec
+) -> Iterator[tuple[int, pa.Table | str]]:
     """(first row, rows) of each row group in range; a text in place of rows says why it is lost."""
-    borders = shape_of(entry).borders
+    borders = footer_of(entry).borders
     with open(entry.path, "rb") as source, pq.ParquetFile(entry.path) as file:
         kinds = {name: file.schema_arrow.field(name).type for name in names}
-        paged = Pages(source, file.metadata, kinds)
+        paged = Pages(source, file.metadata, kinds if fast_paths.is_on("parquet_pages") else {})
         for group, (first, after) in enumerate(pairwise(borders)):
             if first < end and after > start:
                 yield first, _load_group(paged, file, group, after, list(kinds), spec)
 
 
-def _load_group(paged: Pages, file: pq.ParquetFile, group: int, after: int, names: list[str],
-                spec: SourceSpec) -> pa.Table | str:
+def _load_group(
+    paged: Pages, file: pq.ParquetFile, group: int, after: int, names: list[str], spec: SourceSpec
+) -> pa.Table | str:
     # The whole group is decoded even for a part of it: whether it is damaged must not depend on the cut.
     try:
         found = paged.read(group)
@@ -152,9 +158,10 @@ def _load_group(paged: Pages, file: pq.ParquetFile, group: int, after: int, name
         return f"rows up to {after} are damaged: {str(error).splitlines()[0]}"
 
 
-def _ipc_groups(entry: Entry, start: int, end: int, names: list[str],
-                spec: SourceSpec) -> Iterator[tuple[int, pa.Table | str]]:
-    borders = shape_of(entry).borders
+def _ipc_groups(
+    entry: Entry, start: int, end: int, names: list[str], spec: SourceSpec
+) -> Iterator[tuple[int, pa.Table | str]]:
+    borders = footer_of(entry).borders
     wanted = list(dict.fromkeys(names))
     with pa.OSFile(entry.path) as source:
         _, batches = _open_ipc(source, wanted)
@@ -172,10 +179,9 @@ def _slab(piece: pa.Table, names: list[str], at: int, entry: Entry, columns: Seq
     if not reasons:
         return Slab(rows, range(at, at + piece.num_rows), [])
     bad = [
-        (reasons[i], _raw(piece, i), position_text(file=entry.n, at=at + i, path=entry.path))
-        for i in sorted(reasons)
+        (reasons[i], _raw(piece, i), position_text(file=entry.n, at=at + i, path=entry.path)) for i in sorted(reasons)
     ]
-    good = others(piece.num_rows, reasons)
+    good = good_numbers(piece.num_rows, reasons)
     return Slab(rows.take(pa.array(good)), at + good, bad)
 
 
@@ -189,21 +195,24 @@ def greatest_time(entry: Entry, start: int, end: int, spec: SourceSpec) -> int |
     A row put aside would still count in the statistics, so they are used only where every row of
     the file is sure to become a row. Groups cut by the range are looked into.
     """
-    facts = shape_of(entry)
-    spec = known(entry, spec)
-    names = _names(facts.schema, spec.columns)
+    footer = footer_of(entry)
+    spec = without_absent(entry, spec)
+    names = _names(footer.schema, spec.columns)
     declared = arrow_schema(spec.columns)
-    if not all(_always_fits(facts.schema.field(n).type, declared.field(i).type) for i, n in enumerate(names)):
+    if not all(_always_fits(footer.schema.field(n).type, declared.field(i).type) for i, n in enumerate(names)):
         return None
     clock = str(spec.timestamp).lower()
     at = next(i for i, column in enumerate(spec.columns) if column.name.lower() == clock)
     best: int | None = None
-    for group, (first, after) in enumerate(pairwise(facts.borders)):
+    for group, (first, after) in enumerate(pairwise(footer.borders)):
         if first >= end or after <= start:
             continue
         is_cut = first < start or after > end
-        found = (_time_inside(entry, group, first, start, end, names[at]) if is_cut
-                 else _time_in_footer(facts, group, names[at]))
+        found = (
+            _time_inside(entry, group, first, start, end, names[at])
+            if is_cut
+            else _time_in_footer(footer, group, names[at])
+        )
         if found is None:
             return None
         column, _ = convert([found], [spec.columns[at]])
@@ -226,24 +235,24 @@ def _time_inside(entry: Entry, group: int, first: int, start: int, end: int, nam
     return column.slice(low, min(end - first, len(column)) - low)
 
 
-def _time_in_footer(facts: Shape, group: int, name: str) -> pa.ChunkedArray | None:
-    kind = facts.schema.field(name).type
-    if facts.footer is None:
+def _time_in_footer(footer: FileFooter, group: int, name: str) -> pa.ChunkedArray | None:
+    kind = footer.schema.field(name).type
+    if footer.parquet is None:
         return None
-    described = facts.footer.row_group(group)
+    described = footer.parquet.row_group(group)
     for i in range(described.num_columns):
         chunk = described.column(i)
         if chunk.path_in_schema != name:
             continue
-        known = chunk.statistics
-        if known is None:
+        without_absent = chunk.statistics
+        if without_absent is None:
             return None
-        if known.has_min_max:
+        if without_absent.has_min_max:
             try:
-                return pa.chunked_array([pa.array([known.max], kind)])
+                return pa.chunked_array([pa.array([without_absent.max], kind)])
             except (OverflowError, ValueError):  # a time that Python cannot represent, infinity for example
                 return None
-        if known.has_null_count and known.null_count == described.num_rows:
+        if without_absent.has_null_count and without_absent.null_count == described.num_rows:
             return pa.chunked_array([pa.array([None], kind)])
     return None
 

@@ -7,7 +7,7 @@ import bisect
 from tidemill.plan.sources import SourceSpec
 from tidemill.runtime.sources.files import columnar, lined
 from tidemill.runtime.sources.files.log import Entry, Listed
-from tidemill.runtime.sources.places import packing
+from tidemill.runtime.sources.files.names import packing
 
 Place = tuple[int, int]
 
@@ -47,7 +47,7 @@ def _snap(entry: Entry, at: int, share: float, spec: SourceSpec) -> int:
         return 0 if spec.timestamp or packing(entry.path) else lined.line_end(entry.path, at, entry.length)
     if entry.format == "arrow" and spec.timestamp:
         return 0
-    border = _nearest(columnar.shape_of(entry).borders, at)
+    border = _nearest(columnar.footer_of(entry).borders, at)
     if spec.timestamp or abs(border - at) <= share / 4:
         return border
     return at
@@ -55,5 +55,5 @@ def _snap(entry: Entry, at: int, share: float, spec: SourceSpec) -> int:
 
 def _nearest(borders: tuple[int, ...], at: int) -> int:
     i = bisect.bisect_left(borders, at)
-    around = borders[max(i - 1, 0):i + 1]
+    around = borders[max(i - 1, 0) : i + 1]
     return min(around, key=lambda border: abs(border - at))

@@ -23,17 +23,17 @@ from tidemill.plan.sources import SourceSpec
 from tidemill.runtime.sources.columns import arrow_schema
 from tidemill.runtime.sources.connector import Chunk, Position, Progress, Range
 from tidemill.runtime.sources.files import columnar, lined, listing
-from tidemill.runtime.sources.files.absent import widened
+from tidemill.runtime.sources.files.absent import add_absent
 from tidemill.runtime.sources.files.cuts import Place, cut_points
 from tidemill.runtime.sources.files.growth import Growth
 from tidemill.runtime.sources.files.log import Entry, FileLog, Listed
+from tidemill.runtime.sources.files.names import base_directory
 from tidemill.runtime.sources.files.slab import Slab
-from tidemill.runtime.sources.places import base_directory
-from tidemill.runtime.sources.records import gather, numbered, only_bad, position_text, refuse
+from tidemill.runtime.sources.records import gather, make_chunk, only_bad, position_text, refuse
 from tidemill.runtime.thresholds import sizes
 
-LOOK_S = 1.0  # between two looks at files that were listed, while others are still to be read
-KEPT_BATCHES = 16  # whose parts of files stay in the log: a copy of the database may be that much older than the log
+LOOK_S = 1.0  # seconds between two checks of listed files while others are still to be read
+KEPT_BATCHES = 16  # the log keeps file parts of this many batches: a copy of the database may be that much older
 
 
 class Files:
@@ -42,11 +42,17 @@ class Files:
     def __init__(self, spec: SourceSpec, directory: str) -> None:
         arrow_schema(spec.columns)
         if spec.format is not None and spec.format not in listing.FORMATS:
-            raise SourceProblem("TM402", f'source "{spec.name}" has the unknown format "{spec.format}"',
-                                hint=f"one of {', '.join(listing.FORMATS)}")
+            raise SourceProblem(
+                "TM402",
+                f'source "{spec.name}" has the unknown format "{spec.format}"',
+                hint=f"one of {', '.join(listing.FORMATS)}",
+            )
         if not spec.origin.get("glob"):
-            raise SourceProblem("TM402", f'source "{spec.name}" does not say where its files are',
-                                hint="give a pattern, for example '/data/in/*.parquet'")
+            raise SourceProblem(
+                "TM402",
+                f'source "{spec.name}" does not say where its files are',
+                hint="give a pattern, for example '/data/in/*.parquet'",
+            )
         self.spec = spec
         self._glob = os.path.abspath(spec.origin["glob"])
         self._base = base_directory(self._glob)
@@ -73,20 +79,20 @@ class Files:
         return Progress(_position(end), exhausted, None if self.spec.timestamp else clock)
 
     def _advance(self, start: Position, max_rows: int | None, live: bool, again: bool) -> tuple[Listed, Place]:
-        """List what has come, also of files that are listed where `again` says so; and how far a batch goes."""
+        """List new files, with `again` also appended parts of listed ones; and how far a batch goes."""
         self._log.extend(lambda latest, n, last: self._discover(latest, n, last, live, again))
         entries = self._log.entries()
         return entries, self._admit(entries, *_place(start, entries), max_rows)
 
     def _is_due(self, at_end: bool) -> bool:
-        """Whether listed files are looked at again: when all is read, and now and then before."""
+        """Whether listed files are checked again: when all is read, and every LOOK_S before."""
         now = time.monotonic()
         due = not self.spec.static and (at_end or now - self._looked >= LOOK_S)
         self._looked = now if due else self._looked
         return due
 
     def _discover(self, latest: dict[str, Entry], n: int, last: Entry | None, live: bool, again: bool) -> list[Entry]:
-        """What has come: parts of files that have grown, and new files."""
+        """New entries: appended parts of listed files, and new files."""
         new = list(self._growth.look(latest, live)) if again else []
         for path, facts in listing.new_files(self._glob, latest):
             try:
@@ -145,7 +151,7 @@ class Files:
                 continue
             try:
                 found = columnar.greatest_time(entry, low, high, self.spec) if entry.format == "parquet" else None
-            except (OSError, pa.ArrowException):  # whoever reads it says so
+            except (OSError, pa.ArrowException):  # its reader reports the error
                 return None
             if found is None:
                 return None
@@ -173,17 +179,18 @@ class Files:
                 raise refuse(self.spec, slab.bad[0][0], _where(entry, slab.bad[0][2]))
             arrived = partial(np.full, slab.rows.num_rows, entry.arrival_us, np.int64)
             numbers = partial(_numbers, entry.first_number, slab.places)
-            yield numbered(slab.rows, numbers, arrived, slab.bad, slab.undeclared)
+            yield make_chunk(slab.rows, numbers, arrived, slab.bad, slab.undeclared)
 
     def _slabs(self, entry: Entry, low: int, high: int) -> Iterator[Slab]:
         reader = columnar if entry.format in ("parquet", "arrow") else lined
         try:
-            spec = reader.known(entry, self.spec)
+            spec = reader.without_absent(entry, self.spec)
             for slab in reader.read(entry, low, high, spec):
-                yield slab if spec is self.spec else replace(slab, rows=widened(slab.rows, self.spec))
+                yield slab if spec is self.spec else replace(slab, rows=add_absent(slab.rows, self.spec))
         except (OSError, pa.ArrowException, ValueError) as error:
-            raise SourceProblem("TM401", f'source "{self.spec.name}" cannot read a file it has listed',
-                                detail=f"{entry.path}: {error}") from error
+            raise SourceProblem(
+                "TM401", f'source "{self.spec.name}" cannot read a file it has listed', detail=f"{entry.path}: {error}"
+            ) from error
 
     def _bad_file(self, entry: Entry, reason: str) -> Chunk:
         if self.spec.on_error == "fail":
@@ -192,7 +199,7 @@ class Files:
         return only_bad(self.spec, [(reason, entry.path.encode(), place)], f"{entry.path}: {reason}")
 
     def trim(self, committed: Position) -> None:
-        """The files belong to the user and stay; what is known of parts that were read goes."""
+        """Forget log entries that were read; the files belong to the user and stay."""
         self._committed.append(int(committed["file"]))
         if len(self._committed) == KEPT_BATCHES:
             self._log.forget(self._committed[0])
@@ -220,7 +227,7 @@ def _position(place: tuple[int, int]) -> Position:
 
 
 def _forward(n: int, at: int, entries: Listed) -> tuple[int, int]:
-    """The same place in its one spelling: never at the end of a listed file."""
+    """The normal form of a place: the end of a listed file is the start of the next one."""
     while n < len(entries) and at >= entries[n].length:
         n, at = n + 1, 0
     return n, at
@@ -228,4 +235,3 @@ def _forward(n: int, at: int, entries: Listed) -> tuple[int, int]:
 
 def _place(position: Position, entries: Listed) -> tuple[int, int]:
     return _forward(*_pair(position), entries)
-

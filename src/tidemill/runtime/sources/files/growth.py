@@ -1,11 +1,11 @@
-"""Files that were listed are looked at again: text that only grows is read on, every other change is said.
+"""Listed files are checked again: appended text is read, every other change is reported.
 
 A file is still the one that was listed if the bytes that were taken of it look as they did (`mark_of`: their first and
-last 4 KiB). What has come behind them is a new part, an entry of its own, of whole lines. A line without its line end
-waits for the rest of it: always with tail = true; otherwise until a finite run, which takes what is there, or until
-the file has rested. If more of a line comes after it was taken, the rest is a bad record.
+last 4 KiB). What was appended becomes a new entry of whole lines. A last line without a line end
+is not read while tail = true; otherwise a finite run reads it, or a live one when the file has not changed for a
+while. If such a line continues after it was read, the rest is a bad record.
 
-A file that has changed in another way is one bad record with its name; it is not looked at any more. Files may be
+A file that has changed in another way becomes one bad record with its name and is not checked again. Files may be
 removed when they have been read.
 """
 
@@ -20,11 +20,11 @@ from dataclasses import dataclass, field, replace
 from tidemill.plan.sources import SourceSpec
 from tidemill.runtime.sources.files import lined
 from tidemill.runtime.sources.files.log import Entry
-from tidemill.runtime.sources.places import packing
+from tidemill.runtime.sources.files.names import packing
 from tidemill.runtime.thresholds import sizes
 
 SPAN = 4096
-HALF_LINE = 15  # times as long as a new file settles, a text rests before its unfinished last line is taken
+HALF_LINE = 15  # an unfinished last line is read after this many times `settle_seconds` without a change
 MOST_GROWING = 64  # that are looked at every time
 _LEFT = "the rest of a line that was taken before it was finished; WITH (tail = true) waits for whole lines"
 
@@ -40,14 +40,15 @@ def mark_of(path: str, size: int) -> int:
 
 
 def settle_seconds(spec: SourceSpec) -> float:
-    """For how long a file that cannot be read whole is left alone."""
+    """Seconds without a change before a file that cannot be read as a whole is reported as bad."""
     return float(spec.options.get("settle_seconds", 2))
 
 
 def is_followed(path: str, kind: str, spec: SourceSpec) -> bool:
-    """Whether a file is read on when it grows."""
-    return (kind in ("csv", "json") and packing(path) is None and not spec.static
-            and spec.options.get("tail") is not False)
+    """Whether text appended to a file is read."""
+    return (
+        kind in ("csv", "json") and packing(path) is None and not spec.static and spec.options.get("tail") is not False
+    )
 
 
 def takes_half(facts: os.stat_result, spec: SourceSpec, live: bool) -> bool:
@@ -59,7 +60,7 @@ def takes_half(facts: os.stat_result, spec: SourceSpec, live: bool) -> bool:
 
 @dataclass
 class Growth:
-    """What has become of the files of a source since they were listed."""
+    """Changes of a source's files since they were listed."""
 
     spec: SourceSpec
     seen: dict[str, tuple[int, int]] = field(default_factory=dict)  # size and time of a file that had nothing new
@@ -67,9 +68,8 @@ class Growth:
     turn: int = 0
 
     def look(self, latest: dict[str, Entry], live: bool) -> Iterator[Entry]:
-        """New entries, without number and arrival; `latest` has the last one of each file. Live, some files at a time.
-        """
-        for path in self._chosen(latest) if live else list(latest):
+        """New entries without number and arrival, from the `latest` of each file; live, some files at a time."""
+        for path in self._choose_files(latest) if live else list(latest):
             entry = latest[path]
             try:
                 facts = os.stat(path)
@@ -78,28 +78,28 @@ class Growth:
                     continue
                 found, done = self._news(entry, facts, live)
             except OSError:
-                continue  # it is gone, and was read: whoever still reads it says so
+                continue  # removed after it was read; a reader that still needs it reports the error
             yield from found
             if done:
                 self.seen[path] = now
 
-    def _chosen(self, latest: dict[str, Entry]) -> list[str]:
+    def _choose_files(self, latest: dict[str, Entry]) -> list[str]:
         """The files that grow, and the next of the others in turn."""
         paths, count = list(latest), sizes.watched_files
         if len(paths) <= count:
             return paths
         start = self.turn = self.turn % len(paths)
         self.turn += count
-        return [*dict.fromkeys([*self.growing, *paths[start:start + count]])]
+        return [*dict.fromkeys([*self.growing, *paths[start : start + count]])]
 
     def _news(self, entry: Entry, facts: os.stat_result, live: bool) -> tuple[list[Entry], bool]:
         """New entries of a file, and whether that is all until it changes again."""
         if facts.st_size < entry.size or mark_of(entry.path, entry.size) != entry.mark:
-            return [_changed(entry, facts)], True
+            return [_changed_entry(entry, facts)], True
         if facts.st_size == entry.size:
             return [], True
         if not is_followed(entry.path, entry.format, self.spec):
-            return [_changed(entry, facts)], True
+            return [_changed_entry(entry, facts)], True
         return self._grown(entry, facts, live)
 
     def _grown(self, entry: Entry, facts: os.stat_result, live: bool) -> tuple[list[Entry], bool]:
@@ -132,16 +132,36 @@ def _line_begin(path: str, begin: int, end: int) -> int:
 
 def _part(entry: Entry, facts: os.stat_result, begin: int, end: int, bad: str | None) -> Entry:
     place = (begin, end) if bad is None else (0, 1)
-    return replace(entry, size=end, mtime_ns=facts.st_mtime_ns, mark=mark_of(entry.path, end), bad=bad,
-                   begin=place[0], length=place[1])
+    return replace(
+        entry,
+        size=end,
+        mtime_ns=facts.st_mtime_ns,
+        mark=mark_of(entry.path, end),
+        bad=bad,
+        begin=place[0],
+        length=place[1],
+    )
 
 
-def _changed(entry: Entry, facts: os.stat_result) -> Entry:
-    how = f"it had {entry.size:,} bytes and has {facts.st_size:,}" if facts.st_size != entry.size else \
-        "it has other content"
+def _changed_entry(entry: Entry, facts: os.stat_result) -> Entry:
+    how = (
+        f"it had {entry.size:,} bytes and has {facts.st_size:,}"
+        if facts.st_size != entry.size
+        else "it has other content"
+    )
     if facts.st_size > entry.size:
-        how = f"the {entry.size:,} bytes that were read are not its beginning any more" if \
-            mark_of(entry.path, entry.size) != entry.mark else f"{how}, and only text with tail is read on"
+        how = (
+            f"the {entry.size:,} bytes that were read are not its beginning any more"
+            if mark_of(entry.path, entry.size) != entry.mark
+            else f"{how}, and only text with tail is read on"
+        )
     reason = f"the file has changed since it was read, and is not read again: {how}"
-    return replace(entry, size=facts.st_size, mtime_ns=facts.st_mtime_ns, begin=entry.size, length=entry.size + 1,
-                   mark=None, bad=reason)
+    return replace(
+        entry,
+        size=facts.st_size,
+        mtime_ns=facts.st_mtime_ns,
+        begin=entry.size,
+        length=entry.size + 1,
+        mark=None,
+        bad=reason,
+    )

@@ -8,14 +8,14 @@ from collections.abc import Iterator
 import numpy as np
 
 from tidemill.plan.sources import SourceSpec
-from tidemill.runtime.sources.files.absent import known_to
+from tidemill.runtime.sources.files.absent import drop_absent
 from tidemill.runtime.sources.files.log import Entry
+from tidemill.runtime.sources.files.names import inner_name, packing
 from tidemill.runtime.sources.files.packed import Text, open_text
-from tidemill.runtime.sources.files.slab import Slab, lost
-from tidemill.runtime.sources.lines import Layout, Lines, declared_layout, find_lines, layout
-from tidemill.runtime.sources.places import inner_name, packing
+from tidemill.runtime.sources.files.slab import Slab, lost_slab
 from tidemill.runtime.sources.records import RAW_BYTES, max_record_bytes, position_text
-from tidemill.runtime.sources.text import decode
+from tidemill.runtime.sources.text.decode import decode
+from tidemill.runtime.sources.text.lines import Layout, Lines, declared_layout, find_lines, layout
 from tidemill.runtime.thresholds import sizes
 
 _SAMPLE = 64 << 10
@@ -37,12 +37,12 @@ def _first_line(file: Text, limit: int) -> tuple[bytes, int]:
     return line.removeprefix(_BOM).rstrip(b"\r\n"), len(line)
 
 
-def known(entry: Entry, spec: SourceSpec) -> SourceSpec:
+def without_absent(entry: Entry, spec: SourceSpec) -> SourceSpec:
     """The source without columns that were added later and are not in this file; a JSON field may always be missing."""
     if not spec.optional or not _has_header(entry.format, spec):
         return spec
     with open_text(entry.path) as file:
-        return known_to(_header(entry.path, _first_line(file, max_record_bytes(spec))[0], spec), spec)
+        return drop_absent(_header(entry.path, _first_line(file, max_record_bytes(spec))[0], spec), spec)
 
 
 def _header(path: str, line: bytes, spec: SourceSpec) -> list[str]:
@@ -77,7 +77,7 @@ def header_problem(path: str, kind: str, spec: SourceSpec) -> str | None:
     if len(line) > limit:
         return f"header exceeds {limit} bytes"
     try:
-        _header_layout(path, line, known_to(_header(path, line, spec), spec))
+        _header_layout(path, line, drop_absent(_header(path, line, spec), spec))
     except ValueError as problem:
         return str(problem)
     return None
@@ -118,7 +118,7 @@ def line_end(path: str, at: int, end: int) -> int:
 def admit(entry: Entry, start: int, rows: int, spec: SourceSpec) -> tuple[int, int]:
     """(position, estimated rows) that takes about `rows` lines from `start`, at least one.
 
-    A file that cannot be opened any more is taken whole: whoever reads it says so.
+    A file that cannot be opened any more is taken whole: its reader reports the error.
     """
     try:
         return _admit(entry, start, rows, spec)
@@ -131,7 +131,7 @@ def _admit(entry: Entry, start: int, rows: int, spec: SourceSpec) -> tuple[int, 
     with open_text(entry.path) as file:
         first = _first_line(file, max_record_bytes(spec))[1] if _has_header(entry.format, spec) else 0
         begin = max(start, first, entry.begin)
-        if not packed:  # the way to a place inside is long there: the beginning must do
+        if not packed:  # seeking inside a compressed file is slow: sample its beginning only
             file.seek(begin)
         sample = file.read(min(_SAMPLE, max(entry.length - begin, 0)))
     lines = max(sample.count(b"\n"), 1)
@@ -150,7 +150,7 @@ def read(entry: Entry, start: int, end: int, spec: SourceSpec) -> Iterator[Slab]
         for at, block, length in _blocks(file, max(start, skip), end, max_record_bytes(spec)):
             if length is not None:
                 reason = f"record of {length} bytes exceeds {max_record_bytes(spec)} bytes"
-                yield lost(entry, at, reason, block, spec)
+                yield lost_slab(entry, at, reason, block, spec)
                 continue
             lines = find_lines(block)
             for i in range(0, len(lines), sizes.chunk_lines):
@@ -212,8 +212,11 @@ def _line_length(file: Text, start: int, after: int) -> int:
 def _slab(entry: Entry, at: int, lines: Lines, fields: Layout | None, spec: SourceSpec) -> Slab:
     decoded = decode(lines, spec, fields)
     bad = [
-        (decoded.bad[i], lines.record(i)[:RAW_BYTES],
-         position_text(file=entry.n, at=at + int(lines.starts[i]), path=entry.path))
+        (
+            decoded.bad[i],
+            lines.record(i)[:RAW_BYTES],
+            position_text(file=entry.n, at=at + int(lines.starts[i]), path=entry.path),
+        )
         for i in sorted(decoded.bad)
     ]
     return Slab(decoded.rows, at + lines.starts[decoded.index], bad, decoded.undeclared)

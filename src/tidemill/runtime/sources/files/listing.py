@@ -16,13 +16,21 @@ from tidemill.plan.sources import SourceSpec
 from tidemill.runtime.sources.files import columnar, lined
 from tidemill.runtime.sources.files.growth import is_followed, mark_of, settle_seconds, takes_half
 from tidemill.runtime.sources.files.log import Entry
+from tidemill.runtime.sources.files.names import base_directory, inner_name, packing
 from tidemill.runtime.sources.files.packed import unpacked_bytes
-from tidemill.runtime.sources.places import base_directory, inner_name, packing
 
 _EXTENSIONS = {
-    ".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".tsv": "csv",
-    ".json": "json", ".jsonl": "json", ".ndjson": "json",
-    ".arrow": "arrow", ".arrows": "arrow", ".feather": "arrow", ".ipc": "arrow",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".json": "json",
+    ".jsonl": "json",
+    ".ndjson": "json",
+    ".arrow": "arrow",
+    ".arrows": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
 }
 FORMATS = ("parquet", "csv", "json", "arrow")
 
@@ -41,7 +49,7 @@ def new_files(pattern: str, taken: Container[str]) -> Iterator[tuple[str, os.sta
     """Regular, non-empty, visible files by name; each part below the base counts for visibility."""
     base = base_directory(pattern)
     for path in sorted(glob.glob(pattern, recursive=True)):
-        if path in taken or _hidden(os.path.relpath(path, base)):
+        if path in taken or _is_hidden(os.path.relpath(path, base)):
             continue
         try:
             facts = os.stat(path)
@@ -51,7 +59,7 @@ def new_files(pattern: str, taken: Container[str]) -> Iterator[tuple[str, os.sta
             yield path, facts
 
 
-def _hidden(relative: str) -> bool:
+def _is_hidden(relative: str) -> bool:
     return any(part.startswith(("_", ".")) for part in relative.split(os.sep))
 
 
@@ -87,8 +95,8 @@ def _measure(path: str, kind: str, spec: SourceSpec, facts: os.stat_result, live
     if kind in ("parquet", "arrow"):
         if packed:
             return facts.st_size, 1, f"{kind} files are not read from inside {packed}: they are compressed themselves"
-        shape = columnar.shape(path, kind, facts.st_size, facts.st_mtime_ns)
-        return facts.st_size, shape.rows, columnar.mismatch(shape, spec)
+        footer = columnar.read_footer(path, kind, facts.st_size, facts.st_mtime_ns)
+        return facts.st_size, footer.rows, columnar.mismatch(footer, spec)
     size = facts.st_size if packed else _taken_bytes(path, kind, facts, spec, live)
     return size, unpacked_bytes(path) if packed else size, lined.header_problem(path, kind, spec)
 
@@ -118,15 +126,23 @@ def check_unchanged(entry: Entry, spec: SourceSpec, base: str) -> None:
         alike = entry.mark is None or mark_of(entry.path, entry.size) == entry.mark
     except OSError as error:
         raise SourceProblem(
-            "TM401", f'source "{spec.name}" cannot read a file it has listed', detail=str(error),
-            hint="put the file back; files may be removed only after they have been processed") from None
+            "TM401",
+            f'source "{spec.name}" cannot read a file it has listed',
+            detail=str(error),
+            hint="put the file back; files may be removed only after they have been processed",
+        ) from None
     grows = entry.format in ("csv", "json") and packing(entry.path) is None
     if not alike or not (size >= entry.size if grows else size == entry.size):
         now = f"and has {size}" if size != entry.size else "as it has now, but others"
         raise SourceProblem(
-            "TM401", f'a file of source "{spec.name}" has changed since it was listed',
+            "TM401",
+            f'a file of source "{spec.name}" has changed since it was listed',
             detail=f"{entry.path} had {entry.size} bytes {now}",
-            hint="write files under another name and rename them when they are complete")
+            hint="write files under another name and rename them when they are complete",
+        )
     if not is_allowed(entry.path, spec, base):
-        raise SourceProblem("TM401", f'a file of source "{spec.name}" has become a link to another place',
-                            detail=f"{entry.path} leads outside {base}")
+        raise SourceProblem(
+            "TM401",
+            f'a file of source "{spec.name}" has become a link to another place',
+            detail=f"{entry.path} leads outside {base}",
+        )

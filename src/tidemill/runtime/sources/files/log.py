@@ -1,14 +1,14 @@
 """The durable list of files a source has taken, in the order it took them.
 
-A file is in the log, on disk, before any position names it; so a position means the same rows after
-any crash. A file that has grown is listed once more, with the place where its new part begins. Lines are appended, and
-the last one of a number counts; a torn last line was never named and
-is cut off. Each line ends with its checksum; a line without one is from before there were any. The first line says
-to which database and folder the log belongs; a log without it is from before that, or of no database.
+A file is in the log, on disk, before any position names it; so a position means the same rows after any crash. A file
+that has grown is listed once more, with the place where its new part begins. Lines are appended, and the last line of a
+number counts; no position names a torn last line, so it is cut off. Each line ends with its checksum; a line without
+one was written by an older version. The first line names the database and folder of the log; a log without it is from
+an older version, or of no database.
 
-A file that grows all the time would make the log grow for ever. When many entries have been read for good and
-replaced by later ones of the same file, the log is written anew (`forget`): a line says with which number it begins,
-and of what was before only the last entry of each file is kept.
+A file that keeps growing would make the log grow for ever. When many entries have been read for good and replaced by
+later ones of the same file, the log is rewritten (`forget`): a line gives the number it begins with, and of earlier
+entries only the last one of each file is kept.
 """
 
 from __future__ import annotations
@@ -24,13 +24,14 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from tidemill.errors import EngineProblem
-from tidemill.runtime.damage import damaged, missing
-from tidemill.runtime.layout import check_owner, owner_of
+from tidemill.runtime.integrity import damaged, missing
+from tidemill.runtime.paths import check_owner, owner_of
 from tidemill.runtime.thresholds import sizes
 
 # A number of a row holds the number of its entry above and the place in the file below: 8 million entries of up to a
 # tera row (or tera byte). Parts of files that grow are more in number and small: they are numbered on (`Entry.base`).
 PLACE_BITS = 40
+
 
 @dataclass(frozen=True)
 class Entry:
@@ -85,11 +86,11 @@ class Listed:
         return self._entries[n - self.first]
 
     def __setitem__(self, n: int, entry: Entry) -> None:
-        self._entries[n - self.first:n - self.first + 1] = [entry]
+        self._entries[n - self.first : n - self.first + 1] = [entry]
 
     def between(self, start: int, stop: int | None = None) -> list[Entry]:
         """Those with numbers start..stop."""
-        return self._entries[max(start - self.first, 0):None if stop is None else max(stop - self.first, 0)]
+        return self._entries[max(start - self.first, 0) : None if stop is None else max(stop - self.first, 0)]
 
 
 # The last entry of each file, by its path; the number of the next entry; the last one.
@@ -112,14 +113,14 @@ class FileLog:
         self._bytes = 0
 
     def entries(self, upto: int | None = None) -> Listed:
-        """All entries; the disk is asked again only when `upto` is not among the known ones."""
+        """All entries; the file is read again only when entry `upto` is not loaded yet."""
         if upto is None or upto >= len(self._listed):
             self._load()
         return self._listed
 
     def extend(self, discover: Discover) -> None:
         """Append what `discover` finds."""
-        with self._locked() as file:
+        with self._lock() as file:
             self._load()
             found = discover(self._latest, len(self._listed), self._last)
             if found:
@@ -127,41 +128,41 @@ class FileLog:
 
     def replace(self, entries: list[Entry]) -> None:
         """List files again that are listed already, with the same numbers."""
-        with self._locked() as file:
+        with self._lock() as file:
             self._load()
             self._append(file, entries)
 
     def forget(self, before: int) -> None:
         """Entries before this number are never read again: write the log anew without them, where that is much less.
 
-        Of each file the last entry stays: it says that the file was taken, and how far.
+        The last entry of each file stays: it records that the file was taken, and up to where.
         """
         # What goes are the entries before that number but the last ones of their files: at least half of them.
         if before - self._listed.first < max(sizes.forgotten_entries, 2 * len(self._latest)):
             return
-        with self._locked():
+        with self._lock():
             self._load()
             rest = self._listed.between(before)
             last = sorted((e for e in self._latest.values() if e.n < before), key=lambda e: e.n)
             lines = [_line(asdict(entry)) for entry in (*last, *rest)]
             part = self._path.with_name(self._path.name + ".part")
             with open(part, "wb") as file:
-                file.write(b"".join([*self._owned(), _line({"first": before}), *lines]))
+                file.write(b"".join([*self._first_line(), _line({"first": before}), *lines]))
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(part, self._path)
             sync_directory(self._path.parent)
             self._load()
 
-    def _owned(self) -> list[bytes]:
-        """The line that says whose log it is."""
+    def _first_line(self) -> list[bytes]:
+        """The first line: the database and folder of the log."""
         database = self._owner.database
         return [_line({"database": database, "folder": self._path.parent.name})] if database else []
 
     def _append(self, file: BinaryIO, found: list[Entry]) -> None:
         file.truncate(self._bytes)
         file.seek(self._bytes)
-        lines = [*([] if self._bytes else self._owned()), *(_line(asdict(entry)) for entry in found)]
+        lines = [*([] if self._bytes else self._first_line()), *(_line(asdict(entry)) for entry in found)]
         file.write(b"".join(lines))
         file.flush()
         os.fsync(file.fileno())
@@ -180,8 +181,8 @@ class FileLog:
         with open(self._path, "rb") as file:
             file.seek(self._bytes)
             data = file.read()
-        for line in data[:data.rfind(b"\n") + 1].splitlines(keepends=True):
-            found = self._parsed(line)
+        for line in data[: data.rfind(b"\n") + 1].splitlines(keepends=True):
+            found = self._parse(line)
             if "database" in found and not self._bytes:
                 self._check_whose(found)
             elif "first" in found and not self._latest:
@@ -208,7 +209,7 @@ class FileLog:
             why = f"{known} files are in it, file {file + (at > 0)} has been read"
             raise damaged(str(self._path), why) if self._path.exists() else missing(str(self._path), why)
 
-    def _parsed(self, line: bytes) -> dict[str, Any]:
+    def _parse(self, line: bytes) -> dict[str, Any]:
         text, _, wanted = line.rstrip(b"\n").partition(b"\t")
         try:
             if wanted and int(wanted, 16) != zlib.crc32(text):
@@ -235,7 +236,7 @@ class FileLog:
         return damaged(str(self._path), f"behind file {len(self._listed)}: {error}")
 
     @contextmanager
-    def _locked(self) -> Iterator[BinaryIO]:
+    def _lock(self) -> Iterator[BinaryIO]:
         is_new = not self._path.exists()
         self._path.parent.mkdir(parents=True, exist_ok=True)
         while True:

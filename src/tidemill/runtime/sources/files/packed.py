@@ -1,6 +1,6 @@
 """Compressed text: read from its beginning to its end, as if it lay unpacked.
 
-Positions are bytes of the text. Who wants a place in the middle unpacks all that is before it.
+Positions are bytes of the unpacked text. Reading from the middle unpacks everything before it.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from typing import Protocol, cast
 
 import pyarrow as pa
 
-from tidemill.runtime.sources.places import packing
+from tidemill.runtime.sources.files.names import packing
 from tidemill.runtime.thresholds import sizes
 
 
 class Text(Protocol):
-    """What readers of lines ask of a file."""
+    """The part of the file interface that readers of lines use."""
 
     def read(self, size: int, /) -> bytes: ...
 
@@ -27,8 +27,9 @@ class Text(Protocol):
 
     def __enter__(self) -> Text: ...
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None, /) -> None: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None: ...
 
 
 def open_text(path: str) -> Text:
@@ -46,7 +47,7 @@ def unpacked_bytes(path: str) -> int:
 
 
 class Unpacked:
-    """A compressed file; to go back is to begin again."""
+    """A compressed file; seeking backwards starts again from the beginning."""
 
     def __init__(self, path: str, how: str) -> None:
         self._path, self._how = path, how
@@ -60,7 +61,7 @@ class Unpacked:
         return self._stream
 
     def read(self, size: int, /) -> bytes:
-        """Up to so many bytes; fewer only at the end."""
+        """Up to `size` bytes; fewer only at the end."""
         parts = [self._held[:size]]
         self._held = self._held[size:]
         left = size - len(parts[0])
@@ -75,7 +76,7 @@ class Unpacked:
         return found
 
     def readline(self, limit: int, /) -> bytes:
-        """Up to a line end, and to so many bytes."""
+        """Up to a line end, at most `limit` bytes."""
         begun = self.read(limit)
         end = begun.find(b"\n") + 1
         if end:
@@ -98,7 +99,7 @@ class Unpacked:
         return self._at
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if self._stream is not None:
             self._stream.close()
             self._stream = None
@@ -106,7 +107,7 @@ class Unpacked:
     def __enter__(self) -> Unpacked:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None, /) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None:
         self.close()
-

@@ -3,6 +3,8 @@
 Only the usual case is read here: numbers of 32 or 64 bits without missing values, as they are or by a dictionary,
 compressed with Snappy or not at all. All other columns, damaged ones included, are left out, and Arrow reads and
 judges them.
+
+The fast path `parquet_pages`: gives exactly the columns that Arrow reads; columns that are left out, Arrow reads.
 """
 
 from __future__ import annotations
@@ -19,7 +21,9 @@ import pyarrow.parquet as pq
 
 # How a type is stored, and the integers of the same size.
 _STORED: dict[pa.DataType, tuple[str, type]] = {
-    pa.int32(): ("INT32", np.int32), pa.int64(): ("INT64", np.int64), pa.timestamp("us"): ("INT64", np.int64),
+    pa.int32(): ("INT32", np.int32),
+    pa.int64(): ("INT64", np.int64),
+    pa.timestamp("us"): ("INT64", np.int64),
     pa.float64(): ("DOUBLE", np.int64),
 }
 
@@ -42,8 +46,9 @@ class Pages:
         self.source, self.file = source, file
         declared = {file.schema.column(i).path: i for i in range(file.num_columns)}
         self.columns = {
-            name: _Column(declared[name], kind, _STORED[kind][1],
-                          file.schema.column(declared[name]).max_definition_level == 1)
+            name: _Column(
+                declared[name], kind, _STORED[kind][1], file.schema.column(declared[name]).max_definition_level == 1
+            )
             for name, kind in kinds.items()
             if name in declared and kind in _STORED and _suitable(file.schema.column(declared[name]), kind)
         }
@@ -56,7 +61,7 @@ class Pages:
 
     def _column(self, chunk: pq.ColumnChunkMetaData, column: _Column) -> pa.Array | None:
         # Here, because a planner reads no pages, and the compiler's library takes a while to load.
-        from tidemill.runtime.kernels.pages import SLACK, read_pages
+        from tidemill.runtime.kernels.parquet.pages import SLACK, read_pages
 
         compression, first, rows = chunk.compression, chunk.data_page_offset, chunk.num_values
         if compression not in ("SNAPPY", "UNCOMPRESSED"):
@@ -70,8 +75,13 @@ class Pages:
         values = pa.allocate_buffer(rows * np.dtype(column.integers).itemsize)
         if self.source.readinto(read) != read.size:
             return None
-        done = read_pages(np.frombuffer(read, np.uint8), compression == "SNAPPY", column.nullable,
-                          np.frombuffer(room, np.uint8), np.frombuffer(values, column.integers))
+        done = read_pages(
+            np.frombuffer(read, np.uint8),
+            compression == "SNAPPY",
+            column.nullable,
+            np.frombuffer(room, np.uint8),
+            np.frombuffer(values, column.integers),
+        )
         return pa.Array.from_buffers(column.kind, rows, [None, values], 0) if done == rows else None
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from tidemill.plan.sources import SourceSpec
 from tidemill.runtime.sources.files import listing
 from tidemill.runtime.sources.files.log import Entry, FileLog
-from tidemill.runtime.sources.places import base_directory
+from tidemill.runtime.sources.files.names import base_directory
 
 
 def relist(spec: SourceSpec, directory: str, first: int) -> bool:
@@ -22,13 +22,13 @@ def relist(spec: SourceSpec, directory: str, first: int) -> bool:
     parts: dict[str, list[Entry]] = {}
     for entry in entries:
         parts.setdefault(entry.path, []).append(entry)
-    changed = {entry.n: entry for found in parts.values() for entry in _relisted(found, spec, base)}
+    changed = {entry.n: entry for found in parts.values() for entry in _relist(found, spec, base)}
     if changed:
-        log.replace(_renumbered([changed.get(entry.n, entry) for entry in entries]))
+        log.replace(_renumber([changed.get(entry.n, entry) for entry in entries]))
     return bool(changed)
 
 
-def _renumbered(entries: list[Entry]) -> list[Entry]:
+def _renumber(entries: list[Entry]) -> list[Entry]:
     """The rows of parts are numbered on from the entry before, however long that has become."""
     found = entries[:1]
     for entry in entries[1:]:
@@ -36,17 +36,17 @@ def _renumbered(entries: list[Entry]) -> list[Entry]:
     return found
 
 
-def _relisted(parts: list[Entry], spec: SourceSpec, base: str) -> list[Entry]:
+def _relist(parts: list[Entry], spec: SourceSpec, base: str) -> list[Entry]:
     """The entries of one file: the first of them is all that is there now, those behind it are empty."""
     last = parts[-1]
     if parts[0].bad and parts[0].begin:
-        return []  # it says that the file has changed after it was read
+        return []  # this entry only reports that the file changed after it was read
     try:
         facts = os.stat(last.path)
         if (facts.st_size, facts.st_mtime_ns) == (last.size, last.mtime_ns):
             return []
         seen = listing.describe(last.path, facts, spec, base, live=False)
     except (OSError, listing.NotYet):
-        return []  # whoever reads it says so
+        return []  # its reader reports the error
     end = seen["length"]
     return [replace(parts[0], **seen), *(replace(part, **{**seen, "bad": None}, begin=end) for part in parts[1:])]

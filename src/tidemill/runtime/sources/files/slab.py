@@ -23,7 +23,7 @@ class Slab:
     undeclared: dict[str, int] = field(default_factory=dict)
 
 
-def lost(entry: Entry, at: int, reason: str, raw: bytes, spec: SourceSpec) -> Slab:
+def lost_slab(entry: Entry, at: int, reason: str, raw: bytes, spec: SourceSpec) -> Slab:
     """No rows, one bad record."""
     place = position_text(file=entry.n, at=at, path=entry.path)
     return Slab(arrow_schema(spec.columns).empty_table(), np.empty(0, np.int64), [(reason, raw, place)])

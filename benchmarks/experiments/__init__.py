@@ -1,0 +1,1 @@
+"""The experiments of the papers, repeated: `python -m benchmarks.experiments [phantoms|weaving|joins] [--quick]`."""

@@ -1,0 +1,1 @@
+"""Phantoms: the figures of paper 002, section 8."""

@@ -1,0 +1,139 @@
+"""For each fast path the workloads over which it is measured: at least two that have little in common."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
+
+from benchmarks import data, packets
+from benchmarks.joins import streams
+from benchmarks.peers import workloads
+from benchmarks.peers.mixture import mixed
+from tidemill.runtime.fast_paths import FastPath
+
+Statements = tuple[str, str]  # of sources, of views
+Work = Callable[[int, int], Statements]  # of so many rows and, where there are many, queries
+
+PLANNED = ("preview", "gc_control")  # paths whose work is not only in the batches
+_COUNTED = "k INT, proto INT, len INT, ts TIMESTAMP"
+_ROOM = "RoomID INT, Building INT, Temperature INT, ts TIMESTAMP"
+_LENGTH = "sip INT, len INT, ts TIMESTAMP"
+
+
+def _source(name: str, columns: str, pattern: str, key: str = "") -> str:
+    return (
+        f"REGISTER SOURCE {name}Source ({columns}) FROM FILES '{pattern}' WITH (timestamp = 'ts');"
+        f" CREATE TAGGED STREAM {name} OVER {name}Source{key}"
+    )
+
+
+def _over_packets(views: Callable[[int], list[str]]) -> Work:
+    def work(rows: int, queries: int) -> Statements:
+        return _source("S", packets.COLUMNS, f"{packets.trace(rows, 4)}/*.parquet"), ";".join(views(queries))
+
+    return work
+
+
+def _over_counts(*views: str) -> Work:
+    return lambda rows, queries: (_source("S", _COUNTED, f"{data.packets(rows, 4)}/*.parquet"), ";".join(views))
+
+
+def _over_text(view: str, kind: str) -> Work:
+    def work(rows: int, queries: int) -> Statements:
+        return _source("S", _COUNTED, os.path.join(_as_text(data.packets(rows, 4), rows, kind), f"*.{kind}")), view
+
+    return work
+
+
+def _as_text(folder: str, rows: int, kind: str) -> str:
+    """A folder with the same rows as text."""
+
+    def write(place: str) -> None:
+        for name in sorted(os.listdir(folder)):
+            table = pq.read_table(os.path.join(folder, name))
+            path = os.path.join(place, f"{os.path.splitext(name)[0]}.{kind}")
+            if kind == "csv":
+                pacsv.write_csv(table, path)
+            else:
+                _write_json(table.to_pylist(), path)
+
+    return data._cached(f"packets-{rows}-{kind}", write)
+
+
+def _write_json(rows: list[dict[str, object]], path: str) -> None:
+    with open(path, "w", encoding="utf-8") as file:
+        for row in rows:
+            fields = (f'"{name}": "{value}"' if name == "ts" else f'"{name}": {value}' for name, value in row.items())
+            file.write("{" + ", ".join(fields) + "}\n")
+
+
+def _over_rooms(view: str) -> Work:
+    def work(rows: int, queries: int) -> Statements:
+        return _source("S", _ROOM, f"{data.readings(rows, 200, 1000)}/*.parquet", " KEY RoomID"), view
+
+    return work
+
+
+def _over_pairs(sips: int, view: str) -> Work:
+    def work(rows: int, queries: int) -> Statements:
+        folder = streams.streams(rows // 20, 10, sips, 4)
+        sources = [_source(name, _LENGTH, os.path.join(folder, name, "*.parquet")) for name in streams.NAMES]
+        return ";".join(sources), view
+
+    return work
+
+
+def _windows(queries: tuple[workloads.Query, ...]) -> list[str]:
+    return [
+        f"CREATE RSTREAM VIEW {q.name} AS SELECT {q.by}, count(*) AS n, sum(len) AS total FROM S"
+        f" [RANGE {q.range} SECONDS SLIDE {q.slide} SECONDS]{f' WHERE {q.predicate}' if q.predicate else ''}"
+        f" GROUP BY {q.by}"
+        for q in queries
+    ]
+
+
+def _joined(more: str, period: int = streams.SECONDS) -> str:
+    window = f"[RANGE {streams.SECONDS} SECONDS SLIDE {period} SECONDS]"
+    return (
+        f"CREATE STREAMED VIEW j AS SELECT A.sip, sum(A.len) AS s, count(*) AS n{more} FROM PacketsA AS A {window},"
+        f" PacketsB AS B {window} WHERE A.sip = B.sip GROUP BY A.sip"
+    )
+
+
+_FEW = _over_packets(lambda queries: _windows(next(iter(workloads.WORKS.values())).queries))
+_MANY = _over_packets(lambda queries: _windows(workloads.drawn(queries, 1, 40)))
+_MIXTURE = _over_packets(lambda queries: [q.statement() for q in mixed(queries)])
+_TUMBLING = "CREATE RSTREAM VIEW v AS SELECT k, count(*) AS n FROM S [RANGE 10 SECONDS SLIDE 10 SECONDS] GROUP BY k"
+_REFRESHED = "CREATE STREAMED VIEW v AS SELECT k, count(*) AS n FROM S SYNC EVERY 10 SECONDS GROUP BY k"
+_FILTERED = "CREATE STREAMED VIEW v AS SELECT k, len FROM S WHERE proto = 1 AND len > 200"
+_BUILDINGS = (
+    "CREATE STREAMED VIEW v AS SELECT Building, count(*) AS n, max(Temperature) AS hottest FROM S SYNC EVERY 10 SECONDS"
+    " GROUP BY Building"
+)
+_HOT_ROOMS = "CREATE RSTREAM VIEW v AS SELECT RoomID, Temperature FROM S SYNC EVERY 10 SECONDS WHERE Temperature > 80"
+_LONGEST = "CREATE RSTREAM VIEW v AS SELECT k, len FROM S [RANGE 20 SECONDS SLIDE 10 SECONDS] WHERE len > 1400"
+_VALUES = ", max(B.len) AS greatest"
+
+PATHS: dict[FastPath, dict[str, Work]] = {
+    "parquet_pages": {"few windows": _FEW, "a refreshed count": _over_counts(_REFRESHED)},
+    "plain_text": {
+        "CSV, a refreshed count": _over_text(_REFRESHED, "csv"),
+        "JSON, a filter": _over_text(_FILTERED, "json"),
+    },
+    "ordered_rows": {"few windows": _FEW, "one tumbling window": _over_counts(_TUMBLING)},
+    "running_totals": {"many windows": _MANY, "a mixture of queries": _MIXTURE},
+    "row_templates": {"few windows": _FEW, "many windows": _MANY},
+    "group_walk": {"a refreshed count": _over_counts(_REFRESHED), "keyed rooms, MAX": _over_rooms(_BUILDINGS)},
+    "numbered_answers": {"keyed rooms": _over_rooms(_HOT_ROOMS), "rows of a window": _over_counts(_LONGEST)},
+    "pair_sums": {"many partners": _over_pairs(500, _joined("")), "few partners": _over_pairs(300_000, _joined(""))},
+    "value_presence": {
+        "many partners, MAX": _over_pairs(500, _joined(_VALUES)),
+        "COUNT DISTINCT": _over_pairs(500, _joined(", count(DISTINCT A.len) AS lengths")),
+    },
+    "preview": {"few windows": _FEW, "one tumbling window": _over_counts(_TUMBLING)},
+    "answer_files": {"many windows": _MANY, "a filter": _over_counts(_FILTERED)},
+    "gc_control": {"many windows": _MANY, "a mixture of queries": _MIXTURE},
+}

@@ -1,1 +1,0 @@
-"""The experiments of the papers, repeated: `python -m experiments [phantoms|weaving|joins] [--quick]`."""

@@ -1,0 +1,1 @@
+"""Recovery after failures: restarts of the job, repaired views, skipped batches."""

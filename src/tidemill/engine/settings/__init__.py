@@ -1,0 +1,1 @@
+"""Options and settings: every value is checked when it is given."""

@@ -1,0 +1,1 @@
+"""What users see of the engine: SHOW, DESCRIBE, EXPLAIN WHY, status, warnings."""

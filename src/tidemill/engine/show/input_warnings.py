@@ -1,0 +1,41 @@
+"""Warnings of a run about its input, except late rows: undeclared fields, files that could not be read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+SHOWN = 8
+
+
+def input_warnings(tallies: Iterable[dict[str, dict[str, Any]]]) -> Iterator[str]:
+    """Sentences for each source, from the tallies of micro-batches. A field is reported when it is new.
+
+    >>> one = {"undeclared": {"b": 2, "c": 1}, "new_fields": ["b"], "files": ["/in/a.csv: it is empty"]}
+    >>> for text in input_warnings([{"Raw@1": one}, {"Raw@1": one | {"new_fields": [], "files": []}}]):
+    ...     print(text)
+    Raw has no column for these fields, which are not read: b (4)
+    file of Raw: /in/a.csv: it is empty
+    """
+    fields: dict[str, set[str]] = {}
+    counts: dict[str, dict[str, int]] = {}
+    files: dict[str, list[str]] = {}
+    for tally in tallies:
+        for source, found in tally.items():
+            name = re.sub("[@#].*$", "", source)
+            known = counts.setdefault(name, {})
+            for field, count in found.get("undeclared", {}).items():
+                known[field] = known.get(field, 0) + count
+            fields.setdefault(name, set()).update(found.get("new_fields", ()))
+            files.setdefault(name, []).extend(found.get("files", ()))
+    for name, new in fields.items():
+        if new:
+            often = sorted(new, key=lambda field: (-counts[name][field], field))
+            named = ", ".join(f"{field} ({counts[name][field]:,})" for field in often[:SHOWN])
+            more = f" and {len(new) - SHOWN} more" if len(new) > SHOWN else ""
+            yield f"{name} has no column for these fields, which are not read: {named}{more}"
+    for name, texts in files.items():
+        yield from (f"file of {name}: {text}" for text in texts[:SHOWN])
+        if len(texts) > SHOWN:
+            yield f"and {len(texts) - SHOWN} more files of {name}"

@@ -1,0 +1,114 @@
+"""SHOW and DESCRIBE: the catalog as Arrow tables."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from tidemill.engine.adapt.history import PlanHistory
+from tidemill.engine.settings.queries import QueryLimits
+from tidemill.engine.workload import Workload
+from tidemill.runtime.views.store import ViewStore
+from tidemill.sql.catalog import CLOCK, Catalog, Entry
+
+_KINDS = {
+    "sources": ("source",),
+    "tables": ("table",),
+    "streams": ("stream",),
+    "views": ("view",),
+    "sinks": ("sink",),
+    "queries": ("query",),
+    "aggregates": ("aggregate",),
+    "all": ("source", "table", "stream", "view", "query", "sink", "aggregate"),
+}
+
+
+_PLAN_CHANGES = pa.schema(
+    [
+        ("at", pa.timestamp("us")),
+        ("batch", pa.int64()),
+        ("version", pa.int64()),
+        ("kind", pa.string()),
+        ("name", pa.string()),
+        ("reason", pa.string()),
+        ("before", pa.string()),
+        ("after", pa.string()),
+        ("predicted_before", pa.float64()),
+        ("predicted_after", pa.float64()),
+        ("measured_before", pa.float64()),
+        ("measured_after", pa.float64()),
+    ]
+)
+
+
+def catalog_table(what: str, catalog: Catalog, workload: Workload, store: ViewStore, querying: QueryLimits) -> pa.Table:
+    """SHOW …"""
+    if what == "dead_letters":
+        duck = store.cursor()
+        try:
+            return duck.sql("SELECT * FROM dead_letters ORDER BY batch").to_arrow_table()
+        finally:
+            duck.close()
+    if what == "settings":
+        hidden = ("used", "dropped", "unpublished", "sharing", "joining", "bits", "plan_history", "querying")
+        shown = {k: v for k, v in catalog.settings.items() if k not in hidden} | workload.sharing.describe()
+        shown |= workload.join_planning.describe() | querying.describe()
+        return pa.table({"name": list(shown), "value": [str(v) for v in shown.values()]})
+    if what == "plans":
+        return plan_changes(workload.history)
+    entries = list(catalog.of(*_KINDS[what]))  # type: ignore[arg-type]
+    return pa.table(
+        {
+            "name": pa.array([e.name for e in entries], pa.string()),
+            "kind": pa.array([e.kind for e in entries], pa.string()),
+            "detail": pa.array([_detail(e, workload) for e in entries], pa.string()),
+            "reads": pa.array([", ".join(e.needs) for e in entries], pa.string()),
+            "definition": pa.array([e.text for e in entries], pa.string()),
+        }
+    )
+
+
+def plan_changes(history: PlanHistory) -> pa.Table:
+    """SHOW PLANS: every change of plan that is kept, the oldest first."""
+    return pa.Table.from_pylist([c.describe() for c in history.changes], _PLAN_CHANGES)
+
+
+def columns_table(name: str, catalog: Catalog, workload: Workload) -> pa.Table:
+    """DESCRIBE name: columns, types, which of them are the key."""
+    if name.lower() == CLOCK:
+        return _columns([("TimePoint", "BIGINT")], set())
+    entry = catalog.find(name)
+    if entry.kind == "aggregate":
+        return _columns([("argument", entry.options["accepts"]), ("answer", entry.options["returns"])], set())
+    if entry.kind in ("view", "query"):
+        view = workload.views[entry.name.lower()]
+        return _columns([(c.name, c.type) for c in view.node.schema], set(view.stored.keys or ()))
+    if entry.kind == "sink":
+        return columns_table(entry.needs[0], catalog, workload)
+    spec = entry.spec or catalog.find(entry.needs[0], "source").spec
+    assert spec is not None
+    return _columns([(c.name, c.type) for c in spec.columns], set(entry.key))
+
+
+def _columns(pairs: list[tuple[str, str]], keys: set[str]) -> pa.Table:
+    return pa.table(
+        {
+            "column": pa.array([n for n, _ in pairs], pa.string()),
+            "type": pa.array([t for _, t in pairs], pa.string()),
+            "key": pa.array([n in keys for n, _ in pairs], pa.bool_()),
+        }
+    )
+
+
+def _detail(entry: Entry, workload: Workload) -> str:
+    stopped = workload.stopped.get(entry.id) if entry.id else None
+    if stopped:
+        return f"stopped: {stopped['reason']}"
+    if entry.spec is not None:
+        return f"{entry.spec.kind} {entry.spec.format or ''}".strip()
+    if entry.kind == "stream":
+        return f"key {', '.join(entry.key)}" if entry.key else "append-only"
+    if entry.kind == "aggregate":
+        return f"{entry.options['accepts']} to {entry.options['returns']}"
+    if entry.kind == "sink":
+        return str(entry.options.get("path") or entry.options.get("target"))
+    return entry.output

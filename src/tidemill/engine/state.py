@@ -1,0 +1,155 @@
+"""The state of an open database: what its statements change and its job runs.
+
+`Database` opens it; the statement handlers and the `Runner` are given the same object.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from tidemill.engine.directory.consistency import check_parts, claim_parts, read_catalog
+from tidemill.engine.directory.directory import Directory
+from tidemill.engine.directory.rescale import follow_checkpoint
+from tidemill.engine.ports import Ports
+from tidemill.engine.settings.dead_letters import bounds_of
+from tidemill.engine.settings.options import microseconds
+from tidemill.engine.views.bound_view import BoundView
+from tidemill.engine.workload import Workload
+from tidemill.errors import EngineProblem
+from tidemill.runtime.checkpoint.progress import Checkpoint
+from tidemill.runtime.integrity import duckdb_file
+from tidemill.runtime.paths import Paths, write_json
+from tidemill.runtime.views.outlet import Outlet
+from tidemill.runtime.views.store import ViewStore
+from tidemill.runtime.views.stored_view import StoredView
+from tidemill.sql.catalog import Catalog
+
+ReadCheckpoint = Callable[[], Checkpoint | None]
+
+
+@dataclass
+class PendingChanges:
+    """Definitions that are executed but not durable yet. Those of one text are made durable together."""
+
+    creates: list[StoredView] = field(default_factory=list)  # views that still need tables
+    drops: list[StoredView] = field(default_factory=list)  # views whose tables go once the catalog is written
+    catalog: bool = False  # the catalog must be written
+    plan: bool = False  # a new plan must be published
+    grouped: bool = False  # more definitions follow: wait for them
+
+    @property
+    def is_empty(self) -> bool:
+        """True when nothing waits to be made durable."""
+        return not (self.creates or self.drops or self.catalog or self.plan)
+
+
+@dataclass
+class DatabaseState:
+    """Everything that an open database consists of, except the job that runs it."""
+
+    directory: Directory
+    catalog: Catalog
+    store: ViewStore
+    workload: Workload
+    outlet: Outlet
+    ports: Ports
+    pending: PendingChanges = field(default_factory=PendingChanges)
+    lock: threading.RLock = field(default_factory=threading.RLock)  # held while the catalog or the plan changes
+
+    @property
+    def paths(self) -> Paths:
+        """The layout of the directory."""
+        return self.directory.paths
+
+    def find_view(self, name: str) -> BoundView:
+        """The standing view or query of this name; an error names what is there."""
+        entry = self.catalog.find(name, "view", "query")
+        return self.workload.views[entry.name.lower()]
+
+    def show_views(self) -> None:
+        """Let the outlet know which views there are now, and how many dead letters it may keep."""
+        with self.outlet.lock:
+            self.outlet.views = {v.stored.id: v.stored for v in self.workload.views.values()}
+            self.outlet.bounds = bounds_of(self.catalog)
+
+    def save_catalog(self) -> None:
+        """Write the catalog, then drop the tables of dropped views: the catalog never names tables that are gone."""
+        self.workload.history.save()
+        self.catalog.saved += 1
+        write_json(self.paths.catalog, {"database": self.directory.database, **self.catalog.to_dict()})
+        with self.outlet.lock:
+            self.outlet.catalog = self.catalog.saved
+            any_dropped = bool(self.pending.drops)
+            while self.pending.drops:
+                view = self.pending.drops.pop()
+                self.store.drop(view)
+                self.outlet.subscribers.pop(view.id, None)
+            if any_dropped and self.store.drop_pools(v.stored for v in self.workload.views.values()):
+                self.outlet.pools.forget()
+
+    def close(self) -> None:
+        """Close the files and release the directory."""
+        self.outlet.note_catalog()
+        self.outlet.close()
+        self.store.close()
+        self.directory.release()
+
+
+def open_state(
+    directory: Directory,
+    read_checkpoint: ReadCheckpoint,
+    shards: int | None,
+    clock: str | None,
+    without: tuple[str, ...],
+) -> DatabaseState:
+    """Read what is in a directory and check that its parts belong together; a new database is made."""
+    paths = directory.paths
+    catalog = read_catalog(directory)
+    follow_checkpoint(paths, catalog)
+    _fix_settings(catalog, shards, clock)
+    store = ViewStore(paths.views, paths.answer_files)
+    claim_parts(directory, catalog, store)
+    workload = Workload(catalog, catalog.settings["unit_us"], without)
+    _check_views(paths, catalog, store, workload, read_checkpoint)
+    outlet = Outlet(paths.root, store)
+    outlet.catalog = catalog.saved
+    workload.stopped = dict(outlet.stopped)
+    return DatabaseState(directory, catalog, store, workload, outlet, Ports(paths))
+
+
+def _check_views(
+    paths: Paths, catalog: Catalog, store: ViewStore, workload: Workload, read_checkpoint: ReadCheckpoint
+) -> None:
+    """Check the parts before anything is swept: what looks like the remains of a crash may be named by a part that was
+    lost.
+    """
+    try:
+        with duckdb_file(paths.views):
+            check_parts(paths, catalog, store, read_checkpoint())
+        store.sweep(v.stored for v in workload.views.values())
+    except BaseException:
+        store.close()
+        raise
+
+
+def _fix_settings(catalog: Catalog, shards: int | None, clock: str | None) -> None:
+    """The clock unit and the number of shards are given once; another value later is refused."""
+    settings = catalog.settings
+    if clock is not None:
+        unit = microseconds(clock, 1_000_000)
+        if settings.setdefault("unit_us", unit) != unit:
+            raise EngineProblem(
+                "TM605",
+                "the clock unit of a database cannot change",
+                detail=f"it is {settings['unit_us']} microseconds",
+                hint="open it without clock=",
+            )
+    settings.setdefault("unit_us", 1_000_000)
+    if shards is not None and settings.setdefault("shards", shards) != shards:
+        raise EngineProblem(
+            "TM605",
+            f"the database has {settings['shards']} shards",
+            hint=f"open it without shards=; tidemill rescale DB --shards {shards} changes it",
+        )

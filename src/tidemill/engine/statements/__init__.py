@@ -1,0 +1,1 @@
+"""What each statement does: one handler for each class of statement."""

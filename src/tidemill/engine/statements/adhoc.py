@@ -1,0 +1,244 @@
+"""Ad hoc SELECT over stored views and tables: parsed, checked, and answered by DuckDB in a process of its own.
+
+Three barriers, each of which suffices alone: only expressions of the language are allowed; every table name is looked
+up by scope and replaced by the name of an input; and the process that answers can read nothing but these inputs.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+from sqlglot import exp, parse_one
+
+from tidemill.engine.workload import Workload
+from tidemill.interrupts import plain_interrupts
+from tidemill.plan.relations import quoted
+from tidemill.plan.sources import SourceSpec
+from tidemill.runtime.sandbox import pool
+from tidemill.runtime.sandbox.pool import Deadline, Inputs, Limits
+from tidemill.runtime.sources.connector import arrow_schema
+from tidemill.runtime.sources.registry import open_connector
+from tidemill.runtime.views.store import DEAD_LETTERS, ViewStore
+from tidemill.sql.bind.functions import aggregate_name, is_allowed, name_in_sql
+from tidemill.sql.bind.scope import problem
+from tidemill.sql.dialect.nodes import Difference, Now
+from tidemill.sql.scopes import outside_tables, plain_conditions, read_columns
+
+_STRUCTURE = (
+    exp.Select,
+    exp.SetOperation,
+    exp.Subquery,
+    exp.From,
+    exp.Join,
+    exp.Where,
+    exp.Group,
+    exp.Having,
+    exp.Order,
+    exp.Ordered,
+    exp.Limit,
+    exp.Offset,
+    exp.With,
+    exp.CTE,
+    exp.TableAlias,
+    exp.Table,
+    exp.Window,
+    exp.WindowSpec,
+    exp.Exists,
+    exp.Filter,
+    exp.Any,
+    exp.All,
+    exp.Tuple,
+    exp.Qualify,
+    exp.Fetch,
+    exp.IgnoreNulls,
+    exp.RespectNulls,
+    exp.WithinGroup,
+)
+_WINDOWED = {
+    "rownumber",
+    "rank",
+    "denserank",
+    "lag",
+    "lead",
+    "firstvalue",
+    "lastvalue",
+    "ntile",
+    "percentrank",
+    "median",
+    "quantile",
+    "arrayagg",
+    "stringagg",
+    "groupconcat",
+    "anyvalue",
+    "argmax",
+    "argmin",
+    "countif",
+    "list",
+    "percent_rank",
+    "cumedist",
+    "percentilecont",
+    "percentiledisc",
+    "approxdistinct",
+    "logicaland",
+    "logicalor",
+}
+_ROWS = "__rows"  # the only column of an input whose rows are just counted
+
+
+def answer(
+    query: exp.Expression, workload: Workload, store: ViewStore, clock: int | None, folder: str, limits: Limits
+) -> pa.Table:
+    """Run one ad hoc query; what it may read is COMPLETE and RSTREAM views, tables and dead_letters."""
+    query = query.copy()
+    _check(query)
+    _name_columns(query)
+    deadline = Deadline(limits.seconds)
+    inputs = Inputs(folder, limits.bytes, deadline)
+    try:
+        with plain_interrupts():
+            with store.reading() as duck, _interrupt_at(duck, deadline):
+                _Leaves(workload, store, duck, inputs).replace(query)
+            for node in list(query.find_all(Now)):
+                node.replace(parse_one(f"make_timestamp({clock or 0})", dialect="duckdb"))
+            return pool.answer(query.sql(dialect="duckdb"), inputs, limits, deadline)
+    finally:
+        inputs.close()
+
+
+def _check(query: exp.Expression) -> None:
+    for node in query.walk():
+        windowed = isinstance(node, (exp.Table, exp.Subquery)) and node.args.get("window")
+        if isinstance(node, Difference) or node.args.get("sync") or windowed:
+            raise problem(
+                "SYNC, windows and differences belong to standing queries",
+                node,
+                code="TM214",
+                hint="create a view, or use SELECT STREAMED …",
+            )
+        structural = isinstance(node, (*_STRUCTURE, Now)) or node.key in _WINDOWED
+        known = structural or is_allowed(node) or aggregate_name(node)
+        if not known:
+            raise problem(
+                f'"{name_in_sql(node)}" is not part of the language',
+                node,
+                code="TM207",
+                hint="the language reference lists all functions",
+            )
+
+
+def _name_columns(query: exp.Expression) -> None:
+    """Name columns that are subqueries by the text of the user, before table names in it are replaced."""
+    selects = query.selects if isinstance(query, exp.Query) else []
+    for node in selects:
+        if not node.alias and node.find(exp.Table):
+            node.replace(exp.alias_(node.copy(), node.sql(dialect="duckdb"), quoted=True))
+
+
+@contextmanager
+def _interrupt_at(duck: duckdb.DuckDBPyConnection, deadline: Deadline) -> Iterator[None]:
+    """Interrupt reading of views at the deadline of the query."""
+    timer = threading.Timer(deadline.left, duck.interrupt)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    except duckdb.InterruptException:
+        deadline.check()
+        raise
+    finally:
+        timer.cancel()
+
+
+class _Leaves:
+    """Replaces the views and tables of a query by inputs of the process that answers it."""
+
+    def __init__(self, workload: Workload, store: ViewStore, duck: duckdb.DuckDBPyConnection, inputs: Inputs) -> None:
+        self.workload, self.store, self.duck, self.inputs = workload, store, duck, inputs
+        self.made: dict[tuple[str, tuple[str, ...]], str] = {}
+
+    def replace(self, query: exp.Expression) -> None:
+        """Give every table from outside of the query the name of an input."""
+        prefix = _unused_prefix({node.name.lower() for node in query.find_all(exp.Identifier)})
+        for node in outside_tables(query):
+            if not isinstance(node.this, exp.Identifier) or node.args.get("db"):
+                raise problem("only views and tables can be read", node, code="TM202", hint="SHOW VIEWS lists them")
+            relation = self._filter(query, node, self._relation(node))
+            columns = tuple(read_columns(query, node, relation.columns))
+            key = (node.name.lower(), columns)
+            if key not in self.made:
+                self.made[key] = f"{prefix}{len(self.made)}"
+                self._add(self.made[key], relation, columns)
+            alias = node.args.get("alias") or exp.TableAlias(this=exp.to_identifier(node.name, quoted=True))
+            node.set("this", exp.to_identifier(self.made[key], quoted=True))
+            node.set("alias", alias)
+
+    def _filter(
+        self, query: exp.Expression, node: exp.Table, relation: duckdb.DuckDBPyRelation
+    ) -> duckdb.DuckDBPyRelation:
+        """The rows that satisfy the plain conditions of the query, which checks them again."""
+        types = {c: str(t) for c, t in zip(relation.columns, relation.types, strict=True)}
+        for condition in plain_conditions(query, node, types):
+            column, literal = condition.args["this"].name, condition.args["expression"]
+            bare = type(condition)(this=exp.column(exp.to_identifier(column, quoted=True)), expression=literal.copy())
+            relation = relation.filter(bare.sql(dialect="duckdb"))
+        return relation
+
+    def _add(self, name: str, relation: duckdb.DuckDBPyRelation, columns: tuple[str, ...]) -> None:
+        types = {c: str(t) for c, t in zip(relation.columns, relation.types, strict=True)}
+        rows = relation.project(", ".join(map(quoted, columns)) or f"true AS {_ROWS}")
+        typed = [(c, types[c]) for c in columns] or [(_ROWS, "BOOLEAN")]
+        self.inputs.add(name, typed, rows.to_arrow_reader(1 << 16))
+
+    def _relation(self, node: exp.Table) -> duckdb.DuckDBPyRelation:
+        if node.name.lower() == DEAD_LETTERS:
+            return self.duck.sql("SELECT * FROM dead_letters")
+        place = problem("", node)
+        entry = self.workload.catalog.find(node.name, line=place.line, column=place.column)
+        if entry.kind == "table":
+            assert entry.spec is not None
+            # Each table lists its files in a folder of its own.
+            with tempfile.TemporaryDirectory(dir=self.inputs.folder) as folder:
+                rows = read_table(entry.spec, folder, self.inputs.deadline)
+            return self.duck.from_arrow(rows).project(
+                ", ".join(f"CAST({quoted(c.name)} AS {c.type}) AS {quoted(c.name)}" for c in entry.spec.columns)
+            )
+        view = self.workload.views.get(entry.name.lower())
+        if view is None or view.stored.output == "streamed":
+            what = "STREAMED view" if view else entry.kind
+            raise problem(
+                f'"{entry.name}" is a {what}: it has no stored answer to read',
+                node,
+                code="TM215",
+                hint=f"CREATE COMPLETE VIEW … AS SELECT * FROM {entry.name}, or SELECT STREAMED …",
+            )
+        return self.duck.sql(self.store.relation_sql(view.stored, self.duck))
+
+
+def _unused_prefix(names: set[str]) -> str:
+    """A prefix for the names of inputs that no name of the query has."""
+    prefix = "input "
+    while any(name.startswith(prefix) for name in names):
+        prefix = "_" + prefix
+    return prefix
+
+
+def read_table(spec: SourceSpec, folder: str, deadline: Deadline) -> pa.Table:
+    """All rows of a static table."""
+    connector: Any = open_connector(spec, folder)
+    names = [c.name for c in spec.columns]
+    start, pieces = connector.initial(), []
+    while True:
+        progress = connector.latest(start, None, False, 0)
+        for piece in connector.split(start, progress.end, 1):
+            for chunk in connector.read(piece):
+                pieces.append(chunk.rows.select(names))
+                deadline.check()
+        if progress.exhausted:
+            return pa.concat_tables(pieces) if pieces else arrow_schema(spec.columns).empty_table()
+        start = progress.end

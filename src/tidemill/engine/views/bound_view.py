@@ -1,0 +1,75 @@
+"""A standing query as the engine holds it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tidemill.errors import PlanProblem
+from tidemill.plan import relations as r
+from tidemill.plan.relations import Relation
+from tidemill.plan.scalars import Hidden
+from tidemill.runtime.views.stored_view import StoredView
+from tidemill.sql.bind.query import BoundQuery
+from tidemill.sql.bind.scalar import stamp_value
+from tidemill.sql.catalog import Entry
+from tidemill.sql.lexical.durations import duration_from_text
+
+Trace = tuple[tuple[str, str], ...]  # rules that fired: name, what became what
+Sinks = tuple[dict[str, Any], ...]
+
+
+@dataclass(frozen=True)
+class BoundView:
+    """A standing query: its relation after optimization, and what is stored of it."""
+
+    entry: Entry
+    query: BoundQuery
+    node: Relation
+    stored: StoredView
+    trace: Trace
+
+
+@dataclass(frozen=True)
+class PlannedQuery:
+    """A query that was bound, checked and optimized."""
+
+    bound: BoundQuery
+    node: Relation
+    trace: Trace
+
+
+def bind_view(entry: Entry, planned: PlannedQuery, unit_us: int, sinks: Sinks) -> BoundView:
+    """The view of a planned query, with the layout of its stored answers."""
+    bound, node = planned.bound, planned.node
+    retain = entry.options.get("retain")
+    keys = None if entry.output == "rstream" else bound.keys
+    stored = StoredView(
+        entry.id,
+        entry.name,
+        entry.output,  # type: ignore[arg-type]  # the parser gives one of the three
+        node.schema,
+        keys,
+        stamp_value(Hidden("__time"), bound.domain, unit_us).sql,
+        stamp_type(bound),
+        r.insert_only(node),
+        _retain_us(retain, unit_us),
+        sinks,
+    )
+    return BoundView(entry, bound, node, stored, planned.trace)
+
+
+def stamp_type(bound: BoundQuery) -> str:
+    """The SQL type of the time stamps of a query's answers."""
+    return "TIMESTAMP" if bound.domain == "timestamp" else "BIGINT"
+
+
+def _retain_us(text: Any, unit_us: int) -> int | None:
+    """WITH (retain = …) in microseconds; None keeps everything."""
+    if text is None:
+        return None
+    try:
+        length = duration_from_text(str(text))
+    except ValueError as error:
+        raise PlanProblem("TM213", f"retain: {error}", hint="for example WITH (retain = '1 day')") from None
+    return length.us if length.us is not None else int(length.units or 0) * unit_us

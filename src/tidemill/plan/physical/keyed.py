@@ -1,0 +1,129 @@
+"""Operators that keep rows by key: keyed streams, groupings, sets, joins of two."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
+
+from tidemill.plan.physical.base import Item, Op, Part
+from tidemill.plan.sources import Column
+from tidemill.plan.user_aggregates import UserAggregatePart
+
+Rounds = tuple[tuple[int, int], ...]  # periods (every, offset) that a time is rounded up to, one after the other
+Beginning = tuple[Rounds, ...] | Literal["static", "first row"]
+
+
+@dataclass(frozen=True)
+class Tagger(Op):
+    """The newest record of each key, from records with `__at`, `__seq` and `__gone`."""
+
+    kind: ClassVar[str] = "tagger"
+
+    keys: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class KeptValues:
+    """A column of which a grouping keeps every value: `once` names the part that counts different ones (as sets of
+    values where `sets`), `low` and `high` say which extremes are needed, `user_aggregates` are those over it.
+    """
+
+    column: str
+    type: str
+    once: str | None = None
+    low: bool = False
+    high: bool = False
+    user_aggregates: tuple[UserAggregatePart, ...] = field(default=(), metadata={"json": "folds"})
+    sets: bool = False
+
+
+@dataclass(frozen=True)
+class Group(Op):
+    """GROUP BY over partial aggregates (the first input) and changes of kept values (one input for each of `values`).
+
+    `beginning` says when the one row of a keyless answer begins: before all time, with the first row, or at the
+    clock's first time rounded up in one of some ways.
+    """
+
+    kind: ClassVar[str] = "group"
+
+    keys: tuple[Column, ...]
+    parts: tuple[Part, ...]
+    values: tuple[KeptValues, ...]
+    beginning: Beginning
+    answers: tuple[Item, ...]
+
+
+@dataclass(frozen=True)
+class Shift:
+    """A row comes at most `us` microseconds after its stamp."""
+
+    tag: ClassVar[str] = "shift"
+
+    us: int
+
+
+@dataclass(frozen=True)
+class Period:
+    """A row comes with the first point of a period at or after its stamp."""
+
+    tag: ClassVar[str] = "period"
+
+    every: int
+    offset: int
+
+
+@dataclass(frozen=True)
+class PointsInput:
+    """A row comes with the first point at or after its stamp of a relation of points: one of the inputs, counted from
+    the first that brings points.
+    """
+
+    tag: ClassVar[str] = "points"
+
+    number: int
+
+
+Step = Shift | Period | PointsInput
+Chains = tuple[tuple[Step, ...], ...]  # how rows of a stamp are released, for each path to the operator
+Released = dict[str, Chains | None]  # by side, "left" or "right"; None: any time
+
+
+@dataclass(frozen=True)
+class SetCombine(Op):
+    """DISTINCT, EXCEPT, INTERSECT, anti-join: the multiplicity of each row from those on both sides.
+
+    The first `sides` inputs are `Counted` changes. Rows whose `stamp` has been `released` on all sides change no more.
+    """
+
+    kind: ClassVar[str] = "combine"
+
+    operation: str = field(metadata={"json": "kind"})
+    sides: int | None = None  # None: all inputs
+    stamp: str | None = None
+    released: Released = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class JoinSide:
+    """One input of a join: rows with a `stamp` can find partners for `keep_us` after it. Rows are not `stored` where no
+    later change of the other side can join them.
+    """
+
+    columns: tuple[Column, ...]
+    keys: tuple[str, ...]
+    stamp: str | None = None
+    keep_us: int | None = None
+    stored: bool = True
+
+
+@dataclass(frozen=True)
+class Join(Op):
+    """Inner join of two inputs on equal keys, with a residual predicate; then inputs that bring points."""
+
+    kind: ClassVar[str] = "join"
+
+    left: JoinSide
+    right: JoinSide
+    residual: str | None = None
+    released: Released | None = None

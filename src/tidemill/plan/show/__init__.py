@@ -1,0 +1,1 @@
+"""The plan printer: text, JSON and Mermaid."""

@@ -1,0 +1,1 @@
+"""Measures the cost constants of the papers on this machine."""

@@ -1,0 +1,1 @@
+"""What all operators share: change batches, the operator interface, value codes, annotations."""

@@ -1,0 +1,1 @@
+"""Aggregation joins: inputs as rows or aggregation sets, delta joins, hot keys."""

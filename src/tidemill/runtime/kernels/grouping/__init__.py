@@ -1,0 +1,1 @@
+"""Kernels of groupings and taggers: distinct values, extremes, replaced records."""

@@ -1,0 +1,1 @@
+"""Kernels of aggregation joins, over row numbers."""

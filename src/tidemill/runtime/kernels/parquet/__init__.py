@@ -1,0 +1,1 @@
+"""Kernels that decode pages of Parquet files."""

@@ -1,0 +1,1 @@
+"""Kernels of shared windows: hash tables, cells of queries, sliding aggregation, sketches."""

@@ -1,0 +1,1 @@
+"""Kernels that find and check records of text."""

@@ -1,0 +1,1 @@
+"""What travels between readers, shards and the outlet: messages, dead letters, counts, files."""

@@ -1,0 +1,104 @@
+"""Ticks: what readers send to every shard, and shards to the outlet, at the end of their part of a micro-batch.
+
+A tick is a dataclass; `encode_tick` and the two `decode_…` functions are its only codec. Ticks live for one batch and
+are never stored.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from tidemill.runtime.messages.source_counts import Tally
+
+
+@dataclass(frozen=True)
+class SourceNote:
+    """The state of a source when the planner plans a batch."""
+
+    done: bool = False  # a table that was read to its end
+    idle: bool = False
+    clock: int | None = None  # the arrival clock, where there is no timestamp column
+    silent: int = 0  # for how long all sources that are read together have been silent, in microseconds
+
+
+@dataclass(frozen=True)
+class BatchNote:
+    """What the planner sends to all readers and shards of a batch."""
+
+    batch: int | None = None
+    offset: str | None = None  # the checksum of the offset that the batch ends at
+    sweep: bool = False  # the first batch after a start: remove what failed attempts left behind
+    final: int = 0  # the finite run that ends with this batch; 0: none
+    closes: bool = False  # the input is over for good
+    peek: int = 0  # the end of the input that the batch shows; 0: none
+    sources: dict[str, SourceNote] = field(default_factory=dict)
+
+
+@dataclass
+class ReaderTick:
+    """What one reader sends to every shard."""
+
+    index: int
+    plan: int
+    note: BatchNote
+    tallies: dict[str, Tally] = field(default_factory=dict)
+    loops: dict[str, int] = field(default_factory=dict)  # port → how far what came round is closed
+    seeds: dict[str, int] = field(default_factory=dict)
+    peeks: dict[str, dict[str, int]] = field(default_factory=dict)  # group → loops of the provisional end
+    failed: dict[str, str] = field(default_factory=dict)  # operator → why
+    lfta: dict[str, list[dict[str, Any]]] = field(default_factory=dict)  # for one shard only: it passes them on
+
+
+@dataclass
+class ShardTick:
+    """What one shard sends to the outlet."""
+
+    plan: int
+    offset: str | None
+    final: int
+    sources: dict[str, dict[str, Any]]  # source → top, floor, first
+    tallies: dict[str, Tally]
+    loops: dict[str, int]
+    outputs: list[int]  # the frontier of each output of the plan
+    failed: dict[str, str]
+    state_rows: int
+    state_bytes: int
+    state_files: int
+    seconds: float
+    waits: dict[str, int]  # operator → the first time for which something waits
+    clock: int
+    lfta: dict[str, dict[str, Any]]
+    joins: dict[str, Any]
+    inbox: list[str]  # files that the shard has read
+    peek: int
+    peeks: dict[str, dict[str, int]]
+
+
+def encode_tick(tick: ReaderTick | ShardTick) -> bytes:
+    """The payload of a tick.
+
+    >>> tick = ReaderTick(0, 7, BatchNote(3, sources={"S": SourceNote(clock=5)}), {"S": Tally(rows=2)})
+    >>> decode_reader_tick(encode_tick(tick)) == tick
+    True
+    """
+    return json.dumps(vars(tick), default=vars).encode()
+
+
+def decode_reader_tick(payload: bytes | memoryview) -> ReaderTick:
+    """The tick of a reader."""
+    found = json.loads(bytes(payload))
+    sources = {name: SourceNote(**source) for name, source in found["note"]["sources"].items()}
+    note = BatchNote(**{**found["note"], "sources": sources})
+    return ReaderTick(**{**found, "note": note, "tallies": _decode_tallies(found["tallies"])})
+
+
+def decode_shard_tick(payload: bytes) -> ShardTick:
+    """The tick of a shard."""
+    found = json.loads(payload)
+    return ShardTick(**{**found, "tallies": _decode_tallies(found["tallies"])})
+
+
+def _decode_tallies(found: dict[str, dict[str, Any]]) -> dict[str, Tally]:
+    return {name: Tally(**tally) for name, tally in found.items()}

@@ -1,0 +1,1 @@
+"""GROUP BY: in SQL, in arrays, and the values that aggregates need."""

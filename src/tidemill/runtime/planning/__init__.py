@@ -1,0 +1,1 @@
+"""What the next micro-batch reads, when it begins, and a preview of a finite input."""

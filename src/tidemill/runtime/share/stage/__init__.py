@@ -1,0 +1,1 @@
+"""The high level: fragment stores and the final aggregation of every query."""

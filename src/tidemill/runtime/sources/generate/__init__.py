@@ -1,0 +1,1 @@
+"""Generated rows: a pure function of seed, column and row number."""

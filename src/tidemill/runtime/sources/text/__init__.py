@@ -1,0 +1,1 @@
+"""CSV and JSON lines to typed columns."""

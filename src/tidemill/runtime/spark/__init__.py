@@ -1,0 +1,1 @@
+"""Everything that knows Spark: session, job, data source, shard processor, worker processes."""

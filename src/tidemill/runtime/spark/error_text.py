@@ -1,0 +1,39 @@
+"""Errors of Spark without the frames of Java's stacks.
+
+The error of a task is repeated on its way through the driver, each time with some hundred frames. Spark looks for the
+cause of a failure in that text with a pattern that takes a frame of the stack for each character: stopping a job ended
+its thread with a StackOverflowError, and a page of the log for it.
+"""
+
+from __future__ import annotations
+
+import re
+
+MOST = 3000
+_FRAME = re.compile(r"\s+(at [\w.$/<>]+[\w$<>]+\(.*\)|\.\.\. \d+ (more|common frames omitted))\s*")
+_TELLING = re.compile(r"\s*(Caused by: )?(\S*(Error|Problem|Exception)\b|TM\d{3} )")
+
+
+class BatchFailed(Exception):
+    """Spark could not run a batch; in few words."""
+
+
+def shorten_failure(error: BaseException) -> BatchFailed:
+    """The same failure in few words, with its kind, by which Spark knows an interruption."""
+    kind = type(error)
+    return BatchFailed(brief(f"{kind.__module__}.{kind.__qualname__}: {error}"))
+
+
+def brief(text: str, most: int = MOST) -> str:
+    """A text without frames and repeated lines; where it is still long, its beginning and the lines that say what went
+    wrong, the last of them first of all.
+
+    >>> brief("x.E: no\\n\\tat a.B.c(D.scala:1)\\n\\tat a.B$.d(D.scala:2)\\nCaused by: y.F: nil\\n\\t... 12 more\\n")
+    'x.E: no\\nCaused by: y.F: nil'
+    """
+    lines = list(dict.fromkeys(line for line in text.splitlines() if not _FRAME.fullmatch(line)))
+    whole = "\n".join(lines)
+    if len(whole) <= most:
+        return whole
+    told = "\n".join(line[: most // 8] for line in lines if _TELLING.match(line))[-most // 2 :]
+    return f"{whole[: most // 2 - 5]}\n…\n{told}"

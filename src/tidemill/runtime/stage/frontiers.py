@@ -1,0 +1,99 @@
+"""How far time is closed for each source: the same computation in every shard, from the same ticks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from tidemill.plan.below import sources_read_together
+from tidemill.plan.physical import BEGINNING, FOREVER, Physical
+from tidemill.plan.relations import STATIC_TIME
+from tidemill.plan.sources import SourceSpec
+from tidemill.runtime.messages.ticks import BatchNote, ReaderTick, SourceNote
+
+_FIRST_DAYS_US = 400 * 86_400_000_000
+
+
+def advance(known: dict[str, Any], plan: Physical, ticks: list[ReaderTick]) -> dict[str, Any]:
+    """Update `known` (source → top, floor) in place; a floor never falls.
+
+    floor = greatest time seen − lateness, or the arrival clock where there is no timestamp column.
+    The time of an idle source is closed, and it follows the event times that it is read together with; where all of
+    those are idle, time passes as long as they are silent. Arrival times close no event times. When the input is over
+    for good, every source is closed up to and including the greatest time of all; if none has ever had a row, up to
+    the first days of all time.
+    """
+    note = ticks[0].note
+    for spec in plan.sources:
+        entry = known.setdefault(spec.name, {"top": BEGINNING, "floor": BEGINNING})
+        for tick in ticks:
+            tally = tick.tallies.get(spec.name)
+            if tally:
+                entry["top"] = max(entry["top"], tally.top)
+                if entry.get("first") is None and tally.first is not None:
+                    # Rows may still come from before the first one, as far back as the lateness allows.
+                    entry["first"] = tally.first - spec.lateness_us
+        entry["floor"] = max(entry["floor"], _source_floor(spec, entry["top"], note.sources.get(spec.name)))
+    _advance_idle(known, plan, note)
+    if note.closes:
+        known |= close_sources(known, {s.name for s in plan.sources if not s.static})
+    for name in [n for n in known if n not in {s.name for s in plan.sources}]:
+        del known[name]
+    return known
+
+
+def clock_of(plan: Physical, sources: dict[str, Any]) -> int:
+    """The database clock: the least floor of all sources that move."""
+    floors = [sources[s.name]["floor"] for s in plan.sources if not s.static]
+    return min(floors, default=BEGINNING)
+
+
+def clock_begin(plan: Physical, sources: dict[str, Any]) -> int | None:
+    """The time at which clockStr begins to tick: before the earliest row that any source may still deliver."""
+    if clock_of(plan, sources) <= BEGINNING:
+        return None
+    firsts = [sources[s.name].get("first") for s in plan.sources if not s.static]
+    return min((f for f in firsts if f is not None), default=None)
+
+
+def has_ended(clock: dict[str, Any], ticks: list[ReaderTick]) -> bool:
+    """True from the end of the input until rows come again; answers may still be on their way through loops."""
+    if ticks[0].note.closes:
+        return True
+    return bool(clock.get("ended")) and not any(t.rows for tick in ticks for t in tick.tallies.values())
+
+
+def close_sources(known: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """The sources as if these had no more rows: closed up to and including their greatest time."""
+    names = set(names)
+    end = max((known[n]["top"] for n in names), default=BEGINNING)
+    if end <= BEGINNING:
+        # There were no rows. Answers without rows begin at the static time; every period has a point in this span.
+        end = STATIC_TIME + _FIRST_DAYS_US
+    return {
+        name: {**entry, "floor": max(entry["floor"], end + 1)} if name in names else entry
+        for name, entry in known.items()
+    }
+
+
+def _source_floor(spec: SourceSpec, top: int, note: SourceNote | None) -> int:
+    if spec.static:
+        return FOREVER if note and note.done else BEGINNING
+    if spec.timestamp:
+        return top - spec.lateness_us if top > BEGINNING else BEGINNING
+    return note.clock if note and note.clock is not None else BEGINNING
+
+
+def _advance_idle(known: dict[str, Any], plan: Physical, note: BatchNote) -> None:
+    notes = note.sources
+    idle = {s.name for s in plan.sources if s.timestamp and not s.static and notes.get(s.name, SourceNote()).idle}
+    if not idle:
+        return
+    for together in sources_read_together(plan):
+        ahead = max((known[n]["floor"] for n in together - idle), default=BEGINNING)
+        top = max(known[n]["top"] for n in together)
+        if together <= idle and top > BEGINNING:
+            ahead = top + max(notes[n].silent for n in together) + 1
+        for name in together & idle:
+            own = known[name]["top"] + 1 if known[name]["top"] > BEGINNING else BEGINNING
+            known[name]["floor"] = max(known[name]["floor"], own, ahead)

@@ -1,0 +1,1 @@
+"""The state of a shard: arrangements of sorted segments, and copies of it."""

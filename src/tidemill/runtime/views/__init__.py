@@ -1,0 +1,1 @@
+"""The end of a micro-batch: stored views, sinks, subscriptions, dead letters, feedback."""

@@ -1,0 +1,61 @@
+"""One summary of a micro-batch, from the ticks of all its shards: for listeners, the planner and the status."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from tidemill.plan.physical import BEGINNING, FOREVER
+from tidemill.runtime.messages.ticks import ShardTick
+
+
+def summarize(batch: int, ticks: list[ShardTick]) -> dict[str, Any]:
+    """Frontiers are the least of all shards; counts of readers are equal in all."""
+    first = ticks[0]
+    return {
+        "batch": batch,
+        "offset": first.offset,
+        "plan": first.plan,
+        "final": first.final,
+        "sources": first.sources,
+        "tallies": {source: tally.counts() for source, tally in first.tallies.items()},
+        "clock": first.clock,
+        "loops": {port: min(t.loops.get(port, BEGINNING) for t in ticks) for port in first.loops},
+        "outputs": [min(frontiers) for frontiers in zip(*(t.outputs for t in ticks), strict=True)],
+        "state_files": sum(t.state_files for t in ticks),
+        "state_rows": sum(t.state_rows for t in ticks),
+        "state_bytes": sum(t.state_bytes for t in ticks),
+        "stage_seconds": max(t.seconds for t in ticks),
+        "at": time.time(),
+        "waits": _least_waits(ticks),
+        "lfta": {source: note for t in ticks for source, note in t.lfta.items()},
+        "failed": {op: reason for t in ticks for op, reason in t.failed.items()},
+        "stopped": {},
+        "joins": {op: [t.joins[op] for t in ticks] for op in first.joins},
+        "peek": first.peek,
+        "peeks": _least_peeks(ticks),
+    }
+
+
+def source_progress(summary: dict[str, Any]) -> dict[str, Any]:
+    """What the planner reads of each source: how far it is closed, what was read of it and what that sent."""
+    nothing = {"rows": 0, "sent": 0}
+    which = {"batch": summary["batch"], "plan": summary["plan"]}
+    return {
+        name: {**entry, **which, **{k: summary["tallies"].get(name, nothing)[k] for k in nothing}}
+        for name, entry in summary["sources"].items()
+    }
+
+
+def _least_waits(ticks: list[ShardTick]) -> dict[str, int]:
+    """Operator → the first time for which something waits in any shard."""
+    operators = sorted({op for t in ticks for op in t.waits})
+    return {op: min(t.waits.get(op, FOREVER) for t in ticks) for op in operators}
+
+
+def _least_peeks(ticks: list[ShardTick]) -> dict[str, dict[str, int]]:
+    """Group → port → how far the loops of its provisional end are closed in all shards."""
+    return {
+        name: {port: min(t.peeks.get(name, {}).get(port, BEGINNING) for t in ticks) for port in ports}
+        for name, ports in ticks[0].peeks.items()
+    }

@@ -1,0 +1,33 @@
+"""What has been read of each source since it was registered: counts, undeclared fields, bad files."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tidemill.runtime.messages.source_counts import MOST_FILES
+from tidemill.runtime.sources.records import MOST_UNDECLARED
+
+Totals = dict[str, dict[str, Any]]
+
+
+def add_tallies(totals: Totals, tallies: Totals) -> Totals:
+    """The totals with the counts of a batch. Each tally gets the list of its undeclared fields that are new, because
+    they are reported once.
+
+    >>> tally = {"rows": 3, "late": 0, "bad": 1, "undeclared": {"b": 2}, "files": ["/in/a.csv: why"]}
+    >>> add_tallies({"S": {"rows": 1, "late": 0, "bad": 0}}, {"S": tally})["S"]
+    {'rows': 4, 'late': 0, 'bad': 1, 'undeclared': {'b': 2}, 'files': ['/in/a.csv: why']}
+    >>> tally["new_fields"]
+    ['b']
+    """
+    for name, tally in tallies.items():
+        total = totals.setdefault(name, {"rows": 0, "late": 0, "bad": 0})
+        for key in ("rows", "late", "bad"):
+            total[key] += tally[key]
+        fields = total.setdefault("undeclared", {})
+        tally["new_fields"] = [f for f in tally["undeclared"] if f not in fields][: MOST_UNDECLARED - len(fields)]
+        for field, count in tally["undeclared"].items():
+            if field in fields or field in tally["new_fields"]:
+                fields[field] = fields.get(field, 0) + count
+        total["files"] = [*total.get("files", ()), *tally["files"]][-MOST_FILES:]
+    return totals

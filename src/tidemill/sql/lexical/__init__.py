@@ -1,0 +1,1 @@
+"""Text to tokens, with positions and limits; durations and column types."""

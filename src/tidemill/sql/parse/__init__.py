@@ -1,0 +1,1 @@
+"""Tokens to statements: the own statements by a cursor, queries by the dialect."""

@@ -1,0 +1,99 @@
+"""CREATE TAGGED STREAM, CREATE VIEW and CREATE SINK."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from tidemill.plan.statements import CreateSink, CreateTaggedStream, CreateView, Output
+from tidemill.sql.lexical.cursor import Cursor, quote
+from tidemill.sql.lexical.tokens import problem
+from tidemill.sql.parse.options import parse_options
+from tidemill.sql.parse.query import parse_query
+from tidemill.sql.parse.register import parse_if_not_exists
+
+OUTPUTS = ("STREAMED", "COMPLETE", "RSTREAM")
+_HINT = "write CREATE TAGGED STREAM, CREATE [STREAMED | COMPLETE | RSTREAM] VIEW or CREATE SINK"
+
+
+def parse_create(cursor: Cursor) -> CreateTaggedStream | CreateView | CreateSink:
+    """Read what follows CREATE."""
+    or_replace = cursor.take("OR", "REPLACE")
+    if cursor.take("TAGGED"):
+        cursor.expect("STREAM")
+        return _parse_tagged_stream(cursor, or_replace)
+    if cursor.take("SINK"):
+        return _parse_sink(cursor, or_replace)
+    if cursor.word() in OUTPUTS:
+        output = cast(Output, cursor.advance().text.lower())
+        cursor.expect("VIEW")
+        return _parse_view(cursor, or_replace, output)
+    if cursor.take("VIEW"):
+        return _parse_view(cursor, or_replace, "complete")
+    _refuse(cursor)
+    raise AssertionError
+
+
+def _refuse(cursor: Cursor) -> None:
+    token = cursor.token
+    others = {
+        "TABLE": "a static table is declared with REGISTER TABLE name (…) FROM FILES '…'",
+        "SOURCE": "a source is declared with REGISTER SOURCE name (…) FROM …",
+        "STREAM": "write CREATE TAGGED STREAM name OVER source [KEY column]",
+        "MATERIALIZED": "every view is maintained; write CREATE VIEW",
+    }
+    if token is not None and cursor.word() in others:
+        raise problem("TM106", f"CREATE {cursor.word()} is not part of the language", token, hint=others[cursor.word()])
+    cursor.fail_expecting("VIEW, TAGGED STREAM or SINK", known=("VIEW", "TAGGED", "SINK", *OUTPUTS), hint=_HINT)
+
+
+def _parse_tagged_stream(cursor: Cursor, or_replace: bool) -> CreateTaggedStream:
+    if_not_exists = parse_if_not_exists(cursor, or_replace)
+    name = cursor.take_name("the name of the stream")
+    cursor.expect("OVER")
+    source = cursor.take_name("the name of a source")
+    key = _parse_key(cursor) if cursor.take("KEY") else ()
+    if not key and cursor.token is not None:
+        cursor.fail_expecting("KEY or the end of the statement", known=("KEY",), hint="write KEY column or ;")
+    return CreateTaggedStream(name, source, key, if_not_exists, or_replace)
+
+
+def _parse_key(cursor: Cursor) -> tuple[str, ...]:
+    """KEY a, KEY a, b or KEY (a, b)."""
+    wrapped = cursor.take("(")
+    key: list[str] = []
+    while not key or cursor.take(","):
+        token = cursor.token
+        column = cursor.take_name("a key column")
+        if column.lower() in (other.lower() for other in key) and token is not None:
+            raise problem("TM108", f"column {quote(token)} is twice in the key", token, hint="keep one of them")
+        key.append(column)
+    if wrapped:
+        cursor.expect(")")
+    return tuple(key)
+
+
+def _parse_view(cursor: Cursor, or_replace: bool, output: Output) -> CreateView:
+    if_not_exists = parse_if_not_exists(cursor, or_replace)
+    name = cursor.take_name("the name of the view")
+    options: dict[str, Any] = {}
+    parse_options(cursor, "view", options)
+    cursor.expect("AS", hint=f"write CREATE VIEW {name} AS SELECT …, with aliases for the column names")
+    query, flag = parse_query(cursor, options, "view")
+    if flag is not None:
+        word = flag.text.upper()
+        raise problem("TM112", f"{word} belongs before VIEW", flag, hint=f"write CREATE {word} VIEW {name} AS SELECT …")
+    return CreateView(name, output, query, options, if_not_exists, or_replace)
+
+
+def _parse_sink(cursor: Cursor, or_replace: bool) -> CreateSink:
+    if_not_exists = parse_if_not_exists(cursor, or_replace)
+    name = cursor.take_name("the name of the sink")
+    cursor.expect("FROM")
+    view = cursor.take_name("the name of a view")
+    cursor.expect("TO")
+    path = None
+    if cursor.choose(("FILES", "CONSOLE"), "FILES or CONSOLE") == "FILES":
+        path = cursor.take_string("a directory in quotes", "write TO FILES 'dir'")
+    options: dict[str, Any] = {}
+    parse_options(cursor, "sink", options)
+    return CreateSink(name, view, "console" if path is None else "files", path, options, if_not_exists, or_replace)

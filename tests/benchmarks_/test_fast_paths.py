@@ -1,0 +1,40 @@
+"""The benchmark of fast paths has every path, with different workloads, and runs them with the path on and off."""
+
+from __future__ import annotations
+
+from unittest.mock import patch
+
+import pytest
+
+from benchmarks import fast_paths
+from benchmarks.fast_paths.measure import Comparison, Sizes, cost
+from benchmarks.fast_paths.works import PATHS
+from tidemill.runtime.fast_paths import NAMES
+
+
+def test_every_path_has_two_workloads_at_least():
+    assert list(PATHS) == list(NAMES)
+    assert all(len(set(works.values())) >= 2 for works in PATHS.values())
+
+
+@pytest.mark.parametrize("path", ["plain_text", "value_presence", "preview"])
+def test_workloads_answer_the_same_without_the_path(path):
+    for work in PATHS[path].values():
+        on, off = (cost(path, off, work, Sizes(20_000, 4, 1)) for off in ("", path))
+        assert on.row_ns > 0 and off.row_ns > 0 and on.answers == off.answers
+
+
+def test_the_page_names_paths_that_win_less_than_twice():
+    class Steps:
+        def expect(self, count): ...
+        def done(self, what): ...
+
+    some = {"group_walk": PATHS["group_walk"], "preview": PATHS["preview"]}
+    times = {"group_walk": Comparison(10.0, 20.0, 1), "preview": Comparison(10.0, 10.1, 1)}
+    with (
+        patch.dict(fast_paths.PATHS, some, clear=True),
+        patch.object(fast_paths, "compare", lambda path, work, sizes: times[path]),
+    ):
+        result = fast_paths.run(True, Steps())
+    assert [row[-1] for row in result.tables[0].rows] == [2.0, 2.0, 1.01, 1.01]
+    assert not result.checks[0].met and result.checks[0].measured == "all but preview (0 of 2)"
