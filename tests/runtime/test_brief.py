@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 
-from tidemill.runtime.spark.error_text import MOST, brief, shorten_failure
+from tidemill.engine.recovery.restarts import Revival
+from tidemill.engine.run.job import SparkJob
+from tidemill.runtime.spark.error_text import MOST, brief, describe_failure, shorten_failure
 
 JAVA = "\n".join(f"\tat org.apache.spark.scheduler.Step${n}.run(Step.scala:{n})" for n in range(400))
 
@@ -31,3 +33,48 @@ def test_spark_still_knows_an_interruption():
     error = type("Py4JJavaError", (Exception,), {"__module__": "py4j.protocol"})(spark_text("x", 3))
     wanted = r"py4j.protocol.Py4JJavaError: An error occurred while calling(.|\n)*(java\.lang\.InterruptedException)"
     assert re.search(wanted, str(shorten_failure(error)))
+
+
+class _Java:
+    """A Java exception as py4j shows it, or the Option around it."""
+
+    def __init__(self, name: str, cause: _Java | None = None) -> None:
+        self.name, self.cause = name, cause
+
+    def get(self) -> _Java:
+        return self
+
+    def getClass(self) -> _Java:
+        return self
+
+    def getName(self) -> str:
+        return self.name
+
+    def getCause(self) -> _Java | None:
+        return self.cause
+
+
+class _FailedQuery:
+    """A query whose planner was killed while Spark read its answer."""
+
+    isActive = False
+
+    def __init__(self, java: _Java) -> None:
+        self._jsq = self
+        self.java = java
+        self.is_python = True
+
+    def exception(self) -> object:
+        self.is_python = not self.is_python
+        return self.java if self.is_python else "[STREAM_FAILED] Query terminated with exception: (no cause message)"
+
+
+def test_a_cause_without_a_message_is_known_by_its_class(tmp_path):
+    """Spark's text of an EOFException has no word of it; the job was not started again after its planner was killed."""
+    query = _FailedQuery(_Java("org.apache.spark.sql.streaming.StreamingQueryException", _Java("java.io.EOFException")))
+    text = describe_failure(query)
+    assert text is not None and text.startswith("java.io.EOFException\n[STREAM_FAILED]")
+    job = SparkJob.__new__(SparkJob)
+    job.paths = type("Paths", (), {"log": "spark.log"})()
+    job.query = query
+    assert Revival().is_due(job.problem(), 3)

@@ -25,6 +25,7 @@ from tidemill.runtime.checkpoint.offsets import Offset
 from tidemill.runtime.checkpoint.progress import Checkpoint, read_checkpoint
 from tidemill.runtime.paths import load_plan
 from tidemill.runtime.planning.waiting import touch
+from tidemill.runtime.spark.error_text import describe_failure
 
 if TYPE_CHECKING:
     from tidemill.engine.state import DatabaseState
@@ -83,12 +84,12 @@ class Job(ABC):
     def problem(self) -> EngineProblem:
         """Why the query is not up."""
         try:
-            error = self.query.exception() if self.query is not None else None
+            text = describe_failure(self.query) if self.query is not None else None
         except (OSError, Py4JError):
             return EngineProblem("TM505", "the JVM is gone", hint=f"start again; the log is {self.paths.log}")
-        if error is None:
+        if text is None:
             return EngineProblem("TM506", "the job was stopped", hint="start() or run() goes on from here")
-        return self.failure(str(error))
+        return self.failure(text)
 
     def failure(self, text: str) -> EngineProblem:
         """The error of a query that ended with `text`: the innermost cause that names an error."""

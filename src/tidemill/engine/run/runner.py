@@ -56,14 +56,12 @@ class Runner:
     @property
     def is_running(self) -> bool:
         """True between start() and stop(), as long as the job is up."""
-        return self._live and (self.job.is_up or self._is_lost())
+        return self._live and not self._is_down()
 
     @property
     def failure(self) -> EngineProblem | None:
         """Why the job that was started is not running any more; None while it runs or after a stop."""
-        if not self._live or self.job.is_up or self._is_lost():
-            return None
-        return self.job.problem()
+        return self.job.problem() if self._live and self._is_down() else None
 
     def warm(self) -> None:
         """Bring the job up and let it rest; see `Database.warm`."""
@@ -230,6 +228,14 @@ class Runner:
                 quiet_since, last = time.monotonic(), batch
             if time.monotonic() - quiet_since > _PATIENCE_S:
                 raise EngineProblem("TM503", "the job makes no progress", hint=f"see {self.state.paths.log}")
+
+    def _is_down(self) -> bool:
+        """Whether the job is down for good. Another thread may be starting it again, or may just have done so: then the
+        query is another one than at first.
+        """
+        query = self.job.query
+        is_coming = self.job.is_up or self._reviving.locked() or self._is_lost()
+        return not is_coming and self.job.query is query
 
     def _is_lost(self) -> bool:
         """Whether the job is down because a process of it was killed: then it is started again."""

@@ -8,8 +8,10 @@ its thread with a StackOverflowError, and a page of the log for it.
 from __future__ import annotations
 
 import re
+from typing import Any
 
 MOST = 3000
+_MOST_CAUSES = 16
 _FRAME = re.compile(r"\s+(at [\w.$/<>]+[\w$<>]+\(.*\)|\.\.\. \d+ (more|common frames omitted))\s*")
 _TELLING = re.compile(r"\s*(Caused by: )?(\S*(Error|Problem|Exception)\b|TM\d{3} )")
 
@@ -22,6 +24,22 @@ def shorten_failure(error: BaseException) -> BatchFailed:
     """The same failure in few words, with its kind, by which Spark knows an interruption."""
     kind = type(error)
     return BatchFailed(brief(f"{kind.__module__}.{kind.__qualname__}: {error}"))
+
+
+def describe_failure(query: Any) -> str | None:
+    """Why a query of Spark has ended, with the classes of all causes in front: Spark's own text has nothing but messages,
+    and an EOFException, which is what a killed process leaves, has none. None where the query did not fail.
+    """
+    error = query.exception()
+    if error is None:
+        return None
+    classes: list[str] = []
+    java = getattr(query, "_jsq", None)
+    cause = None if java is None else java.exception().get().getCause()
+    while cause is not None and len(classes) < _MOST_CAUSES:
+        classes.append(str(cause.getClass().getName()))
+        cause = cause.getCause()
+    return "\n".join([*classes, str(error)])
 
 
 def brief(text: str, most: int = MOST) -> str:
