@@ -24,3 +24,21 @@ def costs_of_nobody(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def plans_as_they_are_read() -> Iterator[None]:
+    """Every plan that a test publishes is equal to what is read from its file, as other processes do."""
+    from tidemill.plan.physical import Physical
+    from tidemill.runtime import paths
+
+    keep, to_json = paths._keep_plan, Physical.to_json
+
+    def compare_and_keep(known: tuple[str, int], plan: Physical) -> Physical:
+        read = paths._parse_plan(known[0])
+        assert read == plan or Physical.to_json is not to_json, "a plan changes when it is written and read"
+        return keep(known, read)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(paths, "_keep_plan", compare_and_keep)
+        yield

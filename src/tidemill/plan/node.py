@@ -89,20 +89,23 @@ def _operands(kind: type) -> tuple[str, ...]:
 
 def _text(value: Any) -> str:
     """JSON of an operand: a node is ["node", fingerprint], a scalar its SQL, a dataclass [type, [its fields]]."""
-    kind = type(value)
+    return _writer(type(value))(value)
+
+
+@cache
+def _writer(kind: type) -> Callable[[Any], str]:
+    """The function that writes an operand of a type; chosen once, since a thousand queries have a million operands."""
     if kind in _PLAIN:
-        return _PLAIN[kind](value)
-    if isinstance(value, Scalar):
-        return _quoted(value.sql)
-    if isinstance(value, Node):
-        return f'["node", "{value.fingerprint}"]'
-    if isinstance(value, (tuple, list)):
-        return f"[{', '.join(map(_text, value))}]"
-    if isinstance(value, dict):
-        return f"{{{', '.join(f'{_quoted(str(k))}: {_text(v)}' for k, v in sorted(value.items()))}}}"
-    if is_dataclass(kind):
-        return _fields_text(value)
-    return json.dumps(value)
+        return _PLAIN[kind]
+    if issubclass(kind, Scalar):
+        return lambda scalar: _quoted(scalar.sql)
+    if issubclass(kind, Node):
+        return lambda node: f'["node", "{node.fingerprint}"]'
+    if issubclass(kind, (tuple, list)):
+        return lambda values: f"[{', '.join(map(_text, values))}]"
+    if issubclass(kind, dict):
+        return lambda values: f"{{{', '.join(f'{_quoted(str(k))}: {_text(v)}' for k, v in sorted(values.items()))}}}"
+    return _fields_text if is_dataclass(kind) else json.dumps
 
 
 def _fields_text(value: Any) -> str:

@@ -9,14 +9,14 @@ from contextlib import contextmanager
 
 from tidemill.runtime import fast_paths
 
-SELDOM = 100_000
+SELDOM = 1_000_000  # a thousand views are made of some three million objects: at 100,000 a fifth of the time is collecting
 _lock = threading.Lock()
 _inside: list[tuple[int, int, int]] = []  # the thresholds before, one entry for each block that is active
 
 
 @contextmanager
 def seldom_collected() -> Iterator[None]:
-    """Inside, Python looks for cyclic garbage after 100,000 new objects, not after 700.
+    """Inside, Python looks for cyclic garbage after a million new objects, not after 700.
 
     Planning makes trees that stay: to look through them again and again finds nothing, and is a fifth of the time of a
     thousand queries. The setting belongs to the process, so the last one to leave puts it back.

@@ -230,20 +230,33 @@ def write_plan(paths: Paths, plan: Physical) -> None:
     """Keep a plan version; it never changes once it is written."""
     text = plan.to_json().rstrip().removesuffix("}").rstrip()
     text += f',\n"database": {json.dumps(paths.database)}\n}}'
-    write_bytes(paths.plan(plan.version), stamped(text.encode()))
+    path = paths.plan(plan.version)
+    write_bytes(path, stamped(text.encode()))
+    _keep_plan((path, os.stat(path).st_mtime_ns), plan)  # what is read from the file is equal to it
 
 
 def load_plan(path: str) -> Physical:
     """A plan version; plans never change once written."""
     try:
-        return _parsed(path, os.stat(path).st_mtime_ns)
+        # The time differs for the plan of a directory that was removed and made again in the life of this process.
+        known = path, os.stat(path).st_mtime_ns
+        return _plans[known] if known in _plans else _keep_plan(known, _parse_plan(path))
     except FileNotFoundError:
         raise missing(path, "a batch that is planned needs it") from None
 
 
-@lru_cache(maxsize=16)
-def _parsed(path: str, written: int) -> Physical:
-    # `written` differs for the plan of a directory that was removed and made again in the life of this process.
+_MOST_PLANS = 16  # of the newest plans: a batch needs the one in force and the one before
+_plans: dict[tuple[str, int], Physical] = {}  # by path and time of writing
+
+
+def _keep_plan(known: tuple[str, int], plan: Physical) -> Physical:
+    _plans[known] = plan
+    for old in list(_plans)[:-_MOST_PLANS]:
+        _plans.pop(old, None)
+    return plan
+
+
+def _parse_plan(path: str) -> Physical:
     with open(path, "rb") as source, seldom_collected():
         found = parsed(path, source.read())
         check_owner(Paths(os.path.dirname(os.path.dirname(path))), path, found)

@@ -60,7 +60,6 @@ class Publisher:
         state.save_catalog()
         self.write_control(plan=version, tried=describe_previews(looks, version), **control)
         self.plan_is_stale = False
-        load_plan(state.paths.plan(version))  # fills the cache while other processes read the plan too
         return None
 
     def shards(self) -> tuple[int, ...]:

@@ -76,7 +76,8 @@ class Executor:
     def execute(self, text: str, tell: Tell | None = None) -> Any:
         """Execute a text of statements; see `Database.execute`."""
         results: list[Any] = []
-        statements = parse(text)
+        with seldom_collected():
+            statements = parse(text)
         try:
             for ad_hoc, group in groupby(statements, _is_ad_hoc):
                 if ad_hoc:

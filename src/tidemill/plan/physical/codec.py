@@ -41,10 +41,15 @@ def _names_and_keys(cls: Any) -> tuple[tuple[str, str], ...]:
 
 def encode(value: Any) -> Any:
     """One level of a dataclass as JSON has it; json calls this for whatever it does not know."""
-    if not is_dataclass(value):
-        raise TypeError(f"{type(value).__name__} is no part of a plan")
-    tag = getattr(value, "tag", None)
-    return fields_of(value) if tag is None else [tag, *fields_of(value).values()]
+    return _encoder(type(value))(value)
+
+
+@cache
+def _encoder(cls: Any) -> Callable[[Any], Any]:
+    if not is_dataclass(cls):
+        raise TypeError(f"{cls.__name__} is no part of a plan")
+    tag = getattr(cls, "tag", None)
+    return fields_of if tag is None else lambda value: [tag, *fields_of(value).values()]
 
 
 @cache
