@@ -89,7 +89,8 @@ def _operands(kind: type) -> tuple[str, ...]:
 
 def _text(value: Any) -> str:
     """JSON of an operand: a node is ["node", fingerprint], a scalar its SQL, a dataclass [type, [its fields]]."""
-    return _writer(type(value))(value)
+    kind: Any = type(value)
+    return _writer(kind)(value)
 
 
 @cache

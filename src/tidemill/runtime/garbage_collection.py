@@ -9,7 +9,9 @@ from contextlib import contextmanager
 
 from tidemill.runtime import fast_paths
 
-SELDOM = 1_000_000  # a thousand views are made of some three million objects: at 100,000 a fifth of the time is collecting
+SELDOM = (
+    1_000_000  # a thousand views are made of some three million objects: at 100,000 a fifth of the time is collecting
+)
 _lock = threading.Lock()
 _inside: list[tuple[int, int, int]] = []  # the thresholds before, one entry for each block that is active
 

@@ -4,6 +4,9 @@ A JSON file ends with a checksum of all that comes before it, as one more key, s
 files have theirs in what names them: a segment in the manifest of its shard, an answer file in the view store, rows of
 the feedback in its notes, rows on their way to a shard or to the outlet in their letter. A file without a checksum is
 from before there were any.
+
+JSON has a CRC-32, everything else XXH3, which reads 20 GB/s where CRC-32 reads 3: of a thousand unlike queries, CRC-32
+took 4 % of the time. Files of older databases have a CRC-32 as well; it is known by its size (`Checksum`).
 """
 
 from __future__ import annotations
@@ -12,15 +15,18 @@ import json
 import mmap
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import xxhash
 
 from tidemill.errors import EngineProblem
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+T = TypeVar("T")
 RESTORE = "put the whole directory back from a copy that was made while the database was closed"
 _SUM = b'\n"__sum": '
 # DuckDB raises these for damaged files and for other reasons; the text of the error contains one of the signs.
@@ -100,19 +106,62 @@ def parsed(path: str, text: bytes) -> dict[str, Any]:
     return found
 
 
+_XXH3 = 1 << 62  # set in every checksum by XXH3: none of them is taken for a CRC-32, and all fit into a BIGINT
+
+
+def checksum_of(data: Any) -> int:
+    """The checksum of some bytes, or of anything that has a buffer of them.
+
+    >>> checksum_of(b"tide") == checksum_of(memoryview(b"tide")), checksum_of(b"tide") >> 62
+    (True, 1)
+    """
+    return xxhash.xxh3_64_intdigest(data) & (_XXH3 - 1) | _XXH3
+
+
 def checksum(path: str) -> int:
     """Of all bytes of a file."""
-    if not os.path.getsize(path):
-        return zlib.crc32(b"")
-    with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-        return zlib.crc32(content)
+    return _of_file(path, checksum_of)
+
+
+def is_checksum(data: Any, wanted: int) -> bool:
+    """Whether some bytes have a checksum, made today or by an older version.
+
+    >>> is_checksum(b"tide", checksum_of(b"tide")), is_checksum(b"tide", zlib.crc32(b"tide")), is_checksum(b"tidy", 7)
+    (True, True, False)
+    """
+    return wanted == (checksum_of(data) if wanted >= _XXH3 else zlib.crc32(data))
+
+
+class Checksum:
+    """The checksum of bytes that come in blocks, by the method by which a given one was made."""
+
+    def __init__(self, like: int) -> None:
+        self._crc, self._xxh3 = 0, xxhash.xxh3_64() if like >= _XXH3 else None
+
+    def add(self, block: bytes) -> None:
+        if self._xxh3 is None:
+            self._crc = zlib.crc32(block, self._crc)
+        else:
+            self._xxh3.update(block)
+
+    @property
+    def value(self) -> int:
+        return self._crc if self._xxh3 is None else self._xxh3.intdigest() & (_XXH3 - 1) | _XXH3
 
 
 def verify(path: str, size: int, wanted: int) -> None:
     """A file has the bytes that were written."""
     check_size(path, size)
-    if checksum(path) != wanted:
+    if not _of_file(path, lambda content: is_checksum(content, wanted)):
         raise damaged(path, "its checksum is not that of its content")
+
+
+def _of_file(path: str, call: Callable[[Any], T]) -> T:
+    """What a function makes of all bytes of a file, which are mapped; an empty file cannot be."""
+    if not os.path.getsize(path):
+        return call(b"")
+    with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        return call(content)
 
 
 def part(path: str, whole: pa.Buffer, start: int, end: int, wanted: int) -> pa.Buffer:
@@ -120,7 +169,7 @@ def part(path: str, whole: pa.Buffer, start: int, end: int, wanted: int) -> pa.B
     if end > whole.size:
         raise damaged(path, f"it has {whole.size:,} bytes, and {end:,} were written")
     found = whole.slice(start, end - start)
-    if zlib.crc32(found) != wanted:
+    if not is_checksum(found, wanted):
         raise damaged(path, f"the checksum of bytes {start} to {end} is not that of their content")
     return found
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import shutil
 import time
-import zlib
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from tidemill.engine.directory.copying import Copier, copy_parts
 from tidemill.engine.directory.examine import examine
 from tidemill.errors import EngineProblem
 from tidemill.runtime.checkpoint.progress import Checkpoint
-from tidemill.runtime.integrity import checksum, damaged, missing
+from tidemill.runtime.integrity import Checksum, checksum, damaged, missing
 from tidemill.runtime.paths import Paths, read_json, write_json
 from tidemill.version import __version__
 
@@ -134,15 +133,15 @@ def _measure_file(path: str, name: str, told: Progress) -> tuple[int, int]:
 def _copy_checked(source: str, target: str, size: int, wanted: int) -> None:
     """Copy and check a file. Never a link: a restored database and its backup share no files."""
     os.makedirs(os.path.dirname(target), exist_ok=True)
-    found = length = 0
+    found, length = Checksum(like=wanted), 0
     try:
         with open(source, "rb") as from_, open(target, "xb") as to:
             while block := from_.read(_BLOCK):
-                found, length = zlib.crc32(block, found), length + len(block)
-                to.write(block)
+                found.add(block)
+                length += to.write(block)
     except FileNotFoundError:
         raise missing(source, "it is in the list of the backup") from None
-    if (length, found) != (size, wanted):
+    if (length, found.value) != (size, wanted):
         raise damaged(source, "it is not what was backed up")
     shutil.copymode(source, target)
 

@@ -76,7 +76,7 @@ class Executor:
     def execute(self, text: str, tell: Tell | None = None) -> Any:
         """Execute a text of statements; see `Database.execute`."""
         results: list[Any] = []
-        with seldom_collected():
+        with fast_paths.without(self._state.workload.fast_paths_off), seldom_collected():
             statements = parse(text)
         try:
             for ad_hoc, group in groupby(statements, _is_ad_hoc):

@@ -41,7 +41,8 @@ def _names_and_keys(cls: Any) -> tuple[tuple[str, str], ...]:
 
 def encode(value: Any) -> Any:
     """One level of a dataclass as JSON has it; json calls this for whatever it does not know."""
-    return _encoder(type(value))(value)
+    cls: Any = type(value)
+    return _encoder(cls)(value)
 
 
 @cache

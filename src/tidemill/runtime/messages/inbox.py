@@ -7,11 +7,11 @@ get from the reader to the shard without passing the JVM, and are mapped there.
 from __future__ import annotations
 
 import os
-import zlib
 from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
+from tidemill.runtime.integrity import checksum_of
 from tidemill.runtime.messages.file_refs import FileRef, map_file, new_name, remove_file
 from tidemill.runtime.messages.message import Message
 from tidemill.runtime.thresholds import sizes
@@ -32,7 +32,7 @@ def send(folder: str, messages: Iterable[Message]) -> Iterator[Message]:
                 file = open(os.path.join(folder, name), "wb", buffering=0)  # noqa: SIM115 - closed below
             start = file.tell()
             file.write(payload)
-            reference = FileRef(name, ((start, start + len(payload), zlib.crc32(payload)),))
+            reference = FileRef(name, ((start, start + len(payload), checksum_of(payload)),))
             yield shard, IN_FILE + port, reference.encode()
     finally:
         if file is not None:

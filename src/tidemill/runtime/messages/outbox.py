@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import json
 import os
-import zlib
 from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
 from tidemill.runtime.arrow_ipc import from_ipc, ipc_bytes
+from tidemill.runtime.integrity import checksum_of
 from tidemill.runtime.messages.file_refs import FileRef, new_name, remove_file
 from tidemill.runtime.thresholds import sizes
 
@@ -97,4 +97,4 @@ def _write(folder: str, blocks: list[pa.Table]) -> FileRef:
             places.append((start, sink.tell()))
     with pa.memory_map(path) as source:
         whole = source.read_buffer()
-    return FileRef(name, tuple((start, end, zlib.crc32(whole.slice(start, end - start))) for start, end in places))
+    return FileRef(name, tuple((start, end, checksum_of(whole.slice(start, end - start))) for start, end in places))

@@ -27,8 +27,8 @@ def shorten_failure(error: BaseException) -> BatchFailed:
 
 
 def describe_failure(query: Any) -> str | None:
-    """Why a query of Spark has ended, with the classes of all causes in front: Spark's own text has nothing but messages,
-    and an EOFException, which is what a killed process leaves, has none. None where the query did not fail.
+    """Why a query of Spark has ended, with the classes of all causes in front; None if it did not fail. Spark's text
+    has only messages, and an EOFException, which is what a killed process leaves, has none.
     """
     error = query.exception()
     if error is None:

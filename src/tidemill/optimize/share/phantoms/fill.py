@@ -17,6 +17,7 @@ with x of equation 13 and h(z) = Σ z^k / (k · k!).
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 from tidemill.optimize.share.phantoms.collisions import collision_rate
 
@@ -47,6 +48,7 @@ def entries_made(probes: float, distinct: float, buckets: float, skew: float = 1
     return min(probes, max(distinct, steady + cold))
 
 
+@lru_cache(maxsize=4096)
 def total_groups(probes: float, distinct: float) -> float:
     """The g equally frequent groups of which `probes` probes see `distinct` ones: g (1 - e^(-m/g)) = distinct.
 

@@ -87,16 +87,19 @@ class Method:
         return Choice.of(chosen.configuration, sizes, model, chosen.steps)
 
 
+_PLAIN_COSTS, _DEFAULT_METHOD = Constants(), Method()
+
+
 def choose_configuration(
     queries: Iterable[Relation],
     statistics: Statistics,
     memory: int,
-    constants: Constants = Constants(),  # noqa: B008  frozen
+    constants: Constants = _PLAIN_COSTS,
     *,
     evictions: Evictions | None = None,
     sizes: Sizes | None = None,
     forbid_phantoms: bool = False,
-    method: Method = Method(),  # noqa: B008  frozen
+    method: Method = _DEFAULT_METHOD,
     shares: Shares | None = None,
 ) -> Choice:
     """The configuration for a reader: by default the cheapest of no phantoms and what GC with SL finds, refined.

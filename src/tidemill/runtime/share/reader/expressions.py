@@ -15,8 +15,9 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from tidemill.plan import predicate_programs
-from tidemill.plan.physical import HashTables, LftaPredicate, Op
+from tidemill.plan.physical import HashTables, Op
+from tidemill.plan.predicate_programs import Program, columns_of
+from tidemill.plan.predicate_programs import evaluate as evaluate_program
 from tidemill.plan.relations import quoted
 from tidemill.plan.sources import Column
 from tidemill.runtime.duckdb import duck
@@ -59,6 +60,8 @@ class Expressions:
         self.attributes = len(op.attributes)
         self.types = {c.name: c.type for c in op.schema}
         self.columns = {*self.types, "__ts"} if op.reads is None else set(op.reads)
+        # Not found again for each chunk: there may be a thousand predicates.
+        self.programs = [None if p.program is None else (p.program, columns_of(p.program)) for p in self.predicates]
         # For each attribute and argument the predicates of the queries that use it.
         self.users: dict[int, set[int]] = {}
         for query in op.queries:
@@ -72,10 +75,10 @@ class Expressions:
         simple: dict[int, Any] = {}
         wanted: dict[int, str] = {}
         arrays: dict[str, np.ndarray | None] = {}
-        for i, predicate in enumerate(self.predicates):
-            truth = _find_test(predicate, rows, arrays)
+        for i, compiled in enumerate(self.programs):
+            truth = None if compiled is None else _find_test(*compiled, rows, arrays)
             if truth is None:
-                wanted[i] = f"coalesce({predicate.sql}, FALSE)"
+                wanted[i] = f"coalesce({self.predicates[i].sql}, FALSE)"
             else:
                 simple[i] = truth
         for i, named in enumerate(self.named, len(self.predicates)):
@@ -178,20 +181,17 @@ def _slice_truth(truth: np.ndarray, rows: slice) -> np.ndarray:
 
 
 def _evaluate_program(program: list[Any], columns: dict[str, np.ndarray], rows: slice) -> np.ndarray:
-    return predicate_programs.evaluate(program, {name: column[rows] for name, column in columns.items()})
+    return evaluate_program(program, {name: column[rows] for name, column in columns.items()})
 
 
 def _find_test(
-    predicate: LftaPredicate, rows: pa.Table, arrays: dict[str, np.ndarray | None]
+    program: Program, names: set[str], rows: pa.Table, arrays: dict[str, np.ndarray | None]
 ) -> Callable[[slice], np.ndarray] | None:
-    """How to evaluate the predicate by its program, where it has one and no value is missing. `arrays` keeps columns
-    for the next one.
+    """How to evaluate a program over the columns that it reads; None if a value is missing. `arrays` keeps columns for
+    the next one.
     """
-    program = predicate.program
-    if program is None:
-        return None
     columns: dict[str, np.ndarray] = {}
-    for name in predicate_programs.columns_of(program):
+    for name in names:
         if name not in arrays:
             arrays[name] = integers(rows.column(name))
         found = arrays[name]
