@@ -117,6 +117,8 @@ _HOT_ROOMS = "CREATE RSTREAM VIEW v AS SELECT RoomID, Temperature FROM S SYNC EV
 _LONGEST = "CREATE RSTREAM VIEW v AS SELECT k, len FROM S [RANGE 20 SECONDS SLIDE 10 SECONDS] WHERE len > 1400"
 _VALUES = ", max(B.len) AS greatest"
 
+# Measured with nothing switched off on both sides: by how much two runs of one program differ.
+UNCHANGED = {"few windows": _FEW, "many windows": _MANY, "a refreshed count": _over_counts(_REFRESHED)}
 PATHS: dict[FastPath, dict[str, Work]] = {
     "parquet_pages": {"few windows": _FEW, "a refreshed count": _over_counts(_REFRESHED)},
     "plain_text": {

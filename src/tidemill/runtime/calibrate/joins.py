@@ -22,7 +22,7 @@ from tidemill.runtime.evaluation.evaluate import Evaluation
 from tidemill.runtime.state.shard_state import ShardState
 
 K = TypeVar("K", bound=Hashable)
-ROUNDS, TUPLES = 5, 10_000
+ROUNDS, TUPLES = 5, 10_000  # tuples of an input, enough that setting up a run does not count
 UNIT = 1_000_000
 
 

@@ -23,7 +23,8 @@ from tidemill.runtime.planning.planner import Planner
 from tidemill.runtime.reader.reader import Reader
 from tidemill.runtime.stage.stage import Stage
 
-ROUNDS, ROWS = 9, 400_000
+ROUNDS, ROWS = 9, 400_000  # the least of the rounds counts
+# Few groups in many buckets: hardly a probe collides. A probe costs the difference of one table and `_MORE` more.
 _GROUPS, _BUCKETS, _MORE = 2_000, 32_000, 4
 
 

@@ -18,7 +18,7 @@ from tidemill.errors import TidemillError
 from tidemill.plan.physical import Physical
 from tidemill.runtime.evaluation.limits import OutOfTime, time_limited, too_large, too_long
 
-_REASON_CHARACTERS = 500
+_REASON_CHARACTERS = 500  # of a failure: it travels in ticks and is shown in one line of `status`
 # Disks and files: another attempt may succeed, and no view is the cause.
 _ENVIRONMENT = (
     TidemillError,

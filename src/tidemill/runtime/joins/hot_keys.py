@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tidemill.runtime.joins.delta_join import DeltaJoin, Matches
 
 LEAST_SHARE = 1 / 16  # of a shard's pairs, for a key to be reported
-REPORTED = 8
+REPORTED = 8  # join values with the most pairs of a shard; a hot one is copied to all shards
 
 
 class HotKeys:

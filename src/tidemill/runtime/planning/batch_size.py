@@ -14,7 +14,7 @@ from tidemill.runtime.thresholds import sizes
 
 # What a batch should send: rows as they are, which operators then make more of, or what readers made of many.
 SENT_BYTES, FOLDED_BYTES = 128 << 20, 384 << 20
-GROWTH = 16
+GROWTH = 16  # times the batch before: the bytes of a row are known from that batch, and may be others in the next
 
 
 @dataclass

@@ -27,7 +27,7 @@ from tidemill.runtime.sources.connector import Connector
 from tidemill.runtime.sources.registry import open_connector
 
 REST_PART = 4  # what is left of files is taken with the batch before it if it is so small a part of that
-CLOCK_STEP_US = 500_000
+CLOCK_STEP_US = 500_000  # time alone is worth a batch only so often: one costs some 0.2 s of two cores
 QUIET_S = 1.0  # without rows until the newest times are shown
 
 

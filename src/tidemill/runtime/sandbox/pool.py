@@ -33,7 +33,7 @@ from tidemill.runtime.sandbox.worker import LENGTH, WHOLE
 
 MOST_IDLE = 2  # processes that wait for the next query
 _SMALL = 1 << 20  # bytes of an answer that is copied; a larger one stays in its file
-_BATCH = 1 << 16
+_BATCH = 1 << 16  # rows of a block of Arrow: some MB, so that a limit on bytes stops a table that is too large early
 _ALIGNED = 64  # Arrow wants its buffers so
 
 

@@ -29,7 +29,7 @@ import pyarrow as pa
 LENGTH = struct.Struct("<I")
 WHOLE = {b"tidemill": b"whole number"}  # the mark of a column of HUGEINT in an answer
 SLACK = 512 << 20  # what threads, code and results on their way take beside the memory that DuckDB counts
-_BATCH = 1 << 16
+_BATCH = 1 << 16  # rows of a block of the answer: some MB, so that its limit on bytes is noticed early
 
 
 class TooLarge(Exception):

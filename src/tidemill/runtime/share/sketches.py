@@ -22,7 +22,7 @@ TABLES = (
     (16384, 1),
 )  # (buckets, number of trial tables): with few groups the result varies, so several are averaged
 _FIRST = 16  # the first part is 1/16 of the block
-_PRECISION = 11
+_PRECISION = 11  # 2^11 registers: counts within 1.04 / √2048 = 2.3 %, the statistics of plans need no more
 
 
 class Sketches:

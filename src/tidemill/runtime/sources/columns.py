@@ -62,7 +62,7 @@ _ALIASES = {
     "DECIMAL": "DECIMAL(18,3)",
 }
 _DECIMAL = re.compile(r"(?:DECIMAL|NUMERIC)\s*\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\)")
-_SHOWN = 100
+_SHOWN = 100  # characters of a value in an error
 FARTHEST_US = 1 << 61  # frontiers reach to 1 << 62
 _connections = threading.local()
 

@@ -15,8 +15,8 @@ from tidemill.runtime.sources.columns import arrow_schema
 from tidemill.runtime.sources.connector import Chunk
 from tidemill.runtime.thresholds import sizes
 
-RAW_BYTES = 64 * 1024
-MAX_RECORD_BYTES = 1 << 20
+RAW_BYTES = 64 * 1024  # of a bad record that its dead letter keeps
+MAX_RECORD_BYTES = 1 << 20  # unless the source has `max_record_bytes`: a longer record is bad, it would fill memory
 MOST_UNDECLARED = 64  # undeclared fields that are reported by name
 
 BAD_SCHEMA = pa.schema([("reason", pa.string()), ("raw", pa.binary()), ("position", pa.string())])

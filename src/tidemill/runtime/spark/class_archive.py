@@ -20,7 +20,7 @@ from tidemill.runtime.private_folders import is_private, user_folder
 SWITCH = "TIDEMILL_JAVA_ARCHIVE"  # "off": no archive is used or made
 _QUIET = "-Xlog:disable -Xlog:all=error:stderr"  # whatever is wrong with an archive, the JVM runs
 _BEGUN = ".draft"
-_WRITING_S, _UNUSED_S = 600, 30 * 86_400
+_WRITING_S, _UNUSED_S = 600, 30 * 86_400  # age of an archive that is begun, or not used: then it goes
 
 
 def archive_options(home: str | None) -> str:

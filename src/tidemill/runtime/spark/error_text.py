@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-MOST = 3000
-_MOST_CAUSES = 16
+MOST = 3000  # characters of a failure; Spark's pattern over its text needs a frame of the stack for each
+_MOST_CAUSES = 16  # a chain of causes may be a circle
 _FRAME = re.compile(r"\s+(at [\w.$/<>]+[\w$<>]+\(.*\)|\.\.\. \d+ (more|common frames omitted))\s*")
 _TELLING = re.compile(r"\s*(Caused by: )?(\S*(Error|Problem|Exception)\b|TM\d{3} )")
 

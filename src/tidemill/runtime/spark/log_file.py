@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 
-MOST_BYTES = 16 << 20
+MOST_BYTES = 16 << 20  # of spark.log; then its end is kept beside it and it begins anew
 
 
 def bound_log(path: str, most: int = MOST_BYTES) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 
-_SETTLED_AFTER = (1, 2, 4, 8, 16)
+_SETTLED_AFTER = (1, 2, 4, 8, 16)  # tasks of a worker: ever less is new in each
 _tasks = 0
 
 

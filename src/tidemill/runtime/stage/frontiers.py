@@ -11,7 +11,7 @@ from tidemill.plan.relations import STATIC_TIME
 from tidemill.plan.sources import SourceSpec
 from tidemill.runtime.messages.ticks import BatchNote, ReaderTick, SourceNote
 
-_FIRST_DAYS_US = 400 * 86_400_000_000
+_FIRST_DAYS_US = 400 * 86_400_000_000  # longer than any calendar period, so that each has a point in them
 
 
 def advance(known: dict[str, Any], plan: Physical, ticks: list[ReaderTick]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from collections import deque
 
 import pyarrow as pa
 
-QUEUE_BYTES = 64 << 20
+QUEUE_BYTES = 64 << 20  # of changes that a slow subscriber has not taken; beyond it the subscription ends
 
 
 class SubscriptionQueue:

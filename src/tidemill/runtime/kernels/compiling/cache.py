@@ -23,7 +23,7 @@ from tidemill.runtime.kernels.compiling.needed import SECONDS
 from tidemill.runtime.paths import read_json, write_bytes
 from tidemill.runtime.private_folders import user_folder
 
-_LOOK_S = 0.2
+_LOOK_S = 0.2  # between two updates of the progress line
 _LINE = "Compiling inner loops for this processor, once: {done} of {all} groups, {passed:.0f} s of about {about:.0f} s"
 
 

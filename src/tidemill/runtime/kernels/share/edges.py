@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-STRETCH = 4096
+STRETCH = 4096  # times that are compared before a look whether any fell: the loop inside has no branch
 
 
 @njit(cache=True, nogil=True)

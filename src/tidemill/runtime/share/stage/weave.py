@@ -46,7 +46,7 @@ PARTIALS = 2
 _MODES = {"whole": WHOLE, "changes": CHANGES, "partials": PARTIALS}
 _KINDS = {"sum": 0, "min": 1, "max": 2}
 _NOTHING = {"sum": 0, "min": MOST, "max": LEAST}
-_LITTLE = 8
+_LITTLE = 8  # rewriting a store pays when more than one row of this many has left it
 
 
 @dataclass(frozen=True)

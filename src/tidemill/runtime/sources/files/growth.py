@@ -23,7 +23,7 @@ from tidemill.runtime.sources.files.log import Entry
 from tidemill.runtime.sources.files.names import packing
 from tidemill.runtime.thresholds import sizes
 
-SPAN = 4096
+SPAN = 4096  # bytes at the beginning and at the end by which a file is known again
 HALF_LINE = 15  # an unfinished last line is read after this many times `settle_seconds` without a change
 MOST_GROWING = 64  # that are looked at every time
 _LEFT = "the rest of a line that was taken before it was finished; WITH (tail = true) waits for whole lines"

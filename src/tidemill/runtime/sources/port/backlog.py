@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable
 
 SECONDS = 3.0  # of processing: one batch under way and one that waits
-LEAST_BYTES = 8 << 20
+LEAST_BYTES = 8 << 20  # a sender is not held back for less: at 100 MB/s it is less than a tenth of a second
 _SAMPLES = 4  # the fastest of the last intervals counts: a batch may be slow for reasons that pass
 
 

@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 
 from tidemill.plan.sources import SourceSpec
 
-MOST_CONNECTIONS = 256
-SILENT_SECONDS = 3600.0
-LINE_SECONDS = 60.0
+MOST_CONNECTIONS = 256  # of a port, unless the source says `max_connections`
+SILENT_SECONDS = 3600.0  # without a byte, then the connection is closed
+LINE_SECONDS = 60.0  # for the rest of a line that has begun
 HELD_BYTES = 64 << 20  # of unfinished lines, all senders of a port together
 _YIELDING = 10.0  # s of silence after which a sender gives way to a new one, where there are as many as may be
 

@@ -32,14 +32,14 @@ from tidemill.runtime.sources.port.segments import SEGMENT_BYTES, read_json, rec
 from tidemill.runtime.sources.port.senders import Sender, Senders
 from tidemill.runtime.sources.records import max_record_bytes
 
-BACKLOG_BYTES = 64 << 20
-_RECEIVE = 256 << 10
-_TICK = 0.1
+BACKLOG_BYTES = 64 << 20  # on disk and in no batch yet, until the pace of batches is known (`Backlog`)
+_RECEIVE = 256 << 10  # bytes taken from a socket at a time
+_TICK = 0.1  # s between two looks for what nothing announces, such as a stop
 _QUIET_TICK = 0.5  # when everything received is on disk and no sender waits
 _SYNC_PAUSE = 0.01  # s between two syncs, at least
 _SYNC_REST = 3  # and as many times as long as the last one took
-_PATIENCE = 0.02
-_DRAIN = 0.5
+_PATIENCE = 0.02  # s between two attempts to go on, of a held-back sender or for a lock
+_DRAIN = 0.5  # s for lines that are on their way when the port is closed
 
 
 class Spooler:
