@@ -16,6 +16,7 @@ from tidemill.runtime.kernels.share.bits import packed
 from tidemill.runtime.kernels.share.sliding_rows import codes_of
 
 _LIMB = 64  # bits of a pattern in one word
+_LOW = (1 << _LIMB) - 1
 
 
 class Patterns:
@@ -34,6 +35,7 @@ class Patterns:
         self.required = [self._requirement(query) for query in self.queries]
         self.requirements = [sorted({self.required[q] for q in r.queries}) for r in self.relations]
         self.masks = [_mask(wishes) for wishes in self.requirements]
+        self._signatures: dict[tuple[int, tuple[int, ...]], np.ndarray] = {}  # by relation and words, as last asked for
 
     def _requirement(self, query: LftaQuery) -> tuple[int, int]:
         """(bits that must be set, bits that must not be set) in the pattern of a row that the query counts."""
@@ -106,6 +108,9 @@ class Patterns:
 
     def signatures(self, relation: int, words: Sequence[int]) -> np.ndarray:
         """For each code of an emitting relation the signature: a bit for each query of its leaf that wants it."""
+        asked_before = self._signatures.get((relation, tuple(words)))
+        if asked_before is not None and len(asked_before) == len(self.own[relation]):
+            return asked_before
         own = list(self.own[relation])
         table = np.zeros((len(own), len(words)), np.uint64)
         column = {word: i for i, word in enumerate(words)}
@@ -117,7 +122,8 @@ class Patterns:
         limbs = _limbs(own, _mask(list(asked)).bit_length())
         for (need, never), mask in asked.items():
             table[_find_wanted(limbs, need, never)] |= mask
-        return table.view(np.int64)
+        self._signatures[relation, tuple(words)] = found_now = table.view(np.int64)
+        return found_now
 
 
 def _mask(wishes: list[tuple[int, int]]) -> int:
@@ -141,8 +147,7 @@ def _number_patterns(bits: list[np.ndarray]) -> tuple[np.ndarray, list[int]]:
 
 def _limbs(patterns: list[int], bits: int) -> list[np.ndarray]:
     """Patterns cut into words, the lowest bits first."""
-    low = (1 << _LIMB) - 1
-    return [np.array([p >> i & low for p in patterns], np.uint64) for i in range(0, max(bits, 1), _LIMB)]
+    return [np.array([p >> i & _LOW for p in patterns], np.uint64) for i in range(0, max(bits, 1), _LIMB)]
 
 
 def _find_wanted(limbs: list[np.ndarray], need: int, never: int) -> np.ndarray:
@@ -151,11 +156,13 @@ def _find_wanted(limbs: list[np.ndarray], need: int, never: int) -> np.ndarray:
     >>> _find_wanted(_limbs([0b01, 0b11, 0b10], 2), 0b01, 0b10).tolist()
     [True, False, False]
     """
-    low = (1 << _LIMB) - 1
     found = np.ones(len(limbs[0]), bool)
-    for i, limb in enumerate(limbs):
-        must, mustnot = (np.uint64(bits >> i * _LIMB & low) for bits in (need, never))
-        found &= (limb & (must | mustnot)) == must
+    left = need | never
+    while left:  # only the words with a bit: with a thousand predicates most have none
+        i = ((left & -left).bit_length() - 1) // _LIMB
+        must, either = (np.uint64(bits >> i * _LIMB & _LOW) for bits in (need, left))
+        found &= (limbs[i] & either) == must
+        left = left >> (i + 1) * _LIMB << (i + 1) * _LIMB
     return found
 
 
