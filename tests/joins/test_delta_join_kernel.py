@@ -23,7 +23,7 @@ def ints(values):
 
 
 @st.composite
-def meetings(draw):
+def probes_and_versions(draw):
     """(versions, probes): a version is (bucket, row, time, n), a probe (bucket, until, n)."""
     row_bucket = draw(st.lists(st.integers(0, BUCKETS - 1), min_size=1, max_size=6))
     one = st.tuples(st.integers(0, len(row_bucket) - 1), st.integers(0, TIMES - 1))
@@ -58,11 +58,11 @@ def prepared(versions, probes, nested):
 
 
 @effort(150)
-@given(meetings(), st.booleans(), st.integers(1, 5))
+@given(probes_and_versions(), st.booleans(), st.integers(1, 5))
 def test_probes_meet_the_versions_of_their_moment(drawn, nested, piece):
     probes, versions, _, n = prepared(*drawn, nested)  # type: ignore[call-arg]
     counts = np.empty(len(probes.order), np.int64)
-    worth = delta_join.count_meetings(probes, versions, walk(6), nested, counts)
+    worth = delta_join.count_pairs(probes, versions, walk(6), nested, counts)
     twin = twin_pairs(*drawn)
     assert counts.tolist() == [sum(p == q for q, _ in twin) for p in probes.order.tolist()]
     assert worth == sum(abs(int(n[v])) for _, v in twin)
@@ -70,13 +70,13 @@ def test_probes_meet_the_versions_of_their_moment(drawn, nested, piece):
     for first in range(0, len(counts), piece):
         last = min(first + piece, len(counts))
         probe, version = (np.empty(counts[first:last].sum(), np.int64) for _ in range(2))
-        assert delta_join.pair_meetings(first, last, probes, versions, here, nested, probe, version) == len(probe)
+        assert delta_join.find_pairs(first, last, probes, versions, here, nested, probe, version) == len(probe)
         found += zip(probe.tolist(), version.tolist(), strict=True)
     assert sorted(found) == sorted(twin)
 
 
 @effort(150)
-@given(meetings(), st.booleans(), st.booleans(), st.data())
+@given(probes_and_versions(), st.booleans(), st.booleans(), st.data())
 def test_pairs_are_added_to_their_groups(drawn, nested, direct, data):
     probes, versions, m, n = prepared(*drawn, nested)  # type: ignore[call-arg]
     pairs = twin_pairs(*drawn)
@@ -93,7 +93,7 @@ def test_pairs_are_added_to_their_groups(drawn, nested, direct, data):
     table = np.zeros(5 * width if direct else 1 << (2 * len(pairs)).bit_length(), np.int32)
     keys = np.empty(len(pairs), np.int64)
     sums = Sums(np.zeros((len(pairs), 3), np.int64), np.zeros((len(pairs), 2)), np.full((len(pairs), 2), NOTHING))
-    slots = delta_join.add_meetings(
+    slots = delta_join.add_pairs(
         0,
         len(probes.order),
         probes,

@@ -67,7 +67,7 @@ VIEWS = ";".join(
 )
 SMALL = {
     "telling_rows": 10,
-    "tried_rows": 100,
+    "preview_rows": 100,
     "sealed_rows": 1,
     "running_rows": 1,
     "running_rows_an_entry": 0,

@@ -10,7 +10,7 @@ import pytest
 from tests.harness import LocalDatabase
 from tidemill.runtime.paths import load_plan, read_json
 from tidemill.runtime.planning import planner, preview
-from tidemill.runtime.planning.batch_size import FOLDED_BYTES, Portion, rows_to_take, tried_rows
+from tidemill.runtime.planning.batch_size import FOLDED_BYTES, Portion, rows_after_preview, rows_to_take
 from tidemill.runtime.thresholds import sizes
 
 FILES, ROWS = 8, 2_000
@@ -24,10 +24,10 @@ WINDOWS = ";".join(
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
     """The same rules, a thousandth of the size."""
-    for name in ("aggregated_rows", "raw_rows", "assumed_rows", "least_rows", "most_rows", "most_tried_rows"):
+    for name in ("aggregated_rows", "raw_rows", "assumed_rows", "least_rows", "most_rows", "most_first_rows"):
         monkeypatch.setattr(sizes, name, getattr(sizes, name) // 1000)
     monkeypatch.setattr(sizes, "telling_rows", 100)
-    monkeypatch.setattr(sizes, "tried_rows", 1_000)
+    monkeypatch.setattr(sizes, "preview_rows", 1_000)
 
 
 def write(folder, files=FILES, rows=ROWS, keys=7):
@@ -51,7 +51,7 @@ def ran(db):
     """Rows of every batch, and what the control file says of trials."""
     found = []
     db.run(lambda at: found.append(at["rows"]))
-    return [rows for rows in found if rows], read_json(db.paths.control)["tried"]
+    return [rows for rows in found if rows], read_json(db.paths.control)["previews"]
 
 
 @pytest.mark.parametrize(("statements", "views"), [(COUNTS, ["C"]), (WINDOWS, ["W0", "W1", "W2"])])
@@ -63,9 +63,9 @@ def test_a_warm_engine_takes_all_at_once_and_says_the_same(tmp_path, statements,
             if warm:
                 db.warm()
             db.execute(statements)
-            batches, tried = ran(db)
+            batches, previews = ran(db)
             assert sum(batches) == FILES * ROWS
-            assert (len(batches) == 1 and set(tried) == {"P"}) if warm else (len(batches) > 1 and not tried)
+            assert (len(batches) == 1 and set(previews) == {"P"}) if warm else (len(batches) > 1 and not previews)
             answers.append({v: sorted(map(str, db.query(f"SELECT * FROM {v}").to_pylist())) for v in views})
     assert answers[0] == answers[1] and all(answers[0].values())
 
@@ -128,8 +128,8 @@ def test_a_damaged_file_is_found_by_the_batch_and_not_by_the_look(tmp_path, whic
     with opened(tmp_path / "db", tmp_path / "in" / "*.parquet", "") as db:
         db.warm()
         db.execute(COUNTS)
-        batches, tried = ran(db)
-        assert sum(batches) == (FILES - 1) * ROWS and tried == {}
+        batches, previews = ran(db)
+        assert sum(batches) == (FILES - 1) * ROWS and previews == {}
         assert db.query("SELECT count(*) AS n FROM dead_letters").to_pylist() == [{"n": 1}]
 
 
@@ -141,12 +141,14 @@ def test_a_trial_counts_for_its_own_plan_only_and_not_while_live(tmp_path):
         for version, rows in ((plan.version, 32_000), (plan.version + 1, 4_000)):
             look = {"plan": version, "rows": 1_000, "sent": 100}
             assert rows_to_take({}, plan, plan.sources[0], None, look) == rows
-        db.runner.publisher.write_control(mode="live", tried={"P": {"plan": plan.version, "rows": 1_000, "sent": 100}})
+        db.runner.publisher.write_control(
+            mode="live", previews={"P": {"plan": plan.version, "rows": 1_000, "sent": 100}}
+        )
         made = planner.Planner(db.paths.root, 2)
         made.latest(made.initial())
         assert made.portions == {"P": Portion(made.portions["P"].ports, 4_000, FOLDED_BYTES)}
 
 
 def test_much_that_is_sent_makes_the_first_batch_small():
-    assert tried_rows(1_000, FOLDED_BYTES) == sizes.least_rows
-    assert tried_rows(1_000, 0) == sizes.most_tried_rows
+    assert rows_after_preview(1_000, FOLDED_BYTES) == sizes.least_rows
+    assert rows_after_preview(1_000, 0) == sizes.most_first_rows

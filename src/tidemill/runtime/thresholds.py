@@ -136,13 +136,13 @@ class Thresholds:
     least_rows: int = _size(1_000_000, 50)  # of any other batch
     most_rows: int = _size(64_000_000, 5_000)
     telling_rows: int = _size(100_000, 1)  # of a batch from which the size of the next one is learnt
-    tried_rows: int = _size(1 << 17, 4)  # of each end of the files that a trial reads
-    tried_group_rows: int = _size(2_000_000, _ANY)  # of a group of rows: no trial
-    most_tried_rows: int = _size(32_000_000, 100)  # of a first batch where a trial is all that is known
+    preview_rows: int = _size(1 << 17, 4)  # of each end of the files that a preview reads
+    preview_group_rows: int = _size(2_000_000, _ANY)  # of a row group of a file: no preview
+    most_first_rows: int = _size(32_000_000, 100)  # of a first batch where a preview is all that is known
 
     # Statistics of shared windows, and the memory of their readers.
     sketched_patterns: int = _size(256, 1)  # sets of predicates that hold together, of which rows are counted
-    tried_table_rows: int = _size(1 << 14, 1)  # rows that are put through trial tables
+    trial_table_rows: int = _size(1 << 14, 1)  # rows that are put through trial tables
     running_least_bytes: int = _size(1 << 25, 0)  # of running totals: with less, tables are used
     predicate_rows: int = _size(4096, 1)  # of a chunk, where memory is limited: predicates are evaluated piece by piece
     beside_bytes_least: int = _size(1 << 20, 1)  # beside tables whose memory a user has limited

@@ -58,7 +58,7 @@ class Publisher:
         state.catalog.version = version
         state.catalog.settings.pop("unpublished", None)
         state.save_catalog()
-        self.write_control(plan=version, tried=describe_previews(looks, version), **control)
+        self.write_control(plan=version, previews=describe_previews(looks, version), **control)
         self.plan_is_stale = False
         return None
 

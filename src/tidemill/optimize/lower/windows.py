@@ -71,11 +71,11 @@ class Windows(Edges):
                 self.origins[op.id] = ids.source_origin(woven.source)
             keys = [c.name for c in planned.keys]
             ports = [self._exchange(Handle("reader", leaf.id, leaf.schema), by_hash(keys))]
-            objects = woven.objects.get(store)
-            if objects is not None:
-                self.reader.setdefault(objects.id, objects)
-                self.origins[objects.id] = ids.source_origin(woven.source)
-                ports.append(self._exchange(Handle("reader", objects.id, objects.schema), by_hash(keys)))
+            accumulators = woven.accumulators.get(store)
+            if accumulators is not None:
+                self.reader.setdefault(accumulators.id, accumulators)
+                self.origins[accumulators.id] = ids.source_origin(woven.source)
+                ports.append(self._exchange(Handle("reader", accumulators.id, accumulators.schema), by_hash(keys)))
             self.stage[planned.id] = replace(planned, inputs=tuple(ports))
         return planned.id
 
@@ -87,7 +87,7 @@ class Windows(Edges):
             numbering = p.Numbering(**{**vars(woven.lfta), "inputs": (rows,), "schema": window.schema})
             name = self.add_stage(numbering)
             self.note_placement(Handle("stage", name, window.schema, ONE))
-            leaves = {"leaf": woven.leaves[store].id, "object_leaf": ids.object_leaf(store)}
+            leaves = {"leaf": woven.leaves[store].id, "accumulator_leaf": ids.accumulator_leaf(store)}
             self.stage[planned.id] = p.WeaveNumbered(**{**vars(planned), "inputs": (name,), **leaves})
         return planned.id
 

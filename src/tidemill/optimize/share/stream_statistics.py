@@ -69,7 +69,7 @@ class StreamStatistics:
     predicates: tuple[str, ...] = ()
     patterns: tuple[tuple[int, float], ...] = ()
     pairs: tuple[float, Mapping[str, float]] = (1.0, {})
-    tried: tuple[float, Sequence[float], Mapping[str, Sequence[float]]] = (1.0, (), {})
+    trials: tuple[float, Sequence[float], Mapping[str, Sequence[float]]] = (1.0, (), {})
     lengths: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # of tables that were there, by label
     idle: Mapping[str, float] = field(default_factory=dict)  # phantoms that evicted all: rows for each group
     loose: float = 1.0  # fragments of a share that no edge ends
@@ -114,7 +114,7 @@ class StreamStatistics:
     def _skews(self, attributes: frozenset[str]) -> list[tuple[float, float]]:
         """(buckets, skew) of the trial tables that collided often enough to tell."""
         if attributes not in self._found:
-            rows, sizes, met = self.tried
+            rows, sizes, met = self.trials
             distinct = self.distinct(attributes, rows)
             made = met.get("\x1f".join(sorted(attributes)), ())
             telling = [(size, count) for size, count in zip(sizes, made, strict=False) if count - distinct >= _MET]

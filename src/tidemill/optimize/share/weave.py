@@ -36,7 +36,7 @@ class Woven:
     source: str
     lfta: p.Lfta
     leaves: dict[str, p.Leaf]  # by store
-    objects: dict[str, p.Leaf]  # by store: leaves of accumulators, where a query has a user's aggregate
+    accumulators: dict[str, p.Leaf]  # by store: leaves of accumulators, where a query has a user's aggregate
     stores: dict[str, p.Weave]  # by store; inputs and queries are filled in by `lower`
     bits: dict[str, dict[str, int]]  # by store, by query
     plan: ReaderPlan
@@ -55,7 +55,7 @@ class _Weaver:
         self.predicates = list(dict.fromkeys(q.predicate for q in queries if q.predicate is not None))
         self.numbers = {predicate: i for i, predicate in enumerate(self.predicates)}
         self.parts = {part.name: part for q in queries for part in q.parts}
-        self.objects = {part.name: part for q in queries for part in q.objects}
+        self.accumulators = {part.name: part for q in queries for part in q.accumulators}
         self.stores: dict[str, list[WindowQuery]] = {}
         for query in queries:
             self.stores.setdefault(query.store, []).append(query)
@@ -66,8 +66,10 @@ class _Weaver:
         leaves = {store: self._leaf(store) for store in self.stores}
         lfta = self._lfta(plan.tree)
         stores = {store: self._store(store) for store in self.stores}
-        objects = {store: self._object_leaf(store) for store, found in self.stores.items() if _objects(found)}
-        return Woven(self.source, lfta, leaves, objects, stores, self.bits, plan)
+        accumulators = {
+            store: self._accumulator_leaf(store) for store, found in self.stores.items() if _accumulators(found)
+        }
+        return Woven(self.source, lfta, leaves, accumulators, stores, self.bits, plan)
 
     def _lfta(self, tree: Tree) -> p.Lfta:
         attributes = list(self.attributes)
@@ -87,27 +89,27 @@ class _Weaver:
             stores=tuple(self._leaves_of(store) for store in self.stores),
             relations=self._relations(tree),
             candidates=tuple(tuple(attributes.index(a) for a in sorted(names)) for names in self._candidates()),
-            objects=tuple(self.objects.values()),
+            accumulators=tuple(self.accumulators.values()),
             assumed=len(tree) > 1 and self.source not in self.settings.statistics,
             budget=self.settings.budget,
         )
 
     def _query(self, query: WindowQuery) -> p.LftaQuery:
-        expressions = [*self.attributes, *self.arguments, *self.objects]
-        used = (*query.names, *(a.name for a in query.arguments), *(part.name for part in query.objects))
+        expressions = [*self.attributes, *self.arguments, *self.accumulators]
+        used = (*query.names, *(a.name for a in query.arguments), *(part.name for part in query.accumulators))
         return p.LftaQuery(
             query.id,
             self.bits[query.store][query.id],
             -1 if query.predicate is None else self.numbers[query.predicate],
             tuple(map(expressions.index, used)),
             tuple(edges_of([query.window])),
-            tuple(part.name for part in query.objects),
+            tuple(part.name for part in query.accumulators),
             tuple(part.name for part in query.parts),
         )
 
     def _leaves_of(self, store: str) -> p.LftaStore:
         parts = tuple(part.name for part in self._parts(store))
-        return p.LftaStore(ids.leaf(store), ids.object_leaf(store), self._words(store), parts)
+        return p.LftaStore(ids.leaf(store), ids.accumulator_leaf(store), self._words(store), parts)
 
     def _relations(self, tree: Tree) -> tuple[p.LftaRelation, ...]:
         attributes, stores = list(self.attributes), list(self.stores)
@@ -147,9 +149,9 @@ class _Weaver:
         parts = tuple(Column(part.name, part.type) for part in self._parts(store))
         return p.Leaf(ids.leaf(store), (ids.lfta(self.source),), (*self._keys(store), *words, *parts))
 
-    def _object_leaf(self, store: str) -> p.Leaf:
+    def _accumulator_leaf(self, store: str) -> p.Leaf:
         words = tuple(Column(f"__s{w}", "BIGINT") for w in self._words(store))
-        return p.Leaf(ids.object_leaf(store), (ids.lfta(self.source),), (*self._keys(store), *words, *ACCUMULATOR))
+        return p.Leaf(ids.accumulator_leaf(store), (ids.lfta(self.source),), (*self._keys(store), *words, *ACCUMULATOR))
 
     def _store(self, store: str) -> p.Weave:
         floating = {a.name for q in self.stores[store] for a in q.arguments if a.type in ("DOUBLE", "FLOAT")}
@@ -162,7 +164,7 @@ class _Weaver:
             words=self._words(store),
             parts=tuple(p.Part(part.name, part.type, part.combine) for part in parts),
             decoded=tuple(part.name for part in parts if part.lift == "order" and part.argument in floating),
-            objects=_objects(self.stores[store]),
+            accumulators=_accumulators(self.stores[store]),
         )
 
 
@@ -177,7 +179,7 @@ def weave_query(name: str, query: WindowQuery, bit: int, mode: Mode) -> p.WeaveQ
         query.window,
         tuple(part.name for part in query.parts),
         (select(inner), select(outer)),
-        tuple(part.name for part in query.objects),
+        tuple(part.name for part in query.accumulators),
     )
 
 
@@ -189,7 +191,7 @@ def _items(items: Iterable[Item]) -> dict[str, Item]:
     return {i.name: i for i in items}
 
 
-def _objects(queries: list[WindowQuery]) -> tuple[UserAggregatePart, ...]:
+def _accumulators(queries: list[WindowQuery]) -> tuple[UserAggregatePart, ...]:
     return user_aggregate_parts(a for q in queries for a in q.aggregates)
 
 

@@ -52,14 +52,14 @@ class WindowQuery:
         return (COUNT, *found.values())
 
     @cached_property
-    def objects(self) -> tuple[UserAggregatePart, ...]:
+    def accumulators(self) -> tuple[UserAggregatePart, ...]:
         """Parts that are accumulators of user aggregates."""
         return user_aggregate_parts(self.aggregates)
 
     def answer(self) -> tuple[SelectList, SelectList]:
         """Two select lists, one over the other: parts to the columns that `finish` reads, those to the answer's."""
         made = {name: value for a in self.aggregates for name, value in assemble_parts(a)}
-        made |= {p.name: ColumnRef(p.name) for p in self.objects}  # finished before SQL sees them
+        made |= {p.name: ColumnRef(p.name) for p in self.accumulators}  # finished before SQL sees them
         kept = [*((n, ColumnRef(n)) for n in self.names), ("__n", Hidden("__n"))]
         answers = [(a.name, Cast(_finish(a), a.type)) for a in self.aggregates]
         return (*kept, *made.items()), (*self._keys, *answers)

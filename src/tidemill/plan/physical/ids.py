@@ -54,7 +54,7 @@ def leaf(store: str) -> str:
     return f"leaf.{store}"
 
 
-def object_leaf(store: str) -> str:
+def accumulator_leaf(store: str) -> str:
     return f"objects.{store}"
 
 

@@ -55,7 +55,7 @@ class LftaPredicate:
 class LftaQuery:
     """A query of the readers. `bit` is its bit in the signatures of its store. `uses` numbers the expressions that it
     evaluates (attributes, arguments, user aggregates, in this order): it fails on a row where one of them does.
-    `objects` (user aggregates) and `parts` are names.
+    `accumulators` (of user aggregates) and `parts` are names.
     """
 
     id: str
@@ -63,7 +63,7 @@ class LftaQuery:
     predicate: int
     uses: tuple[int, ...]
     edges: Edges = ()
-    objects: tuple[str, ...] = ()
+    accumulators: tuple[str, ...] = field(default=(), metadata={"json": "objects"})
     parts: tuple[str, ...] | None = None  # None: all
 
 
@@ -74,7 +74,7 @@ class LftaStore:
     """
 
     op: str
-    objects: str
+    accumulators: str = field(metadata={"json": "objects"})
     words: tuple[int, ...]
     parts: tuple[str, ...]
 
@@ -111,7 +111,7 @@ class HashTables(Op):
     stores: tuple[LftaStore, ...]
     relations: tuple[LftaRelation, ...]
     candidates: tuple[tuple[int, ...], ...] = ()
-    objects: tuple[UserAggregatePart, ...] = ()
+    accumulators: tuple[UserAggregatePart, ...] = field(default=(), metadata={"json": "objects"})
     assumed: bool = False
     budget: int | None = None
 
@@ -175,7 +175,7 @@ class WeaveQuery:
     window: Window
     parts: tuple[str, ...]
     layers: tuple[Layer, ...]
-    objects: tuple[str, ...] = ()
+    accumulators: tuple[str, ...] = field(default=(), metadata={"json": "objects"})
 
 
 @dataclass(frozen=True)
@@ -190,7 +190,7 @@ class Weave(Op):
     words: tuple[int, ...]
     parts: tuple[Part, ...]
     decoded: tuple[str, ...] = ()
-    objects: tuple[UserAggregatePart, ...] = ()
+    accumulators: tuple[UserAggregatePart, ...] = field(default=(), metadata={"json": "objects"})
     queries: tuple[WeaveQuery, ...] = ()
 
 
@@ -201,7 +201,7 @@ class WeaveNumbered(Weave):
     kind: ClassVar[str] = "weave_numbered"
 
     leaf: str = ""
-    object_leaf: str = field(default="", metadata={"json": "object leaf"})
+    accumulator_leaf: str = field(default="", metadata={"json": "object leaf"})
 
 
 @dataclass(frozen=True)

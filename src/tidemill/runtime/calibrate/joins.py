@@ -178,9 +178,9 @@ def join_costs(hashed: Physical, nested: Physical, rounds: int = ROUNDS, tuples:
 
     # Of P_h, which is for few changes of each join value, this share is left with many.
     left = dense / sparse
-    P_h = (slope("hash", found, _Run.meetings) - slope("hash", added, _Run.meetings)) / (1 - left)
-    U_r = slope("hash", added, _Run.meetings) - left * P_h
-    turns = slope("hash", grouped, _Run.meetings) - left * P_h
+    P_h = (slope("hash", found, _Run.pairs) - slope("hash", added, _Run.pairs)) / (1 - left)
+    U_r = slope("hash", added, _Run.pairs) - left * P_h
+    turns = slope("hash", grouped, _Run.pairs) - left * P_h
     return JoinCosts(
         P_n=slope("nested loop", compared, lambda run: run.changes * run.window),
         P_h=P_h,
@@ -210,7 +210,7 @@ class _Run(NamedTuple):
         """Every tuple comes and goes."""
         return 2 * self.tuples
 
-    def meetings(self) -> float:
+    def pairs(self) -> float:
         return self.changes * self.window / self.values
 
 

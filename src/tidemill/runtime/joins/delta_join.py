@@ -20,7 +20,7 @@ from tidemill.runtime.dataflow.annotations import Annotations
 from tidemill.runtime.dataflow.value_codes import JoinValues, among, distinct, match_all, number, number_rows
 from tidemill.runtime.joins.aggregation_sets import FORMS, AggregationSets
 from tidemill.runtime.joins.routes import ProbeStep
-from tidemill.runtime.kernels.joins.delta_join import Probes, Versions, count_meetings, pair_meetings, walk
+from tidemill.runtime.kernels.joins.delta_join import Probes, Versions, count_pairs, find_pairs, walk
 from tidemill.runtime.kernels.joins.delta_join_rows import order_rows, run_versions
 from tidemill.runtime.state.shard_state import ShardState
 from tidemill.runtime.thresholds import sizes
@@ -173,7 +173,7 @@ class Matches:
         for first, last, count in self.pieces(sizes.piece_pairs):
             probe, version = np.empty(count, np.int64), np.empty(count, np.int64)
             # Probes without a match may be between two pieces: the walk passes them with the next piece.
-            pair_meetings(first, last, self.probes, self.versions, here, self.nested, probe, version)
+            find_pairs(first, last, self.probes, self.versions, here, self.nested, probe, version)
             yield probe, version
 
 
@@ -260,7 +260,7 @@ class DeltaJoin:
         by = order_rows(sought, until, count, times if rows.time.any() else 1, np.empty(count + 1, np.int64))
         probes = Probes(by, sought, probe_code, until)
         counts = np.empty(len(by), np.int64)
-        worth = count_meetings(probes, versions, walk(rows.rows), self.nested, counts)
+        worth = count_pairs(probes, versions, walk(rows.rows), self.nested, counts)
         self._note(step, rows, bucket, sought[by], counts, worth, len(binding))
         return Matches(binding, probes, versions, counts, self.nested, rows.rows)
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 from tidemill.runtime.dataflow.annotations import Annotations, extreme_column, word_column
 from tidemill.runtime.dataflow.value_codes import number, number_rows
 from tidemill.runtime.joins.delta_join import DeltaJoin, Matches
-from tidemill.runtime.kernels.joins.delta_join import NOTHING, Groups, Sums, Terms, add_meetings, walk
+from tidemill.runtime.kernels.joins.delta_join import NOTHING, Groups, Sums, Terms, add_pairs, walk
 from tidemill.runtime.kernels.joins.delta_join_rows import join_words
 from tidemill.runtime.thresholds import sizes
 
@@ -87,7 +87,7 @@ class PairSums:
                 np.zeros((room, self.sizes["float"])),
                 np.full((room, self.sizes["low"]), NOTHING, np.int64),
             )
-            slots = add_meetings(
+            slots = add_pairs(
                 first, last, self.matches.probes, self.matches.versions, here, self.matches.nested, terms, found, sums
             )
             alive = (sums.ints[:slots] != 0).any(axis=1) | (sums.floats[:slots] != 0).any(axis=1)

@@ -39,7 +39,7 @@ def rows_to_take(
     plan: Physical,
     spec: SourceSpec,
     note: dict[str, Any] | None,
-    tried: dict[str, Any] | None,
+    previewed: dict[str, Any] | None,
 ) -> int:
     """How many rows of a source this batch may take; `portions` remembers what was learnt. A preview counts for the
     plan that it was made for.
@@ -53,8 +53,8 @@ def rows_to_take(
     if portion is None or portion.ports != ports:
         most = FOLDED_BYTES if is_light(plan, spec.name) else SENT_BYTES
         portion = portions[spec.name] = Portion(ports, first_rows(plan, spec.name), most)
-        if tried and tried["plan"] == plan.version:
-            portion.rows = tried_rows(tried["rows"], tried["sent"])
+        if previewed and previewed["plan"] == plan.version:
+            portion.rows = rows_after_preview(previewed["rows"], previewed["sent"])
     if note:
         portion.learn(note, plan.version)
     return portion.rows
@@ -85,13 +85,13 @@ def first_rows(plan: Physical, source: str) -> int:
     return sizes.assumed_rows if is_assumed(plan, source) else sizes.aggregated_rows
 
 
-def tried_rows(rows: int, sent: int) -> int:
+def rows_after_preview(rows: int, sent: int) -> int:
     """How many rows a first batch may take when a preview of `rows` rows has sent `sent` bytes.
 
-    >>> tried_rows(250_000, 1_000_000), tried_rows(250_000, 25_000_000)
+    >>> rows_after_preview(250_000, 1_000_000), rows_after_preview(250_000, 25_000_000)
     (32000000, 4026531)
     """
-    return max(sizes.least_rows, min(FOLDED_BYTES * rows // max(sent, 1), sizes.most_tried_rows))
+    return max(sizes.least_rows, min(FOLDED_BYTES * rows // max(sent, 1), sizes.most_first_rows))
 
 
 def is_light(plan: Physical, source: str) -> bool:

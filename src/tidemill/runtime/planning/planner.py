@@ -81,9 +81,9 @@ class Planner:
             "sources": dict(start["sources"]),
         }
         if not finished:
-            tried = {} if live else control.get("tried", {})
+            previews = {} if live else control.get("previews", {})
             exhausted = [
-                self._advance(plan, spec, end["sources"], live, notes.get(spec.name), tried.get(spec.name))
+                self._advance(plan, spec, end["sources"], live, notes.get(spec.name), previews.get(spec.name))
                 for spec in plan.sources
             ]
             self._pass_time(plan, start["sources"], end["sources"], progress)
@@ -234,13 +234,13 @@ class Planner:
         sources: dict[str, Any],
         live: bool,
         note: dict[str, Any] | None,
-        tried: dict[str, Any] | None,
+        previewed: dict[str, Any] | None,
     ) -> bool:
         """Move one source's entry forward; True when there is nothing more at this moment."""
         connector = self._connector(spec)
         entry = sources.get(spec.name)
         start = entry["position"] if entry else connector.initial()
-        most = rows_to_take(self.portions, plan, spec, note, tried)
+        most = rows_to_take(self.portions, plan, spec, note, previewed)
         progress = connector.latest(start, most, live, self.clock.now())
         if not progress.exhausted and spec.kind == "files" and not spec.batch_rows:
             whole = connector.latest(start, most + most // REST_PART, live, self.clock.now())

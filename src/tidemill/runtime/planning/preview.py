@@ -73,13 +73,13 @@ def _ends(spec: SourceSpec, enough: int) -> Iterator[Range]:
     if rows <= enough or any(e.bad is not None or e.format != "parquet" for e in entries):
         return
     if all(_is_fine(e) for e in entries):
-        yield _piece(first, 0, min(first.length, sizes.tried_rows))
-        yield _piece(last, max(0, last.length - sizes.tried_rows), last.length)
+        yield _piece(first, 0, min(first.length, sizes.preview_rows))
+        yield _piece(last, max(0, last.length - sizes.preview_rows), last.length)
 
 
 def _is_fine(entry: Entry) -> bool:
     """Groups of rows are decoded whole: none may be so large that looking takes longer than it saves."""
-    return max(b - a for a, b in pairwise(columnar.footer_of(entry).borders)) <= sizes.tried_group_rows
+    return max(b - a for a, b in pairwise(columnar.footer_of(entry).borders)) <= sizes.preview_group_rows
 
 
 def _piece(entry: Entry, start: int, end: int) -> Range:

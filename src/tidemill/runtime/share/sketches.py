@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tidemill.runtime.kernels.share.sketch import estimate, merge, sketch, tried_tables
+from tidemill.runtime.kernels.share.sketch import estimate, fill_trial_tables, merge, sketch
 from tidemill.runtime.thresholds import sizes
 
 TABLES = (
@@ -47,9 +47,9 @@ class Sketches:
         self.early = few, [estimate(r) for r in first]
         rest = self._sketch_block(attributes, slice(few, self.rows))
         self.groups = [estimate(merge(*pair)) for pair in zip(first, rest, strict=True)]
-        tried = min(sizes.tried_table_rows, self.rows)
-        block = [a[:tried] for a in attributes]
-        self.tables = tried, [tried_tables(block, c, TABLES) for c in self.candidates]
+        rows = min(sizes.trial_table_rows, self.rows)
+        block = [a[:rows] for a in attributes]
+        self.tables = rows, [fill_trial_tables(block, c, TABLES) for c in self.candidates]
 
     def _sketch_block(self, attributes: list[np.ndarray], rows: slice) -> list[np.ndarray]:
         block = [a[rows] for a in attributes]

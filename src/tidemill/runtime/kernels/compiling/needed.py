@@ -23,7 +23,7 @@ SECONDS = {
     "extremes": 1,
     "sliding": 8,
     "running": 13,
-    "meeting": 8,
+    "delta_join": 8,
 }
 _OF_FORMATS = {"parquet": ("pages",), "csv": ("lines",), "json": ("lines",)}
 _OF_OPERATORS: dict[type[p.Op], tuple[str, ...]] = {
@@ -33,9 +33,9 @@ _OF_OPERATORS: dict[type[p.Op], tuple[str, ...]] = {
     p.Weave: ("sliding",),
     p.Weaved: ("sliding",),
     p.WeaveNumbered: ("sliding",),
-    p.JoinAggregate: ("meeting", "extremes"),
-    p.Group: ("extremes", "meeting"),
-    p.Rstream: ("meeting",),
+    p.JoinAggregate: ("delta_join", "extremes"),
+    p.Group: ("extremes", "delta_join"),
+    p.Rstream: ("delta_join",),
 }
 
 

@@ -33,9 +33,9 @@ from tidemill.runtime.kernels.joins.delta_join import (
     Sums,
     Terms,
     Versions,
-    add_meetings,
-    count_meetings,
-    pair_meetings,
+    add_pairs,
+    count_pairs,
+    find_pairs,
     walk,
 )
 from tidemill.runtime.kernels.joins.presence import count_partners, room_for_partners, tell_presence
@@ -53,7 +53,7 @@ from tidemill.runtime.kernels.share import (
 )
 from tidemill.runtime.kernels.share.edges import ascending, floor_edges, fragment_runs
 from tidemill.runtime.kernels.share.lfta import GREATEST, LEAST, RAW, SUM, Tables, TableSpec
-from tidemill.runtime.kernels.share.sketch import sketch, tried_tables
+from tidemill.runtime.kernels.share.sketch import fill_trial_tables, sketch
 from tidemill.runtime.kernels.text import lines
 from tidemill.runtime.kernels.text.spool import find_records, frame_lines
 
@@ -127,7 +127,7 @@ def _sketches() -> None:
     for kind in (np.int64, np.int32):
         for column in _both(np.array([7], kind)):
             sketch([column], [0])
-            tried_tables([column], [0], [(1, 1)])
+            fill_trial_tables([column], [0], [(1, 1)])
 
 
 def _tagging() -> None:
@@ -154,7 +154,7 @@ def _running() -> None:
     _prepare(intercede, intercede_finer, intercede_rows, intercede_extremes, intercede_running)
 
 
-def _meeting() -> None:
+def _delta_join() -> None:
     """One probe meets one version. Operators pass 64-bit columns of their own, so there are no other types."""
     one, none, floats = np.zeros(1, np.int64), np.zeros((1, 0), np.int64), np.zeros((1, 0))
     ids, found, first = (np.empty(1, np.int64) for _ in range(3))
@@ -174,11 +174,11 @@ def _meeting() -> None:
     tell_presence(order, start, one, np.ones(1, np.int64), one, partners, 1)
     probes = Probes(order, one, one, np.ones(1, np.int64))
     versions = Versions(order, start, one, one, one, kept, np.ones(1, np.int64))
-    count_meetings(probes, versions, walk(1), False, np.empty(1, np.int64))
-    pair_meetings(0, 1, probes, versions, walk(1), False, np.empty(1, np.int64), np.empty(1, np.int64))
+    count_pairs(probes, versions, walk(1), False, np.empty(1, np.int64))
+    find_pairs(0, 1, probes, versions, walk(1), False, np.empty(1, np.int64), np.empty(1, np.int64))
     groups = Groups(one, one, 1, True, np.zeros(1, np.int32), np.empty(1, np.int64))
     sums = Sums(np.zeros((1, 1), np.int64), floats, none)
-    add_meetings(
+    add_pairs(
         0, 1, probes, versions, walk(1), False, Terms(one, none, floats, none, one, none, floats, none), groups, sums
     )
 
@@ -210,7 +210,7 @@ GROUPS: dict[str, Callable[[], None]] = {
     "extremes": _extremes,
     "sliding": _sliding,
     "running": _running,
-    "meeting": _meeting,
+    "delta_join": _delta_join,
 }
 
 

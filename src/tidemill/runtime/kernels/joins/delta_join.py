@@ -3,7 +3,7 @@
 A *version* is what a row of the probed input is from one time on, until its next version; a version that is not alive
 is no row. Versions and probes lie in buckets of equal join values. Inside a bucket both are walked by time with a list
 of the versions that are alive now, so a probe sees the rows of its moment and no others, and the cost is
-O(probes + versions + meetings).
+O(probes + versions + pairs).
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Sums(NamedTuple):
 
 
 def walk(rows: int) -> Walk:
-    """The beginning of a walk over versions of so many rows."""
+    """The beginning of a walk over versions of `rows` rows."""
     return Walk(np.array([-1, 0, 0, 0], np.int64), np.empty(rows, np.int64), np.full(rows, -1, np.int64))
 
 
@@ -126,7 +126,7 @@ def matching(live, code, codes, active, matched):
 
 
 @njit(cache=True, nogil=True)
-def count_meetings(probes, versions, walk, nested, counts):
+def count_pairs(probes, versions, walk, nested, counts):
     """counts[x] = how many versions probe order[x] meets; returns their worth. `nested` compares code by code."""
     probe_order, bucket, code, until = probes
     order, start, codes, time, row, alive, worth = versions
@@ -147,7 +147,7 @@ def count_meetings(probes, versions, walk, nested, counts):
 
 
 @njit(cache=True, nogil=True)
-def pair_meetings(first, last, probes, versions, walk, nested, probe, version):
+def find_pairs(first, last, probes, versions, walk, nested, probe, version):
     """The pairs (probe, version) of the probes order[first:last]; the walk goes on from the piece before."""
     probe_order, bucket, code, until = probes
     order, start, codes, time, row, alive, worth = versions
@@ -232,7 +232,7 @@ def add_lows(slot, p, met, begin, end, probe_lows, version_lows, lows):
 
 
 @njit(cache=True, nogil=True)
-def add_meetings(first, last, probes, versions, walk, nested, terms, groups, sums):
+def add_pairs(first, last, probes, versions, walk, nested, terms, groups, sums):
     """Meet and aggregate at once: every pair of the probes order[first:last] is added to its group.
 
     Needs room for as many slots as there are pairs or groups, zeros in `table` and the sums, NOTHING in the lows, and

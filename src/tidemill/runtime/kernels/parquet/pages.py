@@ -94,7 +94,7 @@ def copy_words(source, target, length):
 
 @njit(nogil=True)
 def copy_bytes(source, target, length):
-    """Copy exactly so many bytes between places that do not overlap."""
+    """Copy exactly `length` bytes between places that do not overlap."""
     whole = length & -8
     copy_words(source, target, whole)
     for i in range(whole, length):

@@ -45,7 +45,7 @@ class RowsByBit:
     """
 
     def __init__(self, words: Mapping[int, np.ndarray], one_in: int) -> None:
-        """`words` by number. Few are one row in so many."""
+        """`words` by number. A set with fewer than one row of `one_in` counts as small."""
         self.words, self.counts = words, {number: _counts(word) for number, word in words.items()}
         rows = len(next(iter(words.values()), ()))
         self.most = rows // one_in

@@ -121,7 +121,7 @@ class Wanted:
 def worthwhile(rows: int, groups: int, panes: Panes, patience: int = 1) -> bool:
     """True when there are fewer cells than `patience` times the rows, even if every group has rows in every pane.
 
-    Cells take in later rows, so many more rows to come are a reason for patience.
+    Cells take in later rows as well: the more rows are to come, the greater `patience` may be.
     """
     return groups * len(panes.start) < patience * rows
 

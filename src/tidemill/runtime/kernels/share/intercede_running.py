@@ -31,7 +31,7 @@ def refresh_values(sums, count, parts, counter, stretches, bounds, values, chang
     """Bring the values of the first `count` groups up to date; how many groups have changed since the last time, whose
     numbers are then in `changed`.
 
-    sums[g] has `parts` numbers for each class, and for one class more that nobody looks at. values[v, g] are those that
+    sums[g] has `parts` numbers for each class, and for one more class that is not read. values[v, g] are those that
     add up, over all the classes of value v: the stretches [bounds[v], bounds[v + 1]) of `stretches`, (first class,
     class behind the last). Value 0 are all classes; its number `counter` counts rows and so tells whether there are new
     ones.

@@ -49,7 +49,7 @@ PROBES, COLLISIONS, TURNOVERS, FLUSHED, IN_USE = range(5)
 # Where a flush is: the relation, its next bucket. The greatest fragment of the rows so far, that of the last flush at
 # the beginning of a fragment, the rows since then, and how many they must be for the next one.
 RELATION, BUCKET, LATEST, EMPTIED, SINCE, LEAST_ROWS = range(6)
-# A table with fewer buckets in use than one of so many is emptied by the list of those; else bucket by bucket.
+# A table with less than one bucket of SPARSE in use is emptied by the list of those; others bucket by bucket.
 SPARSE = 8
 # Rows of scratch, STRIDE words each: what one batch needs while it passes one relation.
 CHANGES, HEADS, WEIGHTS, SINGLE, OWN, PLACES, KEYS = range(7)

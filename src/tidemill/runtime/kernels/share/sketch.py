@@ -35,13 +35,13 @@ def _sums(attrs: Sequence[np.ndarray] | np.ndarray, positions: Sequence[int] | n
     return sums
 
 
-def tried_tables(
+def fill_trial_tables(
     attrs: Sequence[np.ndarray] | np.ndarray, positions: Sequence[int], sizes: Sequence[tuple[int, int]]
 ) -> list[float]:
     """Entries that hash tables make of these rows' groups, which keep the most recent group of each bucket: for each
-    (buckets, tables) the mean of so many tables with different hashes. O(rows · tables).
+    (buckets, tables) the mean over that number of tables with different hashes. O(rows · tables).
 
-    >>> tried_tables([np.array([1, 1, 2, 1])], [0], [(1, 1)])
+    >>> fill_trial_tables([np.array([1, 1, 2, 1])], [0], [(1, 1)])
     [3.0]
     """
     sums = _sums(attrs, positions)

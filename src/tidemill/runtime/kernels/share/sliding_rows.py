@@ -18,7 +18,7 @@ _READ_FLOATS = types.Array(float64, 1, "C", readonly=True)
 _INTS = int64[::1]
 _CODES = int32[::1]
 _HASHES = uint64[::1]
-_NEAR = 32  # so many different signatures of one fragment are looked through one by one
+_NEAR = 32  # different signatures of one fragment that are looked through one by one; more are hashed
 
 
 class Combined(NamedTuple):

@@ -51,7 +51,7 @@ def _integer_end(i, end, low, high):
 
 @njit(nogil=True)
 def _decimal_end(i, end, before, behind):
-    """Behind digits, at most so many before a point and behind it."""
+    """The place behind a decimal number with at most `before` digits before its point and `behind` after it."""
     if i < end and get_byte(i) == _MINUS:
         i += 1
     point = _digits_end(i, end)

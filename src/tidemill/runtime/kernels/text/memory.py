@@ -1,4 +1,4 @@
-"""Bytes at addresses, for kernels that walk through text. Whoever calls has looked at the bounds.
+"""Bytes at addresses, for kernels that walk through text. The caller has checked the bounds.
 
 The machine code of a kernel that uses these is kept with the kernel: after a change here, change its file too.
 """

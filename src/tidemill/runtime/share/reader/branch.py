@@ -120,8 +120,8 @@ class Branch:
         self.relations, self.numbers = tables.relations, share.relations
         self.picked = share.picked
         self.attributes = sorted({a for r in self.relations for a in r.attributes})
-        objects = any(q.objects for q in tables.queries)
-        self.accumulators = UserAccumulators(tables) if objects else None
+        accumulators = any(q.accumulators for q in tables.queries)
+        self.accumulators = UserAccumulators(tables) if accumulators else None
         self.evictions = Evictions(tables)
         own = parts.of(tables.queries)
         edges = [edge_classes(r.edges) for r in self.relations]

@@ -52,7 +52,7 @@ class Intercede:
 
         `kinds` has the columns that each predicate reads; without it all queries are of one kind.
         """
-        if not own or any(q.objects or not q.edges for q in own):
+        if not own or any(q.accumulators or not q.edges for q in own):
             return None
         place = {word: i for i, word in enumerate(words)}
         bits = tuple(64 * place[q.bit // 64] + q.bit % 64 for q in own)

@@ -42,7 +42,7 @@ class Lfta:
         self.rows = self.flushes = 0
         self.span: tuple[int, int] | None = None
         self.sketches = Sketches(op.candidates)
-        self.unfailing = not op.objects and _cannot_fail(op)
+        self.unfailing = not op.accumulators and _cannot_fail(op)
 
     # ---- in ------------------------------------------------------------------------------------
 

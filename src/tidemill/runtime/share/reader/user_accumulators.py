@@ -50,7 +50,7 @@ class UserAccumulators:
     """All object parts of an "lfta" operator."""
 
     def __init__(self, tables: HashTables) -> None:
-        self.parts = tables.objects
+        self.parts = tables.accumulators
         self.folds = [load_functions(p.body) for p in self.parts]
         self.relations, self.stores, self.queries = tables.relations, tables.stores, tables.queries
         self.expression = len(tables.attributes) + len(tables.arguments)  # number of the first part
@@ -133,7 +133,7 @@ class UserAccumulators:
         mask = np.zeros(len(words), np.uint64)
         for number in self.relations[r].own:
             query = self.queries[number]
-            if self.parts[part].name in query.objects:
+            if self.parts[part].name in query.accumulators:
                 mask[words.index(query.bit // 64)] |= np.uint64(1 << (query.bit % 64))
         return (patterns.signatures(r, words).view(np.uint64) & mask != 0).any(axis=1)
 
@@ -158,7 +158,7 @@ class UserAccumulators:
                 columns[f"__s{word}"] = pa.array(words[numbers[3], i])
             columns["__part"] = pa.array([self.parts[p].name for p in numbers[1]], pa.string())
             columns["__pickle"] = pa.array([value for _, value in entries], pa.binary())
-            yield store.objects, pa.table(columns)
+            yield store.accumulators, pa.table(columns)
 
 
 def _accumulate(

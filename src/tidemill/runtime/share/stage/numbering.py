@@ -79,7 +79,7 @@ class WeaveNumbered(Weave):
         self.moments = picks[MOMENTS].column("__time").to_numpy()
         self.first_number = picks[MOMENTS].column("__k")[0].as_py()
         assert isinstance(self.op, p.WeaveNumbered)
-        leaves = (self.op.leaf, self.op.object_leaf)
+        leaves = (self.op.leaf, self.op.accumulator_leaf)
         numbered = [Batch(picks.get(leaf), self.first_number + len(self.moments)) for leaf in leaves]
         return Batch(None, inputs[0].frontier, super().step(numbered, state).picks)
 

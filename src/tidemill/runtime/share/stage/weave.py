@@ -60,7 +60,7 @@ class Query:
     mode: int
     parts: tuple[str, ...]
     layers: tuple[p.Layer, ...]
-    objects: tuple[str, ...] = ()  # parts that are accumulators of users' aggregates
+    accumulators: tuple[str, ...] = ()  # parts that are accumulators of users' aggregates
 
     def due(self, first: int, frontier: int) -> tuple[int, int] | None:
         """The first and last point to report before the frontier."""
@@ -84,10 +84,10 @@ class Weave(Operator[p.Weave]):
         self.decoded = set(op.decoded)
         self.layout = Layout("__time", (*self.keys, *self.words), self.parts)
         self.queries = [
-            Query(q.id, q.query, q.bit, q.window, _MODES[q.mode], q.parts, q.layers, q.objects) for q in op.queries
+            Query(q.id, q.query, q.bit, q.window, _MODES[q.mode], q.parts, q.layers, q.accumulators) for q in op.queries
         ]
-        self.user_aggregate_parts = list(op.objects)
-        self.object_layout = Layout("__time", (*self.keys, *self.words, *ACCUMULATOR))
+        self.user_aggregate_parts = list(op.accumulators)
+        self.accumulator_layout = Layout("__time", (*self.keys, *self.words, *ACCUMULATOR))
         self.landmarks = [q for q in self.queries if q.mode == PARTIALS]
         self.queries = [q for q in self.queries if q.mode != PARTIALS]
 
@@ -101,16 +101,16 @@ class Weave(Operator[p.Weave]):
             if self.queries:
                 fragments.append(rows)
                 fragments.compact()
-        objects = self.arrangement(state, "objects", self.object_layout)
+        accumulators = self.arrangement(state, "objects", self.accumulator_layout)
         if len(inputs) > 1 and not inputs[1].empty:
-            objects.append(objects.widen(inputs[1].rows))
-            objects.compact()
+            accumulators.append(accumulators.widen(inputs[1].rows))
+            accumulators.compact()
         value = state.value(self.id)
         lasts = {q.query: p for q in self.queries if (p := value.get("last", {}).get(q.query)) is not None}
-        picks = self._report(fragments, objects, lasts, batch.frontier)
+        picks = self._report(fragments, accumulators, lasts, batch.frontier)
         value["last"] = lasts
         self._forget(fragments, lasts, value, "pruned")
-        self._forget(objects, lasts, value, "pruned objects")
+        self._forget(accumulators, lasts, value, "pruned objects")
         return Batch(None, batch.frontier, passed | picks)
 
     def _pass_on(self, rows: pa.Table) -> dict[str, pa.Table]:
@@ -134,7 +134,7 @@ class Weave(Operator[p.Weave]):
     # ---- reporting -----------------------------------------------------------------------------
 
     def _report(
-        self, fragments: Fragments, objects: Arrangement, lasts: dict[str, int], frontier: int
+        self, fragments: Fragments, accumulators: Arrangement, lasts: dict[str, int], frontier: int
     ) -> dict[str, pa.Table]:
         """Report every point before the frontier that was not reported yet."""
         firsts = {q.query: lasts[q.query] + q.window.slide for q in self.queries if q.query in lasts}
@@ -148,7 +148,7 @@ class Weave(Operator[p.Weave]):
         high = max(q.window.end(due[q.query][1]) for q in asked)
         rows = select_asked(fragments.between(low, high), {q.bit for q in asked})
         lasts |= {name: last for name, (_, last) in due.items()}
-        return self._aggregate(rows, objects.between(low, high), asked, due) if rows.num_rows else {}
+        return self._aggregate(rows, accumulators.between(low, high), asked, due) if rows.num_rows else {}
 
     def _first_points(self, fragments: Fragments, firsts: dict[str, int], frontier: int) -> None:
         """Set the first point of queries that have reported nothing yet: that of their first fragment, once it is
@@ -175,13 +175,13 @@ class Weave(Operator[p.Weave]):
         return (word >> np.int64(query.bit % 64) & 1).astype(bool)
 
     def _aggregate(
-        self, rows: pa.Table, objects: pa.Table, asked: list[Query], due: dict[str, tuple[int, int]]
+        self, rows: pa.Table, accumulators: pa.Table, asked: list[Query], due: dict[str, tuple[int, int]]
     ) -> dict[str, pa.Table]:
         """Final aggregation of all due queries; queries with the same parts and layers share one SQL statement."""
         woven = WeavedRows(rows, [c.name for c in self.keys])
         if self.user_aggregate_parts:
-            woven.objects = WindowAccumulators(
-                self.user_aggregate_parts, [c.name for c in self.keys], rows, woven.codes, woven.starts, objects
+            woven.accumulators = WindowAccumulators(
+                self.user_aggregate_parts, [c.name for c in self.keys], rows, woven.codes, woven.starts, accumulators
             )
         answers: dict[str, Answers] = {}
         alike: dict[tuple[Any, ...], list[Query]] = {}
@@ -189,7 +189,7 @@ class Weave(Operator[p.Weave]):
             if query.query not in answers:
                 answers[query.query] = self._slide(woven, query, *due[query.query])
             if len(answers[query.query].point):
-                alike.setdefault((query.parts, query.objects, query.layers), []).append(query)
+                alike.setdefault((query.parts, query.accumulators, query.layers), []).append(query)
         picks: dict[str, pa.Table] = {}
         for queries in alike.values():
             found = [answers[q.query] for q in queries]
@@ -199,9 +199,9 @@ class Weave(Operator[p.Weave]):
     def _slide(self, rows: WeavedRows, query: Query, first: int, last: int) -> Answers:
         names = self._split(query)
         kinds = [[_KINDS[self.combines[n]] for n in group] for group in names]
-        objects, others = rows.objects, None
-        if objects is not None and query.objects:
-            others = objects.folds(query.objects, query.bit, query.window, query.mode, first, last)
+        accumulators, others = rows.accumulators, None
+        if accumulators is not None and query.accumulators:
+            others = accumulators.folds(query.accumulators, query.bit, query.window, query.mode, first, last)
         own = rows.own(query.bit) if others is None else None
         if own is not None:
             ints, floats = ([rows.stored(n).take(own.rows) for n in group] for group in names)
@@ -237,15 +237,17 @@ class Weave(Operator[p.Weave]):
 
     def _drop_failed(self, found: Answers, rows: WeavedRows, query: Query) -> Answers:
         """Drop answers on which a user aggregate failed, and report them."""
-        objects, failed = rows.objects, np.zeros(len(found.point), bool)
-        assert objects is not None
-        for name, numbers in zip(query.objects, found.ints[len(found.ints) - len(query.objects) :], strict=True):
+        accumulators, failed = rows.accumulators, np.zeros(len(found.point), bool)
+        assert accumulators is not None
+        for name, numbers in zip(
+            query.accumulators, found.ints[len(found.ints) - len(query.accumulators) :], strict=True
+        ):
             failed |= numbers < 0
             for i in np.flatnonzero((numbers < 0) & (found.diff > 0)):
                 if self.on_row_error is not None:
                     group = rows.keys.slice(int(found.key[i]), 1)
                     self.on_row_error(
-                        replace(self.op, id=query.id), group, objects.answers[name].reason(int(numbers[i]))
+                        replace(self.op, id=query.id), group, accumulators.answers[name].reason(int(numbers[i]))
                     )
         if not failed.any():
             return found
@@ -272,9 +274,9 @@ class Weave(Operator[p.Weave]):
         for names, which in zip(self._split(query), ("ints", "floats"), strict=True):
             for i, name in enumerate(names):
                 table = table.append_column(name, pa.array(_concat([getattr(a, which)[i] for a in found])))
-        for i, name in enumerate(query.objects, -len(query.objects)):
-            assert rows.objects is not None
-            answers = rows.objects.answers[name].column(_concat([a.ints[i] for a in found]))
+        for i, name in enumerate(query.accumulators, -len(query.accumulators)):
+            assert rows.accumulators is not None
+            answers = rows.accumulators.answers[name].column(_concat([a.ints[i] for a in found]))
             table = table.append_column(name, answers)
         return table
 

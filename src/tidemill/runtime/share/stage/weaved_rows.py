@@ -37,7 +37,7 @@ class WeavedRows:
 
     def __init__(self, rows: pa.Table, keys: list[str]) -> None:
         self.rows = rows
-        self.objects: WindowAccumulators | None = None
+        self.accumulators: WindowAccumulators | None = None
         self.numbers, firsts = codes_of([group_numbers(rows.column(k)) for k in keys])
         self.keys = rows.select(keys).take(pa.array(firsts))
         self._stored: dict[str, np.ndarray] = {}

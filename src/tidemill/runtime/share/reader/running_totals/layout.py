@@ -120,7 +120,7 @@ def fitting(tables: HashTables, unlike: Set[str] = frozenset()) -> list[bool]:
         return [False] * len(tables.queries)
     verdicts = _verdicts(tables, _columns(tables))
     return [
-        not q.objects
+        not q.accumulators
         and bool(q.edges)
         and not unlike & set(unlike if q.parts is None else q.parts)
         and (q.predicate < 0 or q.predicate in verdicts.terms)
