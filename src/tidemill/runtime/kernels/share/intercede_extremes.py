@@ -11,8 +11,6 @@ Greatest values are least ones of ~value. Nodes of all stacks are in one pool; n
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numba import int8, int32, int64, types
 
@@ -27,49 +25,22 @@ _CODES = int32[::1]
 _ROWS = int64[:, ::1]
 
 
-class Sums(NamedTuple):
-    """Sums of the groups that changed, by class and part; the parts from `n_sums` on are least values. Value v has the
-    classes of stretches bounds[v] to bounds[v + 1], as in `refresh_values`.
-    """
-
-    changed: np.ndarray
-    sums: np.ndarray
-    parts: int
-    n_sums: int
-    stretches: np.ndarray
-    bounds: np.ndarray
-
-
-class Stacks(NamedTuple):
-    """heads[k, group] is the top node of stack k of a group. A node has the start of a fragment, its least value and
-    the node below it. `pool` counts nodes.
-    """
-
-    heads: np.ndarray
-    times: np.ndarray
-    least: np.ndarray
-    below: np.ndarray
-    pool: np.ndarray
-
-
 @compiled(
     types.void(
-        types.NamedTuple((_CODES, _ROWS, int64, int64, _ROWS, _INTS), Sums),
-        _ROWS,
-        int64,
-        types.NamedTuple((int32[:, ::1], _INTS, _INTS, _CODES, _INTS), Stacks),
+        _CODES, int64, _ROWS, int64, int64, _ROWS, _INTS, _ROWS, int64, int32[:, ::1], _INTS, _INTS, _CODES, _INTS
     )
 )
-def push_least(given, wanted, time, stacks):
+def push_least(
+    changed, n_changed, sums, parts, n_sums, stretches, bounds, wanted, time, heads, times, least, below, pool
+):
     """Put the least values of the fragment that began at `time` on the stacks of the groups that changed; clear them.
 
-    wanted[k] = (value, number among the parts that do not add up) of stack k. Needs room for a node for each stack.
+    wanted[k] = (value, number among the parts that do not add up) of stack heads[k, group]; a value has stretches of
+    classes as in `refresh_values`. Needs room for a node for each stack.
     O(groups that changed · stacks · classes), amortised.
     """
-    changed, sums, parts, n_sums, stretches, bounds = given
-    heads, times, least, below, pool = stacks
     classes = sums.shape[1] // parts - 1
-    for i in range(changed.shape[0]):
+    for i in range(n_changed):
         g = changed[i]
         own = sums[g]
         for k in range(wanted.shape[0]):

@@ -6,8 +6,6 @@ Rows of one *class* satisfy the same predicates over columns that are no group a
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numba import boolean, carray, int32, int64, njit, types, uint8
 
@@ -171,7 +169,7 @@ def _prepare(low, high, parts, n_sums, sums):
 
 @njit(nogil=True)
 def _mark(numbers, n, met, count_met, marked):
-    """GroupSums that were not met before are met now; how many are."""
+    """Groups that were not met before are met now; how many are."""
     for j in range(n):
         if not marked[at(numbers[at(j)])]:
             marked[at(numbers[at(j)])] = True
@@ -180,49 +178,33 @@ def _mark(numbers, n, met, count_met, marked):
     return count_met
 
 
-class GivenRows(NamedTuple):
-    """Rows as addresses and item sizes of their columns, the parts last; pairs[w] are the one or two columns of word w
-    of a group's key; `classes` has the class of each row.
-    """
-
-    columns: np.ndarray
-    sizes: np.ndarray
-    pairs: np.ndarray
-    classes: np.ndarray
-
-
-class GroupSums(NamedTuple):
-    """A hash table of groups with their keys, and the sums of each by class. The numbers of the groups that have rows
-    are in `met` and `marked`, unless there is no room for any.
-    """
-
-    slots: np.ndarray
-    keys: np.ndarray
-    sums: np.ndarray
-    met: np.ndarray
-    marked: np.ndarray
-
-
 @compiled(
     types.Tuple((int64, int64, int64))(
-        types.NamedTuple((_INTS, _INTS, _ROWS, types.Array(uint8, 1, "C", readonly=True)), GivenRows),
+        _INTS,
+        _INTS,
+        _ROWS,
+        types.Array(uint8, 1, "C", readonly=True),
         int64,
         int64,
         _INTS,
-        types.NamedTuple((_CODES, _ROWS, _ROWS, _CODES, boolean[::1]), GroupSums),
+        _CODES,
+        _ROWS,
         int64,
+        _ROWS,
+        _CODES,
         int64,
+        boolean[::1],
     )
 )
-def fold_rows(rows, start, stop, flips, groups, count, count_met):
+def fold_rows(columns, sizes, pairs, classes, start, stop, flips, slots, keys, count, sums, met, count_met, marked):
     """Put rows [start, stop) to the sums of their groups and classes. O(rows).
 
-    Parts add up, except for as many at the end as there are `flips`: of value ^ flip the least is kept (with -1 for a
-    flip that is ~ of the greatest). There are `count` groups, and `count_met` of them have rows.
+    `columns` and `sizes` tell where the columns are, the parts last; pairs[w] are the one or two columns of word w of
+    a group's key. Parts add up, except for as many at the end as there are `flips`: of value ^ flip the least is kept
+    (with -1 for a flip that is ~ of the greatest). The numbers of the groups that have rows are in `met` and `marked`,
+    unless there is no room for any.
     Returns how far it came (there may be no room for another group), how many groups there are, how many were met.
     """
-    columns, sizes, pairs, classes = rows
-    slots, keys, sums, met, marked = groups
     n_words = pairs.shape[0]
     n_attributes = 0
     for w in range(n_words):
@@ -289,15 +271,4 @@ def classify(column: np.ndarray, least: int, table: np.ndarray, scale: int, out:
     kernel(column, least, table, np.uint8(scale), out)
 
 
-__all__ = [
-    "MOST",
-    "NARROW",
-    "ONES",
-    "STEP",
-    "WIDE",
-    "GivenRows",
-    "GroupSums",
-    "classify",
-    "fold_rows",
-    "number_records",
-]
+__all__ = ["MOST", "NARROW", "ONES", "STEP", "WIDE", "classify", "fold_rows", "number_records"]

@@ -50,16 +50,6 @@ class Answers(NamedTuple):
     operations: int
 
 
-class _Points(NamedTuple):
-    """The points of a window from `origin` to `last`, `slide` apart; at p it has rows in (p - until, p - after]."""
-
-    slide: int
-    after: int
-    until: int
-    origin: int
-    last: int
-
-
 class _Stretches(NamedTuple):
     key: np.ndarray
     point: np.ndarray
@@ -182,28 +172,22 @@ def _stretches(
     most = min(3 * seen, len(begins) * max((last - origin) // slide + 1, 0))
     key, low, middle, high = (np.empty(most, np.int32) for _ in range(4))
     point, points = np.empty(most, np.int64), np.empty(most, np.int64)
-    room = _Stretches(key, point, points, low, middle, high)
-    n, total = _walk(begins, ends, time, _Points(slide, after, until, origin, last), room)
-    return _Stretches(*(column[:n] for column in room)), total
+    n, total = _walk(begins, ends, time, slide, after, until, origin, last, key, point, points, low, middle, high)
+    return _Stretches(key[:n], point[:n], points[:n], low[:n], middle[:n], high[:n]), total
 
 
 @compiled(
     types.UniTuple(int64, 2)(
-        _INTS,
-        _INTS,
-        _READ_INTS,
-        types.NamedUniTuple(int64, 5, _Points),
-        types.NamedTuple((_CODES, _INTS, _INTS, _CODES, _CODES, _CODES), _Stretches),
+        _INTS, _INTS, _READ_INTS, int64, int64, int64, int64, int64, _CODES, _INTS, _INTS, _CODES, _CODES, _CODES
     )
 )
-def _walk(begins, ends, time, points, found):
-    """Find the stretches of all keys with at least one row inside; how many there are, and their points.
+def _walk(begins, ends, time, slide, after, until, origin, last, key, point, points, low, middle, high):
+    """The stretches of all keys with at least one row inside, from `origin` to `last`; how many, and their points.
 
     A stretch also ends where its window passes a grid line, for the folds' sake. Division only where the next event is
     more than a slide away. O(rows).
     """
     n = total = 0
-    slide, after, until, origin, last = points
     length = until - after
     for k in range(begins.shape[0]):
         begin = end = half = begins[k]
@@ -235,8 +219,8 @@ def _walk(begins, ends, time, points, found):
             if event > p + slide:
                 passed = -((p - min(event, last + slide)) // slide)
             if begin < end:
-                found.key[n], found.point[n], found.points[n] = k, p, passed
-                found.low[n], found.middle[n], found.high[n] = begin, half, end
+                key[n], point[n], points[n] = k, p, passed
+                low[n], middle[n], high[n] = begin, half, end
                 n += 1
                 total += passed
             p += passed * slide

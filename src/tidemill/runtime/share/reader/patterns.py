@@ -35,7 +35,6 @@ class Patterns:
         self.required = [self._requirement(query) for query in self.queries]
         self.requirements = [sorted({self.required[q] for q in r.queries}) for r in self.relations]
         self.masks = [_mask(wishes) for wishes in self.requirements]
-        self._signatures: dict[tuple[int, tuple[int, ...]], np.ndarray] = {}  # by relation and words, as last asked for
 
     def _requirement(self, query: LftaQuery) -> tuple[int, int]:
         """(bits that must be set, bits that must not be set) in the pattern of a row that the query counts."""
@@ -108,9 +107,6 @@ class Patterns:
 
     def signatures(self, relation: int, words: Sequence[int]) -> np.ndarray:
         """For each code of an emitting relation the signature: a bit for each query of its leaf that wants it."""
-        asked_before = self._signatures.get((relation, tuple(words)))
-        if asked_before is not None and len(asked_before) == len(self.own[relation]):
-            return asked_before
         own = list(self.own[relation])
         table = np.zeros((len(own), len(words)), np.uint64)
         column = {word: i for i, word in enumerate(words)}
@@ -122,8 +118,7 @@ class Patterns:
         limbs = _limbs(own, _mask(list(asked)).bit_length())
         for (need, never), mask in asked.items():
             table[_find_wanted(limbs, need, never)] |= mask
-        self._signatures[relation, tuple(words)] = found_now = table.view(np.int64)
-        return found_now
+        return table.view(np.int64)
 
 
 def _mask(wishes: list[tuple[int, int]]) -> int:

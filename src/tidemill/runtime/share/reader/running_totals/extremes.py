@@ -6,15 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tidemill.runtime.kernels.share.intercede_extremes import (
-    TAKEN,
-    USED,
-    Stacks,
-    Sums,
-    cut_stacks,
-    gather_least,
-    push_least,
-)
+from tidemill.runtime.kernels.share.intercede_extremes import TAKEN, USED, cut_stacks, gather_least, push_least
 from tidemill.runtime.kernels.share.intercede_rows import MOST
 
 _NODE = 20  # bytes of a node
@@ -55,8 +47,21 @@ class Extremes:
         if need > len(self.times):
             cut_stacks(self.heads, count, since, self.times, self.below, self.pool)
             self._grow(2 * need)
-        stacks = Stacks(self.heads, self.times, self.least, self.below, self.pool)
-        push_least(Sums(changed, sums, parts, n_sums, *values), self.wanted, time, stacks)
+        push_least(
+            changed,
+            len(changed),
+            sums,
+            parts,
+            n_sums,
+            *values,
+            self.wanted,
+            time,
+            self.heads,
+            self.times,
+            self.least,
+            self.below,
+            self.pool,
+        )
 
     def _grow(self, nodes: int) -> None:
         self.times, self.least, self.below = (

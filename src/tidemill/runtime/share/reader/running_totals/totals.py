@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from tidemill.runtime.kernels.share.intercede_rows import MOST, GivenRows, GroupSums, fold_rows
+from tidemill.runtime.kernels.share.intercede_rows import MOST, fold_rows
 from tidemill.runtime.kernels.share.intercede_running import emit_pane, floors, gather, refresh_values
 from tidemill.runtime.kernels.share.lfta_loops import GREATEST, SUM
 from tidemill.runtime.share.reader.intercede import Interceded
@@ -141,10 +141,21 @@ class RunningTotals:
     def _fold(self, given: RowColumns, classes: np.ndarray, start: int, stop: int) -> int:
         """Add rows [start, stop) to the sums of their groups and classes; stops where there is no room for a group."""
         groups = self.groups
-        rows = GivenRows(given.addresses, given.sizes, given.pairs, classes)
-        sums = GroupSums(groups.slots, groups.keys, self.sums, self.met, self.marked)
         done, groups.count, self.count_met = fold_rows(
-            rows, start, stop, self.flips, sums, groups.count, self.count_met
+            given.addresses,
+            given.sizes,
+            given.pairs,
+            classes,
+            start,
+            stop,
+            self.flips,
+            groups.slots,
+            groups.keys,
+            groups.count,
+            self.sums,
+            self.met,
+            self.count_met,
+            self.marked,
         )
         return int(done)
 
