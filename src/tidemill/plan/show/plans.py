@@ -16,6 +16,7 @@ from tidemill.plan.relations import Relation
 from tidemill.plan.scalars import ColumnRef
 from tidemill.plan.show.joins import joins_text
 from tidemill.plan.show.sharing import sharing_chart, sharing_text
+from tidemill.plan.value_text import seconds
 from tidemill.plan.windows import Window
 
 _HIDDEN = {"birth", "columns", "static", "unit_us", "stamp", "stamp_type", "left_ts", "right_ts"}
@@ -115,7 +116,7 @@ def detail(node: Relation) -> str:
         if isinstance(value, tuple) and value and isinstance(value[0], Relation):
             continue
         if f.name.endswith("_us"):
-            value = _seconds(value)
+            value = seconds(value)
         shown.append(f"{f.name.removesuffix('_us')}: {_plain(value)}")
     return f"[{', '.join(shown)}]" if shown else ""
 
@@ -152,7 +153,7 @@ def _join_aggregate(node: r.JoinAggregate) -> str:
 
 def _window(window: Window) -> str:
     """The rows of a point p and the points."""
-    every = f"every {_seconds(window.slide)}" + (f" + {_seconds(window.offset)}" if window.offset else "")
+    every = f"every {seconds(window.slide)}" + (f" + {seconds(window.offset)}" if window.offset else "")
     if window.until is None:
         return f"(…, {_ago(window.after)}] {every}"
     if window.after == 1:
@@ -161,15 +162,7 @@ def _window(window: Window) -> str:
 
 
 def _ago(us: int) -> str:
-    return f"p - {_seconds(us)}" if us else "p"
-
-
-def _seconds(us: int) -> str:
-    """
-    >>> _seconds(2_500_000)
-    '2.5 s'
-    """
-    return f"{us / 1e6:.6f}".rstrip("0").rstrip(".") + " s"
+    return f"p - {seconds(us)}" if us else "p"
 
 
 def _plain(value: Any) -> str:
