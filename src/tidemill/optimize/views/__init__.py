@@ -1,0 +1,1 @@
+"""Queries answered from views that already run: matching, costs, shared pipelines."""
