@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,6 +16,7 @@ from tidemill.engine.adapt.joins import JoinPlanning
 from tidemill.engine.adapt.sharing import Sharing
 from tidemill.engine.alter_sources import add_columns
 from tidemill.engine.sources import source_spec
+from tidemill.engine.views.answering import Answering, Decisions, decisions_of
 from tidemill.engine.views.bound_view import BoundView, PlannedQuery, Sinks, bind_view, stamp_type
 from tidemill.engine.views.checks import check_names, check_parquet, check_user_aggregates, spread_input
 from tidemill.engine.views.inputs import Inputs
@@ -24,6 +25,7 @@ from tidemill.optimize.lower import lower
 from tidemill.optimize.optimizer import optimize
 from tidemill.optimize.share.sharing_key import sharing_key
 from tidemill.optimize.share.weave import Bits
+from tidemill.optimize.views.answer import Answer
 from tidemill.plan import relations as r
 from tidemill.plan.empty_windows import drop_empty_windows
 from tidemill.plan.homes import Home
@@ -78,6 +80,7 @@ class Workload:
         self.views: dict[str, BoundView] = {}
         self.stopped: dict[str, dict[str, Any]] = {}  # by the id of a view: why it goes on no more
         self._inputs = Inputs(catalog, unit_us, self.views)
+        self._answering = Answering(catalog, self.views, lambda: self.stopped)
         sinks: dict[str, list[dict[str, Any]]] = {}
         for sink in catalog.of("sink"):
             sinks.setdefault(sink.needs[0].lower(), []).append(sink.options)
@@ -215,8 +218,10 @@ class Workload:
         """What a query would become if it were created now."""
         return self._plan(query, output, self._options(options), self.pending)
 
-    def _plan(self, query: exp.Expression, output: str, options: dict[str, Any], birth: int) -> PlannedQuery:
-        """Bind, check and optimize."""
+    def _plan(
+        self, query: exp.Expression, output: str, options: dict[str, Any], birth: int, decided: Decisions | None = None
+    ) -> PlannedQuery:
+        """Bind, check, answer from other views, and optimize; `decided` says which views answer a query that stands."""
         query, bounds = self._without_bounds(query, birth)
         bound = self.bind(query, birth)
         if (output == "rstream" or bounds) and not options.get("empty_windows"):
@@ -224,7 +229,9 @@ class Workload:
         if not options.get("unbounded_state"):
             unbounded = _UnboundedViews(self.views)
             check_bounded(bound.node, lambda: self._streams(bound.needs), unbounded, lambda n: place_of(n, query))
-        done = optimize(bound.node, options.get("without", ()))
+        without = options.get("without", ())
+        answer = self._answer(bound.node, birth, without, decided) if bounds is None else Answer(bound.node)
+        done = optimize(answer.node, without)
         node = spread_input(done.node, options.get("spread"))
         check_names(node, output)
         check_user_aggregates(node)
@@ -234,7 +241,12 @@ class Workload:
             stamp = stamp_value(Cast(Hidden("__time"), "BIGINT"), bound.domain, self.unit_us)
             node = r.Rstream(node, bound.rhythm.period, bound.rhythm.points, stamp, stamp_type(bound))
         trace = tuple((rule, f"{type(a).__name__} → {type(b).__name__}") for rule, a, b in done.trace)
-        return PlannedQuery(bound, node, trace)
+        return PlannedQuery(bound, node, trace, answer)
+
+    def _answer(self, node: Relation, birth: int, without: Sequence[str], decided: Decisions | None) -> Answer:
+        if decided is None:
+            return self._answering.search(node, birth, without)
+        return self._answering.repeat(node, decided)
 
     def _without_bounds(self, query: exp.Expression, birth: int) -> tuple[exp.Expression, Bounds | None]:
         """A query without window_start and window_end, and these; unless they are columns like any other."""
@@ -263,8 +275,9 @@ class Workload:
         return [v for v in self.views.values() if v.entry.id not in self.stopped]
 
     def _install(self, entry: Entry, query: exp.Expression) -> BoundView:
-        view = self._bind_view(entry, query, ())
+        view = self._bind_view(entry, query, (), None)
         self._check_reads_running(view.query.needs)
+        entry.answered = decisions_of(view.answer)
         entry.needs = tuple(sorted(view.query.needs))
         self.catalog.add(entry)
         self.views[entry.name.lower()] = view
@@ -273,10 +286,10 @@ class Workload:
     def _rebind(self, entry: Entry, sinks: Sinks) -> None:
         statement = parse_one(entry.text)
         assert isinstance(statement, (CreateView, Select))
-        self.views[entry.name.lower()] = self._bind_view(entry, statement.query, sinks)
+        self.views[entry.name.lower()] = self._bind_view(entry, statement.query, sinks, entry.answered)
 
-    def _bind_view(self, entry: Entry, query: exp.Expression, sinks: Sinks) -> BoundView:
-        planned = self._plan(query, entry.output, entry.options, entry.birth)
+    def _bind_view(self, entry: Entry, query: exp.Expression, sinks: Sinks, decided: Decisions | None) -> BoundView:
+        planned = self._plan(query, entry.output, entry.options, entry.birth, decided)
         return bind_view(entry, planned, self.unit_us, sinks)
 
     def _refresh_sinks(self, name: str) -> None:

@@ -30,6 +30,7 @@ class Entry:
     output: str = "complete"  # views
     options: dict[str, Any] = field(default_factory=dict)
     missed: dict[str, int] = field(default_factory=dict)  # views: rows of each stream that came before them
+    answered: list[dict[str, str]] = field(default_factory=list)  # views: parts that are read from other views
 
     def to_dict(self) -> dict[str, Any]:
         return {**vars(self), "spec": self.spec.to_dict() if self.spec else None}

@@ -11,6 +11,7 @@ from tidemill.engine.run.runner import Runner
 from tidemill.engine.settings.dead_letters import LETTERS, bounds_of
 from tidemill.engine.settings.queries import OPERATORS, QUERYING, QueryLimits, rows, trigger_length
 from tidemill.engine.state import DatabaseState
+from tidemill.engine.views.answering import SETTING, check_way
 from tidemill.errors import PlanProblem
 from tidemill.optimize.optimizer import RULES
 from tidemill.plan.statements import Set
@@ -29,6 +30,7 @@ class Settings:
             "trigger": self._set_trigger,
             "sealed_rows": self._set_plan_limit,
             "fast_paths_off": self._set_fast_paths,
+            SETTING: self._set_matching,
             **dict.fromkeys(SHARING, self._set_sharing),
             **dict.fromkeys(JOIN_SETTINGS, self._set_join_setting),
             **dict.fromkeys(QUERYING, self._set_query_limit),
@@ -76,6 +78,11 @@ class Settings:
             raise PlanProblem("TM217", f'there is no fast path "{unknown}"', hint=hint) from None
         self._state.catalog.settings[name] = ", ".join(off)
         self._runner.change_plan()
+
+    def _set_matching(self, name: str, value: str) -> None:
+        """Whether queries created from now on are answered from views that run."""
+        self._state.catalog.settings[name] = check_way(name, value)
+        self._state.save_catalog()
 
     def _set_sharing(self, name: str, value: str) -> None:
         self._state.workload.sharing.set(name, value)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tidemill.errors import PlanProblem
+from tidemill.optimize.views.answer import Answer
 from tidemill.plan import relations as r
 from tidemill.plan.relations import Relation
 from tidemill.plan.scalars import Hidden
@@ -28,6 +29,7 @@ class BoundView:
     node: Relation
     stored: StoredView
     trace: Trace
+    answer: Answer
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,7 @@ class PlannedQuery:
     bound: BoundQuery
     node: Relation
     trace: Trace
+    answer: Answer  # the bound query with the parts that other views answer
 
 
 def bind_view(entry: Entry, planned: PlannedQuery, unit_us: int, sinks: Sinks) -> BoundView:
@@ -56,7 +59,7 @@ def bind_view(entry: Entry, planned: PlannedQuery, unit_us: int, sinks: Sinks) -
         _retain_us(retain, unit_us),
         sinks,
     )
-    return BoundView(entry, bound, node, stored, planned.trace)
+    return BoundView(entry, bound, node, stored, planned.trace, planned.answer)
 
 
 def stamp_type(bound: BoundQuery) -> str:

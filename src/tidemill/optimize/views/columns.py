@@ -1,0 +1,28 @@
+"""Columns of a query over those of a view, and expressions over leaves as users know them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tidemill.plan import relations as r
+from tidemill.plan.relations import Item, Relation
+from tidemill.plan.scalars import Cast, ColumnRef, Scalar
+
+
+def project(source: Relation, query: Relation, values: Mapping[str, Scalar]) -> Relation:
+    """The columns of the query, with its names and types."""
+    items = []
+    for column in query.schema:
+        value = values[column.name]
+        other = isinstance(value, ColumnRef) and source.type_of(value.name) != column.type
+        items.append(Item(column.name, Cast(value, column.type) if other else value, column.type))
+    return r.Project(source, tuple(items))
+
+
+def shown(value: Scalar) -> str:
+    """An expression over the columns of leaves without the numbers of the leaves.
+
+    >>> shown(ColumnRef("0.temp"))
+    '"temp"'
+    """
+    return value.substitute({c: ColumnRef(c.partition(".")[2]) for c in value.columns}).sql

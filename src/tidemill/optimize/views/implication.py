@@ -1,0 +1,209 @@
+"""Does a row that satisfies these conditions satisfy that one too? Sound; what is not understood is not implied.
+
+Understood are comparisons of any expression with a number or a text, IN, IS NOT NULL, and OR over them. Conditions are
+compared where they hold: a condition that is unknown (NULL) does not hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from struct import pack, unpack
+
+from tidemill.optimize.views.canonical import MIRROR, bare, canonical, conjuncts
+from tidemill.plan.scalars import Chain, In, Literal, Negative, Not, Operation, Scalar, Template
+
+Constant = Fraction | str
+_LONGEST = 18  # characters of a number: longer ones may become floating-point numbers
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """`term sign constant`; the term is a canonical text."""
+
+    term: str
+    sign: str
+    constant: Constant
+
+
+@dataclass(frozen=True)
+class Implication:
+    """Decides implications between conditions over the same columns; `texts` are the columns of type VARCHAR, by their
+    canonical text. Only these are ordered by the text of a literal: dates are not.
+    """
+
+    texts: Collection[str] = ()
+
+    def holds(self, given: Sequence[Scalar], wanted: Scalar) -> bool:
+        """True when every row that satisfies all of `given` satisfies `wanted`.
+
+        >>> from tidemill.plan.scalars import ColumnRef
+        >>> hot = [Operation(">", ColumnRef("t"), Literal("100"))]
+        >>> [Implication().holds(hot, Operation(">", ColumnRef("t"), Literal(t))) for t in ("80", "100", "101")]
+        [True, True, False]
+        """
+        text = canonical(wanted)
+        if any(canonical(g) == text for g in given):
+            return True
+        wanted = bare(wanted)
+        if isinstance(wanted, Chain):
+            found = [all(self.holds(given, p) for p in conjuncts(c)) for c in wanted.conditions]
+            if any(found) if wanted.word == "OR" else all(found):
+                return True
+        for condition in map(bare, given):
+            if isinstance(condition, Chain) and condition.word == "OR" and self._each_way(condition, given, wanted):
+                return True
+        term = _tested_for_value(wanted)
+        if term is not None:
+            return any(term in _terms_with_value(g) for g in given)
+        return self._compares(given, wanted)
+
+    def _each_way(self, either: Chain, given: Sequence[Scalar], wanted: Scalar) -> bool:
+        """Whether each way to satisfy an OR implies the condition."""
+        rest = [g for g in given if bare(g) is not either]
+        return all(self.holds([*rest, *conjuncts(way)], wanted) for way in either.conditions)
+
+    def _compares(self, given: Sequence[Scalar], wanted: Scalar) -> bool:
+        options, comparison = self._options(wanted), self._comparison(wanted)
+        for condition in given:
+            known = self._options(condition)
+            if known is not None:
+                if options is not None and known[0] == options[0] and known[1] <= options[1]:
+                    return True
+                if (
+                    comparison is not None
+                    and known[0] == comparison.term
+                    and all(_holds(c, comparison.sign, comparison.constant) for c in known[1])
+                ):
+                    return True
+            elif comparison is not None and _comparison_implies(self._comparison(condition), comparison):
+                return True
+        return False
+
+    def _comparison(self, condition: Scalar) -> Comparison | None:
+        """A condition as a comparison with a constant that is ordered as its term is."""
+        found = compare(condition)
+        return None if found is None or (isinstance(found.constant, str) and found.term not in self.texts) else found
+
+    def _options(self, condition: Scalar) -> tuple[str, frozenset[Constant]] | None:
+        """The term and the constants that it may be equal to."""
+        condition = bare(condition)
+        if isinstance(condition, In):
+            term, constants = canonical(condition.value), [constant_of(o) for o in condition.options]
+            known = frozenset(c for c in constants if c is not None)
+            ordered = term in self.texts or not any(isinstance(c, str) for c in known)
+            alike = len(set(map(type, known))) == 1 and None not in constants
+            return (term, known) if alike and ordered else None
+        comparison = self._comparison(condition)
+        if comparison is not None and comparison.sign == "=":
+            return comparison.term, frozenset([comparison.constant])
+        return None
+
+
+def compare(condition: Scalar) -> Comparison | None:
+    """A condition as a comparison with a constant, either way round."""
+    condition = bare(condition)
+    if not isinstance(condition, Operation) or condition.sign not in MIRROR:
+        return None
+    for term, value, sign in (
+        (condition.left, condition.right, condition.sign),
+        (condition.right, condition.left, MIRROR[condition.sign]),
+    ):
+        constant = constant_of(value)
+        if constant is not None and constant_of(term) is None:
+            return Comparison(canonical(term), sign, constant)
+    return None
+
+
+def constant_of(value: Scalar) -> Constant | None:
+    """The number or the text of a literal; None for anything else.
+
+    >>> constant_of(Negative(Literal("1.5"))), constant_of(Template(("'it''s'",), ()))
+    (Fraction(-3, 2), "it's")
+    """
+    value = bare(value)
+    if isinstance(value, Negative):
+        inner = constant_of(value.value)
+        return -inner if isinstance(inner, Fraction) else None
+    if isinstance(value, Literal):
+        plain = len(value.text) <= _LONGEST and value.text.replace(".", "", 1).isdigit()
+        return Fraction(value.text) if plain else None
+    if isinstance(value, Template) and not value.holes:
+        text = value.texts[0]
+        if len(text) >= 2 and text[0] == text[-1] == "'" and "'" not in text[1:-1].replace("''", ""):
+            return text[1:-1].replace("''", "'")
+    return None
+
+
+def _comparison_implies(given: Comparison | None, wanted: Comparison) -> bool:
+    """x > 5 implies x > 3, x >= 5, x <> 5 and x <> 4."""
+    if given is None or given.term != wanted.term or type(given.constant) is not type(wanted.constant):
+        return False
+    sign, limit = given.sign, given.constant
+    if sign == "=":
+        return _holds(limit, wanted.sign, wanted.constant)
+    if wanted.sign == "<>":
+        if sign == "<>":
+            return limit == wanted.constant
+        return _holds(wanted.constant, _complement(sign), limit)
+    if sign[0] != wanted.sign[0] or sign == "<>" or wanted.sign == "=":
+        return False
+    if limit == wanted.constant:
+        return sign == wanted.sign or len(wanted.sign) == 2
+    return _holds(limit, sign[0], wanted.constant)
+
+
+def _complement(sign: str) -> str:
+    return {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}[sign]
+
+
+def _holds(a: Constant, sign: str, b: Constant) -> bool:
+    """Whether a comparison of constants holds as exact numbers and as the floating-point numbers that they may be
+    rounded to beside a column of type DOUBLE or FLOAT.
+    """
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, str):
+        return _compare_values(a, sign, b)
+    assert isinstance(b, Fraction)
+    try:
+        return all(_compare_values(kind(a), sign, kind(b)) for kind in (Fraction, float, _single))
+    except OverflowError:
+        return False
+
+
+def _single(number: Fraction) -> float:
+    found: float = unpack("f", pack("f", float(number)))[0]
+    return found
+
+
+def _compare_values(a: object, sign: str, b: object) -> bool:
+    less, equal = a < b, a == b  # type: ignore[operator]
+    return {"=": equal, "<>": not equal, "<": less, "<=": less or equal, ">": not less and not equal, ">=": not less}[
+        sign
+    ]
+
+
+def _tested_for_value(condition: Scalar) -> str | None:
+    """The term of `term IS NOT NULL`."""
+    condition = bare(condition)
+    if isinstance(condition, Not):
+        condition = bare(condition.value)
+        if isinstance(condition, Template) and condition.texts == ("", " IS NULL"):
+            return canonical(condition.holes[0])
+    return None
+
+
+def _terms_with_value(condition: Scalar) -> set[str]:
+    """The terms that are not NULL where a condition holds."""
+    condition = bare(condition)
+    if isinstance(condition, Operation) and condition.sign in MIRROR:
+        return {canonical(condition.left), canonical(condition.right)}
+    if isinstance(condition, In):
+        return {canonical(condition.value)}
+    if isinstance(condition, Chain):
+        found = [set().union(*(_terms_with_value(p) for p in conjuncts(c))) for c in condition.conditions]
+        return set.intersection(*found) if condition.word == "OR" else set().union(*found)
+    term = _tested_for_value(condition)
+    return set() if term is None else {term}

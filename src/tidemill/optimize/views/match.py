@@ -1,0 +1,196 @@
+"""Is the answer of a query contained in a view, and how is it computed from the view's columns?
+
+The data of both are compared as blocks (`block`), after their synchronizers were taken off (`peel`). What is found is a
+*compensation*: the filter, window, projection or grouping over the view that gives the query's rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tidemill.optimize.views.block import Block, GroupedBlock, block_of, grouped_block_of, pair_leaves
+from tidemill.optimize.views.canonical import Given, canonical, rewrite
+from tidemill.optimize.views.columns import project, shown
+from tidemill.optimize.views.groups import regroup
+from tidemill.optimize.views.implication import Implication
+from tidemill.optimize.views.total import is_total
+from tidemill.optimize.views.window_bounds import is_inside, rewrite_window
+from tidemill.plan import relations as r
+from tidemill.plan.relations import Relation
+from tidemill.plan.scalars import ColumnRef, Operation, Scalar, conjunction
+
+Compensation = Callable[[Relation], Relation]
+
+
+@dataclass(frozen=True)
+class Match:
+    """How a query is computed from a view: the tree over the view's rows, and the conditions that it adds."""
+
+    over: Compensation
+    rest: tuple[Scalar, ...] = ()  # over the columns of the view
+    implied: tuple[tuple[str, str], ...] = ()  # (a condition of the view, what of the query implies it)
+    regroups: bool = False
+
+
+@dataclass(frozen=True)
+class NoMatch:
+    """Why a view does not contain a query, for people."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class ViewData:
+    """The data of a view: its block, or the grouping that it shows."""
+
+    block: Block
+    grouped: GroupedBlock | None = None
+
+    @classmethod
+    def of(cls, data: Relation) -> ViewData:
+        """The blocks of a peeled tree."""
+        grouped = grouped_block_of(data)
+        return cls(block_of(data) if grouped is None else grouped.block, grouped)
+
+
+def match(query: Relation, view: ViewData) -> Match | NoMatch:
+    """Compare the data of a query with that of a view; `query` is peeled."""
+    if isinstance(query, r.GroupBy):
+        return _match_grouping(query, view)
+    if view.grouped is not None:
+        return NoMatch("it shows groups, not rows")
+    wanted = block_of(query)
+    return _first(_match_rows(query, wanted, block) for block in pair_leaves(wanted, view.block))
+
+
+def _match_grouping(query: r.GroupBy, view: ViewData) -> Match | NoMatch:
+    if view.grouped is None:
+        return NoMatch("it shows rows, not groups")
+    if not query.keys:
+        return NoMatch("an answer without groups begins with its query")
+    wanted = block_of(query.input)
+    return _first(_match_groups(query, wanted, view.grouped, block) for block in pair_leaves(wanted, view.block))
+
+
+def _first(found: object) -> Match | NoMatch:
+    """The first match; the last reason where there is none."""
+    answer: Match | NoMatch = NoMatch("other inputs")
+    for answer in found:  # type: ignore[attr-defined]
+        if isinstance(answer, Match):
+            return answer
+    return answer
+
+
+def _match_rows(query: Relation, wanted: Block, view: Block) -> Match | NoMatch:
+    refused = _refusal(wanted, view)
+    if refused is not None:
+        return refused
+    given = _given(view, view.columns)
+    rest = _rest(wanted.conditions, view, given)
+    if isinstance(rest, NoMatch):
+        return rest
+    windows = [rewrite_window(w, given) for w in wanted.windows if w not in view.windows]
+    if None in windows:
+        return NoMatch("it does not give the TS that the window needs")
+    values = {name: rewrite(value, given) for name, value in wanted.columns.items()}
+    lacking = next((name for name, value in values.items() if value is None), None)
+    if lacking is not None:
+        return NoMatch(f"it does not give {shown(wanted.columns[lacking])}")
+
+    def over(source: Relation) -> Relation:
+        node = _select(source, rest)
+        for window in windows:
+            assert window is not None
+            node = r.Temporal(node, window.lower, window.upper)
+        return project(node, query, values)  # type: ignore[arg-type]  # no value is None
+
+    return Match(over, tuple(rest), _implications(wanted, view))
+
+
+def _match_groups(query: r.GroupBy, wanted: Block, grouped: GroupedBlock, view: Block) -> Match | NoMatch:
+    refused = _refusal(wanted, view)
+    if refused is not None:
+        return refused
+    if set(wanted.windows) != set(view.windows):
+        return NoMatch("its window is another one")
+    if not all(isinstance(value, ColumnRef) for value in grouped.columns.values()):
+        return NoMatch("it computes with its aggregates")
+    shown_keys = {
+        name: view.columns[value.name]
+        for name, value in grouped.columns.items()
+        if isinstance(value, ColumnRef) and value.name in grouped.grouping.keys
+    }
+    rest = _rest(wanted.conditions, view, _given(view, shown_keys))
+    if isinstance(rest, NoMatch):
+        return NoMatch(f"{rest.reason} among its groups")
+    found = regroup(query, wanted, grouped, view, Given.of(shown_keys))
+    if isinstance(found, str):
+        return NoMatch(found)
+    return Match(
+        lambda source: found.over(_select(source, rest)), tuple(rest), _implications(wanted, view), found.again
+    )
+
+
+def _refusal(wanted: Block, view: Block) -> NoMatch | None:
+    """Why rows of the query may be missing in the view."""
+    types = wanted.types
+    implication = Implication([column for column, kind in types.items() if kind == "VARCHAR"])
+    for condition in view.conditions:
+        if not implication.holds(wanted.conditions, condition):
+            return NoMatch(f"{shown(condition)} is not implied")
+    for window in view.windows:
+        if not any(is_inside(inner, window) for inner in wanted.windows):
+            return NoMatch("its window ends earlier")
+    own = {canonical(value) for value in wanted.scalars()}
+    for value in (*view.conditions, *view.columns.values()):
+        if not is_total(value, types) and canonical(value) not in own:
+            return NoMatch(f"{shown(value)} may fail, and rows on which it does are put aside")
+    return None
+
+
+def _rest(conditions: Sequence[Scalar], view: Block, given: Given) -> list[Scalar] | NoMatch:
+    """The conditions that the view has not applied, over its columns."""
+    applied = {canonical(c) for c in view.conditions}
+    rest = []
+    for condition in conditions:
+        if canonical(condition) in applied:
+            continue
+        found = rewrite(condition, given)
+        if found is None:
+            return NoMatch(f"{shown(condition)} cannot be tested")
+        rest.append(found)
+    return rest
+
+
+def _given(view: Block, columns: object) -> Given:
+    """What the columns of a view hold; where it says that two columns are equal, either stands for the other."""
+    given, types = Given.of(columns), view.types  # type: ignore[arg-type]
+    for condition in view.conditions:
+        if isinstance(condition, Operation) and condition.sign == "=":
+            pair = [canonical(condition.left), canonical(condition.right)]
+            kinds = {types.get(side) for side in pair}
+            if len(kinds) == 1 and not kinds & {None, "DOUBLE", "FLOAT"}:
+                for one, other in (pair, pair[::-1]):
+                    if other in given.names:
+                        given.names.setdefault(one, given.names[other])
+    return given
+
+
+def _implications(wanted: Block, view: Block) -> tuple[tuple[str, str], ...]:
+    """Each condition of the view that the query does not have itself, and the query's conditions on its columns."""
+    own = {canonical(c) for c in wanted.conditions}
+    found = []
+    for condition in view.conditions:
+        if canonical(condition) not in own:
+            because = [c for c in wanted.conditions if c.columns & condition.columns]
+            found.append((shown(condition), " AND ".join(map(shown, because))))
+    return tuple(found)
+
+
+def _select(source: Relation, rest: Sequence[Scalar]) -> Relation:
+    predicate = conjunction(*rest)
+    return source if predicate is None else r.Filter(source, predicate)
+
+
+__all__ = ["Match", "NoMatch", "ViewData", "match"]
