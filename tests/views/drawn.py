@@ -1,15 +1,14 @@
-"""Views and queries over the same inputs, such that the views contain many of the queries."""
+"""Views, and queries of which many are contained in a view: derived from it by changing one thing or several."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hypothesis import strategies as st
 
-STREAMS = ("A", "K")
 _WINDOWS = ("", "", " [WINDOW 4 SECONDS]", " [WINDOW 9 SECONDS]", " [RANGE 6 SECONDS SLIDE 2 SECONDS]")
-_SYNCS = ("", "", " SYNC EVERY 2 SECONDS", " SYNC EVERY 4 SECONDS", " SYNC EVERY 3 SECONDS")
 _COLUMNS = ("k", "v", "x", "d", "s", "TS")
+_JOINED = ("a.k AS ak", "b.k AS bk", "a.v AS av", "b.s AS bs", "b.v AS bv")
 _KEYS = ("k", "s", "v % 3")
 _CALLS = ("count(*)", "count(v)", "sum(v)", "min(x)", "max(v)", "avg(v)", "sum(d)", "count(DISTINCT s)", "max(s)")
 _CONDITIONS = (
@@ -32,72 +31,96 @@ _CONDITIONS = (
 
 
 @dataclass(frozen=True)
-class Drawn:
-    """The text of a query and what it was drawn from."""
+class Spec:
+    """A query in parts."""
 
-    text: str
+    source: str
+    window: str = ""
+    sync: int = 0
+    conditions: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
+    calls: tuple[str, ...] = ()
+    having: str = ""
+
+    @property
+    def text(self) -> str:
+        """The query."""
+        sync = f" SYNC EVERY {self.sync} SECONDS" if self.sync else ""
+        where = " WHERE " + " AND ".join(self.conditions) if self.conditions else ""
+        shown = [*self.columns, *(f"{k} AS g{i}" for i, k in enumerate(self.keys))]
+        shown += [f"{c} AS c{i}" for i, c in enumerate(self.calls)]
+        inputs = f"{self.source}{self.window}{sync}"
+        if self.source == "both":
+            inputs, where = (
+                f"A [WINDOW 5 SECONDS]{sync} a, K{sync} b",
+                f" WHERE a.k = b.k{where.replace(' WHERE', ' AND')}",
+            )
+        grouped = f" GROUP BY {', '.join(self.keys)}{self.having}" if self.keys else ""
+        return f"SELECT {', '.join(shown)} FROM {inputs}{where}{grouped}"
 
     def _repr_pretty_(self, printer, cycle: bool) -> None:
         printer.text(self.text)
 
 
 @st.composite
-def conditions(draw, view: bool):
-    """Conditions that must all hold; those of views are weaker, so that they are often implied."""
-    found = draw(st.lists(st.sampled_from(_CONDITIONS), max_size=1 if view else 2))
-    if view and draw(st.booleans()):
-        found = []
-    more = draw(st.sampled_from(((), (), ("v > 0",)) if view else ((), ("v > 0",), ("v > 2",))))
-    return [*(c.format(draw(st.integers(-1, 2 if view else 4))) for c in found), *more]
+def conditions(draw, source: str, most: int, high: int):
+    """Conditions that must all hold."""
+    if source == "both":
+        return tuple(draw(st.lists(st.sampled_from(("a.v > 0", "b.v < 4", "b.s = 'b'", "a.v > 1")), max_size=most)))
+    found = draw(st.lists(st.sampled_from(_CONDITIONS), max_size=most))
+    return tuple(c.format(draw(st.integers(-1, high))) for c in found)
 
 
 @st.composite
-def row_queries(draw, shared, view):
-    source, window = shared
-    narrow = draw(st.sampled_from((window, window, "", " [WINDOW 4 SECONDS]")))
-    shown = _COLUMNS if view else draw(st.lists(st.sampled_from(_COLUMNS), min_size=1, max_size=4, unique=True))
-    where = _where(draw(conditions(view)))
-    return Drawn(f"SELECT {', '.join(shown)} FROM {source}{narrow}{draw(st.sampled_from(_SYNCS))}{where}")
-
-
-@st.composite
-def group_queries(draw, shared, view):
-    source, window = shared
-    keys = draw(st.lists(st.sampled_from(_KEYS), min_size=1 + view, max_size=3 if view else 2, unique=True))
-    if not window and draw(st.booleans()):
-        keys = [*keys[:2], "TS/2" if view else draw(st.sampled_from(("TS/2", "TS/4", "TS/6")))]
-    calls = draw(st.lists(st.sampled_from(_CALLS), min_size=6 if view else 1, max_size=9 if view else 3, unique=True))
-    items = [f"{key} AS g{i}" for i, key in enumerate(keys)] + [f"{call} AS c{i}" for i, call in enumerate(calls)]
-    where = _where(draw(st.sampled_from(([], ["v > 0"]) if view else ([], ["v > 0"], ["k = 1"], ["v > 0", "s = 'b'"]))))
-    having = "" if view else draw(st.sampled_from(("", "", " HAVING count(*) > 1")))
-    sync = "" if any("/" in key for key in keys) else draw(st.sampled_from(_SYNCS))
-    return Drawn(f"SELECT {', '.join(items)} FROM {source}{window}{sync}{where} GROUP BY {', '.join(keys)}{having}")
-
-
-@st.composite
-def join_queries(draw, view):
-    sync = draw(st.sampled_from(_SYNCS))
-    columns = ("a.k", "b.k AS bk", "a.v", "b.s", "b.v AS bv")
-    shown = columns if view else draw(st.lists(st.sampled_from(columns), min_size=1, unique=True))
-    stronger = (" AND a.v > 1 AND b.v < 4", " AND b.s = 'b'")
-    where = draw(st.sampled_from(("", " AND a.v > 0", *(() if view else stronger))))
-    first, second = (("A [WINDOW 5 SECONDS]", "a"), ("K", "b"))[:: draw(st.sampled_from((1, -1)))]
-    sides = f"{first[0]}{sync} {first[1]}, {second[0]}{sync} {second[1]}"
+def views(draw):
+    """A view that shows much, with few conditions."""
+    source = draw(st.sampled_from(("A", "K", "both")))
+    spec = Spec(
+        source,
+        "" if source == "both" else draw(st.sampled_from(_WINDOWS)),
+        draw(st.sampled_from((0, 0, 2, 3))),
+        draw(conditions(source, 1, 1)),
+    )
     if draw(st.booleans()):
-        return Drawn(f"SELECT {', '.join(shown)} FROM {sides} WHERE a.k = b.k{where}")
-    return Drawn(f"SELECT b.s, count(*) AS n, sum(a.v) AS t FROM {sides} WHERE a.k = b.k{where} GROUP BY b.s")
+        return replace(spec, columns=_JOINED if source == "both" else _COLUMNS)
+    if source == "both":
+        return replace(spec, keys=("b.s", "a.k"), calls=("count(*)", "sum(a.v)", "max(b.v)"))
+    keys = draw(st.permutations(_KEYS))[: draw(st.integers(1, 3))]
+    if not spec.window and draw(st.booleans()):
+        return replace(spec, sync=0, keys=(*keys[:2], "TS/2"), calls=_CALLS)
+    return replace(spec, keys=tuple(keys), calls=_CALLS)
 
 
-def _where(conditions: list[str]) -> str:
-    return " WHERE " + " AND ".join(conditions) if conditions else ""
+@st.composite
+def queries(draw, view: Spec):
+    """A query that is the view with some things changed; not every change leaves it contained."""
+    spec = view
+    if draw(st.booleans()):
+        spec = replace(spec, conditions=(*spec.conditions, *draw(conditions(spec.source, 2, 4))))
+    if draw(st.integers(0, 5)) == 0:
+        spec = replace(spec, conditions=spec.conditions[1:])
+    if spec.keys and "TS/2" not in spec.keys and draw(st.integers(0, 4)) == 0:
+        shown = _JOINED if spec.source == "both" else _COLUMNS
+        return replace(spec, keys=(), calls=(), columns=draw(st.permutations(shown))[:2])
+    if not spec.keys and draw(st.integers(0, 3)) == 0:
+        keys, calls = (("b.s",), ("count(*)",)) if spec.source == "both" else (("k",), ("count(*)", "sum(v)"))
+        spec = replace(spec, columns=(), keys=keys, calls=calls)
+    if "TS/2" not in spec.keys and draw(st.booleans()):
+        spec = replace(spec, sync=draw(st.sampled_from((spec.sync * 2, 6, 0, 5))))
+    if spec.window == " [WINDOW 9 SECONDS]" and draw(st.booleans()):
+        spec = replace(spec, window=" [WINDOW 4 SECONDS]")
+    if spec.columns:
+        return replace(spec, columns=tuple(draw(st.permutations(spec.columns))[: draw(st.integers(1, 3))]))
+    keys = draw(st.permutations(spec.keys))[: draw(st.integers(1, len(spec.keys)))]
+    keys = [draw(st.sampled_from(("TS/2", "TS/4", "TS/6"))) if key == "TS/2" else key for key in keys]
+    having = draw(st.sampled_from(("", "", " HAVING count(*) > 1")))
+    calls = tuple(draw(st.permutations(spec.calls))[: draw(st.integers(1, 3))])
+    return replace(spec, keys=tuple(keys), calls=calls, having=having)
 
 
 @st.composite
 def families(draw):
-    """Some views and some queries of one family: the same inputs, different conditions, columns, groups and points."""
-    shared = draw(st.sampled_from(STREAMS)), draw(st.sampled_from(_WINDOWS))
-
-    def drawn(view: bool):
-        return st.one_of(row_queries(shared, view), group_queries(shared, view), join_queries(view))
-
-    return draw(st.lists(drawn(True), min_size=1, max_size=3)), draw(st.lists(drawn(False), min_size=1, max_size=4))
+    """Some views, and some queries derived from them."""
+    made = draw(st.lists(views(), min_size=1, max_size=3))
+    return made, [draw(queries(draw(st.sampled_from(made)))) for _ in range(draw(st.integers(2, 5)))]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 from sqlglot import exp
@@ -16,10 +17,10 @@ from tidemill.engine.adapt.joins import JoinPlanning
 from tidemill.engine.adapt.sharing import Sharing
 from tidemill.engine.alter_sources import add_columns
 from tidemill.engine.sources import source_spec
-from tidemill.engine.views.answering import Answering, Decisions, decisions_of
+from tidemill.engine.views.answering import Answering, Beginning, decisions_of
 from tidemill.engine.views.bound_view import BoundView, PlannedQuery, Sinks, bind_view, stamp_type
 from tidemill.engine.views.checks import check_names, check_parquet, check_user_aggregates, spread_input
-from tidemill.engine.views.inputs import Inputs
+from tidemill.engine.views.inputs import Inputs, view_input
 from tidemill.errors import CatalogProblem, PlanProblem
 from tidemill.optimize.lower import lower
 from tidemill.optimize.optimizer import optimize
@@ -50,7 +51,7 @@ from tidemill.runtime.thresholds import sizes
 from tidemill.sql.bind.functions import mark_user_aggregates
 from tidemill.sql.bind.query import Binder, BoundQuery
 from tidemill.sql.bind.scalar import stamp_value
-from tidemill.sql.bind.scope import place_of
+from tidemill.sql.bind.scope import Input, place_of
 from tidemill.sql.bind.window_bounds import Bounds, remove_bounds
 from tidemill.sql.catalog import Catalog, Entry
 from tidemill.sql.parse.statements import parse_one
@@ -67,6 +68,11 @@ class _UnboundedViews(Container[str]):
         return view is not None and bool(view.entry.options.get("unbounded_state"))
 
 
+def _creation(entry: Entry) -> int:
+    """The order in which views were created; their ids are numbered."""
+    return int(entry.id.removeprefix("v"))
+
+
 class Workload:
     """The catalog and the relations behind its names. Nothing here runs anything."""
 
@@ -80,12 +86,13 @@ class Workload:
         self.views: dict[str, BoundView] = {}
         self.stopped: dict[str, dict[str, Any]] = {}  # by the id of a view: why it goes on no more
         self._inputs = Inputs(catalog, unit_us, self.views)
-        self._answering = Answering(catalog, self.views, lambda: self.stopped)
+        self._hidden: dict[str, BoundView] = {}  # dropped views that others are answered from, by id
+        self._answering = Answering(catalog, self.views, self._hidden, lambda: self.stopped)
         sinks: dict[str, list[dict[str, Any]]] = {}
         for sink in catalog.of("sink"):
             sinks.setdefault(sink.needs[0].lower(), []).append(sink.options)
         with seldom_collected():
-            for entry in catalog.of("view", "query"):
+            for entry in sorted((*catalog.of("view", "query"), *catalog.hidden.values()), key=_creation):
                 self._rebind(entry, tuple(sinks.get(entry.name.lower(), ())))
 
     @property
@@ -200,7 +207,11 @@ class Workload:
     def drop(self, name: str) -> Entry:
         """Take an entry out; the caller has dealt with its dependents."""
         entry = self.catalog.remove(name)
-        self.views.pop(name.lower(), None)
+        view = self.views.pop(name.lower(), None)
+        if view is not None:
+            self._hidden[entry.id] = view
+        for gone in self._hidden.keys() - self.catalog.hidden.keys():
+            del self._hidden[gone]
         self._inputs.forget(entry.name)
         if entry.kind == "sink":
             self._refresh_sinks(entry.needs[0])
@@ -208,29 +219,32 @@ class Workload:
 
     # ---- binding -------------------------------------------------------------------------------
 
-    def bind(self, query: exp.Expression, birth: int) -> BoundQuery:
-        """A query over the catalog, as it would begin in plan version `birth`."""
+    def bind(self, query: exp.Expression, birth: int, aliases: Mapping[str, str] = MappingProxyType({})) -> BoundQuery:
+        """A query over the catalog, as it would begin in plan version `birth`; `aliases` are names of hidden views."""
         query, used = mark_user_aggregates(query, self.catalog.user_aggregate)
-        bound = Binder(lambda name, node: self._inputs.find(name, node, birth), self.unit_us).query(query)
+
+        def find(name: str, node: exp.Expression | None) -> Input:
+            hidden = aliases.get(name.lower())
+            return self._inputs.find(name, node, birth) if hidden is None else view_input(self._hidden[hidden], birth)
+
+        bound = Binder(find, self.unit_us).query(query)
         return replace(bound, needs=bound.needs | used)
 
     def plan_query(self, query: exp.Expression, output: str, options: dict[str, Any]) -> PlannedQuery:
         """What a query would become if it were created now."""
-        return self._plan(query, output, self._options(options), self.pending)
+        return self._plan(query, output, self._options(options), Beginning(self.pending))
 
-    def _plan(
-        self, query: exp.Expression, output: str, options: dict[str, Any], birth: int, decided: Decisions | None = None
-    ) -> PlannedQuery:
-        """Bind, check, answer from other views, and optimize; `decided` says which views answer a query that stands."""
-        query, bounds = self._without_bounds(query, birth)
-        bound = self.bind(query, birth)
+    def _plan(self, query: exp.Expression, output: str, options: dict[str, Any], begin: Beginning) -> PlannedQuery:
+        """Bind, check, answer from other views, and optimize."""
+        query, bounds = self._without_bounds(query, begin)
+        bound = self.bind(query, begin.birth, begin.aliases)
         if (output == "rstream" or bounds) and not options.get("empty_windows"):
             bound = replace(bound, node=drop_empty_windows(bound.node))
         if not options.get("unbounded_state"):
             unbounded = _UnboundedViews(self.views)
             check_bounded(bound.node, lambda: self._streams(bound.needs), unbounded, lambda n: place_of(n, query))
         without = options.get("without", ())
-        answer = self._answer(bound.node, birth, without, decided) if bounds is None else Answer(bound.node)
+        answer = self._answering.answer(bound.node, begin, without) if bounds is None else Answer(bound.node)
         done = optimize(answer.node, without)
         node = spread_input(done.node, options.get("spread"))
         check_names(node, output)
@@ -243,17 +257,12 @@ class Workload:
         trace = tuple((rule, f"{type(a).__name__} → {type(b).__name__}") for rule, a, b in done.trace)
         return PlannedQuery(bound, node, trace, answer)
 
-    def _answer(self, node: Relation, birth: int, without: Sequence[str], decided: Decisions | None) -> Answer:
-        if decided is None:
-            return self._answering.search(node, birth, without)
-        return self._answering.repeat(node, decided)
-
-    def _without_bounds(self, query: exp.Expression, birth: int) -> tuple[exp.Expression, Bounds | None]:
+    def _without_bounds(self, query: exp.Expression, begin: Beginning) -> tuple[exp.Expression, Bounds | None]:
         """A query without window_start and window_end, and these; unless they are columns like any other."""
         rest, bounds = remove_bounds(query, self.unit_us)
         if bounds is not None:
             with suppress(PlanProblem):
-                self.bind(query, birth)
+                self.bind(query, begin.birth, begin.aliases)
                 return query, None
         return rest, bounds
 
@@ -275,7 +284,7 @@ class Workload:
         return [v for v in self.views.values() if v.entry.id not in self.stopped]
 
     def _install(self, entry: Entry, query: exp.Expression) -> BoundView:
-        view = self._bind_view(entry, query, (), None)
+        view = self._bind_view(entry, query, (), Beginning(entry.birth))
         self._check_reads_running(view.query.needs)
         entry.answered = decisions_of(view.answer)
         entry.needs = tuple(sorted(view.query.needs))
@@ -286,10 +295,14 @@ class Workload:
     def _rebind(self, entry: Entry, sinks: Sinks) -> None:
         statement = parse_one(entry.text)
         assert isinstance(statement, (CreateView, Select))
-        self.views[entry.name.lower()] = self._bind_view(entry, statement.query, sinks, entry.answered)
+        view = self._bind_view(entry, statement.query, sinks, Beginning(entry.birth, entry.answered, entry.aliases))
+        if entry.id in self.catalog.hidden:
+            self._hidden[entry.id] = view
+        else:
+            self.views[entry.name.lower()] = view
 
-    def _bind_view(self, entry: Entry, query: exp.Expression, sinks: Sinks, decided: Decisions | None) -> BoundView:
-        planned = self._plan(query, entry.output, entry.options, entry.birth, decided)
+    def _bind_view(self, entry: Entry, query: exp.Expression, sinks: Sinks, begin: Beginning) -> BoundView:
+        planned = self._plan(query, entry.output, entry.options, begin)
         return bind_view(entry, planned, self.unit_us, sinks)
 
     def _refresh_sinks(self, name: str) -> None:

@@ -31,6 +31,7 @@ class Entry:
     options: dict[str, Any] = field(default_factory=dict)
     missed: dict[str, int] = field(default_factory=dict)  # views: rows of each stream that came before them
     answered: list[dict[str, str]] = field(default_factory=list)  # views: parts that are read from other views
+    aliases: dict[str, str] = field(default_factory=dict)  # hidden views: ids of views that were dropped, by name
 
     def to_dict(self) -> dict[str, Any]:
         return {**vars(self), "spec": self.spec.to_dict() if self.spec else None}
@@ -50,6 +51,7 @@ class Catalog:
     counter: int = 0
     version: int = 0  # of the plan
     saved: int = 0  # how many times it was written
+    hidden: dict[str, Entry] = field(default_factory=dict)  # dropped views that still answer others, by id
 
     def find(self, name: str, *kinds: Kind, line: int | None = None, column: int | None = None) -> Entry:
         """The entry of that name, of one of the kinds; a clear error otherwise."""
@@ -90,14 +92,49 @@ class Catalog:
         """Everything that reads `name`, directly or through others, in the order of creation."""
         found = {name.lower()}
         result = []
+        # What a hidden view reads is needed by the views that it answers; a view that it reads would be hidden as well.
+        unseen = self.hidden.values() if self.entries[name.lower()].kind not in ("view", "query") else ()
         for key, entry in self.entries.items():
-            if found & {n.lower() for n in entry.needs}:
+            through = {h.id for h in unseen if self._reads(h, name, set())}
+            if found & {n.lower() for n in entry.needs} or through & {a["view"] for a in entry.answered}:
                 found.add(key)
                 result.append(entry)
         return result
 
+    def _reads(self, hidden: Entry, name: str, seen: set[str]) -> bool:
+        """Whether a hidden view reads something, also through other hidden views."""
+        if hidden.id in seen:
+            return False
+        seen.add(hidden.id)
+        below = [*hidden.aliases.values(), *(a["view"] for a in hidden.answered)]
+        direct = name.lower() in {n.lower() for n in hidden.needs if n.lower() not in hidden.aliases}
+        return direct or any(self._reads(self.hidden[i], name, seen) for i in below if i in self.hidden)
+
     def remove(self, name: str) -> Entry:
-        return self.entries.pop(name.lower())
+        """Take an entry out. A view that others are answered from is hidden: it has no name, and runs on for them."""
+        entry = self.entries.pop(name.lower())
+        if entry.kind in ("view", "query"):
+            self._hide(entry)
+            self._forget_unread()
+        return entry
+
+    def _hide(self, entry: Entry) -> None:
+        name = entry.name.lower()
+        readers = [h for h in self.hidden.values() if name in {n.lower() for n in h.needs} and name not in h.aliases]
+        for reader in readers:
+            reader.aliases[name] = entry.id
+        self.hidden[entry.id] = entry
+
+    def _forget_unread(self) -> None:
+        """Hidden views go when the last view that they answer is gone."""
+        while True:
+            read = {a["view"] for e in (*self.entries.values(), *self.hidden.values()) for a in e.answered}
+            read |= {i for h in self.hidden.values() for i in h.aliases.values()}
+            unread = [i for i in self.hidden if i not in read]
+            if not unread:
+                return
+            for i in unread:
+                del self.hidden[i]
 
     def of(self, *kinds: Kind) -> Iterator[Entry]:
         """Entries of these kinds, oldest first."""
@@ -114,6 +151,7 @@ class Catalog:
             "counter": self.counter,
             "version": self.version,
             "saved": self.saved,
+            "hidden": [e.to_dict() for e in self.hidden.values()],
         }
 
     @staticmethod
@@ -125,6 +163,7 @@ class Catalog:
             data["counter"],
             data["version"],
             data.get("saved", 0),
+            {e["id"]: Entry.from_dict(e) for e in data.get("hidden", ())},
         )
 
     def _suggestion(self, name: str, kinds: tuple[Kind, ...]) -> str:

@@ -7,13 +7,14 @@ created, and kept in the catalog: what stands is planned alike at every opening.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from tidemill.engine.views.bound_view import BoundView
 from tidemill.errors import PlanProblem
 from tidemill.optimize.optimizer import optimize
 from tidemill.optimize.views.added_cost import AddedCost
-from tidemill.optimize.views.answer import Accept, Answer, Answered, Candidate, answer, replay
+from tidemill.optimize.views.answer import Answer, Answered, Candidate, Costs, Weigh, answer, replay
 from tidemill.plan import relations as r
 from tidemill.plan.node import walk
 from tidemill.plan.relations import Relation
@@ -31,22 +32,45 @@ def check_way(name: str, value: str) -> str:
     return value.lower()
 
 
-class Answering:
-    """Answers queries from the views of a workload."""
+@dataclass(frozen=True)
+class Beginning:
+    """Where a query begins: the plan version, and for a query that stands what was decided when it was created."""
 
-    def __init__(self, catalog: Catalog, views: Mapping[str, BoundView], stopped: Callable[[], Container[str]]) -> None:
-        self._catalog, self._views, self._stopped = catalog, views, stopped
+    birth: int
+    decided: Decisions | None = None
+    aliases: Mapping[str, str] = field(
+        default_factory=dict
+    )  # ids of views that were dropped, by the names the query uses
+
+
+class Answering:
+    """Answers queries from the views of a workload; `hidden` are dropped views that others are answered from."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        views: Mapping[str, BoundView],
+        hidden: Mapping[str, BoundView],
+        stopped: Callable[[], Container[str]],
+    ) -> None:
+        self._catalog, self._views, self._hidden, self._stopped = catalog, views, hidden, stopped
         self._known: dict[str, tuple[Relation, Candidate]] = {}  # by the id of a view
 
-    def search(self, query: Relation, birth: int, without: Sequence[str]) -> Answer:
+    def answer(self, query: Relation, begin: Beginning, without: Sequence[str]) -> Answer:
+        """The query with the parts that views answer: as was decided, or as is best now."""
+        if begin.decided is None:
+            return self._search(query, begin.birth, without)
+        return self._repeat(query, begin.decided)
+
+    def _search(self, query: Relation, birth: int, without: Sequence[str]) -> Answer:
         """The query with the parts that views answer, as the setting says."""
         way = self._catalog.settings.get(SETTING, "auto")
         if way == "off":
             return Answer(query)
-        accept: Accept = (lambda found: True) if way == "always" else self._accept_cheaper(without)
-        return answer(query, self._candidates(birth), self._define, accept)
+        weigh = self._weigh(without, always=way == "always")
+        return answer(query, self._candidates(birth), self._define, weigh)
 
-    def repeat(self, query: Relation, decisions: Decisions) -> Answer:
+    def _repeat(self, query: Relation, decisions: Decisions) -> Answer:
         """The query with the parts that were decided when it was created."""
         if not decisions:
             return Answer(query)
@@ -70,6 +94,7 @@ class Answering:
 
     def _all_views(self) -> Iterator[BoundView]:
         yield from self._views.values()
+        yield from self._hidden.values()
 
     def _define(self, view: r.View) -> Relation:
         """The bound tree of a view that a tree reads."""
@@ -78,15 +103,16 @@ class Answering:
                 return known.query.node
         return view.input
 
-    def _accept_cheaper(self, without: Sequence[str]) -> Accept:
-        """Accept an answer that adds less work than the streams would."""
+    def _weigh(self, without: Sequence[str], always: bool) -> Weigh:
+        """What reading a part from a view adds, and what reading it from the streams adds."""
         running = {n.fingerprint for v in self._all_views() for n in walk(v.node)}
+        added = AddedCost(running)
 
-        def accept(found: Answered) -> bool:
-            ways = [optimize(node, without).node for node in (found.part, found.node)]
-            return AddedCost(running).is_cheaper(ways[1], ways[0])
+        def weigh(found: Answered) -> Costs:
+            view, streams = (added.of(optimize(node, without).node) for node in (found.node, found.part))
+            return Costs(view, streams, always or added.is_cheaper(view, streams))
 
-        return accept
+        return weigh
 
 
 def _shows_its_rows(view: BoundView) -> bool:

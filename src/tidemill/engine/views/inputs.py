@@ -50,7 +50,7 @@ class Inputs:
             return self._table(entry, birth)
         if entry.kind == "stream":
             return self._cached_stream(entry, birth)
-        return self._view(entry, birth)
+        return view_input(self._views[entry.name.lower()], birth)
 
     def _clock(self) -> Input:
         clock = r.Clock(self._unit_us)
@@ -101,22 +101,17 @@ class Inputs:
             event=spec.timestamp,
         )
 
-    def _view(self, entry: Entry, birth: int) -> Input:
-        view = self._views[entry.name.lower()]
-        node: Relation = r.View(entry.name, view.node)
-        if entry.birth < birth:
-            node = r.Union((r.View(entry.name, view.node, late=True), r.Seed(entry.id, view.node.schema, birth)))
-        fields = tuple(Field(c.name, c.name, c.type) for c in view.node.schema)
-        return Input(
-            entry.name,
-            node,
-            fields,
-            None,
-            view.stored.keys,
-            view.query.domain,
-            view.query.rhythm,
-            frozenset([entry.name]),
-        )
+
+def view_input(view: BoundView, birth: int) -> Input:
+    """A view as a query that begins in plan version `birth` reads it: an older one with what is stored of it."""
+    entry = view.entry
+    node: Relation = r.View(entry.name, view.node)
+    if entry.birth < birth:
+        node = r.Union((r.View(entry.name, view.node, late=True), r.Seed(entry.id, view.node.schema, birth)))
+    fields = tuple(Field(c.name, c.name, c.type) for c in view.node.schema)
+    return Input(
+        entry.name, node, fields, None, view.stored.keys, view.query.domain, view.query.rhythm, frozenset([entry.name])
+    )
 
 
 def _delete_test(spec: SourceSpec, key: tuple[str, ...]) -> Scalar | None:

@@ -7,7 +7,7 @@ points include all points of the part. The part is then the compensation over th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from tidemill.optimize.views.match import Match, NoMatch, ViewData, match
@@ -46,6 +46,15 @@ class Candidate:
 
 
 @dataclass(frozen=True)
+class Costs:
+    """What a part of a query adds to the work: read from a view, read from the streams; whether the view is taken."""
+
+    view: float
+    streams: float
+    accepted: bool
+
+
+@dataclass(frozen=True)
 class Answered:
     """A part of a query that is answered from a view."""
 
@@ -53,6 +62,7 @@ class Answered:
     view: Candidate
     found: Match
     peeled: Peeled
+    costs: Costs | None = None  # unknown where the decision is repeated
 
     @property
     def node(self) -> Relation:
@@ -69,17 +79,17 @@ class Answer:
     refused: dict[str, str] = field(default_factory=dict)  # by the name of the view
 
 
-Accept = Callable[[Answered], bool]
+Weigh = Callable[[Answered], Costs]
 
 
-def answer(query: Relation, candidates: Iterable[Candidate], define: Definition, accept: Accept) -> Answer:
-    """Replace the largest parts of a query that a view contains, where `accept` says that it pays."""
+def answer(query: Relation, candidates: Iterable[Candidate], define: Definition, weigh: Weigh) -> Answer:
+    """Replace the largest parts of a query that a view contains by the cheapest such view, where `weigh` accepts it."""
     result = Answer(query)
     by_inputs: dict[frozenset[Relation], list[Candidate]] = {}
     for candidate in candidates:
         by_inputs.setdefault(candidate.inputs, []).append(candidate)
     if by_inputs:
-        result.node = _Search(by_inputs, define, accept, result).replace(query)
+        result.node = _Search(by_inputs, define, weigh, result).replace(query)
     return result
 
 
@@ -117,7 +127,7 @@ def find(part: Relation, candidate: Candidate, define: Definition) -> Answered |
 class _Search:
     candidates: dict[frozenset[Relation], list[Candidate]]
     define: Definition
-    accept: Accept
+    weigh: Weigh
     result: Answer
 
     def replace(self, node: Relation) -> Relation:
@@ -125,6 +135,7 @@ class _Search:
         if found is None:
             return _with_inputs(node, self.replace)
         self.result.parts.append(found)
+        self.result.refused.pop(found.view.name, None)
         return found.node
 
     def _find(self, node: Relation) -> Answered | None:
@@ -132,16 +143,20 @@ class _Search:
         data = ViewData.of(peeled.data)
         if data.grouped is not None and not isinstance(peeled.data, r.GroupBy):
             return None  # the grouping below is compared, not what is shown of it
+        named, best = _named(node), None
         for candidate in self.candidates.get(frozenset(data.block.leaves), ()):
-            if candidate.name in _named(node):
+            if candidate.name in named:
                 continue  # read by its name already
             found = find(node, candidate, self.define)
             if isinstance(found, NoMatch):
                 self.result.refused[candidate.name] = found.reason
-            elif self.accept(found):
-                self.result.refused.pop(candidate.name, None)
-                return found
-        return None
+                continue
+            costs = self.weigh(found)
+            if not costs.accepted:
+                self.result.refused[candidate.name] = "it would not be cheaper"
+            elif best is None or best.costs is None or costs.view < best.costs.view:
+                best = replace(found, costs=costs)
+        return best
 
 
 def _named(node: Relation) -> set[str]:

@@ -6,6 +6,7 @@ different is only taken to be different.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -20,10 +21,12 @@ from tidemill.plan.scalars import (
     Operation,
     Paren,
     Scalar,
+    Template,
     Timestamp,
     template,
 )
 
+_DIVIDED = re.compile(r" // (\d{1,18})")
 MIRROR = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _OPPOSITE = {"=": "<>", "<>": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 
@@ -87,6 +90,26 @@ def conjuncts(predicate: Scalar | None) -> Iterator[Scalar]:
         yield predicate
 
 
+def stamp_of(value: Scalar) -> tuple[ColumnRef, int | None] | None:
+    """The column of microseconds that a time stamp shows, and the clock unit that it counts in; None for TIMESTAMP.
+
+    >>> stamp_of(template("{0} // 1000000", ColumnRef("__ts"))), stamp_of(Timestamp(ColumnRef("__ts")))
+    ((<"__ts">, 1000000), (<"__ts">, None))
+    """
+    value = bare(value)
+    time, unit = None, None
+    if isinstance(value, Timestamp):
+        time = bare(value.us)
+    elif isinstance(value, Template) and len(value.holes) == 1:
+        divided = _DIVIDED.fullmatch(value.sql[len(value.holes[0].sql) :]) if value.texts[0] == "" else None
+        unit = int(divided[1]) if divided else None
+        is_stamp = divided is not None or [t.lower() for t in value.texts] == ["make_timestamp(", ")"]
+        time = bare(value.holes[0]) if is_stamp else None
+    elif isinstance(value, Operation) and value.sign == "//" and isinstance(value.right, Literal):
+        time, unit = bare(value.left), value.right.number
+    return (time, unit) if isinstance(time, ColumnRef) else None
+
+
 @dataclass
 class Given:
     """The columns of a view, by the canonical text of what they hold."""
@@ -108,10 +131,12 @@ class Given:
         """A column may be the number of an epoch, or a time stamp as users see it."""
         if isinstance(value, Epoch):
             self.epochs.append((canonical(value.time), value.length, column.name))
-        elif isinstance(value, Timestamp):
-            self.times.setdefault(canonical(value.us), template("epoch_us({0})", column))
-        elif isinstance(value, Operation) and value.sign == "//" and isinstance(value.right, Literal):
-            self.times.setdefault(canonical(value.left), Paren(Operation("*", column, value.right)))
+        elif (stamp := stamp_of(value)) is not None:
+            time, unit = stamp
+            us = (
+                template("epoch_us({0})", column) if unit is None else Paren(Operation("*", column, Literal(str(unit))))
+            )
+            self.times.setdefault(canonical(time), us)
 
 
 def rewrite(value: Scalar, given: Given) -> Scalar | None:

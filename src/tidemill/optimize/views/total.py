@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fractions import Fraction
 
-from tidemill.optimize.views.canonical import MIRROR, bare, canonical
+from tidemill.optimize.views.canonical import MIRROR, bare, canonical, stamp_of
 from tidemill.optimize.views.implication import constant_of
-from tidemill.plan.scalars import Chain, ColumnRef, Epoch, In, Literal, Not, Operation, Scalar, Template, Timestamp
+from tidemill.plan.scalars import Chain, ColumnRef, Epoch, In, Literal, Not, Operation, Scalar, Template
 
 _NUMBERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT")
 _FLOATS = ("DOUBLE", "FLOAT")
@@ -29,14 +29,14 @@ def is_total(value: Scalar, types: Mapping[str, str]) -> bool:
     value = bare(value)
     if isinstance(value, (ColumnRef, Literal)) or constant_of(value) is not None:
         return True
-    if isinstance(value, Operation) and value.sign in ("//", "%"):
+    if isinstance(value, Operation) and value.sign == "%":
         divisor = constant_of(value.right)
         return isinstance(bare(value.left), ColumnRef) and isinstance(divisor, Fraction) and divisor > 0
     if isinstance(value, Operation):
         return value.sign in MIRROR and _comparable([value.left, value.right], types)
     if isinstance(value, In):
         return _comparable([value.value, *value.options], types)
-    if isinstance(value, (Timestamp, Epoch)):
+    if isinstance(value, Epoch) or stamp_of(value) is not None:
         return isinstance(bare(value.parts[0]), ColumnRef)
     simple = isinstance(value, (Chain, Not)) or (isinstance(value, Template) and value.texts in _TESTS)
     return simple and all(is_total(part, types) for part in value.parts)

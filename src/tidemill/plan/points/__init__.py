@@ -1,18 +1,7 @@
 """Synchronization points as sets of times: their algebra, and the points of a relation."""
 
 from tidemill.plan.periods import Every
-from tidemill.plan.points.algebra import (
-    AllOf,
-    AnyOf,
-    EveryChange,
-    Never,
-    On,
-    Points,
-    Rows,
-    contained,
-    intersect,
-    unite,
-)
+from tidemill.plan.points.algebra import AllOf, AnyOf, EveryChange, Never, On, Points, Rows, contained, intersect, unite
 from tidemill.plan.points.derive import all_points, full_points, partial_points, points_of
 from tidemill.plan.points.show import show_points, show_relation_points
 
