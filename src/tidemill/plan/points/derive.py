@@ -112,6 +112,7 @@ def _of_last_rows(node: r.RowsWindow) -> Points | None:
 
 _OWN: dict[type[Relation], Callable[..., Points | None]] = {
     r.Synchronize: lambda node: Every(node.every_us, node.offset_us),
+    r.SynchronizePeriods: lambda node: unite(*node.periods),
     r.SynchronizeOn: lambda node: points_of(node.points),
     r.Temporal: _of_temporal,
     r.WindowAggregate: _of_window,
