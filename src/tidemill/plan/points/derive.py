@@ -46,6 +46,8 @@ def full_points(node: Relation) -> Points:
     >>> full_points(r.Union((halves, thirds)))
     Every(every_us=6, offset_us=0, since_us=None)
     """
+    if r.never_changes(node):
+        return EveryChange()
     inputs = [full_points(i) for i in _data_inputs(node) if not r.never_changes(i)]
     return intersect(*inputs, _own_points(node) or EveryChange())
 
