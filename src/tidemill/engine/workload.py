@@ -7,7 +7,11 @@ import os
 from collections.abc import Container, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+<<<<<<< HEAD
 from types import MappingProxyType
+=======
+from functools import partial
+>>>>>>> w1
 from typing import Any
 
 from sqlglot import exp
@@ -23,7 +27,7 @@ from tidemill.engine.views.checks import check_names, check_parquet, check_user_
 from tidemill.engine.views.inputs import Inputs, view_input
 from tidemill.errors import CatalogProblem, PlanProblem
 from tidemill.optimize.lower import lower
-from tidemill.optimize.optimizer import optimize
+from tidemill.optimize.optimizer import optimize, younger_rules
 from tidemill.optimize.share.sharing_key import sharing_key
 from tidemill.optimize.share.weave import Bits
 from tidemill.optimize.views.answer import Answer
@@ -53,7 +57,7 @@ from tidemill.sql.bind.query import Binder, BoundQuery
 from tidemill.sql.bind.scalar import stamp_value
 from tidemill.sql.bind.scope import Input, place_of
 from tidemill.sql.bind.window_bounds import Bounds, remove_bounds
-from tidemill.sql.catalog import Catalog, Entry
+from tidemill.sql.catalog import PLANNING, Catalog, Entry
 from tidemill.sql.parse.statements import parse_one
 
 
@@ -169,6 +173,7 @@ class Workload:
             id=self.catalog.next_id("v"),
             output=statement.output,
             options=self._options(statement.options),
+            planning=PLANNING,
         )
         return self._install(entry, statement.query)
 
@@ -185,6 +190,7 @@ class Workload:
             id=self.catalog.next_id("v"),
             output=str(statement.output),
             options=self._options(statement.options),
+            planning=PLANNING,
         )
         return self._install(entry, statement.query)
 
@@ -219,6 +225,7 @@ class Workload:
 
     # ---- binding -------------------------------------------------------------------------------
 
+<<<<<<< HEAD
     def bind(self, query: exp.Expression, birth: int, aliases: Mapping[str, str] = MappingProxyType({})) -> BoundQuery:
         """A query over the catalog, as it would begin in plan version `birth`; `aliases` are names of hidden views."""
         query, used = mark_user_aggregates(query, self.catalog.user_aggregate)
@@ -228,24 +235,46 @@ class Workload:
             return self._inputs.find(name, node, birth) if hidden is None else view_input(self._hidden[hidden], birth)
 
         bound = Binder(find, self.unit_us).query(query)
+=======
+    def bind(self, query: exp.Expression, birth: int, planning: int = PLANNING) -> BoundQuery:
+        """A query over the catalog, as it would begin in plan version `birth`."""
+        query, used = mark_user_aggregates(query, self.catalog.user_aggregate)
+        lookup = partial(self._inputs.find, birth=birth)
+        bound = Binder(lookup, self.unit_us, clock_views=planning >= 1).query(query)
+>>>>>>> w1
         return replace(bound, needs=bound.needs | used)
 
     def plan_query(self, query: exp.Expression, output: str, options: dict[str, Any]) -> PlannedQuery:
         """What a query would become if it were created now."""
+<<<<<<< HEAD
         return self._plan(query, output, self._options(options), Beginning(self.pending))
 
     def _plan(self, query: exp.Expression, output: str, options: dict[str, Any], begin: Beginning) -> PlannedQuery:
         """Bind, check, answer from other views, and optimize."""
         query, bounds = self._without_bounds(query, begin)
         bound = self.bind(query, begin.birth, begin.aliases)
+=======
+        return self._plan(query, output, self._options(options), self.pending, PLANNING)
+
+    def _plan(
+        self, query: exp.Expression, output: str, options: dict[str, Any], birth: int, planning: int
+    ) -> PlannedQuery:
+        """Bind, check and optimize."""
+        query, bounds = self._without_bounds(query, birth, planning)
+        bound = self.bind(query, birth, planning)
+>>>>>>> w1
         if (output == "rstream" or bounds) and not options.get("empty_windows"):
             bound = replace(bound, node=drop_empty_windows(bound.node))
         if not options.get("unbounded_state"):
             unbounded = _UnboundedViews(self.views)
             check_bounded(bound.node, lambda: self._streams(bound.needs), unbounded, lambda n: place_of(n, query))
+<<<<<<< HEAD
         without = options.get("without", ())
         answer = self._answering.answer(bound.node, begin, without) if bounds is None else Answer(bound.node)
         done = optimize(answer.node, without)
+=======
+        done = optimize(bound.node, (*options.get("without", ()), *younger_rules(planning)))
+>>>>>>> w1
         node = spread_input(done.node, options.get("spread"))
         check_names(node, output)
         check_user_aggregates(node)
@@ -257,12 +286,20 @@ class Workload:
         trace = tuple((rule, f"{type(a).__name__} → {type(b).__name__}") for rule, a, b in done.trace)
         return PlannedQuery(bound, node, trace, answer)
 
+<<<<<<< HEAD
     def _without_bounds(self, query: exp.Expression, begin: Beginning) -> tuple[exp.Expression, Bounds | None]:
+=======
+    def _without_bounds(self, query: exp.Expression, birth: int, planning: int) -> tuple[exp.Expression, Bounds | None]:
+>>>>>>> w1
         """A query without window_start and window_end, and these; unless they are columns like any other."""
         rest, bounds = remove_bounds(query, self.unit_us)
         if bounds is not None:
             with suppress(PlanProblem):
+<<<<<<< HEAD
                 self.bind(query, begin.birth, begin.aliases)
+=======
+                self.bind(query, birth, planning)
+>>>>>>> w1
                 return query, None
         return rest, bounds
 
@@ -301,8 +338,13 @@ class Workload:
         else:
             self.views[entry.name.lower()] = view
 
+<<<<<<< HEAD
     def _bind_view(self, entry: Entry, query: exp.Expression, sinks: Sinks, begin: Beginning) -> BoundView:
         planned = self._plan(query, entry.output, entry.options, begin)
+=======
+    def _bind_view(self, entry: Entry, query: exp.Expression, sinks: Sinks) -> BoundView:
+        planned = self._plan(query, entry.output, entry.options, entry.birth, entry.planning)
+>>>>>>> w1
         return bind_view(entry, planned, self.unit_us, sinks)
 
     def _refresh_sinks(self, name: str) -> None:

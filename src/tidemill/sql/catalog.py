@@ -12,6 +12,7 @@ from tidemill.plan.sources import SourceSpec
 from tidemill.plan.user_aggregates import UserAggregateDefinition
 
 CLOCK = "clockstr"
+PLANNING = 1  # how views are bound and optimized: 0 before synchronizers had an algebra of points
 Kind = Literal["source", "table", "stream", "view", "query", "sink", "aggregate"]
 
 
@@ -32,6 +33,7 @@ class Entry:
     missed: dict[str, int] = field(default_factory=dict)  # views: rows of each stream that came before them
     answered: list[dict[str, str]] = field(default_factory=list)  # views: parts that are read from other views
     aliases: dict[str, str] = field(default_factory=dict)  # hidden views: ids of views that were dropped, by name
+    planning: int = 0  # views: the `PLANNING` of their creation; their state fits that plan only
 
     def to_dict(self) -> dict[str, Any]:
         return {**vars(self), "spec": self.spec.to_dict() if self.spec else None}

@@ -64,7 +64,7 @@ class AddedCost:
             return sum(inputs) * _HALF
         if isinstance(node, r.Tag) and node.deleted is not None:
             return inputs[0] * _HALF
-        return inputs[0] * _HALF if isinstance(node, (r.Synchronize, r.SynchronizeOn)) else sum(inputs)
+        return inputs[0] * _HALF if isinstance(node, (r.Synchronize, r.SynchronizePeriods, r.SynchronizeOn)) else sum(inputs)
 
     def _cost(self, node: Relation) -> float:
         if isinstance(node, r.Tag):
@@ -75,6 +75,6 @@ class AddedCost:
             return self.costs.grouping * _SHARED_WINDOW
         if isinstance(node, (r.Join, r.JoinAggregate)):
             return self.costs.grouping * _JOIN
-        if isinstance(node, (r.Synchronize, r.SynchronizeOn)):
+        if isinstance(node, (r.Synchronize, r.SynchronizePeriods, r.SynchronizeOn)):
             return self.costs.synchronizer
         return self.costs.filter

@@ -16,7 +16,7 @@ from tidemill.plan import relations as r
 from tidemill.plan.points import contained
 from tidemill.plan.relations import Relation
 
-_PARTS = (r.Project, r.Filter, r.Join, r.GroupBy, r.Temporal, r.Synchronize, r.SynchronizeOn)
+_PARTS = (r.Project, r.Filter, r.Join, r.GroupBy, r.Temporal, r.Synchronize, r.SynchronizePeriods, r.SynchronizeOn)
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,14 +11,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from tidemill.plan import relations as r
-from tidemill.plan.points import Every, EveryChange, Points, contained, intersect, points_of
+from tidemill.plan.points import Every, EveryChange, On, Points, Rows, contained, intersect, unite
 from tidemill.plan.relations import Relation
 from tidemill.plan.scalars import shift_of, unrounded
 
 Definition = Callable[[r.View], Relation]  # the bound tree of a created view
 
 _ALWAYS = EveryChange()
-SYNCHRONIZERS = (r.Synchronize, r.SynchronizeOn)
+SYNCHRONIZERS = (r.Synchronize, r.SynchronizePeriods, r.SynchronizeOn)
 _POINTWISE = (r.Project, r.Filter, r.Join, r.GroupBy, r.SetCombine, r.Union)
 
 
@@ -109,8 +109,11 @@ def _is_stamp(node: Relation, column: str | None) -> bool:
 
 
 def _points_of(node: Relation) -> Points:
-    """The points of a synchronizer."""
+    """The points of a synchronizer; those of a relation are what it brings."""
     if isinstance(node, r.Synchronize):
         return Every(node.every_us, node.offset_us)
+    if isinstance(node, r.SynchronizePeriods):
+        return unite(*node.periods)
     assert isinstance(node, r.SynchronizeOn)
-    return points_of(node.points)
+    points = node.points
+    return Rows(points.rows, points.input) if isinstance(points, r.RowPoints) else On(points)

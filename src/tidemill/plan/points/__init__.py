@@ -2,6 +2,10 @@
 
 from tidemill.plan.periods import Every
 from tidemill.plan.points.algebra import AllOf, AnyOf, EveryChange, Never, On, Points, Rows, contained, intersect, unite
+<<<<<<< HEAD
+=======
+from tidemill.plan.points.clock import clock_periods, read_anew
+>>>>>>> w1
 from tidemill.plan.points.derive import all_points, full_points, partial_points, points_of
 from tidemill.plan.points.show import show_points, show_relation_points
 
@@ -15,11 +19,13 @@ __all__ = [
     "Points",
     "Rows",
     "all_points",
+    "clock_periods",
     "contained",
     "full_points",
     "intersect",
     "partial_points",
     "points_of",
+    "read_anew",
     "show_points",
     "show_relation_points",
     "unite",

@@ -37,8 +37,8 @@ def clock_periods(relation: Relation, older_views: bool = False) -> tuple[Every,
     >>> clock_periods(r.Filter(r.Clock(1), two)) is None
     True
     """
-    column, scale, units = "TimePoint", 1, EveryChange()
-    found: Points = units
+    column, scale = relation.names[0] if len(relation.names) == 1 else "TimePoint", 1
+    found: Points = EveryChange()
     while not isinstance(relation, r.Clock):
         if isinstance(relation, r.View):
             relation = relation.input
@@ -46,7 +46,7 @@ def clock_periods(relation: Relation, older_views: bool = False) -> tuple[Every,
             relation = view
         elif isinstance(relation, r.Project) and (copied := _copied(relation, column)) is not None:
             column, factor = copied
-            if factor != 1 and (scale != 1 or found != units):
+            if factor != 1 and (scale != 1 or found != EveryChange()):
                 return None  # remainders above are not those of clock units
             scale, relation = scale * factor, relation.input
         elif isinstance(relation, r.Filter) and (selected := _selected(relation.predicate, column)) is not None:
@@ -56,6 +56,20 @@ def clock_periods(relation: Relation, older_views: bool = False) -> tuple[Every,
     if column != "TimePoint" or scale not in (1, relation.unit_us):
         return None
     return _in_us(found, relation.unit_us)
+
+
+def read_anew(relation: Relation) -> Relation:
+    """A relation of `clock_periods` over the clock itself: views that ran before bring no points that have passed."""
+    if isinstance(relation, r.Clock):
+        return relation
+    if isinstance(relation, r.View):
+        return read_anew(relation.input)
+    if isinstance(relation, r.Union):
+        view = _older_view(relation)
+        assert view is not None
+        return read_anew(view.input)
+    assert isinstance(relation, (r.Project, r.Filter))
+    return r.with_children(relation, read_anew(relation.input))
 
 
 def _in_us(points: Points, unit_us: int) -> tuple[Every, ...] | None:
@@ -162,4 +176,4 @@ def _bare(value: Scalar) -> Scalar:
     return value
 
 
-__all__ = ["clock_periods"]
+__all__ = ["clock_periods", "read_anew"]

@@ -46,6 +46,8 @@ def full_points(node: Relation) -> Points:
     >>> full_points(r.Union((halves, thirds)))
     Every(every_us=6, offset_us=0, since_us=None)
     """
+    if r.never_changes(node):
+        return EveryChange()
     inputs = [full_points(i) for i in _data_inputs(node) if not r.never_changes(i)]
     return intersect(*inputs, _own_points(node) or EveryChange())
 
@@ -60,8 +62,8 @@ def all_points(node: Relation) -> Points:
     """
     if r.never_changes(node) or isinstance(node, r.Seed):
         return Never()
-    if isinstance(node, r.Clock):
-        return Every(node.unit_us)
+    if isinstance(node, (r.Clock, r.Filter, r.Project)) and (periods := clock_periods(node)) is not None:
+        return unite(*periods)  # a view of the clock changes when it has a point
     below = unite(*(all_points(i) for i in _data_inputs(node))) if _data_inputs(node) else EveryChange()
     own = _own_points(node)
     if isinstance(node, r.Temporal):
@@ -112,6 +114,7 @@ def _of_last_rows(node: r.RowsWindow) -> Points | None:
 
 _OWN: dict[type[Relation], Callable[..., Points | None]] = {
     r.Synchronize: lambda node: Every(node.every_us, node.offset_us),
+    r.SynchronizePeriods: lambda node: unite(*node.periods),
     r.SynchronizeOn: lambda node: points_of(node.points),
     r.Temporal: _of_temporal,
     r.WindowAggregate: _of_window,

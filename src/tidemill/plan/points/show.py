@@ -6,7 +6,11 @@ import datetime as dt
 from typing import Literal
 
 from tidemill.plan.periods import Every
+<<<<<<< HEAD
 from tidemill.plan.points.algebra import AnyOf, EveryChange, Never, On, Points, Rows
+=======
+from tidemill.plan.points.algebra import AnyOf, EveryChange, Never, On, Points, Rows, contained
+>>>>>>> w1
 from tidemill.plan.points.derive import all_points, full_points
 from tidemill.plan.relations import Relation, View
 from tidemill.plan.value_text import moment, seconds
@@ -27,9 +31,13 @@ def show_relation_points(node: Relation, unit_us: int, domain: Domain) -> str:
     """
     points, full = all_points(node), full_points(node)
     shown = show_points(points, unit_us, domain)
+<<<<<<< HEAD
     return (
         shown if points == full or isinstance(points, Never) else f"{shown}; full: {show_points(full, unit_us, domain)}"
     )
+=======
+    return shown if contained(points, full) else f"{shown}; full: {show_points(full, unit_us, domain)}"
+>>>>>>> w1
 
 
 def show_points(points: Points, unit_us: int, domain: Domain) -> str:
@@ -39,8 +47,8 @@ def show_points(points: Points, unit_us: int, domain: Domain) -> str:
     'every 5 s + 2 s from 2'
     >>> show_points(Every(5_000_000, 2_000_000, 0), 1_000_000, "timestamp")
     'every 5 s + 2 s from 1970-01-01 00:00:02'
-    >>> show_points(AllOf((Every(2), EveryChange())), 1, "units")
-    'every 0.000002 s ∩ every change'
+    >>> show_points(AnyOf((Every(2), EveryChange())), 1, "units")
+    'every 0.000002 s ∪ every change'
     """
     if isinstance(points, EveryChange):
         return "every change"

@@ -11,6 +11,7 @@ from tidemill.plan import relations as r
 from tidemill.plan.aggregates import Aggregate
 from tidemill.plan.html import html_text
 from tidemill.plan.node import walk
+from tidemill.plan.periods import Every
 from tidemill.plan.physical import Exchange, Physical
 from tidemill.plan.relations import Relation
 from tidemill.plan.scalars import ColumnRef
@@ -32,9 +33,12 @@ class Explanation:
     sharing: tuple[dict[str, Any], ...] = ()  # one report for each source with shared window aggregates
     alone: tuple[tuple[str, str], ...] = ()  # (view, why its aggregate is not shared)
     joins: tuple[dict[str, Any], ...] = ()  # one report for each aggregation join
+    points: tuple[tuple[str, str], ...] = ()  # (view, its synchronization points)
 
     def __str__(self) -> str:
         parts = [_text(self.roots)]
+        if self.points:
+            parts.append(_points_text(self.points))
         if self.trace:
             parts.append("rules\n" + "\n".join(f"  {name}: {what}" for name, what in self.trace))
         parts += [sharing_text(shared) for shared in self.sharing]
@@ -67,6 +71,7 @@ class Explanation:
             "sharing": list(self.sharing),
             "alone": [{"view": v, "reason": w} for v, w in self.alone],
             "joins": list(self.joins),
+            "points": dict(self.points),
         }
         if self.physical:
             result["placement"] = {
@@ -96,6 +101,12 @@ class Explanation:
         return "\n".join(lines)
 
 
+def _points_text(points: tuple[tuple[str, str], ...]) -> str:
+    if len(points) == 1:
+        return f"points: {points[0][1]}"
+    return "points\n" + "\n".join(f"  {view}: {shown}" for view, shown in points)
+
+
 def detail(node: Relation) -> str:
     """The operands of a node in one short text; defaults and hidden columns are left out."""
     if isinstance(node, r.Project):
@@ -106,6 +117,8 @@ def detail(node: Relation) -> str:
         return _window_aggregate(node)
     if isinstance(node, r.JoinAggregate):
         return _join_aggregate(node)
+    if isinstance(node, r.SynchronizePeriods):
+        return f"[{' ∪ '.join(map(_period, node.periods))}]"
     shown = []
     for f in fields(node):
         value = getattr(node, f.name)
@@ -159,6 +172,11 @@ def _window(window: Window) -> str:
     if window.after == 1:
         return f"[{_ago(window.until - 1)}, p) {every}"
     return f"({_ago(window.until)}, {_ago(window.after)}] {every}"
+
+
+def _period(period: Every) -> str:
+    text = f"every {seconds(period.every_us)}" + (f" + {seconds(period.offset_us)}" if period.offset_us else "")
+    return text if period.since_us is None else f"{text} from {seconds(period.since_us)}"
 
 
 def _ago(us: int) -> str:
