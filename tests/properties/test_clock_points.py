@@ -20,6 +20,7 @@ from tests.properties.queries import Query, View, clock_conditions
 from tests.properties.test_answers import places
 from tests.properties.trial import check_view, create, database, drawn_database, log_of, oracle, plan_of, watch
 from tests.statements import parse_one
+from tidemill.engine.views.answering import Beginning
 from tidemill.plan import relations as r
 from tidemill.plan.node import walk
 from tidemill.plan.points import clock_periods
@@ -56,7 +57,7 @@ def general_plan(db: LocalDatabase, view: View) -> Relation:
     own = plan_of(db, view.name)
     if "COUNT(*) AS n" in view.query.template and "GROUP BY" not in view.query.template and _is_periodic(own):
         return own
-    bound = db.workload.bind(parse_one(entry.text).query, entry.birth, planning=0)
+    bound = db.workload.bind(parse_one(entry.text).query, Beginning(entry.birth, planning=0))
     stood = db.workload.views[view.name.lower()].node
     if not isinstance(stood, r.Rstream):
         return bound.node
@@ -107,7 +108,9 @@ def test_answers_are_those_of_the_clock_view_for_any_cut_into_batches(workload, 
 @given(condition=clock_conditions)
 def test_periods_are_the_times_that_the_condition_selects(condition):
     with database([]) as db:
-        bound = db.workload.bind(parse_one(f"SELECT TimePoint FROM clockStr WHERE {condition}").query, 1).node
+        bound = db.workload.bind(
+            parse_one(f"SELECT TimePoint FROM clockStr WHERE {condition}").query, Beginning(1)
+        ).node
     in_us = Paren(Operation("*", Cast(ColumnRef("TimePoint"), "BIGINT"), Literal(str(SECOND))))
     periods = clock_periods(r.Project(bound, (r.Item("TimePoint", in_us, "BIGINT"),)))
     text = condition.replace(" mod ", " % ")

@@ -9,6 +9,7 @@ import yaml
 
 from tests.rules.test_rules import HERE, database  # noqa: F401  a fixture
 from tests.statements import parse_one
+from tidemill.engine.views.answering import Beginning
 from tidemill.optimize.optimizer import RULES, optimize
 from tidemill.plan.relations import Relation, View, with_children
 
@@ -43,7 +44,7 @@ def _everywhere(node: Relation, rule: Any, trace: list[Any], seen: dict[str, Rel
 def test_a_rule_left_out_would_have_changed_nothing(sql: str, database: Any) -> None:  # noqa: F811
     query = parse_one(sql).query
     text = query.to_s()
-    bound = database.workload.bind(query, 1).node
+    bound = database.workload.bind(query, Beginning(1)).node
     assert query.to_s() == text, "a query may be bound again"
     done = optimize(bound)
     node, trace = slow(bound)

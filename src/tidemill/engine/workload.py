@@ -7,11 +7,6 @@ import os
 from collections.abc import Container, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-<<<<<<< HEAD
-from types import MappingProxyType
-=======
-from functools import partial
->>>>>>> w1
 from typing import Any
 
 from sqlglot import exp
@@ -225,56 +220,35 @@ class Workload:
 
     # ---- binding -------------------------------------------------------------------------------
 
-<<<<<<< HEAD
-    def bind(self, query: exp.Expression, birth: int, aliases: Mapping[str, str] = MappingProxyType({})) -> BoundQuery:
-        """A query over the catalog, as it would begin in plan version `birth`; `aliases` are names of hidden views."""
+    def bind(self, query: exp.Expression, begin: Beginning) -> BoundQuery:
+        """A query over the catalog, as it begins where it is said."""
         query, used = mark_user_aggregates(query, self.catalog.user_aggregate)
 
         def find(name: str, node: exp.Expression | None) -> Input:
-            hidden = aliases.get(name.lower())
-            return self._inputs.find(name, node, birth) if hidden is None else view_input(self._hidden[hidden], birth)
+            hidden = begin.aliases.get(name.lower())
+            if hidden is not None:
+                return view_input(self._hidden[hidden], begin.birth)
+            return self._inputs.find(name, node, begin.birth)
 
-        bound = Binder(find, self.unit_us).query(query)
-=======
-    def bind(self, query: exp.Expression, birth: int, planning: int = PLANNING) -> BoundQuery:
-        """A query over the catalog, as it would begin in plan version `birth`."""
-        query, used = mark_user_aggregates(query, self.catalog.user_aggregate)
-        lookup = partial(self._inputs.find, birth=birth)
-        bound = Binder(lookup, self.unit_us, clock_views=planning >= 1).query(query)
->>>>>>> w1
+        bound = Binder(find, self.unit_us, clock_views=begin.planning >= 1).query(query)
         return replace(bound, needs=bound.needs | used)
 
     def plan_query(self, query: exp.Expression, output: str, options: dict[str, Any]) -> PlannedQuery:
         """What a query would become if it were created now."""
-<<<<<<< HEAD
         return self._plan(query, output, self._options(options), Beginning(self.pending))
 
     def _plan(self, query: exp.Expression, output: str, options: dict[str, Any], begin: Beginning) -> PlannedQuery:
         """Bind, check, answer from other views, and optimize."""
         query, bounds = self._without_bounds(query, begin)
-        bound = self.bind(query, begin.birth, begin.aliases)
-=======
-        return self._plan(query, output, self._options(options), self.pending, PLANNING)
-
-    def _plan(
-        self, query: exp.Expression, output: str, options: dict[str, Any], birth: int, planning: int
-    ) -> PlannedQuery:
-        """Bind, check and optimize."""
-        query, bounds = self._without_bounds(query, birth, planning)
-        bound = self.bind(query, birth, planning)
->>>>>>> w1
+        bound = self.bind(query, begin)
         if (output == "rstream" or bounds) and not options.get("empty_windows"):
             bound = replace(bound, node=drop_empty_windows(bound.node))
         if not options.get("unbounded_state"):
             unbounded = _UnboundedViews(self.views)
             check_bounded(bound.node, lambda: self._streams(bound.needs), unbounded, lambda n: place_of(n, query))
-<<<<<<< HEAD
-        without = options.get("without", ())
+        without = (*options.get("without", ()), *younger_rules(begin.planning))
         answer = self._answering.answer(bound.node, begin, without) if bounds is None else Answer(bound.node)
         done = optimize(answer.node, without)
-=======
-        done = optimize(bound.node, (*options.get("without", ()), *younger_rules(planning)))
->>>>>>> w1
         node = spread_input(done.node, options.get("spread"))
         check_names(node, output)
         check_user_aggregates(node)
@@ -286,20 +260,12 @@ class Workload:
         trace = tuple((rule, f"{type(a).__name__} → {type(b).__name__}") for rule, a, b in done.trace)
         return PlannedQuery(bound, node, trace, answer)
 
-<<<<<<< HEAD
     def _without_bounds(self, query: exp.Expression, begin: Beginning) -> tuple[exp.Expression, Bounds | None]:
-=======
-    def _without_bounds(self, query: exp.Expression, birth: int, planning: int) -> tuple[exp.Expression, Bounds | None]:
->>>>>>> w1
         """A query without window_start and window_end, and these; unless they are columns like any other."""
         rest, bounds = remove_bounds(query, self.unit_us)
         if bounds is not None:
             with suppress(PlanProblem):
-<<<<<<< HEAD
-                self.bind(query, begin.birth, begin.aliases)
-=======
-                self.bind(query, birth, planning)
->>>>>>> w1
+                self.bind(query, begin)
                 return query, None
         return rest, bounds
 
@@ -332,19 +298,15 @@ class Workload:
     def _rebind(self, entry: Entry, sinks: Sinks) -> None:
         statement = parse_one(entry.text)
         assert isinstance(statement, (CreateView, Select))
-        view = self._bind_view(entry, statement.query, sinks, Beginning(entry.birth, entry.answered, entry.aliases))
+        begin = Beginning(entry.birth, entry.answered, entry.aliases, entry.planning)
+        view = self._bind_view(entry, statement.query, sinks, begin)
         if entry.id in self.catalog.hidden:
             self._hidden[entry.id] = view
         else:
             self.views[entry.name.lower()] = view
 
-<<<<<<< HEAD
     def _bind_view(self, entry: Entry, query: exp.Expression, sinks: Sinks, begin: Beginning) -> BoundView:
         planned = self._plan(query, entry.output, entry.options, begin)
-=======
-    def _bind_view(self, entry: Entry, query: exp.Expression, sinks: Sinks) -> BoundView:
-        planned = self._plan(query, entry.output, entry.options, entry.birth, entry.planning)
->>>>>>> w1
         return bind_view(entry, planned, self.unit_us, sinks)
 
     def _refresh_sinks(self, name: str) -> None:

@@ -18,7 +18,7 @@ from tidemill.optimize.views.answer import Answer, Answered, Candidate, Costs, W
 from tidemill.plan import relations as r
 from tidemill.plan.node import walk
 from tidemill.plan.relations import Relation
-from tidemill.sql.catalog import Catalog
+from tidemill.sql.catalog import PLANNING, Catalog
 
 SETTING = "view_matching"
 WAYS = ("auto", "off", "always")
@@ -41,6 +41,7 @@ class Beginning:
     aliases: Mapping[str, str] = field(
         default_factory=dict
     )  # ids of views that were dropped, by the names the query uses
+    planning: int = PLANNING  # as old as its plan
 
 
 class Answering:

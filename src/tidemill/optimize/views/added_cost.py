@@ -64,7 +64,11 @@ class AddedCost:
             return sum(inputs) * _HALF
         if isinstance(node, r.Tag) and node.deleted is not None:
             return inputs[0] * _HALF
-        return inputs[0] * _HALF if isinstance(node, (r.Synchronize, r.SynchronizePeriods, r.SynchronizeOn)) else sum(inputs)
+        return (
+            inputs[0] * _HALF
+            if isinstance(node, (r.Synchronize, r.SynchronizePeriods, r.SynchronizeOn))
+            else sum(inputs)
+        )
 
     def _cost(self, node: Relation) -> float:
         if isinstance(node, r.Tag):

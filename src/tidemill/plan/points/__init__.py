@@ -2,10 +2,7 @@
 
 from tidemill.plan.periods import Every
 from tidemill.plan.points.algebra import AllOf, AnyOf, EveryChange, Never, On, Points, Rows, contained, intersect, unite
-<<<<<<< HEAD
-=======
 from tidemill.plan.points.clock import clock_periods, read_anew
->>>>>>> w1
 from tidemill.plan.points.derive import all_points, full_points, partial_points, points_of
 from tidemill.plan.points.show import show_points, show_relation_points
 

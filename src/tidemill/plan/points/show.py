@@ -6,11 +6,7 @@ import datetime as dt
 from typing import Literal
 
 from tidemill.plan.periods import Every
-<<<<<<< HEAD
-from tidemill.plan.points.algebra import AnyOf, EveryChange, Never, On, Points, Rows
-=======
 from tidemill.plan.points.algebra import AnyOf, EveryChange, Never, On, Points, Rows, contained
->>>>>>> w1
 from tidemill.plan.points.derive import all_points, full_points
 from tidemill.plan.relations import Relation, View
 from tidemill.plan.value_text import moment, seconds
@@ -31,13 +27,7 @@ def show_relation_points(node: Relation, unit_us: int, domain: Domain) -> str:
     """
     points, full = all_points(node), full_points(node)
     shown = show_points(points, unit_us, domain)
-<<<<<<< HEAD
-    return (
-        shown if points == full or isinstance(points, Never) else f"{shown}; full: {show_points(full, unit_us, domain)}"
-    )
-=======
     return shown if contained(points, full) else f"{shown}; full: {show_points(full, unit_us, domain)}"
->>>>>>> w1
 
 
 def show_points(points: Points, unit_us: int, domain: Domain) -> str:
