@@ -6,6 +6,7 @@ from typing import Any
 
 from sqlglot import exp
 
+from tidemill.engine.show.operators import report_operators
 from tidemill.engine.show.sharing import report_joins, report_sharing
 from tidemill.engine.state import DatabaseState
 from tidemill.engine.views.bound_view import Trace
@@ -43,4 +44,11 @@ def _explain_roots(
     workload = state.workload
     shards = shard_labels(state.catalog.settings.get("shards") or 2)
     physical = workload.physical(workload.pending, shards, planned)
-    return Explanation(roots, physical, trace, *report_sharing(workload, roots), report_joins(workload, roots))
+    return Explanation(
+        roots,
+        physical,
+        trace,
+        *report_sharing(workload, roots),
+        report_joins(workload, roots),
+        report_operators(physical, state.operators),
+    )
