@@ -225,6 +225,10 @@ class Oracle:
     def _synchronize(self, node: r.Synchronize, moments: Moments) -> str:
         return self._mapped(node.input, moments, {m: m - (m - node.offset_us) % node.every_us for m in moments})
 
+    def _synchronizeperiods(self, node: r.SynchronizePeriods, moments: Moments) -> str:
+        lasts = {m: [p for each in node.periods if (p := each.last_point_before(m + 1)) is not None] for m in moments}
+        return self._mapped(node.input, moments, {m: max(points, default=None) for m, points in lasts.items()})
+
     def _synchronizeon(self, node: r.SynchronizeOn, moments: Moments) -> str:
         return self._mapped(node.input, moments, last_of(self._points(node.points), moments))
 

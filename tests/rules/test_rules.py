@@ -26,6 +26,11 @@ CREATE TAGGED STREAM RoomTempStr OVER rooms KEY RoomID;
 CREATE TAGGED STREAM Readings OVER rooms;
 CREATE STREAMED VIEW BuildHotRooms AS
   SELECT Building, count(RoomID) AS cntRooms FROM RoomTempStr WHERE Temperature > 85 GROUP BY Building;
+CREATE STREAMED VIEW Alarms AS SELECT TS FROM Readings WHERE Temperature > 120;
+CREATE STREAMED VIEW Fires AS SELECT TS FROM Alarms WHERE TS > 0;
+CREATE STREAMED VIEW Sync2 AS SELECT C.TimePoint FROM R(clockStr) C WHERE C.TimePoint mod 2 = 0;
+CREATE STREAMED VIEW SecondOfFour AS SELECT TimePoint FROM clockStr WHERE TimePoint mod 4 = 2;
+CREATE STREAMED VIEW TwoOrThree AS SELECT TimePoint FROM clockStr WHERE TimePoint mod 2 = 0 OR TimePoint mod 3 = 0;
 """
 CASES = [
     (path, i, case["name"])

@@ -7,6 +7,7 @@ import os
 from collections.abc import Container, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from sqlglot import exp
@@ -21,7 +22,7 @@ from tidemill.engine.views.checks import check_names, check_parquet, check_user_
 from tidemill.engine.views.inputs import Inputs
 from tidemill.errors import CatalogProblem, PlanProblem
 from tidemill.optimize.lower import lower
-from tidemill.optimize.optimizer import optimize
+from tidemill.optimize.optimizer import optimize, younger_rules
 from tidemill.optimize.share.sharing_key import sharing_key
 from tidemill.optimize.share.weave import Bits
 from tidemill.plan import relations as r
@@ -50,7 +51,7 @@ from tidemill.sql.bind.query import Binder, BoundQuery
 from tidemill.sql.bind.scalar import stamp_value
 from tidemill.sql.bind.scope import place_of
 from tidemill.sql.bind.window_bounds import Bounds, remove_bounds
-from tidemill.sql.catalog import Catalog, Entry
+from tidemill.sql.catalog import PLANNING, Catalog, Entry
 from tidemill.sql.parse.statements import parse_one
 
 
@@ -159,6 +160,7 @@ class Workload:
             id=self.catalog.next_id("v"),
             output=statement.output,
             options=self._options(statement.options),
+            planning=PLANNING,
         )
         return self._install(entry, statement.query)
 
@@ -175,6 +177,7 @@ class Workload:
             id=self.catalog.next_id("v"),
             output=str(statement.output),
             options=self._options(statement.options),
+            planning=PLANNING,
         )
         return self._install(entry, statement.query)
 
@@ -205,26 +208,29 @@ class Workload:
 
     # ---- binding -------------------------------------------------------------------------------
 
-    def bind(self, query: exp.Expression, birth: int) -> BoundQuery:
+    def bind(self, query: exp.Expression, birth: int, planning: int = PLANNING) -> BoundQuery:
         """A query over the catalog, as it would begin in plan version `birth`."""
         query, used = mark_user_aggregates(query, self.catalog.user_aggregate)
-        bound = Binder(lambda name, node: self._inputs.find(name, node, birth), self.unit_us).query(query)
+        lookup = partial(self._inputs.find, birth=birth)
+        bound = Binder(lookup, self.unit_us, clock_views=planning >= 1).query(query)
         return replace(bound, needs=bound.needs | used)
 
     def plan_query(self, query: exp.Expression, output: str, options: dict[str, Any]) -> PlannedQuery:
         """What a query would become if it were created now."""
-        return self._plan(query, output, self._options(options), self.pending)
+        return self._plan(query, output, self._options(options), self.pending, PLANNING)
 
-    def _plan(self, query: exp.Expression, output: str, options: dict[str, Any], birth: int) -> PlannedQuery:
+    def _plan(
+        self, query: exp.Expression, output: str, options: dict[str, Any], birth: int, planning: int
+    ) -> PlannedQuery:
         """Bind, check and optimize."""
-        query, bounds = self._without_bounds(query, birth)
-        bound = self.bind(query, birth)
+        query, bounds = self._without_bounds(query, birth, planning)
+        bound = self.bind(query, birth, planning)
         if (output == "rstream" or bounds) and not options.get("empty_windows"):
             bound = replace(bound, node=drop_empty_windows(bound.node))
         if not options.get("unbounded_state"):
             unbounded = _UnboundedViews(self.views)
             check_bounded(bound.node, lambda: self._streams(bound.needs), unbounded, lambda n: place_of(n, query))
-        done = optimize(bound.node, options.get("without", ()))
+        done = optimize(bound.node, (*options.get("without", ()), *younger_rules(planning)))
         node = spread_input(done.node, options.get("spread"))
         check_names(node, output)
         check_user_aggregates(node)
@@ -236,12 +242,12 @@ class Workload:
         trace = tuple((rule, f"{type(a).__name__} → {type(b).__name__}") for rule, a, b in done.trace)
         return PlannedQuery(bound, node, trace)
 
-    def _without_bounds(self, query: exp.Expression, birth: int) -> tuple[exp.Expression, Bounds | None]:
+    def _without_bounds(self, query: exp.Expression, birth: int, planning: int) -> tuple[exp.Expression, Bounds | None]:
         """A query without window_start and window_end, and these; unless they are columns like any other."""
         rest, bounds = remove_bounds(query, self.unit_us)
         if bounds is not None:
             with suppress(PlanProblem):
-                self.bind(query, birth)
+                self.bind(query, birth, planning)
                 return query, None
         return rest, bounds
 
@@ -276,7 +282,7 @@ class Workload:
         self.views[entry.name.lower()] = self._bind_view(entry, statement.query, sinks)
 
     def _bind_view(self, entry: Entry, query: exp.Expression, sinks: Sinks) -> BoundView:
-        planned = self._plan(query, entry.output, entry.options, entry.birth)
+        planned = self._plan(query, entry.output, entry.options, entry.birth, entry.planning)
         return bind_view(entry, planned, self.unit_us, sinks)
 
     def _refresh_sinks(self, name: str) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import wraps
 
 from tidemill.optimize.rewrite.columns import prune_tagger
 from tidemill.optimize.rewrite.distinct_windows import distinct_windows
@@ -16,13 +17,15 @@ from tidemill.optimize.rewrite.join_aggregates import join_aggregates
 from tidemill.optimize.rewrite.keyless_windows import keyless_windows
 from tidemill.optimize.rewrite.presynchronization import presynchronize
 from tidemill.optimize.rewrite.select_tagger import merge_select_tagger
+from tidemill.optimize.rewrite.synchronizers import merge_synchronizers
 from tidemill.optimize.rewrite.window_aggregates import window_aggregates
-from tidemill.plan.relations import Relation, View, with_children
+from tidemill.plan.relations import Filter, Project, Relation, Synchronize, SynchronizeOn, View, with_children
 
 Rule = Callable[[Relation], Relation | None]
 RULES: tuple[Rule, ...] = (
     push_filters,
     presynchronize,
+    merge_synchronizers,
     merge_select_tagger,
     prune_tagger,
     distinct_windows,
@@ -30,6 +33,7 @@ RULES: tuple[Rule, ...] = (
     window_aggregates,
     join_aggregates,
 )
+POINTS = "points"  # in `without`: rules leave synchronizers on points from data as they are
 _ROUNDS = 100
 
 
@@ -42,11 +46,11 @@ class Optimized:
 
 
 def optimize(node: Relation, without: Iterable[str] = ()) -> Optimized:
-    """Apply the rules until nothing changes. `without` names rules to leave out."""
+    """Apply the rules until nothing changes. `without` names rules to leave out, or `POINTS`."""
     off = set(without)
     result = Optimized(node)
     nodes = _nodes(node)
-    for rule in RULES:
+    for rule in map(_leave_points, RULES) if POINTS in off else RULES:
         if rule.__name__ not in off:
             for _ in range(_ROUNDS):
                 # Most rules apply to few queries: nothing is rebuilt where none of the nodes matches.
@@ -58,6 +62,22 @@ def optimize(node: Relation, without: Iterable[str] = ()) -> Optimized:
                     break
                 result.node, nodes = changed, _nodes(changed)
     return result
+
+
+def younger_rules(planning: int) -> tuple[str, ...]:
+    """What a view of an older `sql.catalog.PLANNING` does without: its state fits the plan that it has."""
+    return () if planning >= 1 else (POINTS, merge_synchronizers.__name__)
+
+
+def _leave_points(rule: Rule) -> Rule:
+    """The rule as it was before it passed synchronizers on points."""
+
+    @wraps(rule)
+    def apply_elsewhere(node: Relation) -> Relation | None:
+        below = node.input if isinstance(node, (Filter, Project, Synchronize)) else node
+        return None if isinstance(below, SynchronizeOn) else rule(node)
+
+    return apply_elsewhere
 
 
 def _nodes(root: Relation) -> list[Relation]:

@@ -8,6 +8,7 @@ these bounds holds.
     step               the bound after it                      because
     shift c            f − c                                   a row comes at most c after its stamp
     period e, o        1 + the last point of the period < f    rows up to that point came with it, or before
+    periods            1 + the last point of any of them < f  the same; no promise before the first point
     points p           1 + the last point of p < f             the same; no promise before the first point
 
 Steps go from the top down: the first one is the nearest to the reader.
@@ -19,6 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tidemill.plan import relations as r
+from tidemill.plan.periods import Every
 from tidemill.plan.physical import BEGINNING, FOREVER
 from tidemill.plan.relations import Relation
 from tidemill.plan.scalars import shift_of, unrounded
@@ -40,13 +42,20 @@ class Period:
 
 
 @dataclass(frozen=True)
+class Periods:
+    """A row comes with the first point of any of several periods at or after its stamp."""
+
+    periods: tuple[Every, ...]
+
+
+@dataclass(frozen=True)
 class Points:
     """A row comes with the first point of a relation of points at or after its stamp."""
 
     relation: Relation
 
 
-Step = Shift | Period | Points
+Step = Shift | Period | Periods | Points
 Chain = tuple[Step, ...]
 
 
@@ -71,6 +80,10 @@ def _project(node: r.Project, stamp: str) -> tuple[Chain, ...] | None:
 
 def _synchronize(node: r.Synchronize, stamp: str) -> tuple[Chain, ...] | None:
     return _prepend(Period(node.every_us, node.offset_us), release_chains(node.input, stamp))
+
+
+def _synchronize_periods(node: r.SynchronizePeriods, stamp: str) -> tuple[Chain, ...] | None:
+    return _prepend(Periods(node.periods), release_chains(node.input, stamp))
 
 
 def _synchronize_on(node: r.SynchronizeOn, stamp: str) -> tuple[Chain, ...] | None:
@@ -121,6 +134,7 @@ _RULES: dict[type[Relation], Callable[..., tuple[Chain, ...] | None]] = {
     r.View: _same,
     r.Project: _project,
     r.Synchronize: _synchronize,
+    r.SynchronizePeriods: _synchronize_periods,
     r.SynchronizeOn: _synchronize_on,
     r.Temporal: _temporal,
     r.Join: _join,
@@ -151,9 +165,30 @@ def point_before(frontier: int, every: int, offset: int) -> int:
     return frontier - 1 - (frontier - 1 - offset) % every
 
 
+def any_point_before(frontier: int, periods: tuple[Every, ...]) -> int | None:
+    """The last point of any of several periods before the frontier; None where there is none.
+
+    >>> any_point_before(11, (Every(5), Every(4, 3))), any_point_before(0, (Every(5, 1, 0),))
+    (10, None)
+    """
+    found = [point for period in periods if (point := period.last_point_before(frontier)) is not None]
+    return max(found, default=None)
+
+
 def is_open(frontier: int) -> bool:
     """True when a frontier is a time, neither before all times nor after them."""
     return abs(frontier) < min(FOREVER, -BEGINNING)
 
 
-__all__ = ["Chain", "Period", "Points", "Shift", "Step", "is_open", "point_before", "release_chains"]
+__all__ = [
+    "Chain",
+    "Period",
+    "Periods",
+    "Points",
+    "Shift",
+    "Step",
+    "any_point_before",
+    "is_open",
+    "point_before",
+    "release_chains",
+]

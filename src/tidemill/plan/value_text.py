@@ -54,6 +54,15 @@ def moment(value: dt.datetime) -> str:
     return re.sub(r"(\.\d*?)0+(?=$|[+-])", r"\1", text) if value.microsecond else text
 
 
+def seconds(us: int) -> str:
+    """A duration of microseconds.
+
+    >>> seconds(2_500_000)
+    '2.5 s'
+    """
+    return f"{us / 1e6:.6f}".rstrip("0").rstrip(".") + " s"
+
+
 def _float(value: float) -> str:
     if math.isnan(value) or math.isinf(value):
         return str(value)

@@ -12,6 +12,7 @@ from tidemill.plan.sources import SourceSpec
 from tidemill.plan.user_aggregates import UserAggregateDefinition
 
 CLOCK = "clockstr"
+PLANNING = 1  # how views are bound and optimized: 0 before synchronizers had an algebra of points
 Kind = Literal["source", "table", "stream", "view", "query", "sink", "aggregate"]
 
 
@@ -30,6 +31,7 @@ class Entry:
     output: str = "complete"  # views
     options: dict[str, Any] = field(default_factory=dict)
     missed: dict[str, int] = field(default_factory=dict)  # views: rows of each stream that came before them
+    planning: int = 0  # views: the `PLANNING` of their creation; their state fits that plan only
 
     def to_dict(self) -> dict[str, Any]:
         return {**vars(self), "spec": self.spec.to_dict() if self.spec else None}

@@ -7,6 +7,7 @@ import pyarrow as pa
 from tidemill.engine.adapt.history import PlanHistory
 from tidemill.engine.settings.queries import QueryLimits
 from tidemill.engine.workload import Workload
+from tidemill.plan.points import show_relation_points
 from tidemill.runtime.views.store import ViewStore
 from tidemill.sql.catalog import CLOCK, Catalog, Entry
 
@@ -73,7 +74,7 @@ def plan_changes(history: PlanHistory) -> pa.Table:
 
 
 def columns_table(name: str, catalog: Catalog, workload: Workload) -> pa.Table:
-    """DESCRIBE name: columns, types, which of them are the key."""
+    """DESCRIBE name: columns, types, which of them are the key; of a view also its synchronization points."""
     if name.lower() == CLOCK:
         return _columns([("TimePoint", "BIGINT")], set())
     entry = catalog.find(name)
@@ -81,7 +82,9 @@ def columns_table(name: str, catalog: Catalog, workload: Workload) -> pa.Table:
         return _columns([("argument", entry.options["accepts"]), ("answer", entry.options["returns"])], set())
     if entry.kind in ("view", "query"):
         view = workload.views[entry.name.lower()]
-        return _columns([(c.name, c.type) for c in view.node.schema], set(view.stored.keys or ()))
+        found = _columns([(c.name, c.type) for c in view.node.schema], set(view.stored.keys or ()))
+        points = show_relation_points(view.node, workload.unit_us, view.query.domain)
+        return found.append_column("points", pa.array([points] * found.num_rows, pa.string()))
     if entry.kind == "sink":
         return columns_table(entry.needs[0], catalog, workload)
     spec = entry.spec or catalog.find(entry.needs[0], "source").spec

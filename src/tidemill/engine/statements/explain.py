@@ -11,44 +11,49 @@ from tidemill.engine.show.sharing import report_joins, report_sharing
 from tidemill.engine.state import DatabaseState
 from tidemill.engine.views.bound_view import Trace
 from tidemill.errors import PlanProblem
+from tidemill.plan.points import show_relation_points
 from tidemill.plan.relations import Relation
 from tidemill.plan.show.plans import Explanation
 from tidemill.plan.statements import CreateView, Select
 from tidemill.runtime.spark.shard_labels import shard_labels
+from tidemill.sql.bind.query import BoundQuery
 
 
 def explain(state: DatabaseState, target: Any) -> Explanation:
     """The plan of `target`: a SELECT, a CREATE VIEW, a table expression that names a view, or None for everything."""
     if target is None:
-        return _explain_roots(state, {v.entry.name: v.node for v in state.workload.views.values()}, (), None)
+        views = {v.entry.name: (v.query, v.node) for v in state.workload.views.values()}
+        return _explain_roots(state, views, (), None)
     if isinstance(target, exp.Table):
         view = state.find_view(target.name)
-        return _explain_query(state, view.entry.name, view.node, view.trace)
+        return _explain_query(state, view.entry.name, (view.query, view.node), view.trace)
     if isinstance(target, (Select, CreateView)):
         name = target.name if isinstance(target, CreateView) else "query"
         planned = state.workload.plan_query(target.query, str(target.output), target.options)
-        return _explain_query(state, name, planned.node, planned.trace)
+        return _explain_query(state, name, (planned.bound, planned.node), planned.trace)
     raise PlanProblem(
         "TM216", "only queries and views can be explained", hint="EXPLAIN SELECT …, EXPLAIN VIEW v or EXPLAIN"
     )
 
 
-def _explain_query(state: DatabaseState, name: str, node: Relation, trace: Trace) -> Explanation:
-    return _explain_roots(state, {name: node}, trace, {name: node})
+_Query = tuple[BoundQuery, Relation]  # what users see of a query, and its plan
+
+
+def _explain_query(state: DatabaseState, name: str, query: _Query, trace: Trace) -> Explanation:
+    return _explain_roots(state, {name: query}, trace, {name: query[1]})
 
 
 def _explain_roots(
-    state: DatabaseState, roots: dict[str, Relation], trace: Trace, planned: dict[str, Relation] | None
+    state: DatabaseState, queries: dict[str, _Query], trace: Trace, planned: dict[str, Relation] | None
 ) -> Explanation:
     """`planned` are the roots of the physical plan; None plans all running views under their ids."""
     workload = state.workload
     shards = shard_labels(state.catalog.settings.get("shards") or 2)
     physical = workload.physical(workload.pending, shards, planned)
-    return Explanation(
-        roots,
-        physical,
-        trace,
-        *report_sharing(workload, roots),
-        report_joins(workload, roots),
-        report_operators(physical, state.operators),
+    roots = {name: node for name, (_, node) in queries.items()}
+    points = tuple(
+        (name, show_relation_points(node, workload.unit_us, bound.domain)) for name, (bound, node) in queries.items()
     )
+    shared = report_sharing(workload, roots)
+    operators = report_operators(physical, state.operators)
+    return Explanation(roots, physical, trace, *shared, report_joins(workload, roots), points, operators)

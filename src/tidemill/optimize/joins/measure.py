@@ -59,6 +59,8 @@ def _refresh(relation: Relation) -> float | None:
     for node in walk(relation):
         if isinstance(node, r.Synchronize):
             return node.every_us / SECOND
+        if isinstance(node, r.SynchronizePeriods):
+            return 1 / sum(SECOND / period.every_us for period in node.periods)
         if isinstance(node, r.Temporal) and node.period:
             return node.period[0] / SECOND
     return None

@@ -42,6 +42,7 @@ _PLACES: dict[type[Relation], Callable[[_Lowering, Any], Handle]] = {
     r.Union: _Lowering.place_union,
     r.Temporal: _Lowering.place_temporal,
     r.Synchronize: _Lowering.place_synchronize,
+    r.SynchronizePeriods: _Lowering.place_synchronize_periods,
     r.SynchronizeOn: _Lowering.place_synchronize_on,
     r.RowPoints: _Lowering.place_row_points,
     r.RowsWindow: _Lowering.place_rows_window,

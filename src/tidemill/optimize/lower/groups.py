@@ -23,7 +23,7 @@ from tidemill.plan import relations as r
 from tidemill.plan.aggregates import Aggregate, finish, parts, single
 from tidemill.plan.physical import ids
 from tidemill.plan.relations import Relation, quoted
-from tidemill.plan.released import Period, Shift, Step, release_chains
+from tidemill.plan.released import Period, Periods, Shift, Step, release_chains
 from tidemill.plan.scalars import ColumnRef, Literal, sql_of, template
 from tidemill.plan.sources import Column
 from tidemill.plan.user_aggregates import user_aggregate_parts
@@ -41,7 +41,7 @@ class Groups(Edges):
         items = (*copies(node.columns), *stamps)
         raw = (*node.schema, Column("__at", "BIGINT"), Column("__seq", "BIGINT"), Column("__gone", "BOOLEAN"))
         records = self.extend(below, project(ids.node("records", node.fingerprint), raw, items), ANY)
-        if isinstance(node.input, r.Synchronize):
+        if isinstance(node.input, (r.Synchronize, r.SynchronizePeriods)):
             # Of all records of a key that share a synchronization point, the last one is the answer.
             latest = p.Latest(ids.node("latest", node.fingerprint), (), raw, tuple(node.keys))
             records = self.extend(records, latest)
@@ -190,6 +190,8 @@ class Groups(Edges):
             return p.Shift(step.us)
         if isinstance(step, Period):
             return p.Period(step.every, step.offset)
+        if isinstance(step, Periods):
+            return p.Periods(step.periods)
         port = self.deliver(self.build(step.relation), ALL)
         if port not in points:
             points.append(port)

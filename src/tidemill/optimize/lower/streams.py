@@ -87,3 +87,7 @@ class Streams(Edges):
     def place_synchronize(self, node: r.Synchronize) -> Handle:
         op = p.Synchronize(name_of(node), (), node.schema, node.every_us, node.offset_us)
         return self.extend(self.build(node.input), op)
+
+    def place_synchronize_periods(self, node: r.SynchronizePeriods) -> Handle:
+        op = p.SynchronizePeriods(name_of(node), (), node.schema, node.periods)
+        return self.extend(self.build(node.input), op)

@@ -14,8 +14,9 @@ def push_filters(node: Relation) -> Relation | None:
           Project[e]      →      Filter[p with e put in]
             R                      R
 
-    Sound for projections, unions, periodic synchronizers and NOW windows: they treat every row alike. Must not pass
-    a grouping (HAVING is evaluated on groups) nor a created view (which runs in any case).
+    Sound for projections, unions, synchronizers and NOW windows: they treat every row alike. The points of a
+    synchronizer are not filtered. Must not pass a grouping (HAVING is evaluated on groups) nor a created view (which
+    runs in any case).
     """
     if not isinstance(node, r.Filter):
         return None
@@ -29,6 +30,8 @@ def push_filters(node: Relation) -> Relation | None:
         return r.Project(r.Filter(below.input, inside), below.items)
     if isinstance(below, r.Union):
         return r.Union(tuple(r.Filter(i, node.predicate) for i in below.inputs))
-    if isinstance(below, (r.Synchronize, r.Temporal)):
+    if isinstance(below, (r.Synchronize, r.SynchronizePeriods, r.Temporal)):
         return r.with_children(below, r.Filter(below.input, node.predicate))
+    if isinstance(below, r.SynchronizeOn):
+        return r.SynchronizeOn(r.Filter(below.input, node.predicate), below.points)
     return None

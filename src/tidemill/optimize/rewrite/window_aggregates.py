@@ -19,6 +19,7 @@ _OTHER_INPUTS: dict[type[Relation], str] = {
     r.SetCombine: "it groups a set operation",
     r.GroupBy: "it groups groups",
     r.WindowAggregate: "it groups groups",
+    r.SynchronizePeriods: "its points are those of several periods, or begin with a first one",
     r.SynchronizeOn: "its points come from data",
 }
 

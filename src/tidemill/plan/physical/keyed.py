@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
+from tidemill.plan.periods import Every
 from tidemill.plan.physical.base import Item, Op, Part
 from tidemill.plan.sources import Column
 from tidemill.plan.user_aggregates import UserAggregatePart
@@ -74,6 +75,15 @@ class Period:
 
 
 @dataclass(frozen=True)
+class Periods:
+    """A row comes with the first point of any of several periods at or after its stamp."""
+
+    tag: ClassVar[str] = "periods"
+
+    periods: tuple[Every, ...]
+
+
+@dataclass(frozen=True)
 class PointsInput:
     """A row comes with the first point at or after its stamp of a relation of points: one of the inputs, counted from
     the first that brings points.
@@ -84,7 +94,7 @@ class PointsInput:
     number: int
 
 
-Step = Shift | Period | PointsInput
+Step = Shift | Period | Periods | PointsInput
 Chains = tuple[tuple[Step, ...], ...]  # how rows of a stamp are released, for each path to the operator
 Released = dict[str, Chains | None]  # by side, "left" or "right"; None: any time
 

@@ -15,6 +15,7 @@ OPERATORS: tuple[type[Op], ...] = (
     linear.Filter,
     linear.Project,
     linear.Synchronize,
+    linear.SynchronizePeriods,
     linear.Temporal,
     linear.Partial,
     linear.Windowed,

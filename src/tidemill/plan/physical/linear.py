@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from tidemill.plan.periods import Every
 from tidemill.plan.physical.base import Item, Linear, Op
 
 
@@ -68,6 +69,16 @@ class Synchronize(Linear):
     @property
     def points(self) -> tuple[tuple[int, int], ...]:
         return ((self.every, self.offset),)
+
+
+@dataclass(frozen=True)
+class SynchronizePeriods(Linear):
+    """Each change at the first point of any of several periods at or after its time."""
+
+    kind: ClassVar[str] = "synchronize_periods"
+    passes: ClassVar[bool] = True
+
+    periods: tuple[Every, ...]
 
 
 @dataclass(frozen=True)

@@ -17,12 +17,22 @@ from tidemill.plan.relations.properties import (
     first_answer_time,
     insert_only,
     leaves_whole,
+    may_precede_clock,
     never_changes,
     single_insertions,
     with_children,
 )
 from tidemill.plan.relations.rows import Filter, Join, Project, SetCombine, SetKind, Union
-from tidemill.plan.relations.times import RowPoints, RowsWindow, Rstream, Stamp, Synchronize, SynchronizeOn, Temporal
+from tidemill.plan.relations.times import (
+    RowPoints,
+    RowsWindow,
+    Rstream,
+    Stamp,
+    Synchronize,
+    SynchronizeOn,
+    SynchronizePeriods,
+    Temporal,
+)
 from tidemill.plan.scalars import quoted
 
 __all__ = [
@@ -48,6 +58,7 @@ __all__ = [
     "Stamp",
     "Synchronize",
     "SynchronizeOn",
+    "SynchronizePeriods",
     "Tag",
     "Temporal",
     "Union",
@@ -57,6 +68,7 @@ __all__ = [
     "first_answer_time",
     "insert_only",
     "leaves_whole",
+    "may_precede_clock",
     "never_changes",
     "quoted",
     "single_insertions",

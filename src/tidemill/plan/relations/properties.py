@@ -5,11 +5,21 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Literal
 
-from tidemill.plan.relations.aggregations import JoinAggregate, WindowAggregate
+from tidemill.plan.relations.aggregations import GroupBy, JoinAggregate, WindowAggregate
 from tidemill.plan.relations.base import Relation
 from tidemill.plan.relations.inputs import Amended, Clock, Scan, Seed, View
 from tidemill.plan.relations.rows import Filter, Join, Project, SetCombine, Union
-from tidemill.plan.relations.times import RowPoints, Rstream, Stamp, Synchronize, SynchronizeOn, Temporal
+from tidemill.plan.relations.times import (
+    RowPoints,
+    Rstream,
+    Stamp,
+    Synchronize,
+    SynchronizeOn,
+    SynchronizePeriods,
+    Temporal,
+)
+
+_ROW_BY_ROW = (Filter, Project, Synchronize, SynchronizePeriods)
 
 
 def insert_only(node: Relation) -> bool:
@@ -28,7 +38,7 @@ def insert_only(node: Relation) -> bool:
         return node.kind in ("distinct", "intersect", "intersect_all") and all(
             insert_only(c) for c in node.children if isinstance(c, Relation)
         )
-    if isinstance(node, (Amended, Filter, Project, Synchronize, SynchronizeOn, Stamp, View)):
+    if isinstance(node, (*_ROW_BY_ROW, Amended, SynchronizeOn, Stamp, View)):
         return insert_only(node.input)
     return False
 
@@ -37,7 +47,7 @@ def single_insertions(node: Relation) -> bool:
     """True when every change of the relation inserts one row: a source through selections and projections."""
     if isinstance(node, Temporal):
         return node.upper is None and single_insertions(node.input)
-    if isinstance(node, (Filter, Project, Synchronize)):
+    if isinstance(node, _ROW_BY_ROW):
         return single_insertions(node.input)
     return isinstance(node, Scan)
 
@@ -48,7 +58,7 @@ def leaves_whole(node: Relation) -> bool:
     """
     if insert_only(node):
         return True
-    while isinstance(node, (Filter, Project, Synchronize)):
+    while isinstance(node, _ROW_BY_ROW):
         node = node.input
     return isinstance(node, Temporal) and single_insertions(node.input)
 
@@ -61,6 +71,16 @@ def never_changes(node: Relation) -> bool:
     return bool(children) and all(never_changes(c) for c in children)
 
 
+def may_precede_clock(node: Relation) -> bool:
+    """True when a row may be there before the clock begins: one of a table, or that of a grouping without keys."""
+    if isinstance(node, Scan):
+        return node.static
+    if isinstance(node, (GroupBy, JoinAggregate)) and not node.keys:
+        return True
+    inputs = [may_precede_clock(c) for c in node.children if isinstance(c, Relation)]
+    return all(inputs) and bool(inputs) if isinstance(node, (Join, JoinAggregate)) else any(inputs)
+
+
 Rounds = tuple[tuple[int, int], ...]
 
 
@@ -68,11 +88,11 @@ def beginning(node: Relation) -> tuple[Rounds, ...] | Literal["first row"]:
     """When the answer of a keyless grouping, which has a row even for no input, begins.
 
     Each entry lists the periods between the clock and the answer on one path through the plan; `first_answer_time`
-    turns them into a time. Where points come from data, or the clock ran before, the answer begins with the first
-    input row. A synchronizer passes the first time of its input on at the next of its points; a node of several inputs
-    passes on the earliest. Tables precede the clock and do not determine when an answer begins.
+    turns them into a time. Where points come from `SYNC ON`, or the clock ran before, the answer begins with the
+    first input row. A synchronizer passes the first time of its input on at the next of its points; a node of several
+    inputs passes on the earliest. Tables precede the clock and do not determine when an answer begins.
     """
-    if isinstance(node, (SynchronizeOn, RowPoints, Rstream, Seed)):
+    if isinstance(node, (SynchronizeOn, SynchronizePeriods, RowPoints, Rstream, Seed)):
         return "first row"
     found: set[Rounds] = set()
     for child in node.children:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+from tidemill.plan.periods import Every
 from tidemill.plan.relations.base import TS, Relation
 from tidemill.plan.scalars import Scalar
 from tidemill.plan.sources import Column, Schema
@@ -39,6 +40,21 @@ class Synchronize(Relation):
     @cached_property
     def schema(self) -> Schema:
         return self.input.schema
+
+
+@dataclass(frozen=True, eq=False)
+class SynchronizePeriods(Relation):
+    """Synchronizer of several periods: each change waits for the next point of any of them."""
+
+    input: Relation
+    periods: tuple[Every, ...]
+
+    @cached_property
+    def schema(self) -> Schema:
+        return self.input.schema
+
+    def check(self) -> None:
+        assert self.periods, "a synchronizer needs points"
 
 
 @dataclass(frozen=True, eq=False)

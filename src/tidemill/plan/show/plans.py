@@ -12,12 +12,14 @@ from tidemill.plan.aggregates import Aggregate
 from tidemill.plan.html import html_text
 from tidemill.plan.node import walk
 from tidemill.plan.operator_rows import OperatorRows
+from tidemill.plan.periods import Every
 from tidemill.plan.physical import Exchange, Op, Physical
 from tidemill.plan.relations import Relation
 from tidemill.plan.scalars import ColumnRef
 from tidemill.plan.show.joins import joins_text
 from tidemill.plan.show.operators import operator_dict, operator_text
 from tidemill.plan.show.sharing import sharing_chart, sharing_text
+from tidemill.plan.value_text import seconds
 from tidemill.plan.windows import Window
 
 _HIDDEN = {"birth", "columns", "static", "unit_us", "stamp", "stamp_type", "left_ts", "right_ts"}
@@ -33,10 +35,13 @@ class Explanation:
     sharing: tuple[dict[str, Any], ...] = ()  # one report for each source with shared window aggregates
     alone: tuple[tuple[str, str], ...] = ()  # (view, why its aggregate is not shared)
     joins: tuple[dict[str, Any], ...] = ()  # one report for each aggregation join
+    points: tuple[tuple[str, str], ...] = ()  # (view, its synchronization points)
     operators: Mapping[str, OperatorRows] = field(default_factory=dict)  # of operators that run, by their id
 
     def __str__(self) -> str:
         parts = [_text(self.roots)]
+        if self.points:
+            parts.append(_points_text(self.points))
         if self.trace:
             parts.append("rules\n" + "\n".join(f"  {name}: {what}" for name, what in self.trace))
         parts += [sharing_text(shared) for shared in self.sharing]
@@ -69,6 +74,7 @@ class Explanation:
             "sharing": list(self.sharing),
             "alone": [{"view": v, "reason": w} for v, w in self.alone],
             "joins": list(self.joins),
+            "points": dict(self.points),
         }
         if self.physical:
             result["placement"] = {
@@ -99,6 +105,12 @@ class Explanation:
         return "\n".join(lines)
 
 
+def _points_text(points: tuple[tuple[str, str], ...]) -> str:
+    if len(points) == 1:
+        return f"points: {points[0][1]}"
+    return "points\n" + "\n".join(f"  {view}: {shown}" for view, shown in points)
+
+
 def detail(node: Relation) -> str:
     """The operands of a node in one short text; defaults and hidden columns are left out."""
     if isinstance(node, r.Project):
@@ -109,6 +121,8 @@ def detail(node: Relation) -> str:
         return _window_aggregate(node)
     if isinstance(node, r.JoinAggregate):
         return _join_aggregate(node)
+    if isinstance(node, r.SynchronizePeriods):
+        return f"[{' ∪ '.join(map(_period, node.periods))}]"
     shown = []
     for f in fields(node):
         value = getattr(node, f.name)
@@ -119,7 +133,7 @@ def detail(node: Relation) -> str:
         if isinstance(value, tuple) and value and isinstance(value[0], Relation):
             continue
         if f.name.endswith("_us"):
-            value = _seconds(value)
+            value = seconds(value)
         shown.append(f"{f.name.removesuffix('_us')}: {_plain(value)}")
     return f"[{', '.join(shown)}]" if shown else ""
 
@@ -156,7 +170,7 @@ def _join_aggregate(node: r.JoinAggregate) -> str:
 
 def _window(window: Window) -> str:
     """The rows of a point p and the points."""
-    every = f"every {_seconds(window.slide)}" + (f" + {_seconds(window.offset)}" if window.offset else "")
+    every = f"every {seconds(window.slide)}" + (f" + {seconds(window.offset)}" if window.offset else "")
     if window.until is None:
         return f"(…, {_ago(window.after)}] {every}"
     if window.after == 1:
@@ -164,16 +178,13 @@ def _window(window: Window) -> str:
     return f"({_ago(window.until)}, {_ago(window.after)}] {every}"
 
 
+def _period(period: Every) -> str:
+    text = f"every {seconds(period.every_us)}" + (f" + {seconds(period.offset_us)}" if period.offset_us else "")
+    return text if period.since_us is None else f"{text} from {seconds(period.since_us)}"
+
+
 def _ago(us: int) -> str:
-    return f"p - {_seconds(us)}" if us else "p"
-
-
-def _seconds(us: int) -> str:
-    """
-    >>> _seconds(2_500_000)
-    '2.5 s'
-    """
-    return f"{us / 1e6:.6f}".rstrip("0").rstrip(".") + " s"
+    return f"p - {seconds(us)}" if us else "p"
 
 
 def _plain(value: Any) -> str:

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from tidemill.plan import physical as p
+from tidemill.plan.periods import next_point
 from tidemill.plan.physical import FOREVER, Exchange, HotKeys, Op
 from tidemill.plan.sources import Column
 from tidemill.runtime.dataflow.changes import key_hashes
@@ -195,6 +196,8 @@ class Evaluation:
 def _linear_frontier(op: p.Linear, frontier: int) -> int:
     if abs(frontier) >= FOREVER:
         return frontier
+    if isinstance(op, p.SynchronizePeriods):
+        return next_point(op.periods, frontier)
     for every, offset in op.points if isinstance(op, (p.Synchronize, p.Windowed)) else ():
         frontier += (offset - frontier) % every
     return frontier

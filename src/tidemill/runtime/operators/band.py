@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from tidemill.plan import physical as p
 from tidemill.plan.physical import BEGINNING
-from tidemill.plan.released import is_open, point_before
+from tidemill.plan.released import any_point_before, is_open, point_before
 from tidemill.runtime.dataflow.operator import Batch
 from tidemill.runtime.operators.synchronizer import known_points
 from tidemill.runtime.state.arrangements import Arrangement
@@ -49,6 +49,9 @@ class ReleaseBounds:
                 return bound
             elif isinstance(step, p.Shift):
                 bound -= step.us
+            elif isinstance(step, p.Periods):
+                point = any_point_before(bound, step.periods)
+                bound = BEGINNING if point is None else point + 1
             else:
                 bound = point_before(bound, step.every, step.offset) + 1
         return bound

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from tidemill.plan import physical as p
-from tidemill.plan.scalars import Ceiling, Hidden, quoted
+from tidemill.plan.periods import Every
+from tidemill.plan.scalars import Ceiling, Extreme, Hidden, Scalar, quoted
 from tidemill.runtime.duckdb.sql_text import name_list
 
 
@@ -26,6 +27,17 @@ def _project(op: p.Project, source: str) -> str:
 def _synchronize(op: p.Synchronize, source: str) -> str:
     ceiling = Ceiling(Hidden("__time"), op.every, op.offset).sql
     return f"SELECT * REPLACE ({ceiling} AS __time) FROM {source}"
+
+
+def _synchronize_periods(op: p.SynchronizePeriods, source: str) -> str:
+    points = Extreme("least", tuple(_next_point(period) for period in op.periods))
+    return f"SELECT * REPLACE ({points.sql} AS __time) FROM {source}"
+
+
+def _next_point(period: Every) -> Scalar:
+    """The first point of a period at or after the time of a change."""
+    point = Ceiling(Hidden("__time"), period.every_us, period.offset_us)
+    return point if period.since_us is None else Extreme("greatest", (point, Hidden(str(period.since_us))))
 
 
 def _temporal(op: p.Temporal, source: str) -> str:
@@ -140,6 +152,7 @@ _RENDER: dict[type[p.Op], Callable[[Any, str], str]] = {
     p.Filter: _filter,
     p.Project: _project,
     p.Synchronize: _synchronize,
+    p.SynchronizePeriods: _synchronize_periods,
     p.Temporal: _temporal,
     p.Partial: _partial,
     p.Windowed: _windowed,

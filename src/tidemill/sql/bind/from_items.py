@@ -24,10 +24,13 @@ class FromItems:
     `local` are the names that WITH gives, the innermost last.
     """
 
-    def __init__(self, lookup: Lookup, unit_us: int, query: Callable[[exp.Expression], BoundQuery]) -> None:
+    def __init__(
+        self, lookup: Lookup, unit_us: int, query: Callable[[exp.Expression], BoundQuery], clock_views: bool
+    ) -> None:
         self.lookup = lookup
         self.unit_us = unit_us
         self.query = query
+        self.clock_views = clock_views
         self.local: list[dict[str, BoundQuery]] = []
         self.unnamed = 0
 
@@ -73,7 +76,7 @@ class FromItems:
         if sync is None:
             return item
         points = self._points(sync) if sync.on is not None else None
-        synchronize = apply_sync(item, sync, points, self.unit_us)
+        synchronize = apply_sync(item, sync, points, self.unit_us, self.clock_views)
         return replace(synchronize, needs=synchronize.needs | points.needs) if points is not None else synchronize
 
     def _points(self, sync: Sync) -> Input:

@@ -21,10 +21,12 @@ __all__ = ["Binder", "BoundQuery"]
 
 
 class Binder:
-    """Binds queries. `lookup` finds streams, views, tables and clockStr by name."""
+    """Binds queries. `lookup` finds streams, views, tables and clockStr by name; with `clock_views` views of the clock
+    are periods, for `SYNC ON`, wherever their points are.
+    """
 
-    def __init__(self, lookup: Lookup, unit_us: int) -> None:
-        self.items = FromItems(lookup, unit_us, self.query)
+    def __init__(self, lookup: Lookup, unit_us: int, clock_views: bool = True) -> None:
+        self.items = FromItems(lookup, unit_us, self.query, clock_views)
 
     def query(self, node: exp.Expression) -> BoundQuery:
         """Bind a SELECT, a set operation, a parenthesised query or a difference."""

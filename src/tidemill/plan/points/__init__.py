@@ -1,0 +1,29 @@
+"""Synchronization points as sets of times: their algebra, and the points of a relation."""
+
+from tidemill.plan.periods import Every
+from tidemill.plan.points.algebra import AllOf, AnyOf, EveryChange, Never, On, Points, Rows, contained, intersect, unite
+from tidemill.plan.points.clock import clock_periods, read_anew
+from tidemill.plan.points.derive import all_points, full_points, partial_points, points_of
+from tidemill.plan.points.show import show_points, show_relation_points
+
+__all__ = [
+    "AllOf",
+    "AnyOf",
+    "Every",
+    "EveryChange",
+    "Never",
+    "On",
+    "Points",
+    "Rows",
+    "all_points",
+    "clock_periods",
+    "contained",
+    "full_points",
+    "intersect",
+    "partial_points",
+    "points_of",
+    "read_anew",
+    "show_points",
+    "show_relation_points",
+    "unite",
+]
