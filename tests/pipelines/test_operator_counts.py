@@ -70,6 +70,7 @@ def test_a_predicate_in_the_tagger_has_no_prediction(tmp_path):
     write_readings(tmp_path)
     with LocalDatabase(str(tmp_path / "db")) as db:
         db.execute(SETUP.format(tmp_path))
+        db.execute("SET shared_tagging = off")
         db.execute("CREATE VIEW Hot AS SELECT building, count(*) AS n FROM Rooms WHERE degrees > 80 GROUP BY building")
         db.run()
         found = operators_of(db, "Hot")
@@ -107,6 +108,7 @@ def test_operators_of_dropped_views_are_forgotten(tmp_path):
     write_readings(tmp_path, 1, 30)
     with LocalDatabase(str(tmp_path / "db")) as db:
         db.execute(SETUP.format(tmp_path))
+        db.execute("SET shared_tagging = off")
         db.execute("CREATE VIEW Hot AS SELECT room, degrees FROM Rooms WHERE degrees > 80")
         db.run(final=False)
         assert sum(op.startswith("tag.") for op in db.state.operators.counts) == 2

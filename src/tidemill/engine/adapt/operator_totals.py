@@ -11,6 +11,7 @@ from collections.abc import Collection
 from typing import Any
 
 from tidemill.errors import TidemillError
+from tidemill.optimize.views.predict import Counted
 from tidemill.runtime.messages.operator_counts import Counts, OperatorCount, add_count
 from tidemill.runtime.paths import read_json, write_json
 
@@ -43,6 +44,11 @@ class OperatorTotals:
         if op not in self.since or self.until is None:
             return 0.0
         return max(0, self.until - self.since[op]) / 1e6
+
+    def counted(self, op: str) -> Counted | None:
+        """What the cost model knows of an operator; None where it was not counted."""
+        count = self.counts.get(op)
+        return None if count is None else Counted(count.rows_in, count.growth, self.seconds_of(op))
 
     def forget(self, live: Collection[str]) -> None:
         """Drop operators that are in no plan any more."""

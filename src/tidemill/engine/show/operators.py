@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tidemill.engine.adapt.operator_totals import OperatorTotals
-from tidemill.optimize.views.predict import Counted, predict_rows
+from tidemill.optimize.views.predict import predict_rows
 from tidemill.plan import physical as p
 from tidemill.plan.operator_rows import Flow, OperatorRows
 from tidemill.plan.physical import Op, Physical
 
-_SAME_ROWS = (p.Project, p.Synchronize)  # operators that give a row for each row
+_SAME_ROWS = (p.Project, p.Synchronize, p.SynchronizePeriods)  # operators that give a row for each row
 
 
 def report_operators(plan: Physical, totals: OperatorTotals) -> dict[str, OperatorRows]:
@@ -30,7 +30,7 @@ def report_operators(plan: Physical, totals: OperatorTotals) -> dict[str, Operat
         # What a source takes to decode is not counted.
         spent = None if isinstance(op, (p.Scan, p.Seed)) else count.seconds
         found[op.id] = OperatorRows(Flow(reached, count.rows_out), spent)
-    for name, flow in predict_rows(plan, lambda name: _counted(name, totals)).items():
+    for name, flow in predict_rows(plan, totals.counted).items():
         if name in found:
             found[name] = OperatorRows(found[name].counted, found[name].seconds, flow)
     return found
@@ -44,8 +44,3 @@ def _inside(op: Op, ops: dict[str, Op], totals: OperatorTotals) -> Iterator[Op]:
             return
         yield below
         op = below
-
-
-def _counted(name: str, totals: OperatorTotals) -> Counted | None:
-    count = totals.counts.get(name)
-    return None if count is None else Counted(count.rows_in, count.growth, totals.seconds_of(name))

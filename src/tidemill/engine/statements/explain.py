@@ -7,7 +7,7 @@ from typing import Any
 from sqlglot import exp
 
 from tidemill.engine.show.operators import report_operators
-from tidemill.engine.show.sharing import report_joins, report_sharing
+from tidemill.engine.show.sharing import report_joins, report_sharing, report_taggers
 from tidemill.engine.state import DatabaseState
 from tidemill.engine.views.bound_view import Trace
 from tidemill.errors import PlanProblem
@@ -56,4 +56,5 @@ def _explain_roots(
     )
     shared = report_sharing(workload, roots)
     operators = report_operators(physical, state.operators)
-    return Explanation(roots, physical, trace, *shared, report_joins(workload, roots), points, operators)
+    tagging = report_taggers(workload, roots)
+    return Explanation(roots, physical, trace, *shared, report_joins(workload, roots), points, operators, tagging)

@@ -39,6 +39,20 @@ def predict_rows(plan: Physical, counted: Lookup) -> dict[str, Flow]:
     return _Prediction(plan, counted).predict()
 
 
+def measure_streams(plan: Physical, counted: Lookup) -> dict[str, tuple[float, float]]:
+    """(records in a second of event time, keys) of each keyed stream, by source and key."""
+    work, found = _Prediction(plan, counted), {}
+    for op in work.ops.values():
+        chain = work.chain_below(op) if isinstance(op, p.Tagger) else []
+        scan = work.ops.get(chain[-1].inputs[0]) if chain else None
+        first, known = counted(chain[0].id) if chain else None, counted(op.id)
+        if not isinstance(op, p.Tagger) or not isinstance(scan, p.Scan) or first is None or known is None:
+            continue
+        if min(first.rows_in, known.size, first.seconds) > 0 and not _selects(chain):
+            found[" ".join([scan.source, *op.keys])] = first.rows_in / first.seconds, known.size
+    return found
+
+
 class _Prediction:
     def __init__(self, plan: Physical, counted: Lookup) -> None:
         self.counted = counted
@@ -58,19 +72,19 @@ class _Prediction:
         return self.found
 
     def _predict_tagger(self, op: p.Tagger) -> None:
-        chain = list(self._below(self.edges.get(op.inputs[0], op.inputs[0])))
+        chain = self.chain_below(op)
         first, known = self.counted(chain[0].id) if chain else None, self.counted(op.id)
         if first is None or known is None or min(first.rows_in, known.size, first.seconds) <= 0 or _selects(chain):
             return
-        points = [(s.every, s.offset) for s in chain if isinstance(s, p.Synchronize)]
+        points = _periods(chain)
         keys, records = known.size, first.rows_in
         if points and isinstance(chain[0], p.Latest):
-            gaps = union_gaps(points[:1], first.seconds * _SECOND)
+            gaps = union_gaps(points, first.seconds * _SECOND)
             each = Updates(keys, records / keys / (first.seconds * _SECOND), regular=False)
             records = min(records, synchronizer_output([each], gaps))
             self.found[chain[0].id] = Flow(first.rows_in, records)
         self.found[op.id] = Flow(records, None)
-        times = first.seconds * _SECOND / points[0][0] if points else records
+        times = sum(gap.times for gap in union_gaps(points, first.seconds * _SECOND)) if points else records
         for reader in self.readers.get(op.id, ()):
             self._predict_groups(reader, times)
 
@@ -89,11 +103,21 @@ class _Prediction:
                 self.found[op.id] = Flow(partial.rows_in, touched)
                 self.found[group.id] = Flow(touched, max(known.size, 2 * touched - known.size))
 
+    def chain_below(self, op: Op) -> list[Op]:
+        """The linear operators between an operator and a scan, from the top down."""
+        return list(self._below(self.edges.get(op.inputs[0], op.inputs[0])))
+
     def _below(self, name: str) -> Iterator[Op]:
-        """An operator of a reader and the linear ones under it, down to the scan."""
         while isinstance(op := self.ops.get(name), p.Linear):
             yield op
             name = op.inputs[0]
+
+
+def _periods(chain: list[Op]) -> list[tuple[int, int]]:
+    """The points at which records reach the tagger; none: at any time."""
+    found = [(op.every, op.offset) for op in chain if isinstance(op, p.Synchronize)]
+    several = [period for op in chain if isinstance(op, p.SynchronizePeriods) for period in op.periods]
+    return found + [(period.every_us, period.offset_us) for period in several]
 
 
 def _selects(chain: list[Op]) -> bool:

@@ -19,6 +19,7 @@ from tidemill.plan.scalars import ColumnRef
 from tidemill.plan.show.joins import joins_text
 from tidemill.plan.show.operators import operator_dict, operator_text
 from tidemill.plan.show.sharing import sharing_chart, sharing_text
+from tidemill.plan.show.tagging import tagging_text
 from tidemill.plan.value_text import seconds
 from tidemill.plan.windows import Window
 
@@ -37,6 +38,7 @@ class Explanation:
     joins: tuple[dict[str, Any], ...] = ()  # one report for each aggregation join
     points: tuple[tuple[str, str], ...] = ()  # (view, its synchronization points)
     operators: Mapping[str, OperatorRows] = field(default_factory=dict)  # of operators that run, by their id
+    tagging: tuple[dict[str, Any], ...] = ()  # one report for each keyed stream that several taggers read
 
     def __str__(self) -> str:
         parts = [_text(self.roots)]
@@ -48,6 +50,7 @@ class Explanation:
         if self.alone:
             parts.append("not shared\n" + "\n".join(f"  {view}: {reason}" for view, reason in self.alone))
         parts += [joins_text(found) for found in self.joins]
+        parts += [tagging_text(found) for found in self.tagging]
         if self.physical:
             parts.append(_placement(self.physical, self.operators))
         return "\n\n".join(parts)
@@ -74,6 +77,7 @@ class Explanation:
             "sharing": list(self.sharing),
             "alone": [{"view": v, "reason": w} for v, w in self.alone],
             "joins": list(self.joins),
+            "tagging": list(self.tagging),
             "points": dict(self.points),
         }
         if self.physical:
