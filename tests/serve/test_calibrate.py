@@ -15,6 +15,7 @@ from tidemill.errors import EngineProblem, TidemillError
 from tidemill.optimize.share.phantoms.cost import Constants
 from tidemill.runtime.calibrate import sharing as runtime
 from tidemill.runtime.calibrate.joins import JoinCosts
+from tidemill.runtime.calibrate.pipelines import PipelineCosts
 from tidemill.runtime.calibrate.sharing import Costs
 from tidemill.serve import calibrate, opening
 from tidemill.serve.cli import app
@@ -33,6 +34,8 @@ def measured(monkeypatch):
     monkeypatch.setattr(calibrate, "measure_sharing", lambda say: say("probes") or costs)
     joins = JoinCosts(P_n=1.5e-9, P_h=2.5e-8, U_n=6e-7, U_h=5e-7, U_g=3e-9)
     monkeypatch.setattr(calibrate, "measure_joins", lambda say: say("joins") or joins)
+    pipelines = PipelineCosts(filter=1.5e-8, synchronizer=4.5e-7, tagger=1e-6, grouping=1.1e-7)
+    monkeypatch.setattr(calibrate, "measure_pipelines", lambda say: say("pipelines") or pipelines)
     return costs
 
 

@@ -19,6 +19,7 @@ from tidemill.optimize.joins.parameters import derive_parameters
 from tidemill.optimize.joins.streams import Stream
 from tidemill.runtime.calibrate import joins as runtime
 from tidemill.runtime.calibrate.joins import Arrivals, JoinCosts, SteadyJoin
+from tidemill.runtime.calibrate.pipelines import PipelineCosts
 from tidemill.runtime.calibrate.sharing import Costs
 from tidemill.serve import calibrate, opening
 from tidemill.serve.cli import app
@@ -99,6 +100,7 @@ def test_a_measure_that_makes_no_sense_is_refused(monkeypatch):
 def test_the_command_prints_and_keeps_them(monkeypatch):
     monkeypatch.setattr(calibrate, "measure_sharing", lambda say: Costs(2e-9, 5e-8, 4e-7, 1e-9))
     monkeypatch.setattr(calibrate, "measure_joins", lambda say: MEASURED)
+    monkeypatch.setattr(calibrate, "measure_pipelines", lambda say: PipelineCosts(1.5e-8, 4.5e-7, 1e-6, 1.1e-7))
     monkeypatch.setattr(opening, "connect", lambda path, **settings: FakeDatabase())
     done = CliRunner().invoke(app, ["calibrate", "--db", "lot"])
     assert done.exit_code == 0, done.output

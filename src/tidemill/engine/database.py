@@ -229,6 +229,7 @@ class Database:
         if self.runner.learner.has_unsaved:
             self.state.save_catalog()
         self.runner.write_status()
+        self.state.operators.save()
         self.state.close()
 
     def __enter__(self) -> Self:

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from tidemill.engine.adapt.operator_totals import OperatorTotals
 from tidemill.engine.directory.consistency import check_parts, claim_parts, read_catalog
 from tidemill.engine.directory.directory import Directory
 from tidemill.engine.directory.rescale import follow_checkpoint
@@ -55,6 +56,7 @@ class DatabaseState:
     workload: Workload
     outlet: Outlet
     ports: Ports
+    operators: OperatorTotals
     pending: PendingChanges = field(default_factory=PendingChanges)
     lock: threading.RLock = field(default_factory=threading.RLock)  # held while the catalog or the plan changes
 
@@ -116,7 +118,8 @@ def open_state(
     outlet = Outlet(paths.root, store)
     outlet.catalog = catalog.saved
     workload.stopped = dict(outlet.stopped)
-    return DatabaseState(directory, catalog, store, workload, outlet, Ports(paths))
+    totals = OperatorTotals(paths.operators, directory.database)
+    return DatabaseState(directory, catalog, store, workload, outlet, Ports(paths), totals)
 
 
 def _check_views(

@@ -14,6 +14,7 @@ from sqlglot import exp
 from tidemill.engine.adapt.history import PlanHistory
 from tidemill.engine.adapt.joins import JoinPlanning
 from tidemill.engine.adapt.sharing import Sharing
+from tidemill.engine.adapt.tagging import Tagging
 from tidemill.engine.alter_sources import add_columns
 from tidemill.engine.sources import source_spec
 from tidemill.engine.views.answering import Answering, Beginning, decisions_of
@@ -26,6 +27,7 @@ from tidemill.optimize.optimizer import optimize, younger_rules
 from tidemill.optimize.share.sharing_key import sharing_key
 from tidemill.optimize.share.weave import Bits
 from tidemill.optimize.views.answer import Answer
+from tidemill.optimize.views.tagging import TaggingSettings, choose_taggers
 from tidemill.plan import relations as r
 from tidemill.plan.empty_windows import drop_empty_windows
 from tidemill.plan.homes import Home
@@ -80,6 +82,7 @@ class Workload:
         self.unit_us = unit_us
         self.without = without
         self.sharing = Sharing(catalog)
+        self.tagging = Tagging(catalog)
         self.history = PlanHistory.of(catalog)
         self.join_planning = JoinPlanning(catalog, self.history)
         self.views: dict[str, BoundView] = {}
@@ -340,6 +343,7 @@ class Workload:
         roots = {v.entry.id: v.node for v in self.running_views()} if roots is None else roots
         settings = self.sharing.settings if keep else self.sharing.settings.copy()
         join_settings = self.join_planning.settings if keep else self.join_planning.settings.copy()
+        tagging = self.choose_taggers(version, roots.values(), keep)
         if keep:
             self.join_planning.forget(roots.values())
             windows = (n for root in roots.values() for n in walk(root) if isinstance(n, r.WindowAggregate))
@@ -354,6 +358,7 @@ class Workload:
                 bits=self._bits(keep),
                 sharing=settings,
                 join_settings=join_settings,
+                tagging=tagging,
             )
         given = self.catalog.settings
         return replace(
@@ -363,6 +368,15 @@ class Workload:
             operator_seconds=given.get("operator_time", OPERATOR_SECONDS),
             fast_paths_off=self.fast_paths_off,
         )
+
+    def choose_taggers(self, version: int, roots: Iterable[Relation], keep: bool = False) -> TaggingSettings:
+        """Which queries share a tagger; those that begin with plan `version` get theirs now, `keep`: for good."""
+        if keep:
+            self.tagging.choose(roots, version)
+            return self.tagging.settings
+        settings = self.tagging.settings.copy()
+        choose_taggers([*(v.node for v in self.running_views()), *roots], version, settings)
+        return settings
 
     def homes(self, shards: tuple[int, ...]) -> dict[str, Home]:
         """How the rows of all operators and ports of the newest plan lie in the shards."""
@@ -377,6 +391,7 @@ class Workload:
             bits=self._bits(False),
             sharing=self.sharing.settings.copy(),
             join_settings=self.join_planning.settings.copy(),
+            tagging=self.tagging.settings.copy(),
             homes=found,
         )
         return found

@@ -94,6 +94,11 @@ class Paths:
         return self._at("status.json")
 
     @property
+    def operators(self) -> str:
+        """What operators did."""
+        return self._at("operators.json")
+
+    @property
     def progress(self) -> str:
         """The progress of the last batch, for the planner."""
         return self._at("progress.json")

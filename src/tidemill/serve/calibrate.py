@@ -1,11 +1,18 @@
-"""`tidemill calibrate`: measure the costs of sharing and joins on this machine for the optimizer."""
+"""`tidemill calibrate`: measure the costs of sharing, joins and pipelines on this machine for the optimizer."""
 
 from __future__ import annotations
 
 from rich.console import Console
 from rich.text import Text
 
-from tidemill.engine.adapt.calibration import Costs, JoinCosts, measure_joins, measure_sharing
+from tidemill.engine.adapt.calibration import (
+    Costs,
+    JoinCosts,
+    PipelineCosts,
+    measure_joins,
+    measure_pipelines,
+    measure_sharing,
+)
 from tidemill.engine.adapt.sharing import keep_costs
 
 PAPER = 15
@@ -17,6 +24,12 @@ _JOINS = (
     ("U_g", "joined row added to its group", ""),
     ("U_r", "the same, as the row before it", "its group is at hand"),
 )
+_PIPELINES = (
+    ("filter", "row that reaches a filter", ""),
+    ("synchronizer", "record that is synchronized", "the last one of a key stays"),
+    ("tagger", "record that reaches a tagger", "looked up, compared, stored"),
+    ("grouping", "change that reaches a grouping", "added up by group"),
+)
 
 
 def run_calibration(console: Console) -> Costs:
@@ -24,13 +37,14 @@ def run_calibration(console: Console) -> Costs:
     with console.status("…") as line:
         costs = measure_sharing(line.update)
         joins = measure_joins(line.update)
-    _print(console, costs, joins)
-    path = keep_costs(costs.ratio, costs._asdict(), joins.nanoseconds())
+        pipelines = measure_pipelines(line.update)
+    _print(console, costs, joins, pipelines)
+    path = keep_costs(costs.ratio, costs._asdict(), joins.nanoseconds(), pipelines.nanoseconds())
     console.print(Text(f"kept in {path}: databases opened from now on plan with it", style="dim"))
     return costs
 
 
-def _print(console: Console, costs: Costs, joins: JoinCosts) -> None:
+def _print(console: Console, costs: Costs, joins: JoinCosts, pipelines: PipelineCosts) -> None:
     lines = [
         ("probe (c1)", f"{costs.probe * 1e9:,.1f} ns", ""),
         ("eviction (c2)", f"{costs.eviction * 1e9:,.1f} ns", "one more of a group that leaves anyway"),
@@ -38,6 +52,7 @@ def _print(console: Console, costs: Costs, joins: JoinCosts) -> None:
         ("operation of the final aggregation", f"{costs.operation * 1e9:,.1f} ns", ""),
         ("c2 / c1", f"{costs.ratio:,.1f}   ", f"{PAPER} in paper 002, section 8.2"),
         *((f"{what} ({name})", f"{getattr(joins, name) * 1e9:,.1f} ns", note) for name, what, note in _JOINS),
+        *((what, f"{getattr(pipelines, name) * 1e9:,.1f} ns", note) for name, what, note in _PIPELINES),
     ]
     for name, value, note in lines:
         console.print(Text(f"{name:<36}{value:>12}   {note}".rstrip()))

@@ -268,7 +268,7 @@ def calibrate(
         ),
     ] = None,
 ) -> None:
-    """Measure what sharing and joins cost on this machine: probes, updates, evictions. Takes some seconds.
+    """Measure what sharing, joins and keyed streams cost on this machine: probes, updates, rows. Takes seconds.
 
     Example:
 

@@ -1,4 +1,4 @@
-"""Measures what sharing and joins cost on this machine, with plans of the engine."""
+"""Measures what sharing, joins and pipelines over keyed streams cost on this machine, with plans of the engine."""
 
 from __future__ import annotations
 
@@ -9,15 +9,26 @@ from typing import Any
 from tidemill.engine.workload import Workload
 from tidemill.errors import EngineProblem
 from tidemill.plan.physical import Physical
-from tidemill.runtime.calibrate import joins, sharing
+from tidemill.runtime.calibrate import joins, pipelines, sharing
 from tidemill.runtime.calibrate.joins import JoinCosts, join_costs
+from tidemill.runtime.calibrate.pipelines import PipelineCosts, pipeline_costs
 from tidemill.runtime.calibrate.sharing import Costs
 from tidemill.runtime.kernels.compiling.warm import warm
 from tidemill.runtime.spark.shard_labels import shard_labels
 from tidemill.sql.catalog import Catalog
 from tidemill.sql.parse.statements import parse
 
-__all__ = ["Costs", "JoinCosts", "join_plan", "measure_joins", "measure_sharing", "window_plan"]
+__all__ = [
+    "Costs",
+    "JoinCosts",
+    "PipelineCosts",
+    "join_plan",
+    "measure_joins",
+    "measure_pipelines",
+    "measure_sharing",
+    "tagger_plan",
+    "window_plan",
+]
 
 _WORKLOAD = """
     REGISTER SOURCE S (a INTEGER, v INTEGER, at TIMESTAMP)
@@ -30,6 +41,11 @@ _STREAM = """
     REGISTER SOURCE S{i} (J VARCHAR, G VARCHAR, A INTEGER, at TIMESTAMP) FROM GENERATE (rows = 1)
     WITH (timestamp = 'at');
     CREATE TAGGED STREAM T{i} OVER S{i};
+"""
+_KEYED = """
+    REGISTER SOURCE S (k INTEGER, b INTEGER, v INTEGER, at TIMESTAMP) FROM GENERATE (rows = 1) WITH (timestamp = 'at');
+    CREATE TAGGED STREAM T OVER S KEY k;
+    CREATE VIEW W AS SELECT b, count(*) AS n, sum(v) AS s FROM T SYNC EVERY 1 SECOND GROUP BY b
 """
 Say = Callable[[str], Any]
 
@@ -61,6 +77,17 @@ def measure_joins(say: Say = lambda text: None, rounds: int = joins.ROUNDS, tupl
     return costs
 
 
+def measure_pipelines(
+    say: Say = lambda text: None, rounds: int = pipelines.ROUNDS, rows: int = pipelines.ROWS
+) -> PipelineCosts:
+    """Measure what a row costs a filter, a synchronizer, a tagger and a grouping."""
+    warm()
+    say("pipelines")
+    costs = pipeline_costs(tagger_plan(), rounds, rows)
+    _check(costs)
+    return costs
+
+
 def _check(costs: tuple[float, ...]) -> None:
     if min(costs) <= 0:
         raise EngineProblem(
@@ -88,6 +115,11 @@ def join_plan(early: str, method: str = "hash") -> Physical:
     return workload.physical(1, shard_labels(1), keep=True)
 
 
+def tagger_plan() -> Physical:
+    """One keyed stream, synchronized, with a grouping above it."""
+    return _plan_of(Workload(Catalog(), 1_000_000), 1, _KEYED)
+
+
 def window_plan(version: int, rows: int, memory: int, groups: int = 2_000) -> Physical:
     """One window aggregate over generated rows, its hash table limited to `memory` units of 4 bytes. Its first
     window ends long after the last row, so nothing is reported.
@@ -95,7 +127,12 @@ def window_plan(version: int, rows: int, memory: int, groups: int = 2_000) -> Ph
     workload = Workload(Catalog(), 1_000_000)
     workload.sharing.set("lfta_memory", str(memory))
     workload.sharing.settings.budget = None  # entries are combined before they leave, as in a reader with enough memory
-    source, stream, view = parse(_WORKLOAD.format(rows=rows, groups=groups))
+    return _plan_of(workload, version, _WORKLOAD.format(rows=rows, groups=groups))
+
+
+def _plan_of(workload: Workload, version: int, text: str) -> Physical:
+    """The plan of a source, a stream and a view."""
+    source, stream, view = parse(text)
     workload.register(source)  # type: ignore[arg-type]
     workload.create_stream(stream)  # type: ignore[arg-type]
     workload.create_view(view)  # type: ignore[arg-type]

@@ -23,6 +23,7 @@ from tidemill.optimize.share.measure import reason_to_change, update_statistics
 from tidemill.optimize.share.phantoms.cost import Constants
 from tidemill.optimize.share.phantoms.method import Method
 from tidemill.optimize.share.reader_plan import ReaderPlan, Settings, plan_to_json
+from tidemill.optimize.views.cost import RowCosts
 from tidemill.plan.physical import Lfta
 from tidemill.runtime.paths import read_json, write_json
 from tidemill.runtime.thresholds import sizes
@@ -197,13 +198,19 @@ def costs_path() -> str:
     return os.path.join(home, "tidemill", "costs.json")
 
 
-def keep_costs(eviction: float, seconds: dict[str, float], joins: dict[str, float] | None = None) -> str:
-    """Store the cost of an eviction in probes, what it was computed from, and the constants of joins in nanoseconds.
+def keep_costs(
+    eviction: float,
+    seconds: dict[str, float],
+    joins: dict[str, float] | None = None,
+    pipelines: dict[str, float] | None = None,
+) -> str:
+    """Store the cost of an eviction in probes, what it was computed from, and the constants of joins and of pipelines
+    over keyed streams in nanoseconds.
 
     Values that were not measured this time stay. Returns the path of the file.
     """
-    found = {"eviction_cost": eviction, "seconds": seconds} | ({} if joins is None else {"joins": joins})
-    write_json(costs_path(), _read_costs() | found)
+    found: dict[str, Any] = {"eviction_cost": eviction, "seconds": seconds, "joins": joins, "pipelines": pipelines}
+    write_json(costs_path(), _read_costs() | {name: value for name, value in found.items() if value is not None})
     return costs_path()
 
 
@@ -232,6 +239,14 @@ def read_join_constants() -> JoinConstants:
         return JoinConstants(**found) if all(0 < v < math.inf for v in found.values()) else JoinConstants()
     except (ValueError, TypeError, AttributeError):
         return JoinConstants()
+
+
+def read_row_costs() -> RowCosts:
+    """What rows cost in pipelines over keyed streams, as measured on this machine, or rough defaults."""
+    try:
+        return RowCosts(**{k: float(v) for k, v in _read_costs().get("pipelines", {}).items()})
+    except (ValueError, TypeError, AttributeError):
+        return RowCosts()
 
 
 def default_memory() -> int:

@@ -165,6 +165,7 @@ class Runner:
         self._live, self._failed = False, None
         if self.job.end():
             self.write_status()
+            self.state.operators.save()
 
     def drain(self) -> None:
         """Let the job take in what is on its way between its batches, and nothing else; then end it."""
@@ -285,6 +286,7 @@ class Runner:
 
     def _on_batch(self, report: Report) -> None:
         self.reports.add(report)
+        self.state.operators.add(report)
         outlet = self.state.outlet
         if report["stopped"]:
             self.state.workload.stopped = dict(outlet.stopped)
@@ -303,6 +305,8 @@ class Runner:
                 self.publisher.publish()
             if plan_changed and self.state.pending.is_empty:
                 self.tidy()
+                plan = load_plan(self.state.paths.plan(report["plan"]))
+                self.state.operators.forget({op.id for op in (*plan.reader, *plan.stage)})
         finally:
             self.state.lock.release()
 
@@ -341,4 +345,5 @@ class Runner:
         if time.monotonic() - self._status_written > _STATUS_S:
             self._status_written = time.monotonic()
             self.write_status()
+            self.state.operators.save_if_due()
             bound_log(self.state.paths.log)

@@ -1,4 +1,4 @@
-"""What EXPLAIN says of shared work: window aggregates that share, and the plans of aggregation joins."""
+"""What EXPLAIN says of shared work: windows and keyed streams that are shared, the plans of aggregation joins."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from tidemill.optimize.lower import lower
 from tidemill.optimize.rewrite.window_aggregates import why_not
 from tidemill.optimize.share.report import report
 from tidemill.optimize.share.sharing_key import settings_for, sharing_key
+from tidemill.optimize.views.tagging import report_tagging
 from tidemill.plan import relations as r
 from tidemill.plan.node import walk
 from tidemill.plan.relations import Relation
@@ -24,6 +25,13 @@ def report_joins(workload: Workload, roots: dict[str, Relation]) -> tuple[dict[s
         for n in walk(node)
         if isinstance(n, r.JoinAggregate)
     )
+
+
+def report_taggers(workload: Workload, roots: dict[str, Relation]) -> tuple[dict[str, Any], ...]:
+    """The keyed streams that these queries read beside others, and the pipelines over each."""
+    everything = {v.entry.name: v.node for v in workload.running_views()} | roots
+    settings = workload.choose_taggers(workload.pending, roots.values())
+    return tuple(report_tagging(everything, roots.values(), settings))
 
 
 def report_sharing(

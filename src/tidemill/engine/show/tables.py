@@ -50,9 +50,9 @@ def catalog_table(what: str, catalog: Catalog, workload: Workload, store: ViewSt
         finally:
             duck.close()
     if what == "settings":
-        hidden = ("used", "dropped", "unpublished", "sharing", "joining", "bits", "plan_history", "querying")
+        hidden = ("used", "dropped", "unpublished", "sharing", "joining", "bits", "plan_history", "querying", "tagging")
         shown = {k: v for k, v in catalog.settings.items() if k not in hidden} | workload.sharing.describe()
-        shown |= workload.join_planning.describe() | querying.describe()
+        shown |= workload.join_planning.describe() | workload.tagging.describe() | querying.describe()
         return pa.table({"name": list(shown), "value": [str(v) for v in shown.values()]})
     if what == "plans":
         return plan_changes(workload.history)

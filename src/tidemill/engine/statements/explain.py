@@ -6,7 +6,8 @@ from typing import Any
 
 from sqlglot import exp
 
-from tidemill.engine.show.sharing import report_joins, report_sharing
+from tidemill.engine.show.operators import report_operators
+from tidemill.engine.show.sharing import report_joins, report_sharing, report_taggers
 from tidemill.engine.state import DatabaseState
 from tidemill.engine.views.bound_view import Trace
 from tidemill.errors import PlanProblem
@@ -54,4 +55,6 @@ def _explain_roots(
         (name, show_relation_points(node, workload.unit_us, bound.domain)) for name, (bound, node) in queries.items()
     )
     shared = report_sharing(workload, roots)
-    return Explanation(roots, physical, trace, *shared, report_joins(workload, roots), points)
+    operators = report_operators(physical, state.operators)
+    tagging = report_taggers(workload, roots)
+    return Explanation(roots, physical, trace, *shared, report_joins(workload, roots), points, operators, tagging)

@@ -33,6 +33,7 @@ class Settings:
             SETTING: self._set_matching,
             **dict.fromkeys(SHARING, self._set_sharing),
             **dict.fromkeys(JOIN_SETTINGS, self._set_join_setting),
+            "shared_tagging": self._set_tagging,
             **dict.fromkeys(QUERYING, self._set_query_limit),
             **dict.fromkeys(OPERATORS, self._set_plan_limit),
             **dict.fromkeys(LETTERS, self._set_dead_letters),
@@ -90,6 +91,10 @@ class Settings:
 
     def _set_join_setting(self, name: str, value: str) -> None:
         self._state.workload.join_planning.set(name, value)
+        self._replan(name, value)
+
+    def _set_tagging(self, name: str, value: str) -> None:
+        self._state.workload.tagging.set(name, value)
         self._replan(name, value)
 
     def _replan(self, name: str, value: str) -> None:

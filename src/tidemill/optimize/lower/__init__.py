@@ -17,6 +17,7 @@ from tidemill.optimize.lower.streams import Streams
 from tidemill.optimize.lower.windows import Windows
 from tidemill.optimize.share.reader_plan import Settings
 from tidemill.optimize.share.weave import Bits
+from tidemill.optimize.views.tagging import TaggingSettings
 from tidemill.plan import relations as r
 from tidemill.plan.homes import Home
 from tidemill.plan.physical import Output, Physical
@@ -67,6 +68,7 @@ def lower(
     bits: Bits | None = None,
     sharing: Settings | None = None,
     join_settings: JoinSettings | None = None,
+    tagging: TaggingSettings | None = None,
     homes: dict[str, Home] | None = None,
 ) -> Physical:
     """One physical plan for all standing queries; equal subplans appear once.
@@ -76,15 +78,12 @@ def lower(
     """
     work = _Lowering(sources, unit_us)
     work.join_settings = join_settings or JoinSettings()
+    work.share_taggers(roots.values(), tagging or TaggingSettings())
     work.weave(roots.values(), {} if bits is None else bits, sharing or Settings())
     outputs = [Output(view, work.output(node), insert_only(node)) for view, node in roots.items()]
     work.set_store_queries()
     if homes is not None:
-        homes |= {name: Home(where.how, where.by) for name, where in work.placements.items()}
-        homes |= {
-            e.port: Home(e.route, tuple(frozenset([k]) for k in e.keys))
-            for e in (*work.exchanges.values(), *work.loops.values())
-        }
+        homes |= _find_homes(work)
     return Physical(
         version=version,
         unit_us=unit_us,
@@ -97,3 +96,10 @@ def lower(
         outputs=tuple(outputs),
         seeds=tuple(work.seeds),
     )
+
+
+def _find_homes(work: _Lowering) -> dict[str, Home]:
+    """The placement of the rows of every operator and port of the stage."""
+    edges = (*work.exchanges.values(), *work.loops.values())
+    ports = {e.port: Home(e.route, tuple(frozenset([k]) for k in e.keys)) for e in edges}
+    return {name: Home(where.how, where.by) for name, where in work.placements.items()} | ports

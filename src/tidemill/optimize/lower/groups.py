@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tidemill.optimize.lower.edges import Edges
 from tidemill.optimize.lower.placement import (
     ALL,
     ANY,
@@ -17,6 +16,7 @@ from tidemill.optimize.lower.placement import (
     placement_after,
     rename_placement,
 )
+from tidemill.optimize.lower.shared_taggers import COUNT, SharedTaggers
 from tidemill.optimize.rendering import columns_read, copies, project
 from tidemill.plan import physical as p
 from tidemill.plan import relations as r
@@ -28,13 +28,14 @@ from tidemill.plan.scalars import ColumnRef, Literal, sql_of, template
 from tidemill.plan.sources import Column
 from tidemill.plan.user_aggregates import user_aggregate_parts
 
-COUNT = Column("__n", "BIGINT")
 
-
-class Groups(Edges):
+class Groups(SharedTaggers):
     """Tag, GroupBy, SetCombine, Join."""
 
     def place_tag(self, node: r.Tag) -> Handle:
+        return self.place_shared_tag(node) or self._place_own_tag(node)
+
+    def _place_own_tag(self, node: r.Tag) -> Handle:
         below = self.build(node.input)
         gone = Literal("FALSE") if node.deleted is None else template("coalesce({0}, FALSE)", node.deleted)
         stamps = (("__at", ColumnRef(r.TS)), ("__seq", ColumnRef(r.SEQ)), ("__gone", gone))
@@ -50,6 +51,9 @@ class Groups(Edges):
         return Handle("stage", name, node.schema, by_hash(node.keys))
 
     def place_group_by(self, node: r.GroupBy) -> Handle:
+        fed = self.place_finer_partial(node)
+        if fed is not None:
+            return self.add_grouping(node, fed, [], insert_only=False)
         below = self.build(node.input)
         insert_only = r.insert_only(node.input)
         keys = tuple(Column(k, node.input.type_of(k)) for k in node.keys)

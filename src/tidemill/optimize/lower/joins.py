@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tidemill.optimize.joins.decide import Decision, HotKey, JoinSettings, decide
-from tidemill.optimize.lower.groups import COUNT, count_rows
+from tidemill.optimize.lower.groups import count_rows
 from tidemill.optimize.lower.joined_windows import read_window
 from tidemill.optimize.lower.joins_hot import HotJoins
 from tidemill.optimize.lower.placement import ALL, ANY, ONE, Handle, Where, by_hash
+from tidemill.optimize.lower.shared_taggers import COUNT
 from tidemill.optimize.rendering import columns_read, copies, project
 from tidemill.plan import physical as p
 from tidemill.plan import relations as r

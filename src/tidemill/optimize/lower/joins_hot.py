@@ -22,8 +22,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from tidemill.optimize.joins.decide import HotKey
-from tidemill.optimize.lower.groups import COUNT, Groups
+from tidemill.optimize.lower.groups import Groups
 from tidemill.optimize.lower.placement import Handle, first_names
+from tidemill.optimize.lower.shared_taggers import COUNT
 from tidemill.plan import physical as p
 from tidemill.plan import relations as r
 from tidemill.plan.aggregation_joins import JoinAnalysis, Side

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from tidemill.plan import relations as r
 from tidemill.plan.relations import Relation
-from tidemill.plan.scalars import template
+from tidemill.plan.scalars import Literal, Scalar, Template, conjunction, template
+
+_FAILS = "coalesce(NOT ({0}), TRUE)"
+_EITHER = "(coalesce({0}, FALSE) OR {1})"
 
 
 def merge_select_tagger(node: Relation) -> Relation | None:
@@ -23,6 +26,24 @@ def merge_select_tagger(node: Relation) -> Relation | None:
     tag = node.input
     if node.predicate.columns <= set(tag.keys):
         return r.Tag(r.Filter(tag.input, node.predicate), tag.keys, tag.columns, tag.deleted)
-    fails = template("coalesce(NOT ({0}), TRUE)", node.predicate)
-    deleted = fails if tag.deleted is None else template("(coalesce({0}, FALSE) OR {1})", tag.deleted, fails)
+    fails = template(_FAILS, node.predicate)
+    deleted = fails if tag.deleted is None else template(_EITHER, tag.deleted, fails)
     return r.Tag(tag.input, tag.keys, tag.columns, deleted)
+
+
+def split_selection(tag: r.Tag) -> tuple[Scalar | None, Scalar | None]:
+    """(what deletes a key apart from the selection, the selection that is merged in): undoes the rule."""
+    deleted, selections = tag.deleted, list[Scalar]()
+    while (parts := _holes(_EITHER, deleted)) is not None and (inner := _holes(_FAILS, parts[1])) is not None:
+        deleted = parts[0]
+        selections += inner
+    if (last := _holes(_FAILS, deleted)) is not None:
+        deleted = None
+        selections += last
+    return deleted, conjunction(*reversed(selections))
+
+
+def _holes(text: str, value: Scalar | None) -> tuple[Scalar, ...] | None:
+    """The expressions that stand in a template, if the value is one of it."""
+    wanted = template(text, Literal("0"), Literal("0"))
+    return value.holes if isinstance(value, Template) and value.texts == wanted.texts else None

@@ -23,13 +23,13 @@ class RowCosts:
     """c of each kind of operator: nanoseconds for a row that reaches it.
 
     Rough defaults, from `tidemill calibrate` on one machine. A tagger looks a key up in its state and moves it; a
-    filter or a synchronizer is a part of one SQL statement over a batch.
+    synchronizer sorts the records of a batch by key; a filter is a part of one SQL statement over a batch.
     """
 
     filter: float = 15.0
-    synchronizer: float = 20.0
-    tagger: float = 800.0
-    grouping: float = 60.0
+    synchronizer: float = 200.0
+    tagger: float = 1_000.0
+    grouping: float = 50.0
 
     def __post_init__(self) -> None:
         if not all(0 < c < math.inf for c in (self.filter, self.synchronizer, self.tagger, self.grouping)):
@@ -82,7 +82,7 @@ class Gap(NamedTuple):
     """Time between neighbouring synchronization points, and how many such gaps there are."""
 
     length: float
-    count: float
+    times: float
 
 
 def synchronizer_output(updates: Iterable[Updates], gaps: Sequence[Gap]) -> float:
@@ -93,7 +93,7 @@ def synchronizer_output(updates: Iterable[Updates], gaps: Sequence[Gap]) -> floa
     >>> synchronizer_output([Updates(2_000, 1.0)], union_gaps([(12, 0)], 600))
     100000.0
     """
-    return sum(u.keys * gap.count * u.share_updated(gap.length) for u in updates for gap in gaps)
+    return sum(u.keys * gap.times * u.share_updated(gap.length) for u in updates for gap in gaps)
 
 
 def union_gaps(periods: Sequence[tuple[int, int]], duration: float) -> tuple[Gap, ...]:
@@ -103,9 +103,9 @@ def union_gaps(periods: Sequence[tuple[int, int]], duration: float) -> tuple[Gap
     duration and need not be whole.
 
     >>> union_gaps([(12, 0), (15, 0)], 60)
-    (Gap(length=3, count=2.0), Gap(length=6, count=2.0), Gap(length=9, count=2.0), Gap(length=12, count=2.0))
+    (Gap(length=3, times=2.0), Gap(length=6, times=2.0), Gap(length=9, times=2.0), Gap(length=12, times=2.0))
     >>> union_gaps([(6, 0), (12, 0)], 60)
-    (Gap(length=6, count=10.0),)
+    (Gap(length=6, times=10.0),)
     """
     cycle = math.lcm(*(every for every, _ in periods))
     density = sum(1 / every for every, _ in periods)

@@ -129,4 +129,4 @@ def price_pipelines(
 
 def _fed_rows(gaps: Sequence[Gap], rate: float, groups: float) -> float:
     """Rows that reach a query from the finer grouping: at each point the groups that changed since the one before."""
-    return sum(gap.count * groups_touched(groups, rate * gap.length) for gap in gaps)
+    return sum(gap.times * groups_touched(groups, rate * gap.length) for gap in gaps)

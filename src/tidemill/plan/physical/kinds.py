@@ -18,6 +18,7 @@ OPERATORS: tuple[type[Op], ...] = (
     linear.SynchronizePeriods,
     linear.Temporal,
     linear.Partial,
+    linear.Finer,
     linear.Windowed,
     linear.Values,
     linear.Counted,

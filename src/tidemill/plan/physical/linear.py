@@ -124,6 +124,15 @@ class Partial(EarlyAggregation):
 
 
 @dataclass(frozen=True)
+class Finer(EarlyAggregation):
+    """Changes of a keyed stream, added up for each key and time, that several groupings add up further: a change whose
+    `__diff` is the number of rows, with the parts as columns.
+    """
+
+    kind: ClassVar[str] = "finer"
+
+
+@dataclass(frozen=True)
 class Windowed(EarlyAggregation):
     """`Temporal`, `Synchronize` and `Partial` one after the other, in one pass over the rows of a window.
 

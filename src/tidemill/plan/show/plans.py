@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from tidemill.plan import relations as r
 from tidemill.plan.aggregates import Aggregate
 from tidemill.plan.html import html_text
 from tidemill.plan.node import walk
+from tidemill.plan.operator_rows import OperatorRows
 from tidemill.plan.periods import Every
-from tidemill.plan.physical import Exchange, Physical
+from tidemill.plan.physical import Exchange, Op, Physical
 from tidemill.plan.relations import Relation
 from tidemill.plan.scalars import ColumnRef
 from tidemill.plan.show.joins import joins_text
+from tidemill.plan.show.operators import operator_dict, operator_text
 from tidemill.plan.show.sharing import sharing_chart, sharing_text
+from tidemill.plan.show.tagging import tagging_text
 from tidemill.plan.value_text import seconds
 from tidemill.plan.windows import Window
 
@@ -34,6 +37,8 @@ class Explanation:
     alone: tuple[tuple[str, str], ...] = ()  # (view, why its aggregate is not shared)
     joins: tuple[dict[str, Any], ...] = ()  # one report for each aggregation join
     points: tuple[tuple[str, str], ...] = ()  # (view, its synchronization points)
+    operators: Mapping[str, OperatorRows] = field(default_factory=dict)  # of operators that run, by their id
+    tagging: tuple[dict[str, Any], ...] = ()  # one report for each keyed stream that several taggers read
 
     def __str__(self) -> str:
         parts = [_text(self.roots)]
@@ -45,8 +50,9 @@ class Explanation:
         if self.alone:
             parts.append("not shared\n" + "\n".join(f"  {view}: {reason}" for view, reason in self.alone))
         parts += [joins_text(found) for found in self.joins]
+        parts += [tagging_text(found) for found in self.tagging]
         if self.physical:
-            parts.append(_placement(self.physical))
+            parts.append(_placement(self.physical, self.operators))
         return "\n\n".join(parts)
 
     def _repr_html_(self) -> str:
@@ -71,6 +77,7 @@ class Explanation:
             "sharing": list(self.sharing),
             "alone": [{"view": v, "reason": w} for v, w in self.alone],
             "joins": list(self.joins),
+            "tagging": list(self.tagging),
             "points": dict(self.points),
         }
         if self.physical:
@@ -80,6 +87,7 @@ class Explanation:
                 "exchanges": [_edge(e) for e in self.physical.exchanges],
                 "loops": [_edge(e) for e in self.physical.loops],
             }
+            result["operators"] = {op: operator_dict(found) for op, found in self.operators.items()}
         return result
 
     def to_mermaid(self) -> str:
@@ -227,14 +235,18 @@ def _by(edge: Exchange) -> str:
     return f" by {', '.join(edge.keys)}" if edge.keys else ""
 
 
-def _placement(physical: Physical) -> str:
+def _inputs(op: Op) -> str:
+    return f" ← {', '.join(op.inputs)}" if op.inputs else ""
+
+
+def _placement(physical: Physical, operators: Mapping[str, OperatorRows]) -> str:
     lines = [f"placement (plan {physical.version}, {len(physical.shards)} shards)"]
     for op in physical.reader:
-        lines.append(f"  reader  {op.id}" + (f" ← {', '.join(op.inputs)}" if op.inputs else ""))
+        lines.append(f"  reader  {op.id}" + _inputs(op) + operator_text(operators.get(op.id)))
     for edge in physical.exchanges:
         lines.append(f"  {edge.route:7} {edge.source_op} → shards{_by(edge)}")
     for op in physical.stage:
-        lines.append(f"  stage   {op.id}" + (f" ← {', '.join(op.inputs)}" if op.inputs else ""))
+        lines.append(f"  stage   {op.id}" + _inputs(op) + operator_text(operators.get(op.id)))
     for edge in physical.loops:
         lines.append(f"  loop    {edge.source_op} → next batch, {edge.route}{_by(edge)}")
     return "\n".join(lines)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ from tidemill.runtime.duckdb import duck
 from tidemill.runtime.evaluation.failures import OperatorFailed, is_of_operator, reason_of
 from tidemill.runtime.evaluation.limits import OutOfTime, time_limited
 from tidemill.runtime.joins.join_aggregate import JoinAggregate
+from tidemill.runtime.messages.operator_counts import Counts, OperatorCount, add_count, growth_of, rows_of
 from tidemill.runtime.operators.grouping.group import GroupBy
 from tidemill.runtime.operators.join import Join
 from tidemill.runtime.operators.linear import render
@@ -49,6 +51,7 @@ STATEFUL: dict[type[Op], type[Operator[Any]]] = {
     p.WeaveNumbered: WeaveNumbered,
     p.JoinAggregate: JoinAggregate,
 }
+_SIZED = (p.Tagger, p.Group)  # operators of which it is counted how large their answers are
 _HIDDEN = ("__time", "__diff")
 
 OnRowError = Callable[[Op, pa.Table, str], None]
@@ -65,7 +68,8 @@ class Evaluation:
     on_row_error: OnRowError | None = None
     readers: Counter[str] = field(default_factory=Counter)
     done: dict[str, Batch] = field(default_factory=dict)
-    notes: dict[str, Any] = field(default_factory=dict)  # what operators counted, by their id
+    notes: dict[str, Any] = field(default_factory=dict)  # what operators counted for the optimizer, by their id
+    counts: Counts = field(default_factory=dict)  # rows in, rows out and time of operators
     failed: dict[str, str] | None = None  # operators that failed, and why; None: a failure is raised as it is
     seconds: float = 0  # that one operator may take
     lost: set[str] = field(default_factory=set)  # ports without input, because an operator that feeds them has failed
@@ -116,10 +120,11 @@ class Evaluation:
         if isinstance(op, p.Linear):
             return self._evaluate_linear(op)
         inputs = [self.batch(i) for i in op.inputs]
+        began = time.perf_counter()
         if isinstance(op, p.Union):
-            return _union(inputs)
+            return self._count(op, inputs, _union(inputs), began)
         if isinstance(op, p.LocalRows):
-            return self._local_rows(op, inputs[0])
+            return self._count(op, inputs, self._local_rows(op, inputs[0]), began)
         if isinstance(op, (p.Weaved, p.Picked)):
             return Batch((inputs[0].picks or {}).get(op.id), inputs[0].frontier)
         assert self.state is not None, f"{op.kind} needs state"
@@ -129,7 +134,16 @@ class Evaluation:
         stepped = operator.step(inputs, self.state)
         if operator.note is not None:
             self.notes[op.id] = operator.note
-        return stepped
+        return self._count(op, inputs, stepped, began)
+
+    def _count(self, op: Op, inputs: list[Batch], out: Batch, began: float) -> Batch:
+        """Note what an operator took in and gave since it began; returns what it gave."""
+        rows_in = rows_of(b.rows for b in inputs)
+        rows_out = rows_of((out.rows, *(out.picks or {}).values()))
+        if rows_in or rows_out:
+            growth = growth_of(out.rows) if isinstance(op, _SIZED) else 0
+            add_count(self.counts, op.id, OperatorCount(rows_in, rows_out, time.perf_counter() - began, growth))
+        return out
 
     def _evaluate_linear(self, op: p.Linear) -> Batch:
         """Fuse the chain below `op` down to the nearest shared or stateful input."""
@@ -143,7 +157,10 @@ class Evaluation:
             frontier = _linear_frontier(link, frontier)
         if base.empty or base.rows is None:
             return Batch(None, frontier)
-        return Batch(self._run_fused(chain, self._schema(base_name), base.rows), frontier)
+        began = time.perf_counter()
+        return self._count(
+            op, [base], Batch(self._run_fused(chain, self._schema(base_name), base.rows), frontier), began
+        )
 
     def _fusible(self, name: str) -> p.Linear | None:
         known = self.ops.get(name)

@@ -10,6 +10,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
+from tidemill.runtime.messages.operator_counts import Counts, OperatorCount
 from tidemill.runtime.messages.source_counts import Tally
 
 
@@ -49,6 +50,7 @@ class ReaderTick:
     peeks: dict[str, dict[str, int]] = field(default_factory=dict)  # group → loops of the provisional end
     failed: dict[str, str] = field(default_factory=dict)  # operator → why
     lfta: dict[str, list[dict[str, Any]]] = field(default_factory=dict)  # for one shard only: it passes them on
+    operators: Counts = field(default_factory=dict)  # for the same shard: what the reader's operators did
 
 
 @dataclass
@@ -74,6 +76,7 @@ class ShardTick:
     inbox: list[str]  # files that the shard has read
     peek: int
     peeks: dict[str, dict[str, int]]
+    operators: Counts = field(default_factory=dict)  # what the operators of the shard did, and those of readers
 
 
 def encode_tick(tick: ReaderTick | ShardTick) -> bytes:
@@ -91,14 +94,18 @@ def decode_reader_tick(payload: bytes | memoryview) -> ReaderTick:
     found = json.loads(bytes(payload))
     sources = {name: SourceNote(**source) for name, source in found["note"]["sources"].items()}
     note = BatchNote(**{**found["note"], "sources": sources})
-    return ReaderTick(**{**found, "note": note, "tallies": _decode_tallies(found["tallies"])})
+    return ReaderTick(**{**found, "note": note, **_decode_counts(found)})
 
 
 def decode_shard_tick(payload: bytes) -> ShardTick:
     """The tick of a shard."""
     found = json.loads(payload)
-    return ShardTick(**{**found, "tallies": _decode_tallies(found["tallies"])})
+    return ShardTick(**{**found, **_decode_counts(found)})
 
 
-def _decode_tallies(found: dict[str, dict[str, Any]]) -> dict[str, Tally]:
-    return {name: Tally(**tally) for name, tally in found.items()}
+def _decode_counts(found: dict[str, Any]) -> dict[str, Any]:
+    """The tallies of sources and the counts of operators."""
+    return {
+        "tallies": {name: Tally(**tally) for name, tally in found["tallies"].items()},
+        "operators": {op: OperatorCount(*count) for op, count in found["operators"].items()},
+    }

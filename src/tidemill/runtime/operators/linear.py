@@ -56,11 +56,12 @@ def _temporal(op: p.Temporal, source: str) -> str:
     )
 
 
-def _partial(op: p.Partial, source: str) -> str:
+def _partial(op: p.Partial | p.Finer, source: str) -> str:
     """Adds the parts of all aggregates up for each key and time (early aggregation)."""
     keys, shown = _key_columns(op)
+    count = "__diff" if isinstance(op, p.Finer) else "__n"
     parts = [f"{sql} AS {quoted(name)}" for name, sql in op.parts]
-    chosen = ", ".join([*shown, "__time", f"{op.count} AS __n", *parts])
+    chosen = ", ".join([*shown, "__time", f"{op.count} AS {count}", *parts])
     return f"SELECT {chosen} FROM {source} GROUP BY {', '.join([*keys, '__time'])}"
 
 
@@ -155,6 +156,7 @@ _RENDER: dict[type[p.Op], Callable[[Any, str], str]] = {
     p.SynchronizePeriods: _synchronize_periods,
     p.Temporal: _temporal,
     p.Partial: _partial,
+    p.Finer: _partial,
     p.Windowed: _windowed,
     p.Values: _values,
     p.Counted: _counted,

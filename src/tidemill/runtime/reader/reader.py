@@ -51,8 +51,8 @@ class Reader:
         if found.dead.tables:
             yield self.plan.shards[0], DEAD, ipc_bytes(pa.concat_tables(found.dead.tables))
         for shard in self.plan.shards:
-            # What the hash tables did is for the statistics: one shard passes it on.
-            counted = replace(tick, lfta=found.lfta) if shard == self.plan.shards[0] else tick
+            # What hash tables and operators did is for the statistics: one shard passes it on.
+            counted = replace(tick, lfta=found.lfta, operators=found.counts) if shard == self.plan.shards[0] else tick
             yield shard, TICK, encode_tick(counted)
 
     def _feedback(self, batch: int, tick: ReaderTick) -> Iterator[Message]:

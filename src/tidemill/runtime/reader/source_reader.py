@@ -19,6 +19,7 @@ from tidemill.runtime.evaluation.evaluate import Evaluation, route
 from tidemill.runtime.evaluation.failures import guard, reason_of
 from tidemill.runtime.messages.assignments import Work, spec_of
 from tidemill.runtime.messages.message import Message
+from tidemill.runtime.messages.operator_counts import Counts, OperatorCount, add_count, time_each
 from tidemill.runtime.messages.source_counts import Tally
 from tidemill.runtime.paths import Paths
 from tidemill.runtime.reader.event_time import EventTime, Timed, stamp_rows
@@ -37,6 +38,7 @@ class SourceReader:
         self.ops = {op.id: op for op in plan.reader}
         self.tallies: dict[str, Tally] = {}
         self.lfta: dict[str, list[dict[str, Any]]] = {}  # what the hash tables of each source did
+        self.counts: Counts = {}  # what operators did
         self.dead = DeadLetters()
         self.failed: dict[str, str] = {}  # operators that failed, and why
         self.turn = 0
@@ -51,12 +53,14 @@ class SourceReader:
     def exchange(self, feed: str, rows: pa.Table) -> Iterator[Message]:
         """Every exchange that this feed reaches, evaluated and split."""
         self.feeding = feed.partition(".")[2]
+        add_count(self.counts, feed, OperatorCount(rows.num_rows, rows.num_rows))
         evaluation = Evaluation(
             self.ops,
             {feed: Batch(rows, FOREVER)},
             on_row_error=self._on_row_error,
             failed=self.failed,
             seconds=self.plan.operator_seconds,
+            counts=self.counts,
         )
         for edge in self.plan.exchanges:
             evaluation.readers[edge.source_op] += 1
@@ -85,6 +89,7 @@ class SourceReader:
                 if len(times) and others:
                     yield from self.exchange(scan, stamp_rows(rows, times))
                 if len(times) and shared is not None:
+                    add_count(self.counts, shared.op.id, OperatorCount(rows_in=rows.num_rows))
                     yield from self._evict(shared, shared.push(rows, times))
         if shared is not None:
             yield from self._evict(shared, shared.finish())
@@ -119,10 +124,13 @@ class SourceReader:
         """What the leaves of the hash tables evict, split by shard."""
         if shared.op.id in self.failed:
             return
-        for leaf, table in guard(shared.op.id, rows, self.failed, self.plan.operator_seconds):
+        spent = [0.0]
+        for leaf, table in guard(shared.op.id, time_each(rows, spent), self.failed, self.plan.operator_seconds):
+            add_count(self.counts, shared.op.id, OperatorCount(rows_out=table.num_rows))
             for edge in self.plan.exchanges:
                 if edge.source_op == leaf:
                     yield from guard(leaf, self._split(edge, table), self.failed)
+        add_count(self.counts, shared.op.id, OperatorCount(seconds=spent[0]))
 
     def _split(self, edge: Exchange, rows: pa.Table | None) -> Iterator[Message]:
         if rows is None or rows.num_rows == 0:

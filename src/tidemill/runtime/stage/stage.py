@@ -21,6 +21,7 @@ from tidemill.runtime.integrity import foreign, misfit, missing
 from tidemill.runtime.messages import inbox, outbox
 from tidemill.runtime.messages.dead_letters import make_dead_letters, row_texts
 from tidemill.runtime.messages.message import DEAD, LOOP, PEEK, PEEK_LOOP, TICK, Message
+from tidemill.runtime.messages.operator_counts import add_counts
 from tidemill.runtime.messages.source_counts import Tally
 from tidemill.runtime.messages.ticks import ReaderTick, ShardTick, decode_reader_tick, encode_tick
 from tidemill.runtime.paths import Paths, load_plan
@@ -218,6 +219,7 @@ class Stage:
             inbox=sorted(self.inbox.files),
             peek=ticks[0].note.peek,
             peeks=peeks,
+            operators=add_counts(evaluation.counts, *(t.operators for t in ticks)),
         )
         self.out.append((self.shard, TICK, encode_tick(tick)))
 

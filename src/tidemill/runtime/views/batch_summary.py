@@ -6,6 +6,7 @@ import time
 from typing import Any
 
 from tidemill.plan.physical import BEGINNING, FOREVER
+from tidemill.runtime.messages.operator_counts import add_counts
 from tidemill.runtime.messages.ticks import ShardTick
 
 
@@ -34,6 +35,7 @@ def summarize(batch: int, ticks: list[ShardTick]) -> dict[str, Any]:
         "joins": {op: [t.joins[op] for t in ticks] for op in first.joins},
         "peek": first.peek,
         "peeks": _least_peeks(ticks),
+        "operators": add_counts(*(t.operators for t in ticks)),
     }
 
 

@@ -1,0 +1,109 @@
+"""Placing shared taggers, and the finer groupings behind them (`optimize/views`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from tidemill.optimize.lower.edges import Edges
+from tidemill.optimize.lower.placement import Handle, project_placement
+from tidemill.optimize.rendering import columns_read, copies, filter_rows, project
+from tidemill.optimize.views.phantoms import FedGrouping, FinerGrouping, feed_grouping
+from tidemill.optimize.views.shared_taggers import SharedTagger, read_shared, take_apart, widen_tagger
+from tidemill.optimize.views.tagging import TaggingSettings, choose_finer
+from tidemill.plan import physical as p
+from tidemill.plan import relations as r
+from tidemill.plan.physical import ids
+from tidemill.plan.relations import Relation, quoted
+from tidemill.plan.sources import Column
+
+COUNT = Column("__n", "BIGINT")
+
+
+@dataclass
+class SharedTaggers(Edges):
+    """Taggers of queries that read a shared one, and partial aggregates from a finer grouping."""
+
+    taggers: dict[str, SharedTagger] = field(default_factory=dict)  # by the fingerprint of a query's own tagger
+    finer: dict[str, FinerGrouping] = field(default_factory=dict)  # by that of the shared one
+
+    def share_taggers(self, roots: Iterable[Relation], settings: TaggingSettings) -> None:
+        """Plan with these taggers, and with the finer groupings that pay for these queries."""
+        if settings.taggers:
+            self.taggers, self.finer = settings.taggers, choose_finer(roots, settings)
+
+    def place_shared_tag(self, node: r.Tag) -> Handle | None:
+        """The rows of a query's own tagger from the shared one; None where it has its own."""
+        shared = self.taggers.get(node.fingerprint)
+        found = take_apart(node) if shared is not None else None
+        if shared is None or found is None:
+            return None
+        other = read_shared(found, shared)
+        # A tagger that has all columns and points already is the shared one itself.
+        return self.build(other) if widen_tagger(found, shared) is not node else None
+
+    def place_finer_partial(self, node: r.GroupBy) -> Handle | None:
+        """Partial aggregates of a grouping from the finer one; None where there is none that feeds it."""
+        fed = feed_grouping(node, self.taggers)
+        if fed is None:
+            return None
+        shared = self.taggers[fed.tagger.tag.fingerprint]
+        finer = self.finer.get(widen_tagger(fed.tagger, shared).fingerprint)
+        return None if finer is None else self._add_up_finer(fed, shared, finer)
+
+    def _add_up_finer(self, fed: FedGrouping, shared: SharedTagger, finer: FinerGrouping) -> Handle:
+        """Finer[…] → synchronizer → filter → keys and parts → partial."""
+        node, name = fed.node, fed.node.fingerprint
+        handle = self._place_finer(finer)
+        if fed.tagger.synchronizer is not None and fed.tagger.periods != shared.periods:
+            handle = self.extend(handle, self._synchronizer(fed, handle, ids.node("finer_points", name)))
+        if fed.tagger.predicate is not None:
+            handle = self.extend(handle, filter_rows(ids.node("finer_rows", name), handle.schema, fed.tagger.predicate))
+        below = node.input
+        assert isinstance(below, r.Project)
+        items = {item.name: item for item in below.items}
+        keys = tuple(Column(k, items[k].type) for k in node.keys)
+        columns = finer.columns
+        needed = {part.name: (columns[part.sql][0], part) for part in fed.parts.values()}
+        read = {column: Column(column, part.type) for column, part in needed.values()}
+        listed = (*((k, items[k].value) for k in node.keys), *copies(read))
+        select = project(ids.node("finer_columns", name), (*keys, *read.values()), listed)
+        chosen = r.Project(finer.tagger, tuple(items[k] for k in node.keys))
+        handle = self.extend(handle, select, project_placement(handle.where, chosen))
+        partial = p.Partial(
+            ids.node("partial", name),
+            (),
+            (*keys, COUNT, *(Column(part, found.type) for part, (_, found) in needed.items())),
+            tuple(node.keys),
+            "CAST(sum(__diff) AS BIGINT)",
+            tuple(p.Item(part, _sum(column, found.type)) for part, (column, found) in needed.items()),
+            columns_read=(*node.keys, *read),
+        )
+        return self.extend(handle, partial)
+
+    def _place_finer(self, finer: FinerGrouping) -> Handle:
+        """Changes of the shared tagger, added up by the finer keys; once for all that read it."""
+        tagger = self.build(finer.tagger)
+        columns = [Column(key, finer.tagger.type_of(key)) for key in finer.keys]
+        added = finer.columns.values()
+        op = p.Finer(
+            ids.node("finer", finer.tagger.fingerprint),
+            (),
+            (*columns, *(Column(name, part.type) for name, part in added)),
+            finer.keys,
+            "CAST(sum(__diff) AS BIGINT)",
+            tuple(p.Item(name, part.sql) for name, part in added),
+            columns_read=(*finer.keys, *columns_read(*(part.value for _, part in added))),
+        )
+        return self.extend(tagger, op)
+
+    def _synchronizer(self, fed: FedGrouping, below: Handle, name: str) -> p.Linear:
+        node = fed.tagger.synchronizer
+        if isinstance(node, r.Synchronize):
+            return p.Synchronize(name, (), below.schema, node.every_us, node.offset_us)
+        assert node is not None
+        return p.SynchronizePeriods(name, (), below.schema, node.periods)
+
+
+def _sum(column: str, type_name: str) -> str:
+    return f"CAST(sum({quoted(column)}) AS {type_name})"
