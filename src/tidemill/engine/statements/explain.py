@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from sqlglot import exp
 
+from tidemill.engine.show.answers import report_answers
 from tidemill.engine.show.operators import report_operators
 from tidemill.engine.show.sharing import report_joins, report_sharing, report_taggers
 from tidemill.engine.state import DatabaseState
 from tidemill.engine.views.bound_view import Trace
 from tidemill.errors import PlanProblem
+from tidemill.optimize.views.answer import Answer
 from tidemill.plan.points import show_relation_points
 from tidemill.plan.relations import Relation
 from tidemill.plan.show.plans import Explanation
@@ -26,11 +29,11 @@ def explain(state: DatabaseState, target: Any) -> Explanation:
         return _explain_roots(state, views, (), None)
     if isinstance(target, exp.Table):
         view = state.find_view(target.name)
-        return _explain_query(state, view.entry.name, (view.query, view.node), view.trace)
+        return _explain_query(state, view.entry.name, (view.query, view.node), view.trace, view.answer)
     if isinstance(target, (Select, CreateView)):
         name = target.name if isinstance(target, CreateView) else "query"
         planned = state.workload.plan_query(target.query, str(target.output), target.options)
-        return _explain_query(state, name, (planned.bound, planned.node), planned.trace)
+        return _explain_query(state, name, (planned.bound, planned.node), planned.trace, planned.answer)
     raise PlanProblem(
         "TM216", "only queries and views can be explained", hint="EXPLAIN SELECT …, EXPLAIN VIEW v or EXPLAIN"
     )
@@ -39,8 +42,10 @@ def explain(state: DatabaseState, target: Any) -> Explanation:
 _Query = tuple[BoundQuery, Relation]  # what users see of a query, and its plan
 
 
-def _explain_query(state: DatabaseState, name: str, query: _Query, trace: Trace) -> Explanation:
-    return _explain_roots(state, {name: query}, trace, {name: query[1]})
+def _explain_query(state: DatabaseState, name: str, query: _Query, trace: Trace, answer: Answer) -> Explanation:
+    found = _explain_roots(state, {name: query}, trace, {name: query[1]})
+    reports = report_answers(answer, state.workload.unit_us, query[0].domain)
+    return replace(found, answers=reports, refused=answer.refused)
 
 
 def _explain_roots(

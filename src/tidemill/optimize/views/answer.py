@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from tidemill.optimize.views.match import Match, NoMatch, ViewData, match
+from tidemill.optimize.views.match import OTHER_SHAPE, Match, NoMatch, ViewData, match
 from tidemill.optimize.views.peel import Definition, Peeled, peel_query, peel_view
 from tidemill.plan import relations as r
-from tidemill.plan.points import contained
+from tidemill.plan.points import contained, show_points
 from tidemill.plan.relations import Relation
 
 _PARTS = (r.Project, r.Filter, r.Join, r.GroupBy, r.Temporal, r.Synchronize, r.SynchronizePeriods, r.SynchronizeOn)
@@ -119,7 +119,7 @@ def find(part: Relation, candidate: Candidate, define: Definition) -> Answered |
     if isinstance(found, NoMatch):
         return found
     if not contained(peeled.points, candidate.peeled.points):
-        return NoMatch("its points miss some of the query's")
+        return NoMatch(f"{_named_points(candidate.peeled)} misses some of {_named_points(peeled)}")
     return Answered(part, candidate, found, peeled)
 
 
@@ -149,14 +149,23 @@ class _Search:
                 continue  # read by its name already
             found = find(node, candidate, self.define)
             if isinstance(found, NoMatch):
-                self.result.refused[candidate.name] = found.reason
+                self._refuse(candidate.name, found.reason)
                 continue
             costs = self.weigh(found)
             if not costs.accepted:
-                self.result.refused[candidate.name] = "it would not be cheaper"
+                self._refuse(candidate.name, "it would not be cheaper")
             elif best is None or best.costs is None or costs.view < best.costs.view:
                 best = replace(found, costs=costs)
         return best
+
+    def _refuse(self, view: str, reason: str) -> None:
+        """Keep the reason for the largest part that has one; what a view shows says nothing about why."""
+        if self.result.refused.get(view, OTHER_SHAPE[0]) in OTHER_SHAPE:
+            self.result.refused[view] = reason
+
+
+def _named_points(peeled: Peeled) -> str:
+    return show_points(peeled.points, 1_000_000, "units")
 
 
 def _named(node: Relation) -> set[str]:

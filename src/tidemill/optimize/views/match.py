@@ -20,6 +20,7 @@ from tidemill.plan import relations as r
 from tidemill.plan.relations import Relation
 from tidemill.plan.scalars import ColumnRef, Operation, Scalar, conjunction
 
+OTHER_SHAPE = ("it shows groups, not rows", "it shows rows, not groups", "other inputs")
 Compensation = Callable[[Relation], Relation]
 
 
@@ -59,14 +60,14 @@ def match(query: Relation, view: ViewData) -> Match | NoMatch:
     if isinstance(query, r.GroupBy):
         return _match_grouping(query, view)
     if view.grouped is not None:
-        return NoMatch("it shows groups, not rows")
+        return NoMatch(OTHER_SHAPE[0])
     wanted = block_of(query)
     return _first(_match_rows(query, wanted, block) for block in pair_leaves(wanted, view.block))
 
 
 def _match_grouping(query: r.GroupBy, view: ViewData) -> Match | NoMatch:
     if view.grouped is None:
-        return NoMatch("it shows rows, not groups")
+        return NoMatch(OTHER_SHAPE[1])
     if not query.keys:
         return NoMatch("an answer without groups begins with its query")
     wanted = block_of(query.input)
@@ -75,7 +76,7 @@ def _match_grouping(query: r.GroupBy, view: ViewData) -> Match | NoMatch:
 
 def _first(found: object) -> Match | NoMatch:
     """The first match; the last reason where there is none."""
-    answer: Match | NoMatch = NoMatch("other inputs")
+    answer: Match | NoMatch = NoMatch(OTHER_SHAPE[2])
     for answer in found:  # type: ignore[attr-defined]
         if isinstance(answer, Match):
             return answer
@@ -193,4 +194,4 @@ def _select(source: Relation, rest: Sequence[Scalar]) -> Relation:
     return source if predicate is None else r.Filter(source, predicate)
 
 
-__all__ = ["Match", "NoMatch", "ViewData", "match"]
+__all__ = ["OTHER_SHAPE", "Match", "NoMatch", "ViewData", "match"]

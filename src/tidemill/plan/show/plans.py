@@ -16,6 +16,7 @@ from tidemill.plan.periods import Every
 from tidemill.plan.physical import Exchange, Op, Physical
 from tidemill.plan.relations import Relation
 from tidemill.plan.scalars import ColumnRef
+from tidemill.plan.show.answers import AnswerReport, answers_text
 from tidemill.plan.show.joins import joins_text
 from tidemill.plan.show.operators import operator_dict, operator_text
 from tidemill.plan.show.sharing import sharing_chart, sharing_text
@@ -39,11 +40,15 @@ class Explanation:
     points: tuple[tuple[str, str], ...] = ()  # (view, its synchronization points)
     operators: Mapping[str, OperatorRows] = field(default_factory=dict)  # of operators that run, by their id
     tagging: tuple[dict[str, Any], ...] = ()  # one report for each keyed stream that several taggers read
+    answers: tuple[AnswerReport, ...] = ()  # one report for each part that another view answers
+    refused: Mapping[str, str] = field(default_factory=dict)  # why other views do not answer the query
 
     def __str__(self) -> str:
         parts = [_text(self.roots)]
         if self.points:
             parts.append(_points_text(self.points))
+        if self.answers or self.refused:
+            parts.append(answers_text(self.answers, self.refused))
         if self.trace:
             parts.append("rules\n" + "\n".join(f"  {name}: {what}" for name, what in self.trace))
         parts += [sharing_text(shared) for shared in self.sharing]
@@ -77,6 +82,8 @@ class Explanation:
             "sharing": list(self.sharing),
             "alone": [{"view": v, "reason": w} for v, w in self.alone],
             "joins": list(self.joins),
+            "answered": [answer.to_dict() for answer in self.answers],
+            "not_answered": dict(self.refused),
             "tagging": list(self.tagging),
             "points": dict(self.points),
         }

@@ -1,0 +1,38 @@
+"""Reports of the views that answer a query."""
+
+from __future__ import annotations
+
+from tidemill.optimize.views.answer import Answer, Answered
+from tidemill.plan.points import Domain, show_points
+from tidemill.plan.show.answers import AnswerReport
+
+
+def report_answers(answer: Answer, unit_us: int, domain: Domain) -> tuple[AnswerReport, ...]:
+    """One report for each part of a query that a view answers."""
+    return tuple(_report(part, unit_us, domain) for part in answer.parts)
+
+
+def _report(part: Answered, unit_us: int, domain: Domain) -> AnswerReport:
+    own, view = (show_points(p.points, unit_us, domain) for p in (part.peeled, part.view.peeled))
+    return AnswerReport(
+        part.view.name,
+        _data(part),
+        own if own == view else f"{own} ⊆ {view}",
+        "with the view: both were created before the same batch",
+        _cost(part),
+    )
+
+
+def _data(part: Answered) -> str:
+    found = part.found
+    said = [f"{because} implies {condition}" for condition, because in found.implied]
+    rest = " AND ".join(condition.sql for condition in found.rest)
+    said += [f"rest Filter[{rest}]"] if rest else []
+    said += ["groups are grouped again"] if found.regroups else []
+    return "; ".join(said) or "the same rows"
+
+
+def _cost(part: Answered) -> str:
+    if part.costs is None:
+        return "decided when it was created"
+    return f"from {part.view.name} {part.costs.view:,.0f} · from the streams {part.costs.streams:,.0f} ns a row; chosen"

@@ -1,0 +1,212 @@
+"""One case for each row of the table of matching: one that a view answers, and one that it must not."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.harness import LocalDatabase
+from tidemill.errors import PlanProblem
+
+SETUP = """
+REGISTER SOURCE Temps (room INTEGER, building INTEGER, temp INTEGER, name VARCHAR, x DOUBLE, day DATE, at BIGINT)
+  FROM FILES '{}/*.csv' WITH (timestamp = 'at');
+CREATE TAGGED STREAM RoomTempStr OVER Temps KEY room;
+CREATE TAGGED STREAM Log OVER Temps;
+SET view_matching = always;
+"""
+KEYED, LOG = "FROM RoomTempStr", "FROM Log"
+
+# (what, view, query that it answers, query that it does not answer, why not)
+CASES = [
+    (
+        "points",
+        f"SELECT room, temp {KEYED} SYNC EVERY 2 SECONDS WHERE temp > 80",
+        f"SELECT room, temp {KEYED} SYNC EVERY 4 SECONDS WHERE temp > 100",
+        f"SELECT room, temp {KEYED} SYNC EVERY 3 SECONDS WHERE temp > 100",
+        "every 2 s misses some of every 3 s",
+    ),
+    (
+        "inputs",
+        f"SELECT room, temp {KEYED} WHERE temp > 80",
+        f"SELECT temp AS t, room {KEYED} WHERE temp > 80",
+        f"SELECT temp AS t, room {LOG} WHERE temp > 80",
+        None,
+    ),
+    (
+        "intervals",
+        f"SELECT room, temp {KEYED} WHERE temp > 80 AND temp < 120",
+        f"SELECT room {KEYED} WHERE temp BETWEEN 81 AND 100",
+        f"SELECT room {KEYED} WHERE temp >= 80 AND temp < 90",
+        '"temp" > 80 is not implied',
+    ),
+    (
+        "equality",
+        f"SELECT room, temp, building {KEYED} WHERE building IN (1, 2, 3)",
+        f"SELECT room {KEYED} WHERE building = 2",
+        f"SELECT room {KEYED} WHERE building IN (3, 4)",
+        '"building" IN (1, 2, 3) is not implied',
+    ),
+    (
+        "either",
+        f"SELECT room, temp, building {KEYED} WHERE temp > 80 OR building = 1",
+        f"SELECT room {KEYED} WHERE temp > 90",
+        f"SELECT room {KEYED} WHERE temp > 70",
+        '"temp" > 80 OR "building" = 1 is not implied',
+    ),
+    (
+        "values",
+        f"SELECT room, temp {KEYED} WHERE temp IS NOT NULL",
+        f"SELECT room {KEYED} WHERE temp <= 7",
+        f"SELECT room {KEYED} WHERE coalesce(temp, 3) <= 7",
+        'NOT "temp" IS NULL is not implied',
+    ),
+    (
+        "texts",
+        f"SELECT room, name {KEYED} WHERE name > 'a'",
+        f"SELECT room {KEYED} WHERE name = 'b'",
+        f"SELECT room {KEYED} WHERE name >= 'a'",
+        "\"name\" > 'a' is not implied",
+    ),
+    (
+        "dates are not ordered by their text",
+        f"SELECT room, day {KEYED} WHERE day > '2024-01-04'",
+        f"SELECT room {KEYED} WHERE day > '2024-01-04' AND room > 2",
+        f"SELECT room {KEYED} WHERE day > '2024-1-05'",
+        None,
+    ),
+    (
+        "NOW windows",
+        f"SELECT room, temp, TS {LOG} WHERE NOW - 60 < TS AND TS <= NOW",
+        f"SELECT room {LOG} WHERE NOW - 10 < TS AND TS <= NOW AND temp > 5",
+        f"SELECT room {LOG} WHERE NOW - 90 < TS AND TS <= NOW",
+        "its window ends earlier",
+    ),
+    (
+        "columns",
+        f"SELECT room, temp % 10 AS t, name {KEYED} WHERE temp > 80",
+        f"SELECT room, temp % 10 > 5 AS much {KEYED} WHERE temp > 80",
+        f"SELECT room, temp {KEYED} WHERE temp > 80",
+        'it does not give "temp"',
+    ),
+    (
+        "grouping",
+        f"SELECT building, room, count(*) AS n, sum(temp) AS s, max(x) AS m {KEYED} GROUP BY building, room",
+        f"SELECT building, count(*) AS n, sum(temp) AS s, max(x) AS m {KEYED} WHERE building < 5 GROUP BY building",
+        f"SELECT building, count(*) AS n {KEYED} WHERE temp > 5 GROUP BY building",
+        '"temp" > 5 cannot be tested among its groups',
+    ),
+    (
+        "averages",
+        f"SELECT building, room, count(temp) AS n, sum(temp) AS s {KEYED} GROUP BY building, room",
+        f"SELECT building, avg(temp) AS a {KEYED} GROUP BY building",
+        f"SELECT building, avg(x) AS a {KEYED} GROUP BY building",
+        'it does not give avg("x")',
+    ),
+    (
+        "sums that are not exact",
+        f"SELECT building, room, sum(x) AS s {KEYED} GROUP BY building, room",
+        f"SELECT room, building, sum(x) AS s {KEYED} GROUP BY room, building",
+        f"SELECT building, sum(x) AS s {KEYED} GROUP BY building",
+        "sums of DOUBLE depend on their order",
+    ),
+    (
+        "epochs",
+        f"SELECT room, TS/10 AS e, count(*) AS n {LOG} GROUP BY room, TS/10",
+        f"SELECT room, TS/60 AS e, count(*) AS n {LOG} GROUP BY room, TS/60",
+        f"SELECT room, TS/15 AS e, count(*) AS n {LOG} GROUP BY room, TS/15",
+        None,
+    ),
+    (
+        "groups that are filtered",
+        f"SELECT building, room, count(*) AS n {KEYED} GROUP BY building, room",
+        f"SELECT building, room {KEYED} GROUP BY building, room HAVING count(*) > 1",
+        f"SELECT building, count(DISTINCT name) AS n {KEYED} GROUP BY building",
+        "COUNT does not add up from groups",
+    ),
+    (
+        "groups without keys",
+        f"SELECT building, count(*) AS n {KEYED} WHERE temp > 5 GROUP BY building",
+        f"SELECT building + 1 AS b, n FROM (SELECT building, count(*) AS n {KEYED} WHERE temp > 5 GROUP BY building)",
+        f"SELECT count(*) AS n {KEYED} WHERE temp > 5",
+        None,
+    ),
+    (
+        "joins",
+        "SELECT a.room AS r, b.temp AS t FROM RoomTempStr a, Log [WINDOW 9 SECONDS] b WHERE a.room = b.room",
+        "SELECT y.room AS z FROM Log [WINDOW 9 SECONDS] y, RoomTempStr x WHERE y.room = x.room AND y.temp > 3",
+        "SELECT y.room AS z FROM Log [WINDOW 9 SECONDS] y, RoomTempStr x WHERE y.room = x.building AND y.temp > 3",
+        '"room" = "room" is not implied',
+    ),
+    (
+        "distinct",
+        f"SELECT DISTINCT building {KEYED} WHERE temp > 5",
+        f"SELECT building FROM (SELECT DISTINCT building {KEYED} WHERE temp > 5) WHERE building > 1",
+        f"SELECT DISTINCT building {KEYED} WHERE temp > 6",
+        None,
+    ),
+    (
+        "expressions that may fail",
+        f"SELECT room, temp, CAST(name AS INTEGER) AS i {KEYED} WHERE temp > 5",
+        f"SELECT room, CAST(name AS INTEGER) AS i {KEYED} WHERE temp > 5 AND room > 1",
+        f"SELECT room, temp {KEYED} WHERE temp > 5 AND room > 1",
+        "may fail",
+    ),
+    (
+        "groups of a view that has HAVING",
+        f"SELECT building, count(*) AS n {KEYED} GROUP BY building HAVING count(*) > 3",
+        f"SELECT building FROM (SELECT building, count(*) AS n {KEYED} GROUP BY building HAVING count(*) > 3)",
+        f"SELECT building, count(*) AS n {KEYED} GROUP BY building",
+        None,
+    ),
+]
+
+
+@pytest.fixture
+def db(tmp_path):
+    with LocalDatabase(str(tmp_path / "db")) as made:
+        made.execute(SETUP.format(tmp_path))
+        yield made
+
+
+def answered(db, name):
+    return [part.view.name for part in db.workload.views[name].answer.parts]
+
+
+@pytest.mark.parametrize(("view", "query"), [case[1:3] for case in CASES], ids=[case[0] for case in CASES])
+def test_a_view_answers_what_it_contains(db, view, query):
+    db.execute(f"CREATE VIEW v AS {view} WITH (unbounded_state = true)")
+    db.execute(f"CREATE VIEW q AS {query} WITH (unbounded_state = true)")
+    assert answered(db, "q") == ["v"], db.workload.views["q"].answer.refused
+
+
+@pytest.mark.parametrize(("view", "query", "why"), [(c[1], c[3], c[4]) for c in CASES], ids=[c[0] for c in CASES])
+def test_a_view_does_not_answer_what_it_does_not_contain(db, view, query, why):
+    db.execute(f"CREATE VIEW v AS {view} WITH (unbounded_state = true)")
+    db.execute(f"CREATE VIEW q AS {query} WITH (unbounded_state = true)")
+    found = db.workload.views["q"].answer
+    assert not found.parts and (why is None or why in found.refused["v"])
+
+
+def test_example_11_is_matched_without_help(db):
+    db.execute("SET view_matching = auto")
+    db.execute(f"CREATE VIEW HotRooms2 AS SELECT room, temp {KEYED} SYNC EVERY 2 SECONDS WHERE temp > 80")
+    text = str(db.explain(f"SELECT STREAMED room, temp {KEYED} SYNC EVERY 4 SECONDS WHERE temp > 100"))
+    assert "answered from HotRooms2" in text and "points  every 4 s ⊆ every 2 s" in text
+    assert 'data    "temp" > 100 implies "temp" > 80; rest Filter["temp" > 100]' in text
+
+
+def test_views_of_another_birth_do_not_answer(db, tmp_path):
+    db.execute(f"CREATE VIEW Hot AS SELECT room, temp {KEYED} WHERE temp > 80")
+    (tmp_path / "1.csv").write_text("room,building,temp,name,x,day,at\n1,1,90,a,1.0,2024-01-01,1\n")
+    db.run(final=False)
+    db.execute(f"CREATE VIEW Later AS SELECT room {KEYED} WHERE temp > 85")
+    assert answered(db, "later") == []
+
+
+def test_settings(db):
+    db.execute("SET view_matching = off")
+    db.execute(f"CREATE VIEW Hot AS SELECT room, temp {KEYED} WHERE temp > 80")
+    db.execute(f"CREATE VIEW Hotter AS SELECT room {KEYED} WHERE temp > 85")
+    assert answered(db, "hotter") == []
+    with pytest.raises(PlanProblem, match="one of auto, off, always"):
+        db.execute("SET view_matching = sometimes")
