@@ -20,6 +20,7 @@ from tidemill.engine.sources import source_spec
 from tidemill.engine.views.answering import Answering, Beginning, decisions_of
 from tidemill.engine.views.bound_view import BoundView, PlannedQuery, Sinks, bind_view, stamp_type
 from tidemill.engine.views.checks import check_names, check_parquet, check_user_aggregates, spread_input
+from tidemill.engine.views.history import HISTORY, OPTION, begins_with_history
 from tidemill.engine.views.inputs import Inputs, view_input
 from tidemill.errors import CatalogProblem, PlanProblem
 from tidemill.optimize.lower import lower
@@ -238,7 +239,8 @@ class Workload:
 
     def plan_query(self, query: exp.Expression, output: str, options: dict[str, Any]) -> PlannedQuery:
         """What a query would become if it were created now."""
-        return self._plan(query, output, self._options(options), Beginning(self.pending))
+        given = self._options(options)
+        return self._plan(query, output, given, Beginning(self.pending, history=begins_with_history(given)))
 
     def _plan(self, query: exp.Expression, output: str, options: dict[str, Any], begin: Beginning) -> PlannedQuery:
         """Bind, check, answer from other views, and optimize."""
@@ -283,16 +285,19 @@ class Workload:
 
     def _options(self, given: dict[str, Any]) -> dict[str, Any]:
         """Options of a view; rules that were off when it was planned stay off for it, or its state would not fit."""
-        return {**given, "without": list(self.without)} if self.without else dict(given)
+        usual = {OPTION: HISTORY} if self.catalog.settings.get(OPTION) == HISTORY else {}
+        return {**usual, **given, **({"without": list(self.without)} if self.without else {})}
 
     def running_views(self) -> list[BoundView]:
         """The views that no failure has stopped."""
         return [v for v in self.views.values() if v.entry.id not in self.stopped]
 
     def _install(self, entry: Entry, query: exp.Expression) -> BoundView:
-        view = self._bind_view(entry, query, (), Beginning(entry.birth))
+        begin = Beginning(entry.birth, history=begins_with_history(entry.options))
+        view = self._bind_view(entry, query, (), begin)
         self._check_reads_running(view.query.needs)
         entry.answered = decisions_of(view.answer)
+        self._answering.first_readers.record(view)
         entry.needs = tuple(sorted(view.query.needs))
         self.catalog.add(entry)
         self.views[entry.name.lower()] = view
@@ -301,7 +306,8 @@ class Workload:
     def _rebind(self, entry: Entry, sinks: Sinks) -> None:
         statement = parse_one(entry.text)
         assert isinstance(statement, (CreateView, Select))
-        begin = Beginning(entry.birth, entry.answered, entry.aliases, entry.planning)
+        history = begins_with_history(entry.options)
+        begin = Beginning(entry.birth, entry.answered, entry.aliases, history, entry.planning)
         view = self._bind_view(entry, statement.query, sinks, begin)
         if entry.id in self.catalog.hidden:
             self._hidden[entry.id] = view

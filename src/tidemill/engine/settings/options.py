@@ -132,6 +132,12 @@ def _late(value: Any) -> Any:
     return value
 
 
+def _beginning(value: Any) -> Any:
+    if str(value) not in ("creation", "history"):
+        raise Wrong("'creation' or 'history'")
+    return value
+
+
 def microseconds(value: Any, unit_us: int) -> int:
     """A checked length of time in microseconds; a number counts clock units."""
     if str(value).strip() in ("0", "0 seconds"):
@@ -163,6 +169,7 @@ CHECKS: dict[str, Check] = {
     "on_error": _text,
     "lateness": duration("5 seconds", zero=True),
     "late": _late,
+    "begin": _beginning,
     "ahead": _ahead,
     "idle_timeout": duration("5 seconds", zero=True),
     "batch_rows": _whole(100000),

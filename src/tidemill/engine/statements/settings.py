@@ -11,7 +11,8 @@ from tidemill.engine.run.runner import Runner
 from tidemill.engine.settings.dead_letters import LETTERS, bounds_of
 from tidemill.engine.settings.queries import OPERATORS, QUERYING, QueryLimits, rows, trigger_length
 from tidemill.engine.state import DatabaseState
-from tidemill.engine.views.answering import SETTING, check_way
+from tidemill.engine.views.answering import SETTING, WAYS
+from tidemill.engine.views.history import BEGINNINGS, OPTION
 from tidemill.errors import PlanProblem
 from tidemill.optimize.optimizer import RULES
 from tidemill.plan.statements import Set
@@ -30,7 +31,8 @@ class Settings:
             "trigger": self._set_trigger,
             "sealed_rows": self._set_plan_limit,
             "fast_paths_off": self._set_fast_paths,
-            SETTING: self._set_matching,
+            SETTING: self._set_word,
+            OPTION: self._set_word,
             **dict.fromkeys(SHARING, self._set_sharing),
             **dict.fromkeys(JOIN_SETTINGS, self._set_join_setting),
             "shared_tagging": self._set_tagging,
@@ -80,9 +82,12 @@ class Settings:
         self._state.catalog.settings[name] = ", ".join(off)
         self._runner.change_plan()
 
-    def _set_matching(self, name: str, value: str) -> None:
-        """Whether queries created from now on are answered from views that run."""
-        self._state.catalog.settings[name] = check_way(name, value)
+    def _set_word(self, name: str, value: str) -> None:
+        """How queries created from now on are planned, and with what they begin."""
+        words = {SETTING: WAYS, OPTION: BEGINNINGS}[name]
+        if value.lower() not in words:
+            raise PlanProblem("TM217", f'{name} cannot be "{value}"', hint=f"one of {', '.join(words)}")
+        self._state.catalog.settings[name] = value.lower()
         self._state.save_catalog()
 
     def _set_sharing(self, name: str, value: str) -> None:

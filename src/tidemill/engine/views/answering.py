@@ -6,12 +6,13 @@ created, and kept in the catalog: what stands is planned alike at every opening.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from tidemill.engine.views.bound_view import BoundView
-from tidemill.errors import PlanProblem
+from tidemill.engine.views.history import FirstReaders, begins_with_history, no_history, streams_of
+from tidemill.engine.views.inputs import view_input
 from tidemill.optimize.optimizer import optimize
 from tidemill.optimize.views.added_cost import AddedCost
 from tidemill.optimize.views.answer import Answer, Answered, Candidate, Costs, Weigh, answer, replay
@@ -25,13 +26,6 @@ WAYS = ("auto", "off", "always")
 Decisions = Sequence[Mapping[str, str]]
 
 
-def check_way(name: str, value: str) -> str:
-    """The value of `SET view_matching`."""
-    if value.lower() not in WAYS:
-        raise PlanProblem("TM217", f'{name} cannot be "{value}"', hint=f"one of {', '.join(WAYS)}")
-    return value.lower()
-
-
 @dataclass(frozen=True)
 class Beginning:
     """Where a query begins: the plan version, and for a query that stands what was decided when it was created."""
@@ -41,6 +35,7 @@ class Beginning:
     aliases: Mapping[str, str] = field(
         default_factory=dict
     )  # ids of views that were dropped, by the names the query uses
+    history: bool = False  # it begins with the history of its streams, not with its creation
     planning: int = PLANNING  # as old as its plan
 
 
@@ -56,34 +51,78 @@ class Answering:
     ) -> None:
         self._catalog, self._views, self._hidden, self._stopped = catalog, views, hidden, stopped
         self._known: dict[str, tuple[Relation, Candidate]] = {}  # by the id of a view
+        self.first_readers = FirstReaders(catalog)
 
     def answer(self, query: Relation, begin: Beginning, without: Sequence[str]) -> Answer:
         """The query with the parts that views answer: as was decided, or as is best now."""
+        if begin.history and self.first_readers.has_history(query):
+            return self._answer_history(query, begin, without)
         if begin.decided is None:
-            return self._search(query, begin.birth, without)
-        return self._repeat(query, begin.decided)
+            return self._search(query, self._candidates(begin.birth), without)
+        return self._repeat(query, begin.decided, self._candidate)
 
-    def _search(self, query: Relation, birth: int, without: Sequence[str]) -> Answer:
+    def _answer_history(self, query: Relation, begin: Beginning, without: Sequence[str]) -> Answer:
+        """The query as it would stand since the beginning: all of it from views that have seen every row."""
+        wanted = self.first_readers.since_the_beginning(query)
+        if begin.decided is not None:
+            return self._repeat(wanted, begin.decided, lambda view: self._complete_candidate(view, begin.birth))
+        by_id = {view.entry.id: view for view in self._all_views()}
+        complete = (
+            self._complete_candidate(view, begin.birth)
+            for view in self._views.values()
+            if self._may_answer(view) and self.first_readers.is_complete(view, by_id)
+        )
+        found = self._search(wanted, complete, without, always=True)
+        if rest := streams_of(found.node):
+            raise no_history(rest, found.refused)
+        return found
+
+    def _complete_candidate(self, view: BoundView, birth: int) -> Candidate:
+        """A view with its contents, for a query that began later."""
+        bound = self.first_readers.since_the_beginning(self._define_older(view.query.node))
+        source = view_input(view, birth).node
+        return Candidate(view.entry.id, view.entry.name, source, bound, self._define)
+
+    def _define_older(self, node: Relation) -> Relation:
+        """A tree in which views that ran before it are replaced by their definitions."""
+        if isinstance(node, r.View):
+            return self._define_older(self._define(node))
+        if isinstance(node, r.Union) and isinstance(node.inputs[0], r.View) and node.inputs[0].late:
+            return self._define_older(self._define(node.inputs[0]))
+        inputs = [c for c in node.children if isinstance(c, Relation)]
+        return r.with_children(node, *map(self._define_older, inputs)) if inputs else node
+
+    def _search(
+        self, query: Relation, candidates: Iterable[Candidate], without: Sequence[str], always: bool = False
+    ) -> Answer:
         """The query with the parts that views answer, as the setting says."""
-        way = self._catalog.settings.get(SETTING, "auto")
+        way = "always" if always else self._catalog.settings.get(SETTING, "auto")
         if way == "off":
             return Answer(query)
-        weigh = self._weigh(without, always=way == "always")
-        return answer(query, self._candidates(birth), self._define, weigh)
+        return answer(query, candidates, self._define, self._weigh(without, always=way == "always"))
 
-    def _repeat(self, query: Relation, decisions: Decisions) -> Answer:
+    def _repeat(self, query: Relation, decisions: Decisions, candidate: Callable[[BoundView], Candidate]) -> Answer:
         """The query with the parts that were decided when it was created."""
         if not decisions:
             return Answer(query)
         by_id = {view.entry.id: view for view in self._all_views()}
-        decided = [(d["part"], self._candidate(by_id[d["view"]])) for d in decisions]
+        decided = [(d["part"], candidate(by_id[d["view"]])) for d in decisions]
         return replay(query, decided, self._define)
 
     def _candidates(self, birth: int) -> Iterator[Candidate]:
         """Views that began with the query: they have seen the same rows."""
-        for view in self._views.values():
-            if view.entry.birth == birth and _shows_its_rows(view) and view.entry.id not in self._stopped():
-                yield self._candidate(view)
+        return (
+            self._candidate(view)
+            for view in self._views.values()
+            if view.entry.birth == birth and self._may_answer(view) and not self._has_history(view)
+        )
+
+    def _has_history(self, view: BoundView) -> bool:
+        """Whether a view began with rows that came before its creation."""
+        return begins_with_history(view.entry.options) and self.first_readers.has_history(view.query.node)
+
+    def _may_answer(self, view: BoundView) -> bool:
+        return _shows_its_rows(view) and view.entry.id not in self._stopped()
 
     def _candidate(self, view: BoundView) -> Candidate:
         known = self._known.get(view.entry.id)

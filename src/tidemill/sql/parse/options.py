@@ -35,8 +35,8 @@ KNOWN: dict[str, tuple[str, ...]] = {
     ),
     "restart": ("lateness", "ahead", "idle_timeout", "batch_rows", "on_error", "max_record_bytes"),
     "table": _READING,
-    "view": ("retain", "unbounded_state", "spread", "empty_windows"),
-    "select": ("unbounded_state", "spread", "empty_windows"),
+    "view": ("retain", "unbounded_state", "spread", "empty_windows", "begin"),
+    "select": ("unbounded_state", "spread", "empty_windows", "begin"),
     "sink": ("format",),
 }
 

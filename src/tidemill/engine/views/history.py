@@ -1,0 +1,104 @@
+"""Queries that begin with the history of their streams: `WITH (begin = 'history')`.
+
+Usually a query sees the rows that come after its creation. With its history it has, from its first point on, the answer
+that it would have if it had stood since its streams were first read. That is possible where the streams have not been
+read yet, or where views that have seen every row contain the query: it then begins with what is stored of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tidemill.engine.views.bound_view import BoundView
+from tidemill.errors import PlanProblem
+from tidemill.plan import relations as r
+from tidemill.plan.node import walk
+from tidemill.plan.relations import Relation
+from tidemill.sql.catalog import Catalog
+
+OPTION, HISTORY = "begin", "history"
+BEGINNINGS = ("creation", HISTORY)
+_UNKNOWN = 0  # a source that was read before its first reader was recorded
+_TABLE = -1  # tables are there at all times
+_POINTWISE = (r.Project, r.Filter, r.Join, r.GroupBy, r.SetCombine, r.Union, r.Synchronize, r.SynchronizePeriods)
+
+
+class FirstReaders:
+    """The plan version in which each source was first read, kept with the catalog."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        known = {e.spec.name: _UNKNOWN for e in catalog.of("source") if e.spec} if catalog.version else {}
+        self._births: dict[str, int] = catalog.settings.setdefault("first_read", known)
+
+    def record(self, view: BoundView) -> None:
+        """A view was created: it is the first reader of sources that had none."""
+        for scan in streams_of(view.query.node):
+            self._births.setdefault(scan.source, scan.birth)
+
+    def has_history(self, query: Relation) -> bool:
+        """Whether rows of the query's streams were read before it begins."""
+        return any(self._births.get(scan.source, scan.birth) < scan.birth for scan in streams_of(query))
+
+    def since_the_beginning(self, node: Relation) -> Relation:
+        """The query as it would stand since its streams were first read."""
+        if isinstance(node, r.View):
+            return node
+        if isinstance(node, r.Scan):
+            birth = _TABLE if node.static else self._births.get(node.source, node.birth)
+            return r.Scan(node.source, node.columns, birth, node.static)
+        inputs = [c for c in node.children if isinstance(c, Relation)]
+        return r.with_children(node, *map(self.since_the_beginning, inputs)) if inputs else node
+
+    def is_complete(self, view: BoundView, views: Mapping[str, BoundView]) -> bool:
+        """Whether a view has seen every row of its streams, and keeps its whole answer."""
+        if view.entry.options.get("retain"):
+            return False
+        node = view.query.node
+        return self._is_complete(
+            self.since_the_beginning(node) if begins_with_history(view.entry.options) else node, views
+        )
+
+    def _is_complete(self, node: Relation, views: Mapping[str, BoundView]) -> bool:
+        if isinstance(node, r.Scan):
+            return node.static or self._births.get(node.source, _UNKNOWN) == node.birth != _UNKNOWN
+        if isinstance(node, r.View):
+            return self._is_complete(node.input, views)
+        inputs = [c for c in node.children if isinstance(c, Relation)]
+        seeds = [i for i in inputs if isinstance(i, r.Seed)]
+        if seeds:  # a view that ran before: its contents are its history
+            return all(s.view in views and self.is_complete(views[s.view], views) for s in seeds)
+        if isinstance(node, (r.Seed, r.Clock)):
+            return False
+        later = any(isinstance(n, r.Seed) for n in walk(node))
+        return (not later or isinstance(node, _POINTWISE)) and all(self._is_complete(i, views) for i in inputs)
+
+
+def streams_of(query: Relation) -> list[r.Scan]:
+    """The streams that a query reads itself, not through views."""
+    found: list[r.Scan] = []
+    stack = [query]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, r.Scan) and not node.static:
+            found.append(node)
+        elif not isinstance(node, r.View):
+            stack += [c for c in node.children if isinstance(c, Relation)]
+    return found
+
+
+def no_history(scans: list[r.Scan], refused: Mapping[str, str]) -> PlanProblem:
+    """Why a query cannot begin with the history of its streams."""
+    sources = ", ".join(sorted({f'"{scan.source.partition("#")[0]}"' for scan in scans}))
+    nearest = next(iter(refused.items()), None)
+    return PlanProblem(
+        "TM223",
+        f"the rows that were read of {sources} are gone: no view that has seen all of them contains this query",
+        detail=f"nearest is {nearest[0]}: {nearest[1]}" if nearest else "there is no such view over the same inputs",
+        hint="leave out begin = 'history' to begin with the rows to come, or RESTART SOURCE to read it again",
+    )
+
+
+def begins_with_history(options: Mapping[str, Any]) -> bool:
+    """What the options of a view say."""
+    return options.get(OPTION) == HISTORY

@@ -1,0 +1,153 @@
+"""`begin = 'history'`: from its first point on, a later query answers as its twin that stood from the beginning."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.harness import LocalDatabase
+from tests.properties import streams
+from tests.properties.effort import effort
+from tests.properties.test_answers import places
+from tests.properties.trial import contents_of, drawn_database, log_of
+from tests.views.drawn import families
+from tidemill.errors import PlanProblem
+
+_FREE, _HISTORY = " WITH (unbounded_state = true)", " WITH (unbounded_state = true, begin = 'history')"
+_begun: Counter[str] = Counter()
+
+
+def states(log):
+    """The contents after each time of a log."""
+    state, found = Counter(), {}
+    for change in log:
+        if change.tag in ("+", "u"):
+            state[change.row] += 1
+        if change.tag in ("-", "u"):
+            state[change.old if change.tag == "u" else change.row] -= 1
+        found[change.time] = +state
+    return found
+
+
+def at(found, time):
+    return next((found[t] for t in sorted(found, reverse=True) if t <= time), Counter())
+
+
+def create(db, name, query, options):
+    try:
+        db.execute(f"CREATE STREAMED VIEW {name} AS {query.text}{options}")
+    except PlanProblem:
+        return False
+    return True
+
+
+@st.composite
+def workloads(draw):
+    sources = [draw(streams.append_only("A", most=16)), draw(streams.keyed("K", most=16))]
+    return sources, draw(st.integers(0, 12)), *draw(families())
+
+
+@effort(40)
+@given(workload=workloads(), place=places)
+def test_history_is_what_the_twin_has(workload, place):
+    sources, cut, views, queries = workload
+    halves = {s.name: next((i for i, row in enumerate(s.rows) if row["tm"] > cut), len(s.rows)) for s in sources}
+    with drawn_database(sources, write=False, **place) as db:
+        folder = Path(db.paths.root).parent
+        db.execute("SET view_matching = off")
+        for i, view in enumerate(views):
+            create(db, f"v{i}", view, _FREE)
+        made = [i for i, query in enumerate(queries) if create(db, f"twin{i}", query, _FREE)]
+        for i in made:  # the twins themselves are no views to begin with
+            db.workload.views[f"twin{i}"].entry.options["retain"] = "100 years"
+        files = {s.name: s.write(folder, 0, halves[s.name]) for s in sources}
+        db.run(final=False)
+        made = [i for i in made if create(db, f"later{i}", queries[i], _HISTORY)]
+        for s in sources:
+            s.write(folder, halves[s.name], None, files[s.name])
+        db.run()
+        end = max((r["tm"] for s in sources for r in s.rows), default=0)
+        for i in made:
+            twin, later = states(log_of(db, f"twin{i}")), states(log_of(db, f"later{i}"))
+            period = queries[i].sync or 12
+            first = (cut + period) // period * period + period
+            for time in range(first, end + 1):
+                assert at(later, time * streams.UNIT) == at(twin, time * streams.UNIT), queries[i].text
+            assert contents_of(db, f"later{i}") == contents_of(db, f"twin{i}"), queries[i].text
+            if db.workload.views[f"later{i}"].answer.parts:
+                _begun["answered"] += 1
+
+
+def test_some_queries_began_with_history():
+    assert _begun["answered"] >= 15, _begun
+
+
+SETUP = """
+REGISTER SOURCE Temps (room INTEGER, building INTEGER, temp INTEGER, at BIGINT) FROM FILES '{}/*.csv'
+  WITH (timestamp = 'at');
+CREATE TAGGED STREAM Rooms OVER Temps KEY room;
+CREATE VIEW Hot AS SELECT room, building, temp FROM Rooms SYNC EVERY 2 SECONDS WHERE temp > 80;
+"""
+
+
+@pytest.fixture
+def db(tmp_path):
+    with LocalDatabase(str(tmp_path / "db")) as made:
+        made.execute(SETUP.format(tmp_path))
+        (tmp_path / "1.csv").write_text("room,building,temp,at\n1,1,90,1\n2,1,101,2\n3,2,110,3\n")
+        made.run(final=False)
+        yield made
+
+
+QUERY = "SELECT room, temp FROM Rooms SYNC EVERY 4 SECONDS WHERE temp > 100"
+
+
+def test_a_later_query_begins_with_the_rows_of_a_view(db, tmp_path):
+    db.execute(f"CREATE VIEW Past AS {QUERY} WITH (begin = 'history'); CREATE VIEW Now AS {QUERY}")
+    (tmp_path / "2.csv").write_text("room,building,temp,at\n4,1,105,8\n")
+    db.run()
+    assert db.query("SELECT room FROM Past ORDER BY room")["room"].to_pylist() == [2, 3, 4]
+    assert db.query("SELECT room FROM Now ORDER BY room")["room"].to_pylist() == [4]
+
+
+def test_what_no_view_contains_is_refused(db):
+    with pytest.raises(PlanProblem, match="TM223") as refused:
+        db.execute("CREATE VIEW Past AS SELECT room FROM Rooms WHERE temp > 70 WITH (begin = 'history')")
+    assert "Hot" in refused.value.detail and "is not implied" in refused.value.detail
+    db.execute("SET begin = history")
+    with pytest.raises(PlanProblem, match="TM223"):
+        db.execute("CREATE VIEW Past AS SELECT room FROM Rooms WHERE temp > 70")
+
+
+def test_a_later_view_is_complete_only_with_history(db):
+    db.execute("CREATE VIEW Few AS SELECT room, temp FROM Rooms WHERE temp > 0")
+    db.run(final=False)
+    with pytest.raises(PlanProblem, match="TM223"):
+        db.execute("CREATE VIEW Past AS SELECT room FROM Rooms WHERE temp > 5 WITH (begin = 'history')")
+
+
+def test_a_source_that_was_not_read_has_no_history(tmp_path):
+    with LocalDatabase(str(tmp_path / "db")) as db:
+        db.execute(SETUP.format(tmp_path).replace("temp > 80", "temp > 80 AND room > 0"))
+        db.execute("CREATE VIEW Past AS SELECT room FROM Rooms WHERE temp > 70 WITH (begin = 'history')")
+        assert not db.workload.views["past"].answer.parts
+
+
+def test_the_decision_is_repeated_at_opening(db, tmp_path):
+    db.execute(f"CREATE VIEW Past AS {QUERY} WITH (begin = 'history')")
+    db.execute("DROP VIEW Hot")
+    node = db.workload.views["past"].node
+    db.close()
+    with LocalDatabase(str(tmp_path / "db")) as again:
+        assert again.workload.views["past"].node is node
+
+
+def test_wrong_beginnings_are_refused(db):
+    with pytest.raises(PlanProblem, match="TM307"):
+        db.execute("CREATE VIEW Past AS SELECT room FROM Rooms WITH (begin = 'yesterday')")
+    with pytest.raises(PlanProblem, match="TM217"):
+        db.execute("SET begin = yesterday")
