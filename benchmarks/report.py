@@ -14,7 +14,19 @@ from typing import Any
 from benchmarks.markdown import link_papers, reflow
 
 LIBRARIES = ("pyspark", "duckdb", "pyarrow", "numpy", "numba")
-ORDER = ("throughput", "peers", "joins", "tagger", "state_cost", "memory", "live", "start", "neighbours", "fast_paths")
+ORDER = (
+    "throughput",
+    "peers",
+    "joins",
+    "tagger",
+    "shared_taggers",
+    "state_cost",
+    "memory",
+    "live",
+    "start",
+    "neighbours",
+    "fast_paths",
+)
 
 
 @dataclass

@@ -8,7 +8,7 @@ from typing import Any
 from benchmarks.markdown import link_papers, reflow
 from benchmarks.report import shown
 
-ORDER = ("phantoms", "weaving", "joins")
+ORDER = ("phantoms", "weaving", "joins", "pipelines")
 
 
 def render(results: dict[str, Any]) -> str:

@@ -66,8 +66,7 @@ class OperatorTotals:
         """Write the file if there is something new."""
         if self._has_unsaved:
             self._written, self._has_unsaved = time.monotonic(), False
-            operators = {op: [*count[:2], round(count.seconds, 6), count.growth] for op, count in self.counts.items()}
-            found = {"operators": operators, "since": self.since, "until": self.until}
+            found = {"operators": self.counts, "since": self.since, "until": self.until}
             write_json(self._path, {"database": self._database, **found})
 
     def _read(self) -> dict[str, Any]:

@@ -33,7 +33,7 @@ MODES = ("auto", "off", "tagger", "phantom")
 PLANS = {"separate": "a", "tagger": "a′", "phantom": "b"}
 _SECOND = 1_000_000
 _KEYS_SELECTED, _ROWS_SELECTED = 0.1, 0.5  # assumed shares of the keys and of the rows that a predicate selects
-_FINER_ROWS = 0.5  # assumed rows out for each row in of a finer grouping that has not run yet
+_FINER_ROWS = 1.0  # rows out for each row in of a finer grouping that was never counted: nothing is saved
 
 
 class StreamRate(NamedTuple):
