@@ -74,6 +74,7 @@ class ShardTick:
     inbox: list[str]  # files that the shard has read
     peek: int
     peeks: dict[str, dict[str, int]]
+    ends: dict[str, tuple[int, int]] = field(default_factory=dict)  # output of the provisional end → frontier, end
 
 
 def encode_tick(tick: ReaderTick | ShardTick) -> bytes:
