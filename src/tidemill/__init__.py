@@ -7,10 +7,14 @@ from typing import TYPE_CHECKING, Any
 from tidemill.version import __version__
 
 if TYPE_CHECKING:
+    import datetime as dt
+
+    import pyarrow as pa
+
     from tidemill.engine import Database
     from tidemill.engine.directory.backup import Backup
 
-__all__ = ["__version__", "open", "restore"]
+__all__ = ["__version__", "as_of", "open", "restore"]
 
 
 def open(path: str, **options: Any) -> Database:
@@ -28,3 +32,10 @@ def restore(backup: str, target: str, **options: Any) -> Backup:
     from tidemill.engine import restore as restored
 
     return restored(backup, target, **options)
+
+
+def as_of(answer: pa.Table) -> int | dt.datetime | None:
+    """The time that the answer of a query is as of: in clock units, or UTC; None where it has none."""
+    from tidemill.engine.statements.moment import as_of as found
+
+    return found(answer)

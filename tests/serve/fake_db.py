@@ -152,6 +152,9 @@ class FakeDatabase:
                 return table
         return pa.table({"VType": ["car", None], "n": [2, 1]})
 
+    def query_together(self, texts):
+        return {name: self.query(text) for name, text in texts.items()}
+
     def changes(self, name):
         return CHANGES
 

@@ -6,13 +6,14 @@ from tidemill.engine.database import Database
 from tidemill.engine.directory.backup import Backup, restore
 from tidemill.engine.directory.directory import is_held
 from tidemill.engine.directory.requests import ask_for_backup
-from tidemill.engine.results import Created, RunSummary, Subscription
+from tidemill.engine.results import Created, Moment, RunSummary, Subscription
 from tidemill.engine.show.status import read_status
 
 __all__ = [
     "Backup",
     "Created",
     "Database",
+    "Moment",
     "RunSummary",
     "Subscription",
     "ask_for_backup",

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import atexit
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Self
+from typing import Any, Self, overload
 
 import pyarrow as pa
 
 from tidemill.engine.directory.backup import Backup, Tell, back_up
 from tidemill.engine.directory.directory import Directory
 from tidemill.engine.directory.requests import Requests
-from tidemill.engine.results import Created, RunSummary, Subscription
+from tidemill.engine.results import Created, RunSummary
 from tidemill.engine.run.job import Job, SparkJob
 from tidemill.engine.run.rescaling import rescale_shards
 from tidemill.engine.run.runner import Progress, Runner
@@ -22,7 +22,7 @@ from tidemill.engine.show.status import Status
 from tidemill.engine.state import open_state
 from tidemill.engine.statements.executor import Executor
 from tidemill.engine.statements.explain import explain
-from tidemill.engine.statements.subscribe import subscribe
+from tidemill.engine.statements.subscribe import AnySubscription, MomentSubscription, TableSubscription, subscribe
 from tidemill.engine.workload import Workload
 from tidemill.errors import CatalogProblem, EngineProblem, PlanProblem
 from tidemill.plan.show.plans import Explanation
@@ -94,13 +94,26 @@ class Database:
 
     def query(self, text: str, timeout: float | None = None) -> pa.Table:
         """Answer an ad hoc SELECT over COMPLETE and RSTREAM views and tables, in at most `timeout` seconds (the setting
-        query_time where not given). Ctrl-C ends it at once.
+        query_time where not given). Ctrl-C ends it at once. `tidemill.as_of` says as of which time the answer is.
         """
         self._check_open()
-        statement = parse_one(text)
-        if not isinstance(statement, Select) or statement.output:
-            raise PlanProblem("TM214", "only an ad hoc SELECT can be queried", hint="use execute for other statements")
-        return self.executor.answer(statement.query, timeout)
+        return self.executor.answer([_parse_select(text)], timeout)[0]
+
+    def query_together(self, texts: Mapping[str, str], timeout: float | None = None) -> dict[str, pa.Table]:
+        """Answer several ad hoc SELECTs as of one moment, as if they were one query: name → answer."""
+        self._check_open()
+        selects = {name: _parse_select(text) for name, text in texts.items()}
+        for select in selects.values():
+            if select.as_of is not None:
+                raise PlanProblem(
+                    "TM112",
+                    "queries that are asked together are as of one moment",
+                    hint="leave AS OF out, or ask with query",
+                    line=select.as_of.place[0],
+                    column=select.as_of.place[1],
+                )
+        answers = self.executor.answer(list(selects.values()), timeout) if selects else []
+        return dict(zip(selects, answers, strict=True))
 
     def changes(self, name: str) -> pa.Table:
         """All tagged changes of a STREAMED view or standing query: TAG, TS, columns, OLD."""
@@ -114,10 +127,20 @@ class Database:
             )
         return self.store.changes(view.stored)
 
-    def subscribe(self, name: str, most_bytes: int = QUEUE_BYTES) -> Subscription:
-        """A live iterator of changes, from a snapshot on. At most `most_bytes` wait for its reader (TM518)."""
+    @overload
+    def subscribe(self, names: str, most_bytes: int = QUEUE_BYTES) -> TableSubscription: ...
+
+    @overload
+    def subscribe(self, names: Sequence[str], most_bytes: int = QUEUE_BYTES) -> MomentSubscription: ...
+
+    def subscribe(self, names: str | Sequence[str], most_bytes: int = QUEUE_BYTES) -> AnySubscription:
+        """A live iterator of changes of a view, from a snapshot on. At most `most_bytes` wait for its reader (TM518).
+
+        Of several views it yields a `Moment` after the other: the changes of all views up to a time that all have
+        closed, so that after each of them the views are as of one time.
+        """
         self._check_open()
-        return subscribe(self.state, self.runner, name, most_bytes)
+        return subscribe(self.state, self.runner, names, most_bytes)
 
     def create_aggregate(self, name: str, definition: Any = None, *, or_replace: bool = False, **parts: Any) -> Created:
         """An aggregate function of your own: zero, add, combine, and where needed finish and invert, as functions or as
@@ -275,3 +298,10 @@ class Database:
     def outlet(self) -> Outlet:
         """Where the results of batches arrive."""
         return self.state.outlet
+
+
+def _parse_select(text: str) -> Select:
+    statement = parse_one(text)
+    if not isinstance(statement, Select) or statement.output:
+        raise PlanProblem("TM214", "only an ad hoc SELECT can be queried", hint="use execute for other statements")
+    return statement

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import queue
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Generic, Self, TypeVar
 
 import pyarrow as pa
 
 from tidemill.errors import EngineProblem, TidemillError
 from tidemill.plan.html import html_text
-from tidemill.runtime.views.subscriptions import SubscriptionQueue
+from tidemill.runtime.views.subscriptions import Delivery, SubscriptionQueue
 
 
 @dataclass(frozen=True)
@@ -48,23 +50,41 @@ class RunSummary:
         return html_text(str(self))
 
 
-class Subscription:
-    """Live changes of a view: first its contents as insertions, then every change, in tables like `changes`."""
+@dataclass(frozen=True)
+class Moment:
+    """The changes of several views that were subscribed to together: with them, all are as of one time.
+
+    `as_of` is that time, in clock units or UTC; None before all events. `changes` has a table like those of `changes`,
+    in the order of time, for each view with changes.
+    """
+
+    as_of: int | dt.datetime | None
+    changes: dict[str, pa.Table]
+
+
+D = TypeVar("D", bound=Delivery)
+R = TypeVar("R")
+
+
+class Subscription(Generic[D, R]):
+    """Live changes of a view: first its contents as insertions, then every change, in tables like `changes`. Of several
+    views: in moments.
+    """
 
     def __init__(
         self,
-        snapshot: pa.Table,
-        inbox: SubscriptionQueue,
-        shape: Callable[[pa.Table], pa.Table],
+        snapshot: D,
+        inbox: SubscriptionQueue[D],
+        shape: Callable[[D], R],
         alive: Callable[[], bool],
         end: Callable[[], None],
         failure: Callable[[], TidemillError | None] = lambda: None,
     ) -> None:
-        self._first: pa.Table | None = snapshot if snapshot.num_rows else None
+        self._first: D | None = snapshot if snapshot.num_rows else None
         self._inbox, self._shape, self._alive, self._end, self._failure = inbox, shape, alive, end, failure
         self.closed = False
 
-    def next(self, timeout: float | None = None) -> pa.Table | None:
+    def next(self, timeout: float | None = None) -> R | None:
         """The next batch of changes, or None when nothing came in time or the subscription is closed.
 
         When nothing more can come because the job has failed or the view has stopped, that is raised.
@@ -100,7 +120,7 @@ class Subscription:
                 hint="subscribe again: it begins with the contents of the moment",
             )
 
-    def __iter__(self) -> Iterator[pa.Table]:
+    def __iter__(self) -> Iterator[R]:
         while (table := self.next()) is not None:
             yield table
 
@@ -110,7 +130,7 @@ class Subscription:
             self.closed = True
             self._end()
 
-    def __enter__(self) -> Subscription:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

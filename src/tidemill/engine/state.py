@@ -90,6 +90,7 @@ class DatabaseState:
                 self.outlet.subscribers.pop(view.id, None)
             if any_dropped and self.store.drop_pools(v.stored for v in self.workload.views.values()):
                 self.outlet.pools.forget()
+                self.outlet.history.forget()
 
     def close(self) -> None:
         """Close the files and release the directory."""

@@ -6,6 +6,7 @@ Two statements are equal when they say the same; their position in the text does
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any, Literal
 
 from sqlglot import exp
@@ -180,9 +181,15 @@ class Why(Statement):
 
 @dataclass(frozen=True)
 class Subscribe(Statement):
-    """SUBSCRIBE: follow the changes of a view or stream."""
+    """SUBSCRIBE: follow the changes of a view, or of several (`others`), which are then delivered together."""
 
     name: str
+    others: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All of them."""
+        return (self.name, *self.others)
 
 
 @dataclass(frozen=True)
@@ -194,9 +201,18 @@ class Set(Statement):
 
 
 @dataclass(frozen=True)
+class AsOf:
+    """AS OF: clock units, a point in time as text, or None for LATEST: every view as it is. `place` is its position."""
+
+    value: Decimal | str | None
+    place: tuple[int, int] = field(default=(1, 1), compare=False)
+
+
+@dataclass(frozen=True)
 class Select(Statement):
-    """A bare query: ad hoc when `output` is None, otherwise a standing query."""
+    """A bare query: ad hoc when `output` is None, otherwise a standing query. `as_of` is of ad hoc queries only."""
 
     query: exp.Expression
     output: StandingOutput | None = None
     options: dict[str, Any] = field(default_factory=dict)
+    as_of: AsOf | None = None

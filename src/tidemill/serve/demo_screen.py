@@ -44,8 +44,8 @@ class Picture:
     status: dict[str, Any] = field(default_factory=dict)
 
     def refresh(self, db: Database, subscription: Any) -> None:
-        """Run all queries again, and add the changes since the last refresh."""
-        self.answers = {name: _rows(db.query(text)) for name, text in QUESTIONS.items()}
+        """Run all queries again, as of one moment, and add the changes since the last refresh."""
+        self.answers = {name: _rows(table) for name, table in db.query_together(QUESTIONS).items()}
         self.status = db.status()
         while (table := subscription.next(timeout=0.0)) is not None:
             self.total_changes += table.num_rows

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pyarrow as pa
 from rich.console import Console
 
+from tidemill.engine.results import Moment
 from tidemill.errors import EngineProblem
 from tidemill.interrupts import plain_interrupts
 from tidemill.serve.render import change_lines
@@ -24,9 +25,9 @@ LOG_TAIL = 200_000
 
 
 class Changes(Protocol):
-    """A subscription: the changes that came within `timeout` seconds, or None."""
+    """A subscription: the changes that came within `timeout` seconds, or None; moments where it is of several views."""
 
-    def next(self, timeout: float) -> pa.Table | None: ...
+    def next(self, timeout: float) -> pa.Table | Moment | None: ...
 
     def close(self) -> None: ...
 
@@ -88,8 +89,10 @@ def last_error(log: str) -> str | None:
     return found[-1] if found else None
 
 
-def print_changes(console: Console, name: str, table: pa.Table) -> int:
-    """Print one batch of changes; on a terminal, its first `LINES_AT_ONCE` lines."""
+def print_changes(console: Console, name: str, table: pa.Table | Moment) -> int:
+    """Print one batch of changes, a moment view by view; on a terminal, its first `LINES_AT_ONCE` lines."""
+    if isinstance(table, Moment):
+        return sum(print_changes(console, view, changes) for view, changes in table.changes.items())
     for line in change_lines(name, table, LINES_AT_ONCE if console.is_terminal else None):
         console.print(line, no_wrap=True, overflow="ellipsis")
     return table.num_rows

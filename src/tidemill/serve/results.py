@@ -8,6 +8,7 @@ import pyarrow as pa
 from rich.console import Console
 from rich.text import Text
 
+from tidemill.engine.statements.moment import as_of
 from tidemill.plan.value_text import clean
 from tidemill.serve.render import rows_line, table_of
 
@@ -31,4 +32,5 @@ def print_table(console: Console, table: pa.Table, title: str | None = None) -> 
     limit = SCREEN_ROWS if console.is_terminal else None
     if table.num_columns:
         console.print(table_of(table, limit, title, console.width if console.is_terminal else None))
-    console.print(Text(rows_line(table, limit), style="dim"))
+    moment = as_of(table)
+    console.print(Text(rows_line(table, limit) + (f", as of {moment}" if moment is not None else ""), style="dim"))

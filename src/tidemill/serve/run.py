@@ -126,7 +126,7 @@ def _execute(console: Console, db: Database, part: Placed) -> str | None:
     """Execute and print; returns the name of what was created."""
     result = db.execute(part.text)
     if isinstance(part.statement, Subscribe):
-        drain(console, part.statement.name, result)
+        drain(console, ", ".join(part.statement.names), result)
         return None
     print_result(console, result)
     return getattr(result, "name", None)
@@ -137,7 +137,7 @@ def answer(console: Console, db: Database, question: Placed) -> None:
     console.print(Text("\n" + question.statement.text, style="bold"))
     result = db.execute(question.text)
     if isinstance(question.statement, Subscribe):
-        drain(console, question.statement.name, result)
+        drain(console, ", ".join(question.statement.names), result)
     else:
         print_result(console, result)
 

@@ -127,7 +127,7 @@ class Shell:
         began = time.perf_counter()
         result = self.db.execute(part.text)
         if isinstance(part.statement, Subscribe):
-            self.show_changes(part.statement.name, result)
+            self.show_changes(", ".join(part.statement.names), result)
         else:
             print_result(self.console, result)
         if isinstance(part.statement, Select) and part.statement.output is not None:

@@ -8,22 +8,26 @@ from __future__ import annotations
 
 import tempfile
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import duckdb
 import pyarrow as pa
 from sqlglot import exp, parse_one
 
+from tidemill.engine.statements.moment import Asked, ReadMoment, choose_moment
 from tidemill.engine.workload import Workload
 from tidemill.interrupts import plain_interrupts
 from tidemill.plan.relations import quoted
 from tidemill.plan.sources import SourceSpec
+from tidemill.plan.statements import Select
 from tidemill.runtime.sandbox import pool
 from tidemill.runtime.sandbox.pool import Deadline, Inputs, Limits
 from tidemill.runtime.sources.connector import arrow_schema
 from tidemill.runtime.sources.registry import open_connector
+from tidemill.runtime.views.moments import METAS
+from tidemill.runtime.views.past import Past
 from tidemill.runtime.views.store import DEAD_LETTERS, ViewStore
 from tidemill.sql.bind.functions import aggregate_name, is_allowed, name_in_sql
 from tidemill.sql.bind.scope import problem
@@ -92,23 +96,51 @@ _ROWS = "__rows"  # the only column of an input whose rows are just counted
 
 
 def answer(
-    query: exp.Expression, workload: Workload, store: ViewStore, clock: int | None, folder: str, limits: Limits
-) -> pa.Table:
-    """Run one ad hoc query; what it may read is COMPLETE and RSTREAM views, tables and dead_letters."""
-    query = query.copy()
-    _check(query)
-    _name_columns(query)
+    selects: Sequence[Select], workload: Workload, store: ViewStore, clock: int | None, folder: str, limits: Limits
+) -> list[pa.Table]:
+    """Run ad hoc queries, all as of one moment; what they may read is COMPLETE and RSTREAM views, tables and
+    dead_letters. AS OF of the first one holds for all of them.
+    """
+    queries = [select.query.copy() for select in selects]
+    for query in queries:
+        _check(query)
+        _name_columns(query)
     deadline = Deadline(limits.seconds)
-    inputs = Inputs(folder, limits.bytes, deadline)
-    try:
-        with plain_interrupts():
-            with store.reading() as duck, _interrupt_at(duck, deadline):
-                _Leaves(workload, store, duck, inputs).replace(query)
+    with ExitStack() as opened, plain_interrupts():
+        inputs = []
+        for _ in queries:
+            inputs.append(Inputs(folder, limits.bytes, deadline))
+            opened.callback(inputs[-1].close)
+        with store.reading() as duck, _interrupt_at(duck, deadline):
+            moment = _choose_moment(queries, selects[0], workload, store, duck)
+            for query, own in zip(queries, inputs, strict=True):
+                _Leaves(workload, store, duck, own, moment).replace(query)
+        answers = []
+        for query, own in zip(queries, inputs, strict=True):
             for node in list(query.find_all(Now)):
-                node.replace(parse_one(f"make_timestamp({clock or 0})", dialect="duckdb"))
-            return pool.answer(query.sql(dialect="duckdb"), inputs, limits, deadline)
-    finally:
-        inputs.close()
+                node.replace(parse_one(f"make_timestamp({moment.now(clock)})", dialect="duckdb"))
+            found = pool.answer(query.sql(dialect="duckdb"), own, limits, deadline)
+            answers.append(moment.mark(found, workload.unit_us))
+        return answers
+
+
+def _choose_moment(
+    queries: Sequence[exp.Expression],
+    select: Select,
+    workload: Workload,
+    store: ViewStore,
+    duck: duckdb.DuckDBPyConnection,
+) -> ReadMoment:
+    """The moment of all views that the queries read, from what the last batch stored with them."""
+    asked: dict[str, Asked] = {}
+    for query in queries:
+        for node in outside_tables(query):
+            view = workload.views.get(node.name.lower())
+            if view is not None:
+                place = problem("", node)
+                asked.setdefault(view.entry.id, Asked(view, (place.line or 1, place.column or 1)))
+    metas = store.read_metas(METAS, duck) if asked else {}
+    return choose_moment(asked, select.as_of, metas, workload.unit_us)
 
 
 def _check(query: exp.Expression) -> None:
@@ -158,8 +190,11 @@ def _interrupt_at(duck: duckdb.DuckDBPyConnection, deadline: Deadline) -> Iterat
 class _Leaves:
     """Replaces the views and tables of a query by inputs of the process that answers it."""
 
-    def __init__(self, workload: Workload, store: ViewStore, duck: duckdb.DuckDBPyConnection, inputs: Inputs) -> None:
-        self.workload, self.store, self.duck, self.inputs = workload, store, duck, inputs
+    def __init__(
+        self, workload: Workload, store: ViewStore, duck: duckdb.DuckDBPyConnection, inputs: Inputs, moment: ReadMoment
+    ) -> None:
+        self.workload, self.duck, self.inputs, self.moment = workload, duck, inputs, moment
+        self.past = Past(store, duck)
         self.made: dict[tuple[str, tuple[str, ...]], str] = {}
 
     def replace(self, query: exp.Expression) -> None:
@@ -217,7 +252,7 @@ class _Leaves:
                 code="TM215",
                 hint=f"CREATE COMPLETE VIEW … AS SELECT * FROM {entry.name}, or SELECT STREAMED …",
             )
-        return self.duck.sql(self.store.relation_sql(view.stored, self.duck))
+        return self.duck.sql(self.past.relation_sql(view.stored, *self.moment.bound(view.entry.id)))
 
 
 def _unused_prefix(names: set[str]) -> str:

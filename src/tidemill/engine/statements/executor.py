@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -70,7 +70,9 @@ class Executor:
             Describe: self._describe,
             Explain: lambda statement: explain(state, statement.target),
             Why: self._why,
-            Subscribe: lambda statement: subscribe(state, runner, statement.name),
+            Subscribe: lambda statement: subscribe(
+                state, runner, statement.names if statement.others else statement.name
+            ),
         }
 
     def execute(self, text: str, tell: Tell | None = None) -> Any:
@@ -95,19 +97,20 @@ class Executor:
         with point_at_option(statement):
             statement = check_options(statement)
             if isinstance(statement, Select) and not statement.output:
-                return self.answer(statement.query)
+                return self.answer([statement])[0]
             with self._state.lock:
                 return self._handlers[type(statement)](statement)
 
-    def answer(self, query: exp.Expression, timeout: float | None = None) -> pa.Table:
-        """Answer an ad hoc query; `timeout` in seconds in place of the setting."""
+    def answer(self, selects: Sequence[Select], timeout: float | None = None) -> list[pa.Table]:
+        """Answer ad hoc queries as of one moment; `timeout` in seconds in place of the setting."""
         state = self._state
-        if any(table.name.lower() in state.workload.views for table in query.find_all(exp.Table)):
+        tables = (table for select in selects for table in select.query.find_all(exp.Table))
+        if any(table.name.lower() in state.workload.views for table in tables):
             self._runner.check_answering()
         folder = os.path.join(state.paths.root, "adhoc", f"{os.getpid()}-{time.time_ns()}")
         clock, limits = self._runner.reports.last.get("clock"), self.querying.limits(timeout)
         try:
-            return answer(query, state.workload, state.store, clock, folder, limits)
+            return answer(selects, state.workload, state.store, clock, folder, limits)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 

@@ -1,21 +1,38 @@
-"""SUBSCRIBE: live changes of a view."""
+"""SUBSCRIBE: live changes of a view, or of several as of one moment after the other."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
 from tidemill.engine.recovery.repair import stopped_problem
-from tidemill.engine.results import Subscription
+from tidemill.engine.results import Moment, Subscription
 from tidemill.engine.run.runner import Runner
 from tidemill.engine.state import DatabaseState
+from tidemill.engine.statements.moment import Asked, check_together, time_value
 from tidemill.engine.views.bound_view import BoundView
-from tidemill.errors import TidemillError
+from tidemill.errors import PlanProblem, TidemillError
 from tidemill.runtime.views.store import present
-from tidemill.runtime.views.subscriptions import QUEUE_BYTES
+from tidemill.runtime.views.subscriptions import QUEUE_BYTES, MomentChanges
+
+TableSubscription = Subscription[pa.Table, pa.Table]
+MomentSubscription = Subscription[MomentChanges, Moment]
+AnySubscription = TableSubscription | MomentSubscription
 
 
-def subscribe(state: DatabaseState, runner: Runner, name: str, most_bytes: int = QUEUE_BYTES) -> Subscription:
-    """The contents of a view, then its changes; at most `most_bytes` of them wait for the reader (TM518)."""
+def subscribe(
+    state: DatabaseState, runner: Runner, names: str | Sequence[str], most_bytes: int = QUEUE_BYTES
+) -> AnySubscription:
+    """The contents of a view or of several, then the changes; at most `most_bytes` wait for the reader (TM518)."""
+    return (
+        _subscribe_one(state, runner, names, most_bytes)
+        if isinstance(names, str)
+        else _subscribe_together(state, runner, names, most_bytes)
+    )
+
+
+def _subscribe_one(state: DatabaseState, runner: Runner, name: str, most_bytes: int) -> TableSubscription:
     view = state.find_view(name)
     snapshot, inbox = state.outlet.subscribe(view.stored, most_bytes)
     return Subscription(
@@ -26,6 +43,39 @@ def subscribe(state: DatabaseState, runner: Runner, name: str, most_bytes: int =
         lambda: state.outlet.unsubscribe(view.stored, inbox),
         lambda: _why_ended(state, runner, view),
     )
+
+
+def _subscribe_together(
+    state: DatabaseState, runner: Runner, names: Sequence[str], most_bytes: int
+) -> MomentSubscription:
+    """All views as of one moment, then their changes in the order of time."""
+    if not names:
+        raise PlanProblem("TM214", "a subscription needs a view", hint='subscribe(["A", "B"])')
+    views = {view.entry.id: view for view in map(state.find_view, names)}
+    with state.outlet.lock:
+        domain = _check_moment(state, views)
+        snapshot, joint = state.outlet.subscribe_together([v.stored for v in views.values()], most_bytes)
+    unit_us = state.workload.unit_us
+
+    def shape(found: MomentChanges) -> Moment:
+        shown = {views[v].entry.name: _present(state, views[v], table) for v, table in found.changes.items()}
+        return Moment(None if found.time is None else time_value(found.time, domain, unit_us), shown)
+
+    return Subscription(
+        snapshot,
+        joint.queue,
+        shape,
+        lambda: runner.is_running,
+        lambda: state.outlet.unsubscribe_together(joint),
+        lambda: next(filter(None, (_why_ended(state, runner, v) for v in views.values())), None),
+    )
+
+
+def _check_moment(state: DatabaseState, views: Mapping[str, BoundView]) -> str:
+    """The time domain of the views; refused where they have no common moment that is kept (TM231, TM233)."""
+    asked = {v: Asked(view) for v, view in views.items()}
+    metas = {**state.outlet.known, "peek": "0"}
+    return check_together(asked, metas, state.workload.unit_us)
 
 
 def _present(state: DatabaseState, view: BoundView, table: pa.Table) -> pa.Table:

@@ -77,6 +77,7 @@ class ShardTick:
     peek: int
     peeks: dict[str, dict[str, int]]
     operators: Counts = field(default_factory=dict)  # what the operators of the shard did, and those of readers
+    ends: dict[str, tuple[int, int]] = field(default_factory=dict)  # output of the provisional end → frontier, end
 
 
 def encode_tick(tick: ReaderTick | ShardTick) -> bytes:

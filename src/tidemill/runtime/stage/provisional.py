@@ -23,7 +23,7 @@ from tidemill.runtime.evaluation.evaluate import Evaluation
 from tidemill.runtime.evaluation.failures import operators_above
 from tidemill.runtime.evaluation.limits import memory_limited
 from tidemill.runtime.stage.frontiers import clock_begin, close_sources
-from tidemill.runtime.stage.ports import loop_frontiers, port_feeds, route_loop
+from tidemill.runtime.stage.ports import frontier_of, loop_frontiers, port_feeds, route_loop
 from tidemill.runtime.state.forks import Forks
 from tidemill.runtime.state.shard_state import ShardState
 
@@ -47,7 +47,8 @@ class Ended:
 
     outputs: list[tuple[str, pa.Table]]
     loops: list[Piece]
-    frontiers: dict[str, int]
+    frontiers: dict[str, int]  # of loops
+    ends: dict[str, tuple[int, int]]  # output → its frontier, and the one that it has when it shows everything
 
 
 def groups(plan: Physical) -> tuple[Group, ...]:
@@ -125,6 +126,7 @@ class Provisional:
                 for shard, payload in route_loop(self.plan, evaluation, edge)
             ],
             loop_frontiers(group.loops, evaluation),
+            {output: (frontier_of(evaluation, output), state.value(CLOCK)["closed"]) for output in group.outputs},
         )
 
     def _feeds(

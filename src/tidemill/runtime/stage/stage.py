@@ -90,7 +90,7 @@ class Stage:
         # Copies of the state that go on need the files that it had when they were made.
         blob = self.state.dump(collect=not self.forks.blobs)
         ends = self._provisional(blob, ticks, arrived, going_on) if note.peek else {}
-        self._send_tick(plan, evaluation, ticks, sources, {name: end.frontiers for name, end in ends.items()})
+        self._send_tick(plan, evaluation, ticks, sources, ends)
         return pack_state(blob, self.forks)
 
     def _provisional(
@@ -196,7 +196,7 @@ class Stage:
         evaluation: Evaluation,
         ticks: list[ReaderTick],
         sources: dict[str, Any],
-        peeks: dict[str, dict[str, int]],
+        ends: dict[str, Ended],
     ) -> None:
         rows, size = self.state.size()
         tick = ShardTick(
@@ -218,8 +218,9 @@ class Stage:
             joins=evaluation.notes,
             inbox=sorted(self.inbox.files),
             peek=ticks[0].note.peek,
-            peeks=peeks,
             operators=add_counts(evaluation.counts, *(t.operators for t in ticks)),
+            peeks={name: end.frontiers for name, end in ends.items()},
+            ends={output: reached for end in ends.values() for output, reached in end.ends.items()},
         )
         self.out.append((self.shard, TICK, encode_tick(tick)))
 

@@ -36,6 +36,7 @@ def summarize(batch: int, ticks: list[ShardTick]) -> dict[str, Any]:
         "peek": first.peek,
         "peeks": _least_peeks(ticks),
         "operators": add_counts(*(t.operators for t in ticks)),
+        "ends": _reached_ends(ticks),
     }
 
 
@@ -60,4 +61,13 @@ def _least_peeks(ticks: list[ShardTick]) -> dict[str, dict[str, int]]:
     return {
         name: {port: min(t.peeks.get(name, {}).get(port, BEGINNING) for t in ticks) for port in ports}
         for name, ports in ticks[0].peeks.items()
+    }
+
+
+def _reached_ends(ticks: list[ShardTick]) -> dict[str, int]:
+    """Output → the greatest time of its inputs, where all shards have shown everything up to it."""
+    return {
+        output: end - 1
+        for output, (_, end) in ticks[0].ends.items()
+        if all(t.ends[output][0] >= end for t in ticks if output in t.ends)
     }

@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tidemill.plan.physical import Physical
+from tidemill.plan.physical import BEGINNING, Physical
 from tidemill.runtime import fast_paths
 from tidemill.runtime.answer_files.index import BatchFiles
 from tidemill.runtime.answer_files.write import receive
@@ -35,6 +35,9 @@ from tidemill.runtime.views.batch_summary import summarize
 from tidemill.runtime.views.changes import Changes, select_log, tag_changes
 from tidemill.runtime.views.dead_letter_table import Bounds, LetterCount, count_letters, keep_letters
 from tidemill.runtime.views.feedback import Before, Feedback, contents_at, last_closed, make_seeds
+from tidemill.runtime.views.history import History
+from tidemill.runtime.views.joint_subscriptions import JointSubscriptions
+from tidemill.runtime.views.moments import advance_frontiers, advance_standings, kept_from
 from tidemill.runtime.views.pools import Pools
 from tidemill.runtime.views.sinks import Sinks
 from tidemill.runtime.views.source_totals import add_tallies
@@ -42,7 +45,7 @@ from tidemill.runtime.views.stopped_views import ViewsFailed, find_failing, gath
 from tidemill.runtime.views.stopped_views import note as stopped_note
 from tidemill.runtime.views.store import ViewStore
 from tidemill.runtime.views.stored_view import StoredView
-from tidemill.runtime.views.subscriptions import QUEUE_BYTES, SubscriptionQueue
+from tidemill.runtime.views.subscriptions import QUEUE_BYTES, JointQueue, MomentChanges, SubscriptionQueue
 
 Listener = Callable[[dict[str, Any]], None]
 
@@ -54,13 +57,15 @@ class Outlet:
         self.paths = Paths(root)
         self.store = store
         self.lock = store.lock
-        self.subscribers: dict[str, list[SubscriptionQueue]] = {}
+        self.subscribers: dict[str, list[SubscriptionQueue[pa.Table]]] = {}
         self.listeners: list[Listener] = []
         self.catalog = 0  # how many times it was saved
         self.bounds = Bounds()
         self.views: dict[str, StoredView] = {}
         self.duck = store.cursor()
         self.pools = Pools(self.duck)
+        self.history = History(self.duck)
+        self.together = JointSubscriptions(store, self.duck)
         self.sinks = Sinks(self.paths.undelivered)
         self.known = store.metas()  # as last committed; only the outlet writes them
         self.feedback = Feedback(self.paths, self._read_meta("progress", {}))
@@ -151,13 +156,14 @@ class Outlet:
         for view_id, log in published.items():
             self._write_sinks(self.views[view_id], log, batch)
         summary["content"] = self.feedback.write(batch, messages, summary, seeds, self._before())
-        closed = {f"view {o.view}": frontier for o, frontier in zip(plan.outputs, summary["outputs"], strict=True)}
+        closed = advance_frontiers(plan, summary["outputs"], frontiers)
         closed |= {name: frontiers[name] for v in all_stopped if (name := f"view {v}") in frontiers}
         meta = self._batch_meta(batch, summary, closed) | {
             "seeds": json.dumps(delivered),
             "rows": self._row_counts(found, kept),
             "stopped": json.dumps(all_stopped),
             "tentative": self._tentative_counts(summary["peek"], shown),
+            "ends": self._shown_ends(plan, summary),
         }
         self._commit(batch, messages, list(zip(found, logs, strict=True)), kept, shown, meta)
         self.stopped = all_stopped
@@ -175,6 +181,7 @@ class Outlet:
             "state_files": str(summary["state_files"]),
             "progress": json.dumps(self.progress),
             "gates": json.dumps({"clock": summary["clock"], **closed}),  # a stored name
+            "floor": str(max((entry["floor"] for entry in summary["sources"].values()), default=BEGINNING)),
             "loops": json.dumps(summary["loops"]),
             "totals": json.dumps(add_tallies(self._read_meta("totals", {}), summary["tallies"])),
             "peek": str(summary["peek"]),
@@ -224,12 +231,14 @@ class Outlet:
             if kept.files:
                 self.store.answer_files.adopt(kept.files, kept.owners, self.duck)
                 self.store.answer_files.merge(self.duck)
+            meta |= self._keep_history(batch, [changes for changes, _ in found], meta)
             meta |= self._store_dead_letters(batch, messages)
             self.store.set_metas(meta, self.duck)
             self.duck.execute("COMMIT")
         except BaseException as error:
             self.duck.execute("ROLLBACK")
             self.pools.forget()
+            self.history.forget()
             if suspects is None:
                 raise
             raise ViewsFailed(self._find_unstorable(suspects, batch, error)) from error
@@ -247,6 +256,18 @@ class Outlet:
             for view_id, (_, more) in changes.growth().items():
                 counts[view_id] = counts.get(view_id, 0) + more
         return json.dumps(counts)
+
+    def _shown_ends(self, plan: Physical, summary: dict[str, Any]) -> str:
+        """View → the end of its input, where it shows everything up to it."""
+        ends = self._read_meta("ends", {}) if self.known.get("peek") == str(summary["peek"]) else {}
+        return json.dumps(ends | {o.view: summary["ends"][o.op] for o in plan.outputs if o.op in summary["ends"]})
+
+    def _keep_history(self, batch: int, found: list[Changes], meta: dict[str, str]) -> dict[str, str]:
+        """Keep the changes by which views can be read as of an earlier time; from when on each view has them."""
+        standings = advance_standings(self.known, json.loads(meta["gates"]), batch, self.views.values())
+        lowest = kept_from(standings, self.views, json.loads(meta["stopped"]))
+        kept = self.history.store(found, standings, lowest, self.views)
+        return {"kept": json.dumps({view: (s.since, s.born) for view, s in kept.items()})}
 
     def _find_unstorable(self, changes: Changes, batch: int, error: BaseException) -> dict[str, str]:
         """Which of some views cannot be stored, tried one by one; all of them where each one can."""
@@ -291,18 +312,29 @@ class Outlet:
         """Let go of the view store; Spark's callback server may keep this object until the process ends."""
         with self.lock:
             self.duck.close()
-            del self.duck, self.pools
+            del self.duck, self.pools, self.history, self.together
 
-    def subscribe(self, view: StoredView, most: int = QUEUE_BYTES) -> tuple[pa.Table, SubscriptionQueue]:
+    def subscribe(self, view: StoredView, most: int = QUEUE_BYTES) -> tuple[pa.Table, SubscriptionQueue[pa.Table]]:
         """The current contents as insertions, and a queue of every later change batch; `most` limits its bytes."""
         with self.lock, duckdb_file(self.store.path):
             contents = self._contents(view)
             net = contents_at(contents, last_closed(self._read_meta("gates", {}), view))
-            queue = SubscriptionQueue(most)
+            queue: SubscriptionQueue[pa.Table] = SubscriptionQueue(most)
             self.subscribers.setdefault(view.id, []).append(queue)
             return tag_changes(Changes((view,), net, netted=True), self.duck, ordered=True), queue
 
-    def unsubscribe(self, view: StoredView, queue: SubscriptionQueue) -> None:
+    def subscribe_together(self, views: list[StoredView], most: int = QUEUE_BYTES) -> tuple[MomentChanges, JointQueue]:
+        """The contents of several views as of one moment, and a queue of their later changes in the order of time."""
+        with self.lock, duckdb_file(self.store.path):
+            return self.together.add(views, self.known, self._read_meta("gates", {}), most)
+
+    def unsubscribe_together(self, queue: JointQueue) -> None:
+        """Stop feeding a queue."""
+        with self.lock:
+            if queue in self.together.queues:
+                self.together.queues.remove(queue)
+
+    def unsubscribe(self, view: StoredView, queue: SubscriptionQueue[pa.Table]) -> None:
         """Stop feeding a queue."""
         with self.lock:
             queues = self.subscribers.get(view.id, [])
@@ -313,7 +345,7 @@ class Outlet:
 
     def _has_readers(self, view: StoredView) -> bool:
         """Whether the view has a sink or a subscriber."""
-        return bool(view.sinks) or bool(self.subscribers.get(view.id))
+        return bool(view.sinks) or bool(self.subscribers.get(view.id)) or self.together.has(view.id)
 
     def _takes_files(self, view_id: str) -> bool:
         """Whether a view's rows can stay in the files that the stages wrote: it has no sink and no subscriber."""
@@ -347,6 +379,7 @@ class Outlet:
         for view_id, table in published.items():
             queues = self.subscribers.get(view_id, [])
             queues[:] = [queue for queue in queues if queue.put(table)]
+        self.together.publish(published, self.known, self.views)
         for listener in list(self.listeners):
             listener(summary)
 

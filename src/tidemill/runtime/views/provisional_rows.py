@@ -1,7 +1,8 @@
 """Rows that views show until the next rows come: what they would also have if the input ended here.
 
-They are apart from what has been answered for good, in tables of the pools: (row, multiplicity) for contents, tagged
-changes for logs. Queries see both together; subscribers, sinks and views that are created later see only what stays.
+They are apart from what has been answered for good, in tables of the pools: (row, multiplicity, time) for contents,
+tagged changes for logs. Queries see both together; subscribers, sinks and views that are created later see only what
+stays.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def add(changes: Changes, batch: int, duck: duckdb.DuckDBPyConnection) -> None:
     if view.keeps_contents:
         typed = ", ".join(typed_column(c) for c in view.columns)
         with lend(duck, "net", changes.rows):
-            duck.execute(f"INSERT INTO {tentative_table(view.pool)} SELECT {whose}, {typed}, __diff FROM net")
+            duck.execute(f"INSERT INTO {tentative_table(view.pool)} SELECT {whose}, {typed}, __diff, __time FROM net")
     if view.output == "streamed":
         with lend(duck, "net", tag_changes(changes, duck)):
             duck.execute(

@@ -38,6 +38,7 @@ from tidemill.runtime.views.tables import (
     recent_table,
     tentative_changes_table,
     tentative_rows,
+    tentative_table,
     typed_column,
 )
 
@@ -126,9 +127,14 @@ class ViewStore:
         sql = "SELECT table_name FROM duckdb_tables() WHERE table_name LIKE '% %'"
         found = {quoted(name) for (name,) in self.connection.sql(sql).fetchall()}
         pools = {t(v.pool) for v in views for t in POOLED} & found & set(wanted)
+        timed = "SELECT table_name FROM duckdb_columns() WHERE column_name = '__time'"
+        timeless = {tentative_table(v.pool) for v in views} & found & set(wanted)
+        timeless -= {quoted(name) for (name,) in self.connection.sql(timed).fetchall()}
         self._execute(
             [
                 *(drop_table(name) for name in found - set(wanted)),
+                # An older version did not note the times of these rows.
+                *(f"ALTER TABLE {name} ADD COLUMN __time BIGINT" for name in sorted(timeless)),
                 *(sql for name, sql in wanted.items() if name not in found),
                 *(f"DELETE FROM {pool} WHERE __view NOT IN ({ids})" for pool in pools),
             ],
@@ -150,7 +156,7 @@ class ViewStore:
             pooled = [copies_sql(names, pooled_rows(view)), copies_sql(names, tentative_rows(view))]
             return " UNION ALL ".join([own, *pooled, *self._file_rows_sql(view, duck)])
         if view.keeps_contents:
-            return copies_sql(names, f"({folded_contents(view, tentative=True)})")
+            return copies_sql(names, f"({folded_contents(view, tentative_rows(view))})")
         return f"SELECT {names} FROM ({self.logged_sql(view, duck)})"
 
     def changes(self, view: StoredView) -> pa.Table:
@@ -171,7 +177,7 @@ class ViewStore:
         names = name_list(view.names)
         if view.appends_contents:
             own = f"SELECT {names}, CAST(1 AS BIGINT) AS __diff FROM {contents_table(view.id)}"
-            counted = [pooled_rows(view), *(f"({rows})" for _, rows in self._rows_in_files(view, duck))]
+            counted = [pooled_rows(view), *(f"({rows})" for _, rows in self.rows_in_files(view, duck))]
             return duck.sql(
                 " UNION ALL ".join([own, *(f"SELECT {names}, __n AS __diff FROM {rows}" for rows in counted)])
             ).to_arrow_table()
@@ -180,7 +186,8 @@ class ViewStore:
         logged = self.logged_sql(view, duck, tentative=False)
         return duck.sql(f"SELECT {names}, CAST(1 AS BIGINT) AS __diff FROM ({logged})").to_arrow_table()
 
-    def _rows_in_files(self, view: StoredView, duck: duckdb.DuckDBPyConnection) -> list[tuple[bool, str]]:
+    def rows_in_files(self, view: StoredView, duck: duckdb.DuckDBPyConnection) -> list[tuple[bool, str]]:
+        """SELECTs of the view's columns, `__time` and `__n` in answer files, and whether `__n` is 1."""
         typed = ", ".join(map(typed_column, view.columns))
         return self.answer_files.rows_sql(view.id, typed, duck) if view.takes_files else []
 
@@ -189,7 +196,7 @@ class ViewStore:
         names = more + name_list(view.names)
         return [
             f"SELECT {names} FROM ({rows})" if once else copies_sql(names, f"({rows})")
-            for once, rows in self._rows_in_files(view, duck)
+            for once, rows in self.rows_in_files(view, duck)
         ]
 
     def logged_sql(self, view: StoredView, duck: duckdb.DuckDBPyConnection, tentative: bool = True) -> str:
@@ -211,6 +218,11 @@ class ViewStore:
     def meta(self, name: str) -> str | None:
         """A remembered value."""
         return self.metas().get(name)
+
+    def read_metas(self, names: Iterable[str], duck: duckdb.DuckDBPyConnection) -> dict[str, str]:
+        """Some remembered values, as of the connection's transaction."""
+        listed = ", ".join(f"'{name}'" for name in names)
+        return dict(duck.execute(f"SELECT name, value FROM __meta WHERE name IN ({listed})").fetchall())
 
     def metas(self) -> dict[str, str]:
         """All remembered values."""

@@ -35,7 +35,12 @@ def tentative_changes_table(owner: str) -> str:
     return quoted(f"tentative-changes {owner}")
 
 
-POOLED = (contents_table, changes_table, tentative_table, tentative_changes_table)
+def history_table(owner: str) -> str:
+    """Changes of views without a log: (row, time, copies). They stay while a view may be read as of before them."""
+    return quoted(f"history {owner}")
+
+
+POOLED = (contents_table, changes_table, tentative_table, tentative_changes_table, history_table)
 
 
 def typed_column(column: Column) -> str:
@@ -53,7 +58,10 @@ def definitions(view: StoredView) -> dict[str, str]:
         if view.appends_contents:
             found[contents_table(view.id)] = f"({columns})"
         found[contents_table(view.pool)] = f"(__view VARCHAR, {columns}, __n BIGINT)"
-        found[tentative_table(view.pool)] = f"(__view VARCHAR, {columns}, __n BIGINT)"
+        # The time is last: a database of an older version gets it as a column more.
+        found[tentative_table(view.pool)] = f"(__view VARCHAR, {columns}, __n BIGINT, __time BIGINT)"
+    if view.output != "streamed":
+        found[history_table(view.pool)] = f"(__view VARCHAR, __time BIGINT, {columns}, __n BIGINT)"
     if view.output == "streamed":
         log = f"__time BIGINT, __batch BIGINT, __tag VARCHAR, {columns}, __old STRUCT({columns})"
         found[changes_table(view.id)] = f"({log})"
@@ -82,15 +90,18 @@ def pooled_rows(view: StoredView) -> str:
     return f"(SELECT * FROM {contents_table(view.pool)} WHERE {of_view(view)})"
 
 
-def tentative_rows(view: StoredView) -> str:
-    """The view's rows that the next rows may take back."""
-    return f"(SELECT * FROM {tentative_table(view.pool)} WHERE {of_view(view)})"
+def tentative_rows(view: StoredView, before: int | None = None) -> str:
+    """The view's rows that the next rows may take back; those of times before one."""
+    earlier = "" if before is None else f" AND __time < {before}"
+    return f"(SELECT * FROM {tentative_table(view.pool)} WHERE {of_view(view)}{earlier})"
 
 
-def folded_contents(view: StoredView, tentative: bool = False) -> str:
-    """A SELECT of the contents with everything that waits folded in: (row, multiplicity)."""
+def folded_contents(view: StoredView, *beside: str) -> str:
+    """A SELECT of the contents with everything that waits folded in: (row, multiplicity). `beside` are FROM items with
+    the view's columns and `__n` that are folded in too.
+    """
     names, table = name_list(view.names), contents_table(view.id)
-    pools = [pooled_rows(view), *([tentative_rows(view)] if tentative else [])]
+    pools = [pooled_rows(view), *beside]
     waiting = " UNION ALL ".join(
         [
             *(f"SELECT {hash_sql(view.names)} AS __h, {names}, __n FROM {pool}" for pool in pools),

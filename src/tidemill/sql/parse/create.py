@@ -78,7 +78,7 @@ def _parse_view(cursor: Cursor, or_replace: bool, output: Output) -> CreateView:
     options: dict[str, Any] = {}
     parse_options(cursor, "view", options)
     cursor.expect("AS", hint=f"write CREATE VIEW {name} AS SELECT …, with aliases for the column names")
-    query, flag = parse_query(cursor, options, "view")
+    query, flag, _ = parse_query(cursor, options, "view")
     if flag is not None:
         word = flag.text.upper()
         raise problem("TM112", f"{word} belongs before VIEW", flag, hint=f"write CREATE {word} VIEW {name} AS SELECT …")

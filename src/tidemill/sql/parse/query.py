@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import RLock
-from typing import Any, NoReturn, cast
+from typing import Any, NamedTuple, NoReturn, cast
 
 from sqlglot import exp
 from sqlglot.errors import ErrorLevel, ParseError
@@ -14,9 +14,11 @@ from sqlglot.parser import Parser
 from sqlglot.tokens import Token, TokenType
 
 from tidemill.errors import SyntaxProblem
+from tidemill.plan.statements import AsOf
 from tidemill.sql.dialect.dialect import Tidemill
 from tidemill.sql.lexical.cursor import Cursor, quote
 from tidemill.sql.lexical.tokens import did_you_mean, problem
+from tidemill.sql.parse.as_of import take_as_of
 from tidemill.sql.parse.options import parse_options
 
 MAX_TREE_DEPTH = 200
@@ -105,8 +107,16 @@ _ONLY_WRAPPED = {TokenType.FROM, TokenType.SELECT, TokenType.WITH}
 _recursion = RLock()
 
 
-def parse_query(cursor: Cursor, options: dict[str, Any], kind: str) -> tuple[exp.Expression, Token | None]:
-    """Read the rest of the statement: the tree, and STREAMED or RSTREAM behind its first SELECT."""
+class ParsedQuery(NamedTuple):
+    """A query: its tree, STREAMED or RSTREAM behind its first SELECT, AS OF at its end."""
+
+    tree: exp.Expression
+    flag: Token | None
+    as_of: AsOf | None
+
+
+def parse_query(cursor: Cursor, options: dict[str, Any], kind: str) -> ParsedQuery:
+    """Read the rest of the statement."""
     tokens = cursor.tokens[cursor.index :]
     begin = _find_options(tokens)
     if begin is not None:
@@ -117,9 +127,18 @@ def parse_query(cursor: Cursor, options: dict[str, Any], kind: str) -> tuple[exp
     if not tokens or tokens[0].text.upper() not in ("SELECT", "WITH", "(", "FROM"):
         cursor.fail_expecting("a query", known=("SELECT", "WITH"), hint="begin it with SELECT or WITH")
     flag, tokens = _take_flag(tokens)
+    as_of, tokens = take_as_of(tokens)
+    if as_of is not None and (flag is not None or kind != "select"):
+        raise SyntaxProblem(
+            "TM112",
+            "AS OF belongs to ad hoc queries: a standing query has an answer for every time",
+            line=as_of.place[0],
+            column=as_of.place[1],
+            hint="create the view, then SELECT … FROM view AS OF time",
+        )
     _check_complete(tokens, cursor.text)
     cursor.index = len(cursor.tokens)
-    return _parse_tree(tokens, cursor.text), flag
+    return ParsedQuery(_parse_tree(tokens, cursor.text), flag, as_of)
 
 
 def _find_options(tokens: list[Token]) -> int | None:

@@ -147,9 +147,9 @@ def _refuse(cursor: Cursor) -> None:
 
 def _parse_select(cursor: Cursor) -> Select:
     options: dict[str, object] = {}
-    query, flag = parse_query(cursor, options, "select")
-    output = None if flag is None else cast(StandingOutput, flag.text.lower())
-    return Select(query, output, options)
+    found = parse_query(cursor, options, "select")
+    output = None if found.flag is None else cast(StandingOutput, found.flag.text.lower())
+    return Select(found.tree, output, options, found.as_of)
 
 
 def _parse_drop(cursor: Cursor) -> Drop:
@@ -176,7 +176,10 @@ def _parse_describe(cursor: Cursor) -> Describe:
 
 
 def _parse_subscribe(cursor: Cursor) -> Subscribe:
-    return Subscribe(cursor.take_name("the name of a view or stream"))
+    names = [cursor.take_name("the name of a view")]
+    while cursor.take(","):
+        names.append(cursor.take_name("the name of a view"))
+    return Subscribe(names[0], tuple(names[1:]))
 
 
 def _parse_set(cursor: Cursor) -> Set:
