@@ -19,6 +19,7 @@ from tidemill.engine.sources import source_spec
 from tidemill.engine.views.bound_view import BoundView, PlannedQuery, Sinks, bind_view, stamp_type
 from tidemill.engine.views.checks import check_names, check_parquet, check_user_aggregates, spread_input
 from tidemill.engine.views.inputs import Inputs
+from tidemill.engine.views.virtual import find_stored
 from tidemill.errors import CatalogProblem, PlanProblem
 from tidemill.optimize.lower import lower
 from tidemill.optimize.optimizer import optimize
@@ -48,9 +49,10 @@ from tidemill.runtime.thresholds import sizes
 from tidemill.sql.bind.functions import mark_user_aggregates
 from tidemill.sql.bind.query import Binder, BoundQuery
 from tidemill.sql.bind.scalar import stamp_value
-from tidemill.sql.bind.scope import place_of
+from tidemill.sql.bind.scope import Input, place_of
+from tidemill.sql.bind.unfolding import unfold
 from tidemill.sql.bind.window_bounds import Bounds, remove_bounds
-from tidemill.sql.catalog import Catalog, Entry
+from tidemill.sql.catalog import VIRTUAL, Catalog, Entry
 from tidemill.sql.parse.statements import parse_one
 
 
@@ -82,7 +84,7 @@ class Workload:
         for sink in catalog.of("sink"):
             sinks.setdefault(sink.needs[0].lower(), []).append(sink.options)
         with seldom_collected():
-            for entry in catalog.of("view", "query"):
+            for entry in (e for e in catalog.of("view", "query") if e.is_stored):
                 self._rebind(entry, tuple(sinks.get(entry.name.lower(), ())))
 
     @property
@@ -162,6 +164,14 @@ class Workload:
         )
         return self._install(entry, statement.query)
 
+    def create_virtual_view(self, statement: CreateView) -> Entry:
+        """A view that is unfolded into its readers; its query must be one that could be read."""
+        self.catalog.check_free(statement.name)
+        needs = self.bind(statement.query, self.pending).needs
+        entry = Entry("view", statement.name, statement.text, tuple(sorted(needs)), output=VIRTUAL, birth=self.pending)
+        self.catalog.add(entry)
+        return entry
+
     def create_query(self, statement: Select) -> BoundView:
         """A standing SELECT STREAMED or SELECT RSTREAM; the engine names it."""
         number = int(self.catalog.settings.get("queries", 0)) + 1
@@ -181,7 +191,7 @@ class Workload:
     def create_sink(self, statement: CreateSink) -> Entry:
         """A sink fed by a view; it receives the changes from its creation on."""
         self.catalog.check_free(statement.name)
-        view = self.catalog.find(statement.view, "view", "query")
+        view = find_stored(self.catalog, statement.view, "a sink")
         form = statement.options.get("format", "parquet")
         if form not in ("parquet", "json"):
             raise PlanProblem("TM211", f'unknown sink format "{form}"', hint="parquet or json")
@@ -207,9 +217,31 @@ class Workload:
 
     def bind(self, query: exp.Expression, birth: int) -> BoundQuery:
         """A query over the catalog, as it would begin in plan version `birth`."""
+        query = unfold(query, self._inputs.definition)
         query, used = mark_user_aggregates(query, self.catalog.user_aggregate)
-        bound = Binder(lambda name, node: self._inputs.find(name, node, birth), self.unit_us).query(query)
+        bound = Binder(lambda name, node: self._find_input(name, node, birth), self.unit_us).query(query)
         return replace(bound, needs=bound.needs | used)
+
+    def _find_input(self, name: str, node: exp.Expression | None, birth: int) -> Input:
+        """What a name means that was not unfolded; SYNC ON may name a virtual view."""
+        definition = self._inputs.definition(name)
+        if definition is None:
+            return self._inputs.find(name, node, birth)
+        bound = self.bind(definition, birth)
+        entry = self.catalog.find(name)
+        return replace(bound.as_input(entry.name), needs=bound.needs | {entry.name})
+
+    def virtual_query(self, entry: Entry) -> exp.Expression:
+        """The query of a virtual view, as its text has it."""
+        found = self._inputs.definition(entry.name)
+        assert found is not None
+        return found
+
+    def names_read(self, statement: CreateView) -> frozenset[str]:
+        """The names that a view would need if it were created now; an error where it could not be."""
+        if statement.output == VIRTUAL:
+            return self.bind(statement.query, self.pending).needs
+        return self.plan_query(statement.query, statement.output, statement.options).bound.needs
 
     def plan_query(self, query: exp.Expression, output: str, options: dict[str, Any]) -> PlannedQuery:
         """What a query would become if it were created now."""

@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from tidemill.plan.sources import Schema
 
-Output = Literal["streamed", "complete", "rstream"]
+Output = Literal["streamed", "complete", "rstream", "virtual"]
 StandingOutput = Literal["streamed", "rstream"]
 DropKind = Literal["source", "table", "stream", "view", "sink", "query", "aggregate"]
 ShowKind = Literal[
@@ -84,7 +84,7 @@ class CreateTaggedStream(Statement):
 
 @dataclass(frozen=True)
 class CreateView(Statement):
-    """CREATE VIEW: `output` is 'complete' where nothing is said."""
+    """CREATE VIEW: `output` is 'complete' where nothing is said; 'virtual' is unfolded into its readers."""
 
     name: str
     output: Output

@@ -12,6 +12,7 @@ from tidemill.plan.sources import SourceSpec
 from tidemill.plan.user_aggregates import UserAggregateDefinition
 
 CLOCK = "clockstr"
+VIRTUAL = "virtual"  # the output of views that are unfolded into their readers
 Kind = Literal["source", "table", "stream", "view", "query", "sink", "aggregate"]
 
 
@@ -30,6 +31,11 @@ class Entry:
     output: str = "complete"  # views
     options: dict[str, Any] = field(default_factory=dict)
     missed: dict[str, int] = field(default_factory=dict)  # views: rows of each stream that came before them
+
+    @property
+    def is_stored(self) -> bool:
+        """True for views and standing queries with operators and tables of their own."""
+        return self.kind in ("view", "query") and self.output != VIRTUAL
 
     def to_dict(self) -> dict[str, Any]:
         return {**vars(self), "spec": self.spec.to_dict() if self.spec else None}

@@ -8,7 +8,7 @@ from tidemill.engine.adapt.history import PlanHistory
 from tidemill.engine.settings.queries import QueryLimits
 from tidemill.engine.workload import Workload
 from tidemill.runtime.views.store import ViewStore
-from tidemill.sql.catalog import CLOCK, Catalog, Entry
+from tidemill.sql.catalog import CLOCK, VIRTUAL, Catalog, Entry
 
 _KINDS = {
     "sources": ("source",),
@@ -79,7 +79,10 @@ def columns_table(name: str, catalog: Catalog, workload: Workload) -> pa.Table:
     entry = catalog.find(name)
     if entry.kind == "aggregate":
         return _columns([("argument", entry.options["accepts"]), ("answer", entry.options["returns"])], set())
-    if entry.kind in ("view", "query"):
+    if entry.output == VIRTUAL:
+        bound = workload.bind(workload.virtual_query(entry), workload.pending)
+        return _columns([(c.name, c.type) for c in bound.schema], set(bound.keys or ()))
+    if entry.is_stored:
         view = workload.views[entry.name.lower()]
         return _columns([(c.name, c.type) for c in view.node.schema], set(view.stored.keys or ()))
     if entry.kind == "sink":

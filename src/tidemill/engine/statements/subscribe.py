@@ -16,7 +16,7 @@ from tidemill.runtime.views.subscriptions import QUEUE_BYTES
 
 def subscribe(state: DatabaseState, runner: Runner, name: str, most_bytes: int = QUEUE_BYTES) -> Subscription:
     """The contents of a view, then its changes; at most `most_bytes` of them wait for the reader (TM518)."""
-    view = state.find_view(name)
+    view = state.find_view(name, "a subscription")
     snapshot, inbox = state.outlet.subscribe(view.stored, most_bytes)
     return Subscription(
         snapshot,

@@ -31,9 +31,10 @@ class Explanation:
     sharing: tuple[dict[str, Any], ...] = ()  # one report for each source with shared window aggregates
     alone: tuple[tuple[str, str], ...] = ()  # (view, why its aggregate is not shared)
     joins: tuple[dict[str, Any], ...] = ()  # one report for each aggregation join
+    remarks: tuple[str, ...] = ()  # sentences before the plan
 
     def __str__(self) -> str:
-        parts = [_text(self.roots)]
+        parts = [*self.remarks, _text(self.roots)]
         if self.trace:
             parts.append("rules\n" + "\n".join(f"  {name}: {what}" for name, what in self.trace))
         parts += [sharing_text(shared) for shared in self.sharing]
@@ -66,6 +67,7 @@ class Explanation:
             "sharing": list(self.sharing),
             "alone": [{"view": v, "reason": w} for v, w in self.alone],
             "joins": list(self.joins),
+            "remarks": list(self.remarks),
         }
         if self.physical:
             result["placement"] = {
