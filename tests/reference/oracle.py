@@ -292,6 +292,19 @@ class Oracle:
             f" ON i.__at <= m.__at"
         )
 
+    def _changestream(self, node: r.ChangeStream, moments: Moments) -> str:
+        moved, before = [], Counter[tuple[Any, ...]]()
+        for moment, rows in sorted(self.history(node.input).items()):
+            now = Counter(map(_hashable, rows))
+            found = before - now if node.rows == "deleted" else now - before
+            moved += [(*row, moment) for row in found.elements()]
+            before = now
+        stamp = node.stamp.sql.replace("__time", "i.__at")
+        return (
+            f'SELECT {stamp} AS "TS", i.* EXCLUDE (__at), m.__at FROM ({self._literal(node.input, moved)}) AS i'
+            f" JOIN {self._moments(moments)} ON i.__at <= m.__at"
+        )
+
     def _report_points(self, node: r.Rstream) -> list[int]:
         if node.points is not None:
             return [p for p in self._points(node.points) if p <= self.universe[-1]]

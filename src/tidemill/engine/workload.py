@@ -173,7 +173,7 @@ class Workload:
         return entry
 
     def create_query(self, statement: Select) -> BoundView:
-        """A standing SELECT STREAMED or SELECT RSTREAM; the engine names it."""
+        """A standing SELECT STREAMED, RSTREAM, ISTREAM or DSTREAM; the engine names it."""
         number = int(self.catalog.settings.get("queries", 0)) + 1
         self.catalog.settings["queries"] = number
         name = f"query_{number}"
@@ -262,9 +262,11 @@ class Workload:
         check_user_aggregates(node)
         if bounds:
             node = bounds.over(bound, node, output, self.unit_us)
-        elif output == "rstream":
-            stamp = stamp_value(Cast(Hidden("__time"), "BIGINT"), bound.domain, self.unit_us)
+        stamp = stamp_value(Cast(Hidden("__time"), "BIGINT"), bound.domain, self.unit_us)
+        if output == "rstream" and not bounds:
             node = r.Rstream(node, bound.rhythm.period, bound.rhythm.points, stamp, stamp_type(bound))
+        elif output in ("istream", "dstream"):
+            node = r.ChangeStream(node, "inserted" if output == "istream" else "deleted", stamp, stamp_type(bound))
         trace = tuple((rule, f"{type(a).__name__} → {type(b).__name__}") for rule, a, b in done.trace)
         return PlannedQuery(bound, node, trace)
 

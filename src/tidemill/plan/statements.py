@@ -12,8 +12,9 @@ from sqlglot import exp
 
 from tidemill.plan.sources import Schema
 
-Output = Literal["streamed", "complete", "rstream", "virtual"]
-StandingOutput = Literal["streamed", "rstream"]
+Output = Literal["streamed", "complete", "rstream", "istream", "dstream", "virtual"]
+StandingOutput = Literal["streamed", "rstream", "istream", "dstream"]
+STREAM_OUTPUTS = ("rstream", "istream", "dstream")  # append-only rows that have their time as the column TS
 DropKind = Literal["source", "table", "stream", "view", "sink", "query", "aggregate"]
 ShowKind = Literal[
     "sources",

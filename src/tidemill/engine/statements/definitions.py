@@ -73,7 +73,7 @@ class Definitions:
             )
 
     def create_query(self, statement: Select) -> Created:
-        """A standing SELECT STREAMED or SELECT RSTREAM."""
+        """A standing SELECT STREAMED, RSTREAM, ISTREAM or DSTREAM."""
         view = self._workload.create_query(statement)
         self._workload.history.record_cause(f"SELECT {view.entry.name}")
         self._state.pending.creates.append(view.stored)

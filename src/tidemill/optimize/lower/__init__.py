@@ -47,6 +47,7 @@ _PLACES: dict[type[Relation], Callable[[_Lowering, Any], Handle]] = {
     r.RowsWindow: _Lowering.place_rows_window,
     r.Stamp: _Lowering.place_stamp,
     r.Rstream: _Lowering.place_rstream,
+    r.ChangeStream: _Lowering.place_change_stream,
     r.WindowAggregate: _Lowering.place_window_aggregate,
     r.Tag: _Lowering.place_tag,
     r.GroupBy: _Lowering.place_group_by,

@@ -77,7 +77,16 @@ from tidemill.plan.physical.sharing import (
     WeaveNumbered,
     WeaveQuery,
 )
-from tidemill.plan.physical.times import Clock, RowPoints, RowsWindow, Rstream, Stamp, SynchronizeOn, ViewOutput
+from tidemill.plan.physical.times import (
+    ChangeStream,
+    Clock,
+    RowPoints,
+    RowsWindow,
+    Rstream,
+    Stamp,
+    SynchronizeOn,
+    ViewOutput,
+)
 
 __all__ = [
     "BEGINNING",
@@ -88,6 +97,7 @@ __all__ = [
     "SEALED_ROWS",
     "Beginning",
     "Chains",
+    "ChangeStream",
     "Clock",
     "Copy",
     "Counted",

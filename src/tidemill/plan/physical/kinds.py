@@ -35,6 +35,7 @@ OPERATORS: tuple[type[Op], ...] = (
     times.RowsWindow,
     times.Stamp,
     times.Rstream,
+    times.ChangeStream,
     times.ViewOutput,
     sharing.Lfta,
     sharing.Numbering,

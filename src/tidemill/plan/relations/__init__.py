@@ -22,7 +22,16 @@ from tidemill.plan.relations.properties import (
     with_children,
 )
 from tidemill.plan.relations.rows import Filter, Join, Project, SetCombine, SetKind, Union
-from tidemill.plan.relations.times import RowPoints, RowsWindow, Rstream, Stamp, Synchronize, SynchronizeOn, Temporal
+from tidemill.plan.relations.times import (
+    ChangeStream,
+    RowPoints,
+    RowsWindow,
+    Rstream,
+    Stamp,
+    Synchronize,
+    SynchronizeOn,
+    Temporal,
+)
 from tidemill.plan.scalars import quoted
 
 __all__ = [
@@ -30,6 +39,7 @@ __all__ = [
     "STATIC_TIME",
     "TS",
     "Amended",
+    "ChangeStream",
     "Clock",
     "Filter",
     "GroupBy",

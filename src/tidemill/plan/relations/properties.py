@@ -9,12 +9,12 @@ from tidemill.plan.relations.aggregations import JoinAggregate, WindowAggregate
 from tidemill.plan.relations.base import Relation
 from tidemill.plan.relations.inputs import Amended, Clock, Scan, Seed, View
 from tidemill.plan.relations.rows import Filter, Join, Project, SetCombine, Union
-from tidemill.plan.relations.times import RowPoints, Rstream, Stamp, Synchronize, SynchronizeOn, Temporal
+from tidemill.plan.relations.times import ChangeStream, RowPoints, Rstream, Stamp, Synchronize, SynchronizeOn, Temporal
 
 
 def insert_only(node: Relation) -> bool:
     """True when no change of this relation ever takes a row away."""
-    if isinstance(node, (Scan, Clock, Rstream, RowPoints, Seed)):
+    if isinstance(node, (Scan, Clock, Rstream, ChangeStream, RowPoints, Seed)):
         return True
     if isinstance(node, Temporal):
         return node.upper is None and insert_only(node.input)

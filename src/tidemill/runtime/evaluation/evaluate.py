@@ -20,6 +20,7 @@ from tidemill.runtime.duckdb import duck
 from tidemill.runtime.evaluation.failures import OperatorFailed, is_of_operator, reason_of
 from tidemill.runtime.evaluation.limits import OutOfTime, time_limited
 from tidemill.runtime.joins.join_aggregate import JoinAggregate
+from tidemill.runtime.operators.change_stream import ChangeStream
 from tidemill.runtime.operators.grouping.group import GroupBy
 from tidemill.runtime.operators.join import Join
 from tidemill.runtime.operators.linear import render
@@ -42,6 +43,7 @@ STATEFUL: dict[type[Op], type[Operator[Any]]] = {
     p.RowsWindow: RowsWindow,
     p.Stamp: Stamp,
     p.Rstream: Rstream,
+    p.ChangeStream: ChangeStream,
     p.ViewOutput: ViewOutput,
     p.Weave: Weave,
     p.Numbering: Numbering,

@@ -11,7 +11,7 @@ from tidemill.sql.parse.options import parse_options
 from tidemill.sql.parse.query import parse_query
 from tidemill.sql.parse.register import parse_if_not_exists
 
-OUTPUTS = ("STREAMED", "COMPLETE", "RSTREAM", "VIRTUAL")
+OUTPUTS = ("STREAMED", "COMPLETE", "RSTREAM", "ISTREAM", "DSTREAM", "VIRTUAL")
 _HINT = f"write CREATE TAGGED STREAM, CREATE [{' | '.join(OUTPUTS)}] VIEW or CREATE SINK"
 
 

@@ -25,6 +25,7 @@ NODES_PER_TOKEN = 40
 # Frames that MAX_NESTING levels of parentheses need, with room to spare.
 PARSER_FRAMES = 3_000
 
+FLAGS = ("STREAMED", "RSTREAM", "ISTREAM", "DSTREAM")  # behind SELECT: the query stands
 KEYWORDS = (
     "SELECT",
     "FROM",
@@ -47,6 +48,8 @@ KEYWORDS = (
     "DISTINCT",
     "STREAMED",
     "RSTREAM",
+    "ISTREAM",
+    "DSTREAM",
     "SYNC",
     "EVERY",
     "AND",
@@ -106,7 +109,7 @@ _recursion = RLock()
 
 
 def parse_query(cursor: Cursor, options: dict[str, Any], kind: str) -> tuple[exp.Expression, Token | None]:
-    """Read the rest of the statement: the tree, and STREAMED or RSTREAM behind its first SELECT."""
+    """Read the rest of the statement: the tree, and the output word behind its first SELECT."""
     tokens = cursor.tokens[cursor.index :]
     begin = _find_options(tokens)
     if begin is not None:
@@ -135,7 +138,7 @@ def _find_options(tokens: list[Token]) -> int | None:
 
 
 def _take_flag(tokens: list[Token]) -> tuple[Token | None, list[Token]]:
-    """Remove STREAMED or RSTREAM; it is allowed in the first SELECT of the query only."""
+    """Remove STREAMED, RSTREAM, ISTREAM or DSTREAM; it is allowed in the first SELECT of the query only."""
     first = _find_first_select(tokens)
     flag: Token | None = None
     for index in range(len(tokens) - 1):
@@ -167,7 +170,7 @@ def _find_first_select(tokens: list[Token]) -> int | None:
 
 def _is_flag(tokens: list[Token], index: int) -> bool:
     token = tokens[index]
-    if token.token_type != TokenType.VAR or token.text.upper() not in ("STREAMED", "RSTREAM"):
+    if token.token_type != TokenType.VAR or token.text.upper() not in FLAGS:
         return False
     return index + 1 == len(tokens) or tokens[index + 1].token_type not in _NOT_A_FLAG_BEFORE
 
