@@ -32,7 +32,7 @@ from tidemill.plan.node import walk
 from tidemill.plan.physical import OPERATOR_SECONDS, Physical
 from tidemill.plan.relations import Relation
 from tidemill.plan.scalars import Cast, Hidden
-from tidemill.plan.sources import APPLY
+from tidemill.plan.sources import APPLY, SHED_UPDATES
 from tidemill.plan.statements import (
     AlterSource,
     CreateSink,
@@ -144,6 +144,13 @@ class Workload:
                 f'a stream over "{source.name}" cannot have a key: its late rows are applied',
                 detail="a late record would replace one that is newer",
                 hint="a stream without KEY, or a longer lateness in place of late = 'apply'",
+            )
+        if SHED_UPDATES in source.spec.options and not statement.key:
+            raise CatalogProblem(
+                "TM320",
+                f'a stream over "{source.name}" needs a key: its source sheds updates',
+                detail="shed_updates counts the updates of each key, and an append-only stream has none",
+                hint=f"add KEY, for example KEY {source.spec.columns[0].name}",
             )
         key = tuple(known[c.lower()] for c in statement.key)
         entry = Entry("stream", statement.name, statement.text, (source.name,), key=key, birth=self.pending)

@@ -8,6 +8,7 @@ from typing import Any
 from sqlglot import exp
 
 from tidemill.engine.show.sharing import report_joins, report_sharing
+from tidemill.engine.show.shedding import remarks_on_shedding
 from tidemill.engine.state import DatabaseState
 from tidemill.engine.views.bound_view import Trace
 from tidemill.engine.views.virtual import remark_on, remarks_on_reader
@@ -29,7 +30,7 @@ def explain(state: DatabaseState, target: Any) -> Explanation:
             return _explain_virtual(state, entry)
         view = state.workload.views[entry.name.lower()]
         made = _explain_query(state, view.entry.name, view.node, view.trace)
-        return replace(made, remarks=remarks_on_reader(entry, state.catalog))
+        return replace(made, remarks=(*remarks_on_reader(entry, state.catalog), *made.remarks))
     if isinstance(target, (Select, CreateView)):
         name = target.name if isinstance(target, CreateView) else "query"
         output = "complete" if target.output == VIRTUAL else str(target.output)
@@ -44,7 +45,7 @@ def _explain_virtual(state: DatabaseState, entry: Entry) -> Explanation:
     """A virtual view as if it were a query of its own."""
     planned = state.workload.plan_query(state.workload.virtual_query(entry), "complete", {"unbounded_state": True})
     made = _explain_query(state, entry.name, planned.node, planned.trace)
-    return replace(made, remarks=(remark_on(entry, state.catalog),))
+    return replace(made, remarks=(remark_on(entry, state.catalog), *made.remarks))
 
 
 def _explain_query(state: DatabaseState, name: str, node: Relation, trace: Trace) -> Explanation:
@@ -58,4 +59,5 @@ def _explain_roots(
     workload = state.workload
     shards = shard_labels(state.catalog.settings.get("shards") or 2)
     physical = workload.physical(workload.pending, shards, planned)
-    return Explanation(roots, physical, trace, *report_sharing(workload, roots), report_joins(workload, roots))
+    shared, joins = report_sharing(workload, roots), report_joins(workload, roots)
+    return Explanation(roots, physical, trace, *shared, joins, remarks_on_shedding(state, roots.values()))

@@ -11,7 +11,7 @@ from tidemill.engine.views.bound_view import BoundView
 from tidemill.plan import relations as r
 from tidemill.plan.relations import Item, Relation
 from tidemill.plan.scalars import Chain, ColumnRef, Literal, Operation, Paren, Scalar, conjunction, template
-from tidemill.plan.sources import APPLY, DELETES, SourceSpec
+from tidemill.plan.sources import APPLY, DELETES, SHED_UPDATES, SourceSpec
 from tidemill.plan.statements import CreateView
 from tidemill.sql.bind.scope import Field, Input, problem
 from tidemill.sql.catalog import CLOCK, VIRTUAL, Catalog, Entry
@@ -105,7 +105,10 @@ class Inputs:
         if entry.key:
             keys = entry.key
             names = (*(c.name for c in columns), r.TS)
-            scan = r.Tag(scan, entry.key, names, _delete_test(spec, entry.key))
+            deleted = _delete_test(spec, entry.key)
+            if isinstance(scan, r.Scan) and SHED_UPDATES in spec.options:
+                scan = r.Shed(scan, entry.key, int(spec.options[SHED_UPDATES]), self._unit_us, deleted)
+            scan = r.Tag(scan, entry.key, names, deleted)
         return Input(
             entry.name,
             scan,

@@ -49,6 +49,7 @@ _PLACES: dict[type[Relation], Callable[[_Lowering, Any], Handle]] = {
     r.Rstream: _Lowering.place_rstream,
     r.ChangeStream: _Lowering.place_change_stream,
     r.WindowAggregate: _Lowering.place_window_aggregate,
+    r.Shed: _Lowering.place_shed,
     r.Tag: _Lowering.place_tag,
     r.GroupBy: _Lowering.place_group_by,
     r.SetCombine: _Lowering.place_set_combine,

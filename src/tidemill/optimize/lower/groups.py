@@ -7,7 +7,6 @@ from dataclasses import replace
 from tidemill.optimize.lower.edges import Edges
 from tidemill.optimize.lower.placement import (
     ALL,
-    ANY,
     ONE,
     Handle,
     Where,
@@ -32,7 +31,22 @@ COUNT = Column("__n", "BIGINT")
 
 
 class Groups(Edges):
-    """Tag, GroupBy, SetCombine, Join."""
+    """Shed, Tag, GroupBy, SetCombine, Join."""
+
+    def place_shed(self, node: r.Shed) -> Handle:
+        source = self.deliver(self.build(node.input), by_hash(node.keys))
+        deleted = sql_of(node.deleted) or "FALSE"
+        op = p.Shed(
+            name_of(node),
+            (source,),
+            node.schema,
+            node.input.source,
+            tuple(node.keys),
+            node.updates,
+            node.every_us,
+            deleted,
+        )
+        return Handle("stage", self.add_stage(op), node.schema, by_hash(node.keys))
 
     def place_tag(self, node: r.Tag) -> Handle:
         below = self.build(node.input)
@@ -40,7 +54,7 @@ class Groups(Edges):
         stamps = (("__at", ColumnRef(r.TS)), ("__seq", ColumnRef(r.SEQ)), ("__gone", gone))
         items = (*copies(node.columns), *stamps)
         raw = (*node.schema, Column("__at", "BIGINT"), Column("__seq", "BIGINT"), Column("__gone", "BOOLEAN"))
-        records = self.extend(below, project(ids.node("records", node.fingerprint), raw, items), ANY)
+        records = self.extend(below, project(ids.node("records", node.fingerprint), raw, items), below.where)
         if isinstance(node.input, r.Synchronize):
             # Of all records of a key that share a synchronization point, the last one is the answer.
             latest = p.Latest(ids.node("latest", node.fingerprint), (), raw, tuple(node.keys))

@@ -24,6 +24,7 @@ OPERATORS: tuple[type[Op], ...] = (
     linear.Union,
     linear.LocalRows,
     linear.Picked,
+    keyed.Shed,
     keyed.Tagger,
     keyed.Group,
     keyed.SetCombine,

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from tidemill.plan.relations.aggregations import GroupBy, JoinAggregate, WindowAggregate
 from tidemill.plan.relations.base import SEQ, STATIC_TIME, TS, Item, Relation
-from tidemill.plan.relations.inputs import Amended, Clock, Scan, Seed, Tag, View
+from tidemill.plan.relations.inputs import Amended, Clock, Scan, Seed, Shed, Tag, View
 from tidemill.plan.relations.properties import (
     beginning,
     first_answer_time,
@@ -55,6 +55,7 @@ __all__ = [
     "Seed",
     "SetCombine",
     "SetKind",
+    "Shed",
     "Stamp",
     "Synchronize",
     "SynchronizeOn",

@@ -7,7 +7,7 @@ from typing import Literal
 
 from tidemill.plan.relations.aggregations import JoinAggregate, WindowAggregate
 from tidemill.plan.relations.base import Relation
-from tidemill.plan.relations.inputs import Amended, Clock, Scan, Seed, View
+from tidemill.plan.relations.inputs import Amended, Clock, Scan, Seed, Shed, View
 from tidemill.plan.relations.rows import Filter, Join, Project, SetCombine, Union
 from tidemill.plan.relations.times import ChangeStream, RowPoints, Rstream, Stamp, Synchronize, SynchronizeOn, Temporal
 
@@ -28,7 +28,7 @@ def insert_only(node: Relation) -> bool:
         return node.kind in ("distinct", "intersect", "intersect_all") and all(
             insert_only(c) for c in node.children if isinstance(c, Relation)
         )
-    if isinstance(node, (Amended, Filter, Project, Synchronize, SynchronizeOn, Stamp, View)):
+    if isinstance(node, (Amended, Filter, Project, Shed, Synchronize, SynchronizeOn, Stamp, View)):
         return insert_only(node.input)
     return False
 

@@ -25,6 +25,7 @@ from tidemill.runtime.operators.grouping.group import GroupBy
 from tidemill.runtime.operators.join import Join
 from tidemill.runtime.operators.linear import render
 from tidemill.runtime.operators.set_operations import SetCombine
+from tidemill.runtime.operators.shedding import Shed
 from tidemill.runtime.operators.synchronizer import Clock, RowPoints, SynchronizeOn
 from tidemill.runtime.operators.tagger import Tagger
 from tidemill.runtime.operators.windows import RowsWindow, Rstream, Stamp, ViewOutput
@@ -36,6 +37,7 @@ STATEFUL: dict[type[Op], type[Operator[Any]]] = {
     p.Group: GroupBy,
     p.SetCombine: SetCombine,
     p.Join: Join,
+    p.Shed: Shed,
     p.Tagger: Tagger,
     p.SynchronizeOn: SynchronizeOn,
     p.RowPoints: RowPoints,

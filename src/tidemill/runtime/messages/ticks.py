@@ -21,6 +21,7 @@ class SourceNote:
     idle: bool = False
     clock: int | None = None  # the arrival clock, where there is no timestamp column
     silent: int = 0  # for how long all sources that are read together have been silent, in microseconds
+    shed: bool = False  # the batch drops updates beyond the cap of the source
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,15 @@ class ReaderTick:
     lfta: dict[str, list[dict[str, Any]]] = field(default_factory=dict)  # for one shard only: it passes them on
 
 
+@dataclass(frozen=True)
+class ShedCount:
+    """Updates that one operator has dropped in one shard: of a source, for streams with a key."""
+
+    source: str
+    keys: tuple[str, ...]
+    rows: int
+
+
 @dataclass
 class ShardTick:
     """What one shard sends to the outlet."""
@@ -71,6 +81,7 @@ class ShardTick:
     clock: int
     lfta: dict[str, dict[str, Any]]
     joins: dict[str, Any]
+    shed: dict[str, ShedCount]  # by operator
     inbox: list[str]  # files that the shard has read
     peek: int
     peeks: dict[str, dict[str, int]]
@@ -97,7 +108,8 @@ def decode_reader_tick(payload: bytes | memoryview) -> ReaderTick:
 def decode_shard_tick(payload: bytes) -> ShardTick:
     """The tick of a shard."""
     found = json.loads(payload)
-    return ShardTick(**{**found, "tallies": _decode_tallies(found["tallies"])})
+    shed = {op: ShedCount(**{**count, "keys": tuple(count["keys"])}) for op, count in found["shed"].items()}
+    return ShardTick(**{**found, "tallies": _decode_tallies(found["tallies"]), "shed": shed})
 
 
 def _decode_tallies(found: dict[str, dict[str, Any]]) -> dict[str, Tally]:

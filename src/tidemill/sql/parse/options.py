@@ -32,6 +32,8 @@ KNOWN: dict[str, tuple[str, ...]] = {
         "max_connections",
         "connection_timeout",
         "line_timeout",
+        "shed_updates",
+        "shed",
     ),
     "restart": ("lateness", "ahead", "idle_timeout", "batch_rows", "on_error", "max_record_bytes"),
     "table": _READING,
