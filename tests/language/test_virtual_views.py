@@ -249,3 +249,26 @@ def test_an_ad_hoc_query_that_cannot_be_answered_names_the_virtual_view(db):
     db.execute("CREATE VIRTUAL VIEW Sliding AS SELECT v FROM S [WINDOW 3]")
     error = refused(db, "SELECT * FROM Sliding")
     assert error.code == "TM214" and 'virtual view "Sliding"' in error.detail
+
+
+def test_a_restarted_source_takes_virtual_views_and_their_readers_along(db):
+    db.execute("CREATE STREAMED VIEW Reader AS SELECT grp, v FROM Hot")
+    db.run()
+    before = tagged(db, "Reader")
+    said = db.execute("RESTART SOURCE Raw").message
+    assert "Hot" in said and "Reader" in said
+    db.run()
+    assert before and tagged(db, "Reader") == before
+    assert [r["detail"] for r in db.execute("SHOW VIEWS").to_pylist()] == ["virtual", "streamed"]
+
+
+def test_aggregates_of_users_are_called_through_a_virtual_view(db):
+    db.create_aggregate(
+        "total", zero=lambda: 0, add=lambda s, x: s + x, combine=lambda s, t: s + t, accepts="BIGINT", returns="BIGINT"
+    )
+    db.execute("CREATE VIRTUAL VIEW Summed AS SELECT grp, total(w) AS t FROM S [RANGE 100] GROUP BY grp")
+    with pytest.raises(TidemillError) as caught:
+        db.drop_aggregate("total")
+    assert caught.value.code == "TM306"
+    plain = "(SELECT grp, total(w) AS t FROM S [RANGE 100] GROUP BY grp)"
+    assert node_of(db, "SELECT grp, t FROM Summed") is node_of(db, f"SELECT grp, t FROM {plain}")
