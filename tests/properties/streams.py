@@ -47,6 +47,7 @@ class Stream:
     sizes: tuple[int, ...] = ()  # rows of each file; the last file has the rest
     batch_rows: int | None = None
     static: bool = False
+    shed: int | None = None  # updates of a key in a clock unit, always
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         cut = f"{self.format}, files of {self.sizes}, batches of {self.batch_rows}, lateness {self.lateness}"
@@ -67,6 +68,7 @@ class Stream:
         options += [f"lateness = {self.lateness}"] if self.lateness else []
         options += [f"batch_rows = {self.batch_rows}"] if self.batch_rows else []
         options += ["operation = 'op'"] if any(c.name == "op" for c in self.columns) else []
+        options += [f"shed_updates = {self.shed}, shed = 'always'"] if self.shed else []
         key = f" KEY ({', '.join(self.key)})" if self.key else ""
         return (
             f"REGISTER SOURCE {self.source} ({columns}) FROM FILES '{glob}' WITH ({', '.join(options)});\n"

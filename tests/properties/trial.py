@@ -8,6 +8,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -129,6 +130,9 @@ def key_positions(db: LocalDatabase, name: str) -> list[int] | None:
 def plan_of(db: LocalDatabase, name: str) -> Relation:
     """The view's plan before optimization."""
     view = db.workload.views[name.lower()]
+    if view.stored.output in ("istream", "dstream"):
+        assert isinstance(view.node, r.ChangeStream)
+        return replace(view.node, input=view.query.node)
     if view.stored.output != "rstream":
         return view.query.node
     assert isinstance(view.node, r.Rstream)

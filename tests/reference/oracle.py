@@ -160,6 +160,21 @@ class Oracle:
         tests += [f"__at < {node.upper}"] if node.upper else []
         return f"SELECT * FROM {self._table(node.input, moments)} WHERE {' AND '.join(tests) or 'TRUE'}"
 
+    def _shed(self, node: r.Shed, moments: Moments) -> str:
+        """All records in the order of arrival, capped; deletions pass."""
+        self.duck.register("arrived", self.rows(node.input.source, node.input.birth))
+        keys = ", ".join(quoted(k) for k in node.keys)
+        gone = f"coalesce({node.deleted}, FALSE)" if node.deleted else "FALSE"
+        listed = self.duck.sql(f"SELECT {gone}, __seq, __ts, {keys} FROM arrived ORDER BY __seq").fetchall()
+        self.duck.unregister("arrived")
+        passed, kept = Counter[tuple[Any, ...]](), [-1]
+        for deletes, seq, ts, *key in listed:
+            unit = (ts // node.every_us, *_hashable(tuple(key)))
+            if deletes or passed[unit] < node.updates:
+                passed[unit] += not deletes
+                kept.append(seq)
+        return f"SELECT * FROM {self._table(node.input, moments)} WHERE __seq IN ({', '.join(map(str, kept))})"
+
     # ---- many rows at one moment -------------------------------------------------------------------
 
     def _tag(self, node: r.Tag, moments: Moments) -> str:
@@ -294,6 +309,19 @@ class Oracle:
         return (
             f'SELECT {stamp} AS "TS", i.* EXCLUDE (__at), m.__at FROM {table} AS i JOIN {self._moments(moments)}'
             f" ON i.__at <= m.__at"
+        )
+
+    def _changestream(self, node: r.ChangeStream, moments: Moments) -> str:
+        moved, before = [], Counter[tuple[Any, ...]]()
+        for moment, rows in sorted(self.history(node.input).items()):
+            now = Counter(map(_hashable, rows))
+            found = before - now if node.rows == "deleted" else now - before
+            moved += [(*row, moment) for row in found.elements()]
+            before = now
+        stamp = node.stamp.sql.replace("__time", "i.__at")
+        return (
+            f'SELECT {stamp} AS "TS", i.* EXCLUDE (__at), m.__at FROM ({self._literal(node.input, moved)}) AS i'
+            f" JOIN {self._moments(moments)} ON i.__at <= m.__at"
         )
 
     def _report_points(self, node: r.Rstream) -> list[int]:

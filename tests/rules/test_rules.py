@@ -15,6 +15,7 @@ import yaml
 
 from tests.harness import LocalDatabase
 from tests.statements import parse_one
+from tidemill.engine.views.answering import Beginning
 from tidemill.optimize.optimizer import RULES, optimize
 from tidemill.plan.show.plans import Explanation
 
@@ -52,7 +53,7 @@ def test_rule_rewrites_as_written_down(path: Path, index: int, name: str, databa
     data = yaml.safe_load(path.read_text())
     case = data["cases"][index]
     query = parse_one(case["sql"]).query
-    before = database.workload.bind(query, 1).node
+    before = database.workload.bind(query, Beginning(1)).node
     off = {rule.__name__ for rule in RULES} - {data["rule"]}
     after = optimize(before, off).node
     found = {"before": _text(before), "after": _text(after) if after is not before else None}

@@ -212,6 +212,9 @@ def test_statements(text, statement):
         ("CREATE COMPLETE VIEW v AS SELECT a FROM t", "complete"),
         ("CREATE STREAMED VIEW v AS SELECT a FROM t", "streamed"),
         ("create rstream view v as select a from t", "rstream"),
+        ("CREATE ISTREAM VIEW v AS SELECT a FROM t", "istream"),
+        ("create dstream view v as select a from t", "dstream"),
+        ("CREATE VIRTUAL VIEW v AS SELECT a FROM t", "virtual"),
     ],
 )
 def test_create_view(text, output):

@@ -104,16 +104,17 @@ def queries(draw, view: Spec):
         shown = _JOINED if spec.source == "both" else _COLUMNS
         return replace(spec, keys=(), calls=(), columns=draw(st.permutations(shown))[:2])
     if not spec.keys and draw(st.integers(0, 3)) == 0:
-        keys, calls = (("b.s",), ("count(*)",)) if spec.source == "both" else (("k",), ("count(*)", "sum(v)"))
-        spec = replace(spec, columns=(), keys=keys, calls=calls)
+        both = spec.source == "both"
+        calls = ("count(*)",) if both else ("count(*)", "sum(v)")
+        spec = replace(spec, columns=(), keys=("b.s",) if both else ("k",), calls=calls)
     if "TS/2" not in spec.keys and draw(st.booleans()):
         spec = replace(spec, sync=draw(st.sampled_from((spec.sync * 2, 6, 0, 5))))
     if spec.window == " [WINDOW 9 SECONDS]" and draw(st.booleans()):
         spec = replace(spec, window=" [WINDOW 4 SECONDS]")
     if spec.columns:
         return replace(spec, columns=tuple(draw(st.permutations(spec.columns))[: draw(st.integers(1, 3))]))
-    keys = draw(st.permutations(spec.keys))[: draw(st.integers(1, len(spec.keys)))]
-    keys = [draw(st.sampled_from(("TS/2", "TS/4", "TS/6"))) if key == "TS/2" else key for key in keys]
+    drawn_keys = draw(st.permutations(spec.keys))[: draw(st.integers(1, len(spec.keys)))]
+    keys = [draw(st.sampled_from(("TS/2", "TS/4", "TS/6"))) if key == "TS/2" else key for key in drawn_keys]
     having = draw(st.sampled_from(("", "", " HAVING count(*) > 1")))
     calls = tuple(draw(st.permutations(spec.calls))[: draw(st.integers(1, 3))])
     return replace(spec, keys=tuple(keys), calls=calls, having=having)

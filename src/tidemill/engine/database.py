@@ -118,7 +118,7 @@ class Database:
     def changes(self, name: str) -> pa.Table:
         """All tagged changes of a STREAMED view or standing query: TAG, TS, columns, OLD."""
         self._check_open()
-        view = self.state.find_view(name)
+        view = self.state.find_view(name, "changes()")
         if view.stored.output != "streamed":
             raise CatalogProblem(
                 "TM305",

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from tidemill.engine.settings.options import microseconds
 from tidemill.errors import SourceProblem
-from tidemill.plan.sources import KINDS, Schema, SourceSpec
+from tidemill.plan.sources import KINDS, SHED, SHED_UPDATES, Schema, SourceSpec
 from tidemill.plan.statements import RegisterSource, RegisterTable
 from tidemill.runtime.sources.columns import is_wall_time
 from tidemill.runtime.sources.connector import arrow_schema, event_time_us
@@ -95,6 +95,12 @@ def _check_spec(spec: SourceSpec, statement: RegisterSource | RegisterTable) -> 
                 f"{option} is about event times, and the source has none",
                 hint="name the column of the event time: timestamp = '…'",
             )
+    if SHED in spec.options and SHED_UPDATES not in spec.options:
+        raise SourceProblem(
+            "TM407",
+            "shed says when updates are dropped, and nothing says how many may pass",
+            hint="for example  shed_updates = 10  for each key and clock unit",
+        )
     if KINDS[spec.kind].settings:
         open_connector(spec, "")  # refuses settings of which no row can be made
     if spec.kind == "files":

@@ -17,6 +17,7 @@ from tidemill.engine.ports import Ports
 from tidemill.engine.settings.dead_letters import bounds_of
 from tidemill.engine.settings.options import microseconds
 from tidemill.engine.views.bound_view import BoundView
+from tidemill.engine.views.virtual import find_stored
 from tidemill.engine.workload import Workload
 from tidemill.errors import EngineProblem
 from tidemill.runtime.checkpoint.progress import Checkpoint
@@ -65,9 +66,9 @@ class DatabaseState:
         """The layout of the directory."""
         return self.directory.paths
 
-    def find_view(self, name: str) -> BoundView:
-        """The standing view or query of this name; an error names what is there."""
-        entry = self.catalog.find(name, "view", "query")
+    def find_view(self, name: str, what: str) -> BoundView:
+        """The standing view or query of this name, for `what`; an error names what is there."""
+        entry = find_stored(self.catalog, name, what)
         return self.workload.views[entry.name.lower()]
 
     def show_views(self) -> None:

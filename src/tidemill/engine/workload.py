@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import copy
 import os
 from collections.abc import Container, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from sqlglot import exp
@@ -16,27 +16,25 @@ from tidemill.engine.adapt.joins import JoinPlanning
 from tidemill.engine.adapt.sharing import Sharing
 from tidemill.engine.adapt.tagging import Tagging
 from tidemill.engine.alter_sources import add_columns
+from tidemill.engine.physical_plans import PhysicalPlans
 from tidemill.engine.sources import source_spec
 from tidemill.engine.views.answering import Answering, Beginning, decisions_of
 from tidemill.engine.views.bound_view import BoundView, PlannedQuery, Sinks, bind_view, stamp_type
 from tidemill.engine.views.checks import check_names, check_parquet, check_user_aggregates, spread_input
 from tidemill.engine.views.history import HISTORY, OPTION, begins_with_history
 from tidemill.engine.views.inputs import Inputs, view_input
+from tidemill.engine.views.virtual import find_stored
 from tidemill.errors import CatalogProblem, PlanProblem
-from tidemill.optimize.lower import lower
 from tidemill.optimize.optimizer import optimize, younger_rules
-from tidemill.optimize.share.sharing_key import sharing_key
-from tidemill.optimize.share.weave import Bits
 from tidemill.optimize.views.answer import Answer
-from tidemill.optimize.views.tagging import TaggingSettings, choose_taggers
+from tidemill.optimize.views.tagging import TaggingSettings
 from tidemill.plan import relations as r
 from tidemill.plan.empty_windows import drop_empty_windows
 from tidemill.plan.homes import Home
-from tidemill.plan.node import walk
-from tidemill.plan.physical import OPERATOR_SECONDS, Physical
+from tidemill.plan.physical import Physical
 from tidemill.plan.relations import Relation
 from tidemill.plan.scalars import Cast, Hidden
-from tidemill.plan.sources import APPLY
+from tidemill.plan.sources import APPLY, SHED_UPDATES
 from tidemill.plan.statements import (
     AlterSource,
     CreateSink,
@@ -47,15 +45,14 @@ from tidemill.plan.statements import (
     Select,
 )
 from tidemill.plan.validate import check_bounded
-from tidemill.runtime import fast_paths
 from tidemill.runtime.garbage_collection import seldom_collected
-from tidemill.runtime.thresholds import sizes
 from tidemill.sql.bind.functions import mark_user_aggregates
 from tidemill.sql.bind.query import Binder, BoundQuery
 from tidemill.sql.bind.scalar import stamp_value
 from tidemill.sql.bind.scope import Input, place_of
+from tidemill.sql.bind.unfolding import unfold
 from tidemill.sql.bind.window_bounds import Bounds, remove_bounds
-from tidemill.sql.catalog import PLANNING, Catalog, Entry
+from tidemill.sql.catalog import PLANNING, VIRTUAL, Catalog, Entry
 from tidemill.sql.parse.statements import parse_one
 
 
@@ -86,6 +83,7 @@ class Workload:
         self.tagging = Tagging(catalog)
         self.history = PlanHistory.of(catalog)
         self.join_planning = JoinPlanning(catalog, self.history)
+        self._plans = PhysicalPlans(catalog, unit_us, self.sharing, self.join_planning, self.tagging)
         self.views: dict[str, BoundView] = {}
         self.stopped: dict[str, dict[str, Any]] = {}  # by the id of a view: why it goes on no more
         self._inputs = Inputs(catalog, unit_us, self.views)
@@ -95,7 +93,8 @@ class Workload:
         for sink in catalog.of("sink"):
             sinks.setdefault(sink.needs[0].lower(), []).append(sink.options)
         with seldom_collected():
-            for entry in sorted((*catalog.of("view", "query"), *catalog.hidden.values()), key=_creation):
+            stored = (e for e in catalog.of("view", "query") if e.is_stored)
+            for entry in sorted((*stored, *catalog.hidden.values()), key=_creation):
                 self._rebind(entry, tuple(sinks.get(entry.name.lower(), ())))
 
     @property
@@ -106,7 +105,7 @@ class Workload:
     @property
     def fast_paths_off(self) -> tuple[str, ...]:
         """The fast paths that the database does without (`SET fast_paths_off`)."""
-        return tuple(str(self.catalog.settings.get("fast_paths_off", "")).replace(",", " ").split())
+        return self._plans.fast_paths_off
 
     # ---- statements ----------------------------------------------------------------------------
 
@@ -156,6 +155,13 @@ class Workload:
                 detail="a late record would replace one that is newer",
                 hint="a stream without KEY, or a longer lateness in place of late = 'apply'",
             )
+        if SHED_UPDATES in source.spec.options and not statement.key:
+            raise CatalogProblem(
+                "TM320",
+                f'a stream over "{source.name}" needs a key: its source sheds updates',
+                detail="shed_updates counts the updates of each key, and an append-only stream has none",
+                hint=f"add KEY, for example KEY {source.spec.columns[0].name}",
+            )
         key = tuple(known[c.lower()] for c in statement.key)
         entry = Entry("stream", statement.name, statement.text, (source.name,), key=key, birth=self.pending)
         self.catalog.add(entry)
@@ -176,8 +182,16 @@ class Workload:
         )
         return self._install(entry, statement.query)
 
+    def create_virtual_view(self, statement: CreateView) -> Entry:
+        """A view that is unfolded into its readers; its query must be one that could be read."""
+        self.catalog.check_free(statement.name)
+        needs = self.bind(statement.query).needs
+        entry = Entry("view", statement.name, statement.text, tuple(sorted(needs)), output=VIRTUAL, birth=self.pending)
+        self.catalog.add(entry)
+        return entry
+
     def create_query(self, statement: Select) -> BoundView:
-        """A standing SELECT STREAMED or SELECT RSTREAM; the engine names it."""
+        """A standing SELECT STREAMED, RSTREAM, ISTREAM or DSTREAM; the engine names it."""
         number = int(self.catalog.settings.get("queries", 0)) + 1
         self.catalog.settings["queries"] = number
         name = f"query_{number}"
@@ -196,7 +210,7 @@ class Workload:
     def create_sink(self, statement: CreateSink) -> Entry:
         """A sink fed by a view; it receives the changes from its creation on."""
         self.catalog.check_free(statement.name)
-        view = self.catalog.find(statement.view, "view", "query")
+        view = find_stored(self.catalog, statement.view, "a sink")
         form = statement.options.get("format", "parquet")
         if form not in ("parquet", "json"):
             raise PlanProblem("TM211", f'unknown sink format "{form}"', hint="parquet or json")
@@ -224,18 +238,40 @@ class Workload:
 
     # ---- binding -------------------------------------------------------------------------------
 
-    def bind(self, query: exp.Expression, begin: Beginning) -> BoundQuery:
-        """A query over the catalog, as it begins where it is said."""
+    def bind(self, query: exp.Expression, begin: Beginning | None = None) -> BoundQuery:
+        """A query over the catalog, as it begins where it is said, or as it would begin now."""
+        begin = begin or Beginning(self.pending)
+        query = unfold(query, self._inputs.definition)
         query, used = mark_user_aggregates(query, self.catalog.user_aggregate)
-
-        def find(name: str, node: exp.Expression | None) -> Input:
-            hidden = begin.aliases.get(name.lower())
-            if hidden is not None:
-                return view_input(self._hidden[hidden], begin.birth)
-            return self._inputs.find(name, node, begin.birth)
-
+        find = partial(self._find_input, begin=begin)
         bound = Binder(find, self.unit_us, clock_views=begin.planning >= 1).query(query)
         return replace(bound, needs=bound.needs | used)
+
+    def _find_input(self, name: str, node: exp.Expression | None, begin: Beginning) -> Input:
+        """What a name means that was not unfolded; SYNC ON may name a virtual view, and a query that stands a view
+        that was dropped.
+        """
+        hidden = begin.aliases.get(name.lower())
+        if hidden is not None:
+            return view_input(self._hidden[hidden], begin.birth)
+        definition = self._inputs.definition(name)
+        if definition is None:
+            return self._inputs.find(name, node, begin.birth)
+        bound = self.bind(definition, begin)
+        entry = self.catalog.find(name)
+        return replace(bound.as_input(entry.name), needs=bound.needs | {entry.name})
+
+    def virtual_query(self, entry: Entry) -> exp.Expression:
+        """The query of a virtual view, as its text has it."""
+        found = self._inputs.definition(entry.name)
+        assert found is not None
+        return found
+
+    def names_read(self, statement: CreateView) -> frozenset[str]:
+        """The names that a view would need if it were created now; an error where it could not be."""
+        if statement.output == VIRTUAL:
+            return self.bind(statement.query).needs
+        return self.plan_query(statement.query, statement.output, statement.options).bound.needs
 
     def plan_query(self, query: exp.Expression, output: str, options: dict[str, Any]) -> PlannedQuery:
         """What a query would become if it were created now."""
@@ -259,9 +295,11 @@ class Workload:
         check_user_aggregates(node)
         if bounds:
             node = bounds.over(bound, node, output, self.unit_us)
-        elif output == "rstream":
-            stamp = stamp_value(Cast(Hidden("__time"), "BIGINT"), bound.domain, self.unit_us)
+        stamp = stamp_value(Cast(Hidden("__time"), "BIGINT"), bound.domain, self.unit_us)
+        if output == "rstream" and not bounds:
             node = r.Rstream(node, bound.rhythm.period, bound.rhythm.points, stamp, stamp_type(bound))
+        elif output in ("istream", "dstream"):
+            node = r.ChangeStream(node, "inserted" if output == "istream" else "deleted", stamp, stamp_type(bound))
         trace = tuple((rule, f"{type(a).__name__} → {type(b).__name__}") for rule, a, b in done.trace)
         return PlannedQuery(bound, node, trace, answer)
 
@@ -345,66 +383,16 @@ class Workload:
         self, version: int, shards: tuple[int, ...], roots: dict[str, Relation] | None = None, keep: bool = False
     ) -> Physical:
         """One plan for everything that stands, or for `roots` alone; with `keep` its ids stay assigned."""
-        specs = {e.spec.name: e.spec for e in self.catalog.of("source", "table") if e.spec}
-        roots = {v.entry.id: v.node for v in self.running_views()} if roots is None else roots
-        settings = self.sharing.settings if keep else self.sharing.settings.copy()
-        join_settings = self.join_planning.settings if keep else self.join_planning.settings.copy()
-        tagging = self.choose_taggers(version, roots.values(), keep)
-        if keep:
-            self.join_planning.forget(roots.values())
-            windows = (n for root in roots.values() for n in walk(root) if isinstance(n, r.WindowAggregate))
-            self.sharing.forget({sharing_key(n) for n in windows} | set(specs))
-        with fast_paths.without(self.fast_paths_off), seldom_collected():
-            plan = lower(
-                roots,
-                specs,
-                version=version,
-                unit_us=self.unit_us,
-                shards=shards,
-                bits=self._bits(keep),
-                sharing=settings,
-                join_settings=join_settings,
-                tagging=tagging,
-            )
-        given = self.catalog.settings
-        return replace(
-            plan,
-            sealed_rows=given.get("sealed_rows", sizes.sealed_rows),
-            operator_memory=given.get("operator_memory", 0),
-            operator_seconds=given.get("operator_time", OPERATOR_SECONDS),
-            fast_paths_off=self.fast_paths_off,
-        )
+        roots = self._roots() if roots is None else roots
+        return self._plans.lower(version, shards, roots, None if keep else self.choose_taggers(version, roots.values()))
 
-    def choose_taggers(self, version: int, roots: Iterable[Relation], keep: bool = False) -> TaggingSettings:
-        """Which queries share a tagger; those that begin with plan `version` get theirs now, `keep`: for good."""
-        if keep:
-            self.tagging.choose(roots, version)
-            return self.tagging.settings
-        settings = self.tagging.settings.copy()
-        choose_taggers([*(v.node for v in self.running_views()), *roots], version, settings)
-        return settings
+    def choose_taggers(self, version: int, roots: Iterable[Relation]) -> TaggingSettings:
+        """Which queries would share a tagger; those that begin with plan `version` get theirs now."""
+        return self._plans.choose_taggers(version, [*self._roots().values(), *roots])
 
     def homes(self, shards: tuple[int, ...]) -> dict[str, Home]:
         """How the rows of all operators and ports of the newest plan lie in the shards."""
-        specs = {e.spec.name: e.spec for e in self.catalog.of("source", "table") if e.spec}
-        found: dict[str, Home] = {}
-        lower(
-            {v.entry.id: v.node for v in self.running_views()},
-            specs,
-            version=0,
-            unit_us=self.unit_us,
-            shards=shards,
-            bits=self._bits(False),
-            sharing=self.sharing.settings.copy(),
-            join_settings=self.join_planning.settings.copy(),
-            tagging=self.tagging.settings.copy(),
-            homes=found,
-        )
-        return found
+        return self._plans.homes(shards, self._roots())
 
-    def _bits(self, keep: bool) -> Bits:
-        """Which bit of a signature belongs to which query: kept with the catalog; a plan that is only looked at gets a
-        copy.
-        """
-        known: Bits = self.catalog.settings.setdefault("bits", {})
-        return known if keep else copy.deepcopy(known)
+    def _roots(self) -> dict[str, Relation]:
+        return {v.entry.id: v.node for v in self.running_views()}

@@ -6,6 +6,9 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 APPLY = "apply"  # the option `late`: late rows correct what can still be corrected
+SHED_UPDATES = "shed_updates"  # the option with the cap on updates of a key in a clock unit
+SHED = "shed"  # the option that says when the cap holds
+ALWAYS, OVERLOAD = "always", "overload"
 OnError = Literal["dead_letter", "skip", "fail"]
 
 # What a column of operations may hold, in any case: a record of another word, or of none, cannot be read.

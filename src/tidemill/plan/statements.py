@@ -13,8 +13,9 @@ from sqlglot import exp
 
 from tidemill.plan.sources import Schema
 
-Output = Literal["streamed", "complete", "rstream"]
-StandingOutput = Literal["streamed", "rstream"]
+Output = Literal["streamed", "complete", "rstream", "istream", "dstream", "virtual"]
+StandingOutput = Literal["streamed", "rstream", "istream", "dstream"]
+STREAM_OUTPUTS = ("rstream", "istream", "dstream")  # append-only rows that have their time as the column TS
 DropKind = Literal["source", "table", "stream", "view", "sink", "query", "aggregate"]
 ShowKind = Literal[
     "sources",
@@ -85,7 +86,7 @@ class CreateTaggedStream(Statement):
 
 @dataclass(frozen=True)
 class CreateView(Statement):
-    """CREATE VIEW: `output` is 'complete' where nothing is said."""
+    """CREATE VIEW: `output` is 'complete' where nothing is said; 'virtual' is unfolded into its readers."""
 
     name: str
     output: Output

@@ -46,7 +46,7 @@ def is_unbounded(node: Relation, accepted: Container[str] = ()) -> bool:
     """True if the relation keeps every row of an endless stream, so that its state has no bound."""
     if isinstance(node, r.Scan):
         return not node.static
-    if isinstance(node, (r.Rstream, r.Clock)):
+    if isinstance(node, (r.Rstream, r.ChangeStream, r.Clock)):
         return True
     if isinstance(node, r.View) and node.name in accepted:
         return False

@@ -108,7 +108,7 @@ def execute_setup(console: Console, db: Database, setup: list[Placed]) -> Standi
             console.print(Text(f"{clean(name)} stands already", style="dim"))
         else:
             name = _execute(console, db, part)
-        if isinstance(part.statement, CreateView):
+        if isinstance(part.statement, CreateView) and part.statement.output != "virtual":
             streamed = part.statement.output == "streamed"
             (standing.streamed if streamed else standing.others).append(part.statement.name)
         elif isinstance(part.statement, Select) and part.statement.output is not None and name is not None:

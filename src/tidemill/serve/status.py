@@ -79,9 +79,18 @@ def sources_table(status: dict[str, Any]) -> Any:
             clock_text(source.get("frontier")),
             _warning(source.get("late")),
             _warning(source.get("bad")),
-            " · ".join(filter(None, ["idle" if source.get("idle") else "", senders_text(source.get("senders"))])),
+            " · ".join(filter(None, remarks_on_source(source))),
         )
     return table if table.row_count else Text("no sources", style="dim")
+
+
+def remarks_on_source(source: dict[str, Any]) -> list[str]:
+    """
+    >>> remarks_on_source({"idle": True, "shed": 1200})
+    ['idle', '1,200 shed', '']
+    """
+    shed = source.get("shed")
+    return ["idle" if source.get("idle") else "", f"{shed:,} shed" if shed else "", senders_text(source.get("senders"))]
 
 
 def senders_text(senders: dict[str, int] | None) -> str:

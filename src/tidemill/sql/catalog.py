@@ -13,6 +13,7 @@ from tidemill.plan.user_aggregates import UserAggregateDefinition
 
 CLOCK = "clockstr"
 PLANNING = 1  # how views are bound and optimized: 0 before synchronizers had an algebra of points
+VIRTUAL = "virtual"  # the output of views that are unfolded into their readers
 Kind = Literal["source", "table", "stream", "view", "query", "sink", "aggregate"]
 
 
@@ -34,6 +35,11 @@ class Entry:
     answered: list[dict[str, str]] = field(default_factory=list)  # views: parts that are read from other views
     aliases: dict[str, str] = field(default_factory=dict)  # hidden views: ids of views that were dropped, by name
     planning: int = 0  # views: the `PLANNING` of their creation; their state fits that plan only
+
+    @property
+    def is_stored(self) -> bool:
+        """True for views and standing queries with operators and tables of their own."""
+        return self.kind in ("view", "query") and self.output != VIRTUAL
 
     def to_dict(self) -> dict[str, Any]:
         return {**vars(self), "spec": self.spec.to_dict() if self.spec else None}

@@ -12,6 +12,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tidemill.engine.views.virtual import find_stored
 from tidemill.errors import CatalogProblem, EngineProblem
 from tidemill.runtime.checkpoint.offsets import Offset
 from tidemill.runtime.checkpoint.progress import first_batch, first_offset
@@ -111,7 +112,7 @@ def find_views_to_restart(catalog: Catalog, workload: Workload, name: str) -> li
     """What begins again with a stopped view, in the order of creation: the stopped views that it reads, itself,
     and everything that reads one of them.
     """
-    entry = catalog.find(name, "view", "query")
+    entry = find_stored(catalog, name, "RESTART")
     if workload.views[entry.name.lower()].entry.id not in workload.stopped:
         raise CatalogProblem(
             "TM509", f'view "{entry.name}" has not stopped', hint="CREATE OR REPLACE VIEW makes a running view anew"

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from tidemill.errors import PlanProblem, SourceProblem, TidemillError
-from tidemill.plan.sources import APPLY
+from tidemill.plan.sources import ALWAYS, APPLY, OVERLOAD
 from tidemill.plan.statements import (
     CreateSink,
     CreateView,
@@ -138,6 +138,12 @@ def _beginning(value: Any) -> Any:
     return value
 
 
+def _shed(value: Any) -> Any:
+    if str(value) not in (ALWAYS, OVERLOAD):
+        raise Wrong(f"'{OVERLOAD}' or '{ALWAYS}'")
+    return value
+
+
 def microseconds(value: Any, unit_us: int) -> int:
     """A checked length of time in microseconds; a number counts clock units."""
     if str(value).strip() in ("0", "0 seconds"):
@@ -170,6 +176,8 @@ CHECKS: dict[str, Check] = {
     "lateness": duration("5 seconds", zero=True),
     "late": _late,
     "begin": _beginning,
+    "shed_updates": _whole(10),
+    "shed": _shed,
     "ahead": _ahead,
     "idle_timeout": duration("5 seconds", zero=True),
     "batch_rows": _whole(100000),

@@ -1,4 +1,4 @@
-"""Warnings of a run about its input, except late rows: undeclared fields, files that could not be read."""
+"""Warnings of a run about its input, except late rows: undeclared fields, shed updates, files that cannot be read."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ def input_warnings(tallies: Iterable[dict[str, dict[str, Any]]]) -> Iterator[str
     fields: dict[str, set[str]] = {}
     counts: dict[str, dict[str, int]] = {}
     files: dict[str, list[str]] = {}
+    shed: dict[str, int] = {}
     for tally in tallies:
         for source, found in tally.items():
             name = re.sub("[@#].*$", "", source)
@@ -29,12 +30,16 @@ def input_warnings(tallies: Iterable[dict[str, dict[str, Any]]]) -> Iterator[str
                 known[field] = known.get(field, 0) + count
             fields.setdefault(name, set()).update(found.get("new_fields", ()))
             files.setdefault(name, []).extend(found.get("files", ()))
+            shed[name] = shed.get(name, 0) + found.get("shed", 0)
     for name, new in fields.items():
         if new:
             often = sorted(new, key=lambda field: (-counts[name][field], field))
             named = ", ".join(f"{field} ({counts[name][field]:,})" for field in often[:SHOWN])
             more = f" and {len(new) - SHOWN} more" if len(new) > SHOWN else ""
             yield f"{name} has no column for these fields, which are not read: {named}{more}"
+    for name, rows in shed.items():
+        if rows:
+            yield f"{rows:,} updates of {name} were shed: more than shed_updates for a key in a clock unit"
     for name, texts in files.items():
         yield from (f"file of {name}: {text}" for text in texts[:SHOWN])
         if len(texts) > SHOWN:

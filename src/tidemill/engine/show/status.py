@@ -34,7 +34,7 @@ class Status(dict[str, Any]):
         return "".join(parts)
 
 
-_SOURCES = ("name", "kind", "rows", "rows_per_second", "lag_seconds", "frontier", "late", "bad")
+_SOURCES = ("name", "kind", "rows", "rows_per_second", "lag_seconds", "frontier", "late", "bad", "shed")
 _VIEWS = ("name", "output", "rows", "frontier", "stopped")
 
 
@@ -95,7 +95,7 @@ def _source_status(
     return {
         "name": entry.name,
         "kind": spec.kind,
-        **({"rows": 0, "late": 0, "bad": 0, "undeclared": {}, "files": []} | totals.get(spec.name, {})),
+        **({"rows": 0, "late": 0, "bad": 0, "shed": 0, "undeclared": {}, "files": []} | totals.get(spec.name, {})),
         "frontier": plain_time(times.get("floor")),
         "lag_seconds": time.time() - top / 1e6 if is_timely else None,
         "ahead_seconds": ahead_of_wall(top, bool(spec.timestamp)),

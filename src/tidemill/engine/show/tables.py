@@ -9,7 +9,7 @@ from tidemill.engine.settings.queries import QueryLimits
 from tidemill.engine.workload import Workload
 from tidemill.plan.points import show_relation_points
 from tidemill.runtime.views.store import ViewStore
-from tidemill.sql.catalog import CLOCK, Catalog, Entry
+from tidemill.sql.catalog import CLOCK, VIRTUAL, Catalog, Entry
 
 _KINDS = {
     "sources": ("source",),
@@ -80,7 +80,10 @@ def columns_table(name: str, catalog: Catalog, workload: Workload) -> pa.Table:
     entry = catalog.find(name)
     if entry.kind == "aggregate":
         return _columns([("argument", entry.options["accepts"]), ("answer", entry.options["returns"])], set())
-    if entry.kind in ("view", "query"):
+    if entry.output == VIRTUAL:
+        bound = workload.bind(workload.virtual_query(entry))
+        return _columns([(c.name, c.type) for c in bound.schema], set(bound.keys or ()))
+    if entry.is_stored:
         view = workload.views[entry.name.lower()]
         found = _columns([(c.name, c.type) for c in view.node.schema], set(view.stored.keys or ()))
         points = show_relation_points(view.node, workload.unit_us, view.query.domain)

@@ -45,7 +45,7 @@ def describe_start(view: BoundView, catalog: Catalog) -> str:
 
 def _is_older_view(name: str, view: BoundView, catalog: Catalog) -> bool:
     entry = catalog.entries.get(name.lower())
-    return entry is not None and entry.kind in ("view", "query") and entry.birth < view.entry.birth
+    return entry is not None and entry.is_stored and entry.birth < view.entry.birth
 
 
 def why(view: BoundView, workload: Workload, status: dict[str, Any], known: dict[str, Any]) -> pa.Table:
@@ -69,7 +69,7 @@ class _Why:
             yield "database", "no job is running: rows that come now are taken in by the next run() or start()"
         yield from self._of_view(self.view.entry)
         for entry in self.reads:
-            if entry.kind in ("view", "query"):
+            if entry.is_stored:
                 yield from self._of_view(entry)
         sources = [e for e in self.reads if e.kind == "source"]
         if self._reads_clock():
@@ -93,7 +93,7 @@ class _Why:
         return found
 
     def _reads_clock(self) -> bool:
-        views = [self.view, *(self.workload.views[e.name.lower()] for e in self.reads if e.kind in ("view", "query"))]
+        views = [self.view, *(self.workload.views[e.name.lower()] for e in self.reads if e.is_stored)]
         return any(isinstance(node, Clock) for view in views for node in walk(view.node))
 
     def _of_view(self, entry: Entry) -> Iterator[Finding]:

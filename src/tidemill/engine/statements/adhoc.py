@@ -17,6 +17,7 @@ import pyarrow as pa
 from sqlglot import exp, parse_one
 
 from tidemill.engine.statements.moment import Asked, ReadMoment, choose_moment
+from tidemill.engine.views.virtual_tables import VirtualTables
 from tidemill.engine.workload import Workload
 from tidemill.interrupts import plain_interrupts
 from tidemill.plan.relations import quoted
@@ -103,7 +104,7 @@ def answer(
     """
     queries = [select.query.copy() for select in selects]
     for query in queries:
-        _check(query)
+        check_expressions(query)
         _name_columns(query)
     deadline = Deadline(limits.seconds)
     with ExitStack() as opened, plain_interrupts():
@@ -143,7 +144,8 @@ def _choose_moment(
     return choose_moment(asked, select.as_of, metas, workload.unit_us)
 
 
-def _check(query: exp.Expression) -> None:
+def check_expressions(query: exp.Expression) -> None:
+    """Refuse what is not part of the language of ad hoc queries."""
     for node in query.walk():
         windowed = isinstance(node, (exp.Table, exp.Subquery)) and node.args.get("window")
         if isinstance(node, Difference) or node.args.get("sync") or windowed:
@@ -199,8 +201,19 @@ class _Leaves:
 
     def replace(self, query: exp.Expression) -> None:
         """Give every table from outside of the query the name of an input."""
-        prefix = _unused_prefix({node.name.lower() for node in query.find_all(exp.Identifier)})
+        virtual = VirtualTables(self.workload, check_expressions)
+        prefix = _unused_prefix(virtual.all_names(query))
+        self._replace_in(query, prefix, virtual)
+
+    def _replace_in(self, query: exp.Expression, prefix: str, virtual: VirtualTables) -> None:
         for node in outside_tables(query):
+            definition = virtual.definition(node)
+            if definition is not None:
+                # Its tables are replaced here, before it stands where WITH may give their names to others.
+                with virtual.errors_at(node):
+                    self._replace_in(definition, prefix, virtual)
+                virtual.put(definition, node)
+                continue
             if not isinstance(node.this, exp.Identifier) or node.args.get("db"):
                 raise problem("only views and tables can be read", node, code="TM202", hint="SHOW VIEWS lists them")
             relation = self._filter(query, node, self._relation(node))

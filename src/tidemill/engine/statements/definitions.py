@@ -30,7 +30,7 @@ from tidemill.plan.statements import (
     RegisterTable,
     Select,
 )
-from tidemill.sql.catalog import Entry
+from tidemill.sql.catalog import VIRTUAL, Entry
 from tidemill.sql.parse.statements import parse_one
 
 CREATES = (RegisterSource, RegisterTable, CreateTaggedStream, CreateView, CreateSink)
@@ -52,10 +52,10 @@ class Definitions:
             return Created(existing.kind, existing.name, f"{existing.kind} {existing.name} exists already")
         if existing and statement.or_replace:
             if isinstance(statement, CreateView):
-                self._workload.plan_query(statement.query, statement.output, statement.options)
+                self._check_replacement(existing, statement)
             self._drop_with_dependents(Drop(kind=existing.kind, name=existing.name))
         entry = self.install(statement)
-        changes_plan = entry.kind in ("view", "sink")
+        changes_plan = entry.is_stored or entry.kind == "sink"
         if changes_plan:
             self._workload.history.record_cause(f"CREATE {entry.kind.upper()} {entry.name}")
         self.record(changes_plan)
@@ -63,8 +63,17 @@ class Definitions:
         remark = describe_start(view, self._catalog) if view is not None else ""
         return Created(entry.kind, entry.name, f"{entry.kind} {entry.name} created{remark}")
 
+    def _check_replacement(self, existing: Entry, statement: CreateView) -> None:
+        """The new definition must be possible without the old one."""
+        if existing.name in self._workload.names_read(statement):
+            raise CatalogProblem(
+                "TM306",
+                f'{existing.kind} "{existing.name}" cannot be replaced by a query that reads it',
+                hint="create the new view under another name",
+            )
+
     def create_query(self, statement: Select) -> Created:
-        """A standing SELECT STREAMED or SELECT RSTREAM."""
+        """A standing SELECT STREAMED, RSTREAM, ISTREAM or DSTREAM."""
         view = self._workload.create_query(statement)
         self._workload.history.record_cause(f"SELECT {view.entry.name}")
         self._state.pending.creates.append(view.stored)
@@ -133,6 +142,8 @@ class Definitions:
             if statement.path:
                 self._state.directory.check_outside(statement.path)
             return self._workload.create_sink(statement)
+        if statement.output == VIRTUAL:
+            return self._workload.create_virtual_view(statement)
         view = self._workload.create_view(statement)
         view.entry.missed = missed_rows(view, self._catalog, self._state.outlet.source_totals)
         self._state.pending.creates.append(view.stored)

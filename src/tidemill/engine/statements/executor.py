@@ -105,7 +105,8 @@ class Executor:
         """Answer ad hoc queries as of one moment; `timeout` in seconds in place of the setting."""
         state = self._state
         tables = (table for select in selects for table in select.query.find_all(exp.Table))
-        if any(table.name.lower() in state.workload.views for table in tables):
+        entries = (state.catalog.entries.get(table.name.lower()) for table in tables)
+        if any(entry is not None and entry.kind in ("view", "query") for entry in entries):
             self._runner.check_answering()
         folder = os.path.join(state.paths.root, "adhoc", f"{os.getpid()}-{time.time_ns()}")
         clock, limits = self._runner.reports.last.get("clock"), self.querying.limits(timeout)
@@ -154,7 +155,7 @@ class Executor:
 
     def _why(self, statement: Why) -> Any:
         known = self._state.outlet.progress.get("sources", {})
-        view = self._state.find_view(statement.name)
+        view = self._state.find_view(statement.name, "EXPLAIN WHY")
         return why(view, self._state.workload, self._runner.status(), known)
 
 

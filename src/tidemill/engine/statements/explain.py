@@ -10,8 +10,10 @@ from sqlglot import exp
 from tidemill.engine.show.answers import report_answers
 from tidemill.engine.show.operators import report_operators
 from tidemill.engine.show.sharing import report_joins, report_sharing, report_taggers
+from tidemill.engine.show.shedding import remarks_on_shedding
 from tidemill.engine.state import DatabaseState
 from tidemill.engine.views.bound_view import Trace
+from tidemill.engine.views.virtual import remark_on, remarks_on_reader
 from tidemill.errors import PlanProblem
 from tidemill.optimize.views.answer import Answer
 from tidemill.plan.points import show_relation_points
@@ -20,6 +22,7 @@ from tidemill.plan.show.plans import Explanation
 from tidemill.plan.statements import CreateView, Select
 from tidemill.runtime.spark.shard_labels import shard_labels
 from tidemill.sql.bind.query import BoundQuery
+from tidemill.sql.catalog import VIRTUAL, Entry
 
 
 def explain(state: DatabaseState, target: Any) -> Explanation:
@@ -28,11 +31,16 @@ def explain(state: DatabaseState, target: Any) -> Explanation:
         views = {v.entry.name: (v.query, v.node) for v in state.workload.views.values()}
         return _explain_roots(state, views, (), None)
     if isinstance(target, exp.Table):
-        view = state.find_view(target.name)
-        return _explain_query(state, view.entry.name, (view.query, view.node), view.trace, view.answer)
+        entry = state.catalog.find(target.name, "view", "query")
+        if entry.output == VIRTUAL:
+            return _explain_virtual(state, entry)
+        view = state.workload.views[entry.name.lower()]
+        made = _explain_query(state, view.entry.name, (view.query, view.node), view.trace, view.answer)
+        return replace(made, remarks=(*remarks_on_reader(entry, state.catalog), *made.remarks))
     if isinstance(target, (Select, CreateView)):
         name = target.name if isinstance(target, CreateView) else "query"
-        planned = state.workload.plan_query(target.query, str(target.output), target.options)
+        output = "complete" if target.output == VIRTUAL else str(target.output)
+        planned = state.workload.plan_query(target.query, output, target.options)
         return _explain_query(state, name, (planned.bound, planned.node), planned.trace, planned.answer)
     raise PlanProblem(
         "TM216", "only queries and views can be explained", hint="EXPLAIN SELECT …, EXPLAIN VIEW v or EXPLAIN"
@@ -40,6 +48,13 @@ def explain(state: DatabaseState, target: Any) -> Explanation:
 
 
 _Query = tuple[BoundQuery, Relation]  # what users see of a query, and its plan
+
+
+def _explain_virtual(state: DatabaseState, entry: Entry) -> Explanation:
+    """A virtual view as if it were a query of its own."""
+    planned = state.workload.plan_query(state.workload.virtual_query(entry), "complete", {"unbounded_state": True})
+    made = _explain_query(state, entry.name, (planned.bound, planned.node), planned.trace, planned.answer)
+    return replace(made, remarks=(remark_on(entry, state.catalog), *made.remarks))
 
 
 def _explain_query(state: DatabaseState, name: str, query: _Query, trace: Trace, answer: Answer) -> Explanation:
@@ -59,7 +74,14 @@ def _explain_roots(
     points = tuple(
         (name, show_relation_points(node, workload.unit_us, bound.domain)) for name, (bound, node) in queries.items()
     )
-    shared = report_sharing(workload, roots)
-    operators = report_operators(physical, state.operators)
-    tagging = report_taggers(workload, roots)
-    return Explanation(roots, physical, trace, *shared, report_joins(workload, roots), points, operators, tagging)
+    return Explanation(
+        roots,
+        physical,
+        trace,
+        *report_sharing(workload, roots),
+        joins=report_joins(workload, roots),
+        points=points,
+        operators=report_operators(physical, state.operators),
+        tagging=report_taggers(workload, roots),
+        remarks=remarks_on_shedding(state, roots.values()),
+    )

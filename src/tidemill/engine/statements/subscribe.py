@@ -33,7 +33,7 @@ def subscribe(
 
 
 def _subscribe_one(state: DatabaseState, runner: Runner, name: str, most_bytes: int) -> TableSubscription:
-    view = state.find_view(name)
+    view = state.find_view(name, "a subscription")
     snapshot, inbox = state.outlet.subscribe(view.stored, most_bytes)
     return Subscription(
         snapshot,
@@ -51,7 +51,8 @@ def _subscribe_together(
     """All views as of one moment, then their changes in the order of time."""
     if not names:
         raise PlanProblem("TM214", "a subscription needs a view", hint='subscribe(["A", "B"])')
-    views = {view.entry.id: view for view in map(state.find_view, names)}
+    found = [state.find_view(name, "a subscription") for name in names]
+    views = {view.entry.id: view for view in found}
     with state.outlet.lock:
         domain = _check_moment(state, views)
         snapshot, joint = state.outlet.subscribe_together([v.stored for v in views.values()], most_bytes)

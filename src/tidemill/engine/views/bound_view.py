@@ -10,6 +10,7 @@ from tidemill.optimize.views.answer import Answer
 from tidemill.plan import relations as r
 from tidemill.plan.relations import Relation
 from tidemill.plan.scalars import Hidden
+from tidemill.plan.statements import STREAM_OUTPUTS
 from tidemill.runtime.views.stored_view import StoredView
 from tidemill.sql.bind.query import BoundQuery
 from tidemill.sql.bind.scalar import stamp_value
@@ -46,11 +47,11 @@ def bind_view(entry: Entry, planned: PlannedQuery, unit_us: int, sinks: Sinks) -
     """The view of a planned query, with the layout of its stored answers."""
     bound, node = planned.bound, planned.node
     retain = entry.options.get("retain")
-    keys = None if entry.output == "rstream" else bound.keys
+    keys = None if entry.output in STREAM_OUTPUTS else bound.keys
     stored = StoredView(
         entry.id,
         entry.name,
-        entry.output,  # type: ignore[arg-type]  # the parser gives one of the three
+        entry.output,  # type: ignore[arg-type]  # the parser gives one of them
         node.schema,
         keys,
         stamp_value(Hidden("__time"), bound.domain, unit_us).sql,

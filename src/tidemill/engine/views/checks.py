@@ -10,6 +10,7 @@ from tidemill.plan import relations as r
 from tidemill.plan.aggregation_joins import with_spread_input
 from tidemill.plan.node import walk
 from tidemill.plan.relations import Relation
+from tidemill.plan.statements import STREAM_OUTPUTS
 
 
 def spread_input(node: Relation, label: Any) -> Relation:
@@ -27,9 +28,9 @@ def spread_input(node: Relation, label: Any) -> Relation:
 
 
 def check_names(node: Relation, output: str) -> None:
-    """Refuse names of columns that the engine adds: TAG and OLD to changes, TS to the rows of RSTREAM."""
+    """Refuse names of columns that the engine adds: TAG and OLD to changes, TS to the rows of RSTREAM and its like."""
     for name in node.names:
-        if name in ("TAG", "OLD") or (output == "rstream" and name.lower() == "ts"):
+        if name in ("TAG", "OLD") or (output in STREAM_OUTPUTS and name.lower() == "ts"):
             raise PlanProblem(
                 "TM219", f'a column of this view cannot be named "{name}"', hint=f"give it another name: {name} AS …"
             )

@@ -11,9 +11,11 @@ from tidemill.engine.views.bound_view import BoundView
 from tidemill.plan import relations as r
 from tidemill.plan.relations import Item, Relation
 from tidemill.plan.scalars import Chain, ColumnRef, Literal, Operation, Paren, Scalar, conjunction, template
-from tidemill.plan.sources import APPLY, DELETES, SourceSpec
+from tidemill.plan.sources import APPLY, DELETES, SHED_UPDATES, SourceSpec
+from tidemill.plan.statements import CreateView
 from tidemill.sql.bind.scope import Field, Input, problem
-from tidemill.sql.catalog import CLOCK, Catalog, Entry
+from tidemill.sql.catalog import CLOCK, VIRTUAL, Catalog, Entry
+from tidemill.sql.parse.statements import parse_one
 
 
 class Inputs:
@@ -22,13 +24,15 @@ class Inputs:
     def __init__(self, catalog: Catalog, unit_us: int, views: Mapping[str, BoundView]) -> None:
         self._catalog, self._unit_us, self._views = catalog, unit_us, views
         self._streams: dict[str, tuple[Entry, int, Input]] = {}  # by name: the entry, the birth it was read for
+        self._virtual: dict[str, tuple[Entry, exp.Expression]] = {}
 
     def forget(self, name: str | None = None) -> None:
-        """A stream was dropped, or, without a name, the columns of a source have changed."""
+        """A stream or virtual view was dropped, or, without a name, the columns of a source have changed."""
         if name is None:
             self._streams.clear()
         else:
             self._streams.pop(name, None)
+            self._virtual.pop(name, None)
 
     def find(self, name: str, node: exp.Expression | None, birth: int) -> Input:
         """What a query that begins in plan version `birth` reads under a name; errors point at `node`."""
@@ -51,6 +55,18 @@ class Inputs:
         if entry.kind == "stream":
             return self._cached_stream(entry, birth)
         return view_input(self._views[entry.name.lower()], birth)
+
+    def definition(self, name: str) -> exp.Expression | None:
+        """The query that the name of a virtual view stands for; None for other names. Its text is parsed once."""
+        entry = self._catalog.entries.get(name.lower())
+        if entry is None or entry.output != VIRTUAL:
+            return None
+        known = self._virtual.get(entry.name)
+        if known is None or known[0] is not entry:
+            statement = parse_one(entry.text)
+            assert isinstance(statement, CreateView)
+            known = self._virtual[entry.name] = entry, statement.query
+        return known[1]
 
     def _clock(self) -> Input:
         clock = r.Clock(self._unit_us)
@@ -89,7 +105,10 @@ class Inputs:
         if entry.key:
             keys = entry.key
             names = (*(c.name for c in columns), r.TS)
-            scan = r.Tag(scan, entry.key, names, _delete_test(spec, entry.key))
+            deleted = _delete_test(spec, entry.key)
+            if isinstance(scan, r.Scan) and SHED_UPDATES in spec.options:
+                scan = r.Shed(scan, entry.key, int(spec.options[SHED_UPDATES]), self._unit_us, deleted)
+            scan = r.Tag(scan, entry.key, names, deleted)
         return Input(
             entry.name,
             scan,

@@ -22,7 +22,7 @@ from tidemill.plan.physical import ids
 from tidemill.plan.relations import Relation, quoted
 from tidemill.plan.sources import SourceSpec
 
-_WHOLE = (p.Tagger, p.Rstream)  # operators whose rows are closed and do not cancel
+_WHOLE = (p.Tagger, p.Rstream, p.ChangeStream)  # operators whose rows are closed and do not cancel
 
 
 @dataclass
@@ -55,7 +55,7 @@ class Edges:
         """True when the output of an operator is closed and no two of its changes cancel.
 
         These are whole answers of windows; a tagger with all its columns (at each time at most one row of a key is
-        replaced by another); and an rstream, which emits every row once at each closed point.
+        replaced by another); an rstream, which emits every row once at each closed point; and a stream of changes.
         """
         op = self.stage.get(name)
         if isinstance(op, p.Project):

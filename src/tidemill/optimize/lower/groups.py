@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from tidemill.optimize.lower.placement import (
     ALL,
-    ANY,
     ONE,
     Handle,
     Where,
@@ -30,7 +29,22 @@ from tidemill.plan.user_aggregates import user_aggregate_parts
 
 
 class Groups(SharedTaggers):
-    """Tag, GroupBy, SetCombine, Join."""
+    """Shed, Tag, GroupBy, SetCombine, Join."""
+
+    def place_shed(self, node: r.Shed) -> Handle:
+        source = self.deliver(self.build(node.input), by_hash(node.keys))
+        deleted = sql_of(node.deleted) or "FALSE"
+        op = p.Shed(
+            name_of(node),
+            (source,),
+            node.schema,
+            node.input.source,
+            tuple(node.keys),
+            node.updates,
+            node.every_us,
+            deleted,
+        )
+        return Handle("stage", self.add_stage(op), node.schema, by_hash(node.keys))
 
     def place_tag(self, node: r.Tag) -> Handle:
         return self.place_shared_tag(node) or self._place_own_tag(node)
@@ -41,7 +55,7 @@ class Groups(SharedTaggers):
         stamps = (("__at", ColumnRef(r.TS)), ("__seq", ColumnRef(r.SEQ)), ("__gone", gone))
         items = (*copies(node.columns), *stamps)
         raw = (*node.schema, Column("__at", "BIGINT"), Column("__seq", "BIGINT"), Column("__gone", "BOOLEAN"))
-        records = self.extend(below, project(ids.node("records", node.fingerprint), raw, items), ANY)
+        records = self.extend(below, project(ids.node("records", node.fingerprint), raw, items), below.where)
         if isinstance(node.input, (r.Synchronize, r.SynchronizePeriods)):
             # Of all records of a key that share a synchronization point, the last one is the answer.
             latest = p.Latest(ids.node("latest", node.fingerprint), (), raw, tuple(node.keys))

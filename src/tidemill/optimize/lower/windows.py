@@ -23,7 +23,7 @@ from tidemill.plan.sources import Column, Schema
 
 
 class Windows(Edges):
-    """WindowAggregate, RowsWindow, RowPoints, SynchronizeOn, Stamp, Rstream."""
+    """WindowAggregate, RowsWindow, RowPoints, SynchronizeOn, Stamp, Rstream, ChangeStream."""
 
     def weave(self, roots: Iterable[Relation], bits: Bits, sharing: Settings) -> None:
         """Plan the window aggregates of each source together, before anything is placed."""
@@ -162,6 +162,15 @@ class Windows(Edges):
             inputs.append(self.deliver(self.build(node.points), ALL))
         name = self.add_stage(p.Rstream(name_of(node), tuple(inputs), node.schema, node.period, node.stamp.sql))
         return Handle("stage", name, node.schema, ONE if alone else ANY)
+
+    def place_change_stream(self, node: r.ChangeStream) -> Handle:
+        below = self.build(node.input)
+        # Where no row is taken back, no two changes cancel: they need not meet.
+        need = ANY if r.insert_only(node.input) else by_hash(node.input.names)
+        source = self.deliver(below, need)
+        deleted = node.rows == "deleted"
+        name = self.add_stage(p.ChangeStream(name_of(node), (source,), node.schema, node.stamp.sql, deleted))
+        return Handle("stage", name, node.schema, placement_after(below, need))
 
     def _place_whole_answers(self, node: r.Rstream) -> Handle | None:
         """RSTREAM of a window aggregate at the points of its window: the fragment store itself makes whole answers, and

@@ -26,6 +26,7 @@ from tidemill.plan.physical.keyed import (
     PointsInput,
     Released,
     SetCombine,
+    Shed,
     Shift,
     Step,
     Tagger,
@@ -80,7 +81,16 @@ from tidemill.plan.physical.sharing import (
     WeaveNumbered,
     WeaveQuery,
 )
-from tidemill.plan.physical.times import Clock, RowPoints, RowsWindow, Rstream, Stamp, SynchronizeOn, ViewOutput
+from tidemill.plan.physical.times import (
+    ChangeStream,
+    Clock,
+    RowPoints,
+    RowsWindow,
+    Rstream,
+    Stamp,
+    SynchronizeOn,
+    ViewOutput,
+)
 
 __all__ = [
     "BEGINNING",
@@ -91,6 +101,7 @@ __all__ = [
     "SEALED_ROWS",
     "Beginning",
     "Chains",
+    "ChangeStream",
     "Clock",
     "Copy",
     "Counted",
@@ -146,6 +157,7 @@ __all__ = [
     "Scan",
     "Seed",
     "SetCombine",
+    "Shed",
     "Shift",
     "Splitting",
     "Stamp",

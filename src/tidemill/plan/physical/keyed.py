@@ -24,6 +24,19 @@ class Tagger(Op):
 
 
 @dataclass(frozen=True)
+class Shed(Op):
+    """Records of `source` without those beyond `updates` for each key and `every_us`; `deleted` tells deletions."""
+
+    kind: ClassVar[str] = "shed"
+
+    source: str
+    keys: tuple[str, ...]
+    updates: int
+    every_us: int
+    deleted: str
+
+
+@dataclass(frozen=True)
 class KeptValues:
     """A column of which a grouping keeps every value: `once` names the part that counts different ones (as sets of
     values where `sets`), `low` and `high` say which extremes are needed, `user_aggregates` are those over it.

@@ -1,4 +1,4 @@
-"""Operators about time: points, windows that count rows, whole answers, and the gate of a view."""
+"""Operators about time: points, windows that count rows, whole answers, streams of changes, the gate of a view."""
 
 from __future__ import annotations
 
@@ -60,6 +60,16 @@ class Rstream(Op):
 
     period: tuple[int, int] | None
     stamp: str
+
+
+@dataclass(frozen=True)
+class ChangeStream(Op):
+    """The rows that come, or those that go (`deleted`), at each time, with the time as `TS`."""
+
+    kind: ClassVar[str] = "change_stream"
+
+    stamp: str
+    deleted: bool
 
 
 @dataclass(frozen=True)

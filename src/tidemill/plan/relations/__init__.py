@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from tidemill.plan.relations.aggregations import GroupBy, JoinAggregate, WindowAggregate
 from tidemill.plan.relations.base import SEQ, STATIC_TIME, TS, Item, Relation
-from tidemill.plan.relations.inputs import Amended, Clock, Scan, Seed, Tag, View
+from tidemill.plan.relations.inputs import Amended, Clock, Scan, Seed, Shed, Tag, View
 from tidemill.plan.relations.properties import (
     beginning,
     first_answer_time,
@@ -24,6 +24,7 @@ from tidemill.plan.relations.properties import (
 )
 from tidemill.plan.relations.rows import Filter, Join, Project, SetCombine, SetKind, Union
 from tidemill.plan.relations.times import (
+    ChangeStream,
     RowPoints,
     RowsWindow,
     Rstream,
@@ -40,6 +41,7 @@ __all__ = [
     "STATIC_TIME",
     "TS",
     "Amended",
+    "ChangeStream",
     "Clock",
     "Filter",
     "GroupBy",
@@ -55,6 +57,7 @@ __all__ = [
     "Seed",
     "SetCombine",
     "SetKind",
+    "Shed",
     "Stamp",
     "Synchronize",
     "SynchronizeOn",

@@ -42,6 +42,24 @@ class Amended(Relation):
 
 
 @dataclass(frozen=True, eq=False)
+class Shed(Relation):
+    """The records of a source without those that load shedding drops: while it sheds, each key has at most `updates`
+    records in each `every_us` of event time, the first ones to arrive. Records that satisfy `deleted` are never dropped
+    and not counted.
+    """
+
+    input: Scan
+    keys: tuple[str, ...]
+    updates: int
+    every_us: int
+    deleted: Scalar | None = None
+
+    @cached_property
+    def schema(self) -> Schema:
+        return self.input.schema
+
+
+@dataclass(frozen=True, eq=False)
 class Tag(Relation):
     """The tagger of an update stream: the last record of each key, until a record deletes it.
 

@@ -7,9 +7,10 @@ from typing import Literal
 
 from tidemill.plan.relations.aggregations import GroupBy, JoinAggregate, WindowAggregate
 from tidemill.plan.relations.base import Relation
-from tidemill.plan.relations.inputs import Amended, Clock, Scan, Seed, View
+from tidemill.plan.relations.inputs import Amended, Clock, Scan, Seed, Shed, View
 from tidemill.plan.relations.rows import Filter, Join, Project, SetCombine, Union
 from tidemill.plan.relations.times import (
+    ChangeStream,
     RowPoints,
     Rstream,
     Stamp,
@@ -24,7 +25,7 @@ _ROW_BY_ROW = (Filter, Project, Synchronize, SynchronizePeriods)
 
 def insert_only(node: Relation) -> bool:
     """True when no change of this relation ever takes a row away."""
-    if isinstance(node, (Scan, Clock, Rstream, RowPoints, Seed)):
+    if isinstance(node, (Scan, Clock, Rstream, ChangeStream, RowPoints, Seed)):
         return True
     if isinstance(node, Temporal):
         return node.upper is None and insert_only(node.input)
@@ -38,7 +39,7 @@ def insert_only(node: Relation) -> bool:
         return node.kind in ("distinct", "intersect", "intersect_all") and all(
             insert_only(c) for c in node.children if isinstance(c, Relation)
         )
-    if isinstance(node, (*_ROW_BY_ROW, Amended, SynchronizeOn, Stamp, View)):
+    if isinstance(node, (*_ROW_BY_ROW, Amended, Shed, SynchronizeOn, Stamp, View)):
         return insert_only(node.input)
     return False
 

@@ -1,9 +1,10 @@
-"""Operators that depend on the times of changes: windows, synchronizers, TS, RSTREAM."""
+"""Operators that depend on the times of changes: windows, synchronizers, TS, RSTREAM, ISTREAM and DSTREAM."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 from tidemill.plan.periods import Every
 from tidemill.plan.relations.base import TS, Relation
@@ -115,6 +116,28 @@ class Rstream(Relation):
     input: Relation
     period: tuple[int, int] | None
     points: Relation | None
+    stamp: Scalar
+    stamp_type: str
+
+    @cached_property
+    def schema(self) -> Schema:
+        return (Column("TS", self.stamp_type), *self.input.schema)
+
+
+@dataclass(frozen=True, eq=False)
+class ChangeStream(Relation):
+    """CQL's Istream and Dstream: the rows that come or go at each time, as an append-only relation with `TS`.
+
+    As multisets, with R(t) the input at time t and R(t-) what it was just before,
+
+        inserted: R(t) - R(t-)        deleted: R(t-) - R(t)
+
+    so a row that is replaced gives its new values in the first and its old ones in the second, and what comes and goes
+    at one time is in neither.
+    """
+
+    input: Relation
+    rows: Literal["inserted", "deleted"]
     stamp: Scalar
     stamp_type: str
 

@@ -42,9 +42,10 @@ class Explanation:
     tagging: tuple[dict[str, Any], ...] = ()  # one report for each keyed stream that several taggers read
     answers: tuple[AnswerReport, ...] = ()  # one report for each part that another view answers
     refused: Mapping[str, str] = field(default_factory=dict)  # why other views do not answer the query
+    remarks: tuple[str, ...] = ()  # sentences before the plan
 
     def __str__(self) -> str:
-        parts = [_text(self.roots)]
+        parts = [*self.remarks, _text(self.roots)]
         if self.points:
             parts.append(_points_text(self.points))
         if self.answers or self.refused:
@@ -86,6 +87,7 @@ class Explanation:
             "not_answered": dict(self.refused),
             "tagging": list(self.tagging),
             "points": dict(self.points),
+            "remarks": list(self.remarks),
         }
         if self.physical:
             result["placement"] = {

@@ -23,10 +23,12 @@ from tidemill.runtime.evaluation.failures import OperatorFailed, is_of_operator,
 from tidemill.runtime.evaluation.limits import OutOfTime, time_limited
 from tidemill.runtime.joins.join_aggregate import JoinAggregate
 from tidemill.runtime.messages.operator_counts import Counts, OperatorCount, add_count, growth_of, rows_of
+from tidemill.runtime.operators.change_stream import ChangeStream
 from tidemill.runtime.operators.grouping.group import GroupBy
 from tidemill.runtime.operators.join import Join
 from tidemill.runtime.operators.linear import render
 from tidemill.runtime.operators.set_operations import SetCombine
+from tidemill.runtime.operators.shedding import Shed
 from tidemill.runtime.operators.synchronizer import Clock, RowPoints, SynchronizeOn
 from tidemill.runtime.operators.tagger import Tagger
 from tidemill.runtime.operators.windows import RowsWindow, Rstream, Stamp, ViewOutput
@@ -38,6 +40,7 @@ STATEFUL: dict[type[Op], type[Operator[Any]]] = {
     p.Group: GroupBy,
     p.SetCombine: SetCombine,
     p.Join: Join,
+    p.Shed: Shed,
     p.Tagger: Tagger,
     p.SynchronizeOn: SynchronizeOn,
     p.RowPoints: RowPoints,
@@ -45,6 +48,7 @@ STATEFUL: dict[type[Op], type[Operator[Any]]] = {
     p.RowsWindow: RowsWindow,
     p.Stamp: Stamp,
     p.Rstream: Rstream,
+    p.ChangeStream: ChangeStream,
     p.ViewOutput: ViewOutput,
     p.Weave: Weave,
     p.Numbering: Numbering,

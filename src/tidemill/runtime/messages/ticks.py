@@ -22,6 +22,7 @@ class SourceNote:
     idle: bool = False
     clock: int | None = None  # the arrival clock, where there is no timestamp column
     silent: int = 0  # for how long all sources that are read together have been silent, in microseconds
+    shed: bool = False  # the batch drops updates beyond the cap of the source
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,15 @@ class ReaderTick:
     operators: Counts = field(default_factory=dict)  # for the same shard: what the reader's operators did
 
 
+@dataclass(frozen=True)
+class ShedCount:
+    """Updates that one operator has dropped in one shard: of a source, for streams with a key."""
+
+    source: str
+    keys: tuple[str, ...]
+    rows: int
+
+
 @dataclass
 class ShardTick:
     """What one shard sends to the outlet."""
@@ -73,6 +83,7 @@ class ShardTick:
     clock: int
     lfta: dict[str, dict[str, Any]]
     joins: dict[str, Any]
+    shed: dict[str, ShedCount]  # by operator
     inbox: list[str]  # files that the shard has read
     peek: int
     peeks: dict[str, dict[str, int]]
@@ -101,7 +112,8 @@ def decode_reader_tick(payload: bytes | memoryview) -> ReaderTick:
 def decode_shard_tick(payload: bytes) -> ShardTick:
     """The tick of a shard."""
     found = json.loads(payload)
-    return ShardTick(**{**found, **_decode_counts(found)})
+    shed = {op: ShedCount(**{**count, "keys": tuple(count["keys"])}) for op, count in found["shed"].items()}
+    return ShardTick(**{**found, **_decode_counts(found), "shed": shed})
 
 
 def _decode_counts(found: dict[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from tidemill.plan.physical import BEGINNING, Physical
-from tidemill.plan.sources import SourceSpec
+from tidemill.plan.sources import ALWAYS, SHED, SHED_UPDATES, SourceSpec
 from tidemill.runtime.checkpoint.offsets import Offset, check_offset, same_place, sign_offset
 from tidemill.runtime.checkpoint.progress import first_offset
 from tidemill.runtime.integrity import missing
@@ -259,10 +259,12 @@ class Planner:
             "position": progress.end,
             "top": entry["top"] if entry else BEGINNING,
         }
+        before = entry if entry is not None and progress.end == start else None
         if spec.ahead_us is not None:
             # When it came: a replay believes the same rows.
-            known = entry.get("seen") if entry is not None and progress.end == start else None
+            known = before.get("seen") if before is not None else None
             sources[spec.name]["seen"] = self.clock.now() if known is None else known
+        sources[spec.name] |= _shedding(spec, before, live and not progress.exhausted)
         return progress.exhausted
 
     def _pieces(self, spec: SourceSpec, start: Offset, end: Offset, parts: int) -> list[Work]:
@@ -280,6 +282,17 @@ class Planner:
             works.append(Work(spec.name, piece, entry["floor"], top, entry.get("seen", BEGINNING)))
             top = max(top, piece.max_time) if piece.max_time is not None else top
         return works
+
+
+def _shedding(spec: SourceSpec, before: dict[str, Any] | None, overloaded: bool) -> dict[str, Any]:
+    """Whether a batch drops updates, for the offset: a replay does what it says, whatever waits by then. `before` is
+    the entry of a source that nothing is read of.
+    """
+    if SHED_UPDATES not in spec.options:
+        return {}
+    if before is not None:
+        return {"shed": before.get("shed", False)}
+    return {"shed": overloaded or spec.options.get(SHED) == ALWAYS}
 
 
 def _positions(offset: Offset) -> dict[str, Any]:
@@ -301,4 +314,5 @@ def _source_note(entry: dict[str, Any]) -> SourceNote:
         idle=bool(entry.get("idle")),
         clock=None if clock == "" else clock,
         silent=entry.get("silent", 0),
+        shed=bool(entry.get("shed")),
     )

@@ -8,7 +8,7 @@ from typing import Any
 from tidemill.plan.below import sources_read_together
 from tidemill.plan.physical import BEGINNING, FOREVER, Physical
 from tidemill.plan.relations import STATIC_TIME
-from tidemill.plan.sources import SourceSpec
+from tidemill.plan.sources import SHED_UPDATES, SourceSpec
 from tidemill.runtime.messages.ticks import BatchNote, ReaderTick, SourceNote
 
 _FIRST_DAYS_US = 400 * 86_400_000_000  # longer than any calendar period, so that each has a point in them
@@ -33,6 +33,8 @@ def advance(known: dict[str, Any], plan: Physical, ticks: list[ReaderTick]) -> d
                 if entry.get("first") is None and tally.first is not None:
                     # Rows may still come from before the first one, as far back as the lateness allows.
                     entry["first"] = tally.first - spec.lateness_us
+        if SHED_UPDATES in spec.options:
+            entry["shed"] = spec.name in note.sources and note.sources[spec.name].shed
         entry["floor"] = max(entry["floor"], _source_floor(spec, entry["top"], note.sources.get(spec.name)))
     _advance_idle(known, plan, note)
     if note.closes:

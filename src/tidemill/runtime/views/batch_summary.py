@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from typing import Any
 
 from tidemill.plan.physical import BEGINNING, FOREVER
 from tidemill.runtime.messages.operator_counts import add_counts
+from tidemill.runtime.messages.source_counts import Tally
 from tidemill.runtime.messages.ticks import ShardTick
 
 
 def summarize(batch: int, ticks: list[ShardTick]) -> dict[str, Any]:
     """Frontiers are the least of all shards; counts of readers are equal in all."""
     first = ticks[0]
+    tallies = {source: tally.counts() for source, tally in first.tallies.items()}
+    for source, rows in _shed_rows(ticks).items():
+        tallies.setdefault(source, Tally().counts())["shed"] = rows
     return {
         "batch": batch,
         "offset": first.offset,
         "plan": first.plan,
         "final": first.final,
         "sources": first.sources,
-        "tallies": {source: tally.counts() for source, tally in first.tallies.items()},
+        "tallies": tallies,
         "clock": first.clock,
         "loops": {port: min(t.loops.get(port, BEGINNING) for t in ticks) for port in first.loops},
         "outputs": [min(frontiers) for frontiers in zip(*(t.outputs for t in ticks), strict=True)],
@@ -38,6 +43,23 @@ def summarize(batch: int, ticks: list[ShardTick]) -> dict[str, Any]:
         "operators": add_counts(*(t.operators for t in ticks)),
         "ends": _reached_ends(ticks),
     }
+
+
+def _shed_rows(ticks: list[ShardTick]) -> dict[str, int]:
+    """Source → updates that were dropped from the streams over it. Views of several generations drop them each for
+    themselves; the oldest has seen all of them.
+    """
+    by_operator: Counter[tuple[str, tuple[str, ...], str]] = Counter()
+    for tick in ticks:
+        for op, count in tick.shed.items():
+            by_operator[count.source, count.keys, op] += count.rows
+    by_stream: dict[tuple[str, tuple[str, ...]], int] = {}
+    for (source, keys, _), rows in by_operator.items():
+        by_stream[source, keys] = max(rows, by_stream.get((source, keys), 0))
+    totals: Counter[str] = Counter()
+    for (source, _), rows in by_stream.items():
+        totals[source] += rows
+    return {source: rows for source, rows in totals.items() if rows}
 
 
 def source_progress(summary: dict[str, Any]) -> dict[str, Any]:

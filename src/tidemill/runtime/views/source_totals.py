@@ -24,6 +24,8 @@ def add_tallies(totals: Totals, tallies: Totals) -> Totals:
         total = totals.setdefault(name, {"rows": 0, "late": 0, "bad": 0})
         for key in ("rows", "late", "bad"):
             total[key] += tally[key]
+        if tally.get("shed"):
+            total["shed"] = total.get("shed", 0) + tally["shed"]
         fields = total.setdefault("undeclared", {})
         tally["new_fields"] = [f for f in tally["undeclared"] if f not in fields][: MOST_UNDECLARED - len(fields)]
         for field, count in tally["undeclared"].items():

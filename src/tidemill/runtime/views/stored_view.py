@@ -17,7 +17,7 @@ class StoredView:
 
     id: str
     name: str
-    output: Literal["streamed", "complete", "rstream"]
+    output: Literal["streamed", "complete", "rstream", "istream", "dstream"]
     columns: Schema
     keys: tuple[str, ...] | None
     stamp: str  # SQL that turns __time into the TS that users see

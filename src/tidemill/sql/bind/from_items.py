@@ -7,10 +7,11 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from tidemill.errors import CatalogProblem
+from tidemill.errors import CatalogProblem, PlanProblem
 from tidemill.sql.bind.bound import BoundQuery, visible
 from tidemill.sql.bind.scope import Input, problem
 from tidemill.sql.bind.set_operations import difference
+from tidemill.sql.bind.unfolding import place_of_view, unfolded_view
 from tidemill.sql.bind.windows import apply_sync, apply_window
 from tidemill.sql.dialect.nodes import Difference, Sync
 
@@ -39,7 +40,7 @@ class FromItems:
         if isinstance(node, Difference):
             return self.bind_difference(node), None
         if isinstance(node, exp.Subquery):
-            item = self.query(node.this).as_input(self._alias(node))
+            item = self._subquery(node).as_input(self._alias(node))
         elif isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
             item = self._table(node)
         else:
@@ -56,6 +57,21 @@ class FromItems:
         if window is not None:
             item = apply_window(item, window, self.unit_us)
         return item, node.args.get("sync")
+
+    def _subquery(self, node: exp.Subquery) -> BoundQuery:
+        """A subquery, or a virtual view: that does not see what WITH names around its reader."""
+        view = unfolded_view(node)
+        if view is None:
+            return self.query(node.this)
+        outer, self.local = self.local, []
+        try:
+            bound = self.query(node.this)
+        except PlanProblem as error:
+            detail = f'in virtual view "{view}"' + (f": {error.detail}" if error.detail else "")
+            raise problem(error.message, place_of_view(node), code=error.code, detail=detail, hint=error.hint) from None
+        finally:
+            self.local = outer
+        return replace(bound, needs=bound.needs | {view})
 
     def _table(self, node: exp.Table) -> Input:
         if node.args.get("db") or node.args.get("catalog"):

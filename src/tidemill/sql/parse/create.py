@@ -11,8 +11,8 @@ from tidemill.sql.parse.options import parse_options
 from tidemill.sql.parse.query import parse_query
 from tidemill.sql.parse.register import parse_if_not_exists
 
-OUTPUTS = ("STREAMED", "COMPLETE", "RSTREAM")
-_HINT = "write CREATE TAGGED STREAM, CREATE [STREAMED | COMPLETE | RSTREAM] VIEW or CREATE SINK"
+OUTPUTS = ("STREAMED", "COMPLETE", "RSTREAM", "ISTREAM", "DSTREAM", "VIRTUAL")
+_HINT = f"write CREATE TAGGED STREAM, CREATE [{' | '.join(OUTPUTS)}] VIEW or CREATE SINK"
 
 
 def parse_create(cursor: Cursor) -> CreateTaggedStream | CreateView | CreateSink:
@@ -76,9 +76,10 @@ def _parse_view(cursor: Cursor, or_replace: bool, output: Output) -> CreateView:
     if_not_exists = parse_if_not_exists(cursor, or_replace)
     name = cursor.take_name("the name of the view")
     options: dict[str, Any] = {}
-    parse_options(cursor, "view", options)
+    kind = "virtual view" if output == "virtual" else "view"
+    parse_options(cursor, kind, options)
     cursor.expect("AS", hint=f"write CREATE VIEW {name} AS SELECT …, with aliases for the column names")
-    query, flag, _ = parse_query(cursor, options, "view")
+    query, flag, _ = parse_query(cursor, options, kind)
     if flag is not None:
         word = flag.text.upper()
         raise problem("TM112", f"{word} belongs before VIEW", flag, hint=f"write CREATE {word} VIEW {name} AS SELECT …")

@@ -32,10 +32,13 @@ KNOWN: dict[str, tuple[str, ...]] = {
         "max_connections",
         "connection_timeout",
         "line_timeout",
+        "shed_updates",
+        "shed",
     ),
     "restart": ("lateness", "ahead", "idle_timeout", "batch_rows", "on_error", "max_record_bytes"),
     "table": _READING,
     "view": ("retain", "unbounded_state", "spread", "empty_windows", "begin"),
+    "virtual view": (),  # its readers have options
     "select": ("unbounded_state", "spread", "empty_windows", "begin"),
     "sink": ("format",),
 }
@@ -49,10 +52,16 @@ def parse_options(cursor: Cursor, kind: str, into: dict[str, Any]) -> None:
     for token, name, value in parse_pairs(cursor):
         name = name.lower()
         if name not in KNOWN[kind]:
-            raise unknown_name(token, "option", KNOWN[kind])
+            raise unknown_name(token, "option", KNOWN[kind]) if KNOWN[kind] else _refuse_options(token, kind)
         if name in into:
             raise problem("TM110", f'option "{name}" is given twice', token, hint="keep one of them")
         into[name] = value
+
+
+def _refuse_options(token: Token, kind: str) -> Exception:
+    return problem(
+        "TM110", f"a {kind} has no options", token, hint="give the option to the views and queries that read it"
+    )
 
 
 def parse_pairs(cursor: Cursor) -> list[tuple[Token, str, Value]]:

@@ -27,6 +27,7 @@ NODES_PER_TOKEN = 40
 # Frames that MAX_NESTING levels of parentheses need, with room to spare.
 PARSER_FRAMES = 3_000
 
+FLAGS = ("STREAMED", "RSTREAM", "ISTREAM", "DSTREAM")  # behind SELECT: the query stands
 KEYWORDS = (
     "SELECT",
     "FROM",
@@ -49,6 +50,8 @@ KEYWORDS = (
     "DISTINCT",
     "STREAMED",
     "RSTREAM",
+    "ISTREAM",
+    "DSTREAM",
     "SYNC",
     "EVERY",
     "AND",
@@ -108,7 +111,7 @@ _recursion = RLock()
 
 
 class ParsedQuery(NamedTuple):
-    """A query: its tree, STREAMED or RSTREAM behind its first SELECT, AS OF at its end."""
+    """A query: its tree, the output word behind its first SELECT, AS OF at its end."""
 
     tree: exp.Expression
     flag: Token | None
@@ -154,7 +157,7 @@ def _find_options(tokens: list[Token]) -> int | None:
 
 
 def _take_flag(tokens: list[Token]) -> tuple[Token | None, list[Token]]:
-    """Remove STREAMED or RSTREAM; it is allowed in the first SELECT of the query only."""
+    """Remove STREAMED, RSTREAM, ISTREAM or DSTREAM; it is allowed in the first SELECT of the query only."""
     first = _find_first_select(tokens)
     flag: Token | None = None
     for index in range(len(tokens) - 1):
@@ -186,7 +189,7 @@ def _find_first_select(tokens: list[Token]) -> int | None:
 
 def _is_flag(tokens: list[Token], index: int) -> bool:
     token = tokens[index]
-    if token.token_type != TokenType.VAR or token.text.upper() not in ("STREAMED", "RSTREAM"):
+    if token.token_type != TokenType.VAR or token.text.upper() not in FLAGS:
         return False
     return index + 1 == len(tokens) or tokens[index + 1].token_type not in _NOT_A_FLAG_BEFORE
 
