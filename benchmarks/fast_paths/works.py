@@ -95,11 +95,12 @@ def _windows(queries: tuple[workloads.Query, ...]) -> list[str]:
     ]
 
 
-def _joined(more: str, period: int = streams.SECONDS) -> str:
-    window = f"[RANGE {streams.SECONDS} SECONDS SLIDE {period} SECONDS]"
+def _joined(select: str, by: str = "A.sip", length: int = streams.SECONDS, slide: int = streams.SECONDS) -> str:
+    """Packets of both streams with the same address in windows of some seconds, grouped."""
+    window = f"[RANGE {length} SECONDS SLIDE {slide} SECONDS]"
     return (
-        f"CREATE STREAMED VIEW j AS SELECT A.sip, sum(A.len) AS s, count(*) AS n{more} FROM PacketsA AS A {window},"
-        f" PacketsB AS B {window} WHERE A.sip = B.sip GROUP BY A.sip"
+        f"CREATE STREAMED VIEW j AS SELECT {select}, count(*) AS n FROM PacketsA AS A {window}, PacketsB AS B {window}"
+        f" WHERE A.sip = B.sip GROUP BY {by}"
     )
 
 
@@ -113,9 +114,12 @@ _BUILDINGS = (
     "CREATE STREAMED VIEW v AS SELECT Building, count(*) AS n, max(Temperature) AS hottest FROM S SYNC EVERY 10 SECONDS"
     " GROUP BY Building"
 )
-_HOT_ROOMS = "CREATE RSTREAM VIEW v AS SELECT RoomID, Temperature FROM S SYNC EVERY 10 SECONDS WHERE Temperature > 80"
 _LONGEST = "CREATE RSTREAM VIEW v AS SELECT k, len FROM S [RANGE 20 SECONDS SLIDE 10 SECONDS] WHERE len > 1400"
-_VALUES = ", max(B.len) AS greatest"
+_EVERY_COUNT = "CREATE RSTREAM VIEW v AS SELECT k, count(*) AS n FROM S SYNC EVERY 10 SECONDS GROUP BY k"
+_LENGTHS = _joined("A.len // 100 AS a, B.len // 100 AS b", "A.len // 100, B.len // 100")
+_ONE_LENGTH = _joined("B.len, sum(A.len) AS s", "B.len", 30, 2)
+_GREATEST = _joined("A.sip, max(B.len) AS greatest", length=30, slide=1)
+_DIFFERENT = _joined("A.sip, count(DISTINCT A.len) AS lengths", slide=2)
 
 # Measured with nothing switched off on both sides: by how much two runs of one program differ.
 UNCHANGED = {"few windows": _FEW, "many windows": _MANY, "a refreshed count": _over_counts(_REFRESHED)}
@@ -127,15 +131,21 @@ PATHS: dict[FastPath, dict[str, Work]] = {
     },
     "ordered_rows": {"few windows": _FEW, "one tumbling window": _over_counts(_TUMBLING)},
     "running_totals": {"many windows": _MANY, "a mixture of queries": _MIXTURE},
-    "row_templates": {"few windows": _FEW, "many windows": _MANY},
+    "row_templates": {"few windows": _FEW, "a mixture of queries": _MIXTURE},
     "group_walk": {"a refreshed count": _over_counts(_REFRESHED), "keyed rooms, MAX": _over_rooms(_BUILDINGS)},
-    "numbered_answers": {"keyed rooms": _over_rooms(_HOT_ROOMS), "rows of a window": _over_counts(_LONGEST)},
-    "pair_sums": {"many partners": _over_pairs(500, _joined("")), "few partners": _over_pairs(300_000, _joined(""))},
-    "value_presence": {
-        "many partners, MAX": _over_pairs(500, _joined(_VALUES)),
-        "COUNT DISTINCT": _over_pairs(500, _joined(", count(DISTINCT A.len) AS lengths")),
+    "numbered_answers": {
+        "every count at each refresh": _over_counts(_EVERY_COUNT),
+        "rows of a window": _over_counts(_LONGEST),
     },
-    "preview": {"few windows": _FEW, "one tumbling window": _over_counts(_TUMBLING)},
+    "pair_sums": {
+        "a join by the lengths of both": _over_pairs(5_000, _LENGTHS),
+        "a join of sliding windows by length": _over_pairs(500, _ONE_LENGTH),
+    },
+    "value_presence": {
+        "a join of sliding windows, MAX": _over_pairs(500, _GREATEST),
+        "a join of sliding windows, COUNT DISTINCT": _over_pairs(500, _DIFFERENT),
+    },
+    "preview": {"few windows": _FEW, "many windows": _MANY},
     "answer_files": {"many windows": _MANY, "a filter": _over_counts(_FILTERED)},
     "gc_control": {"many windows": _MANY, "a mixture of queries": _MIXTURE},
 }

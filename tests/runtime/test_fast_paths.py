@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
 from unittest.mock import patch
 
 import numpy as np
@@ -14,42 +11,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from benchmarks.fast_paths.entries import ENTRIES, watch_entries
 from tests.harness import LocalDatabase
 from tests.places import ROOT
 from tidemill.errors import PlanProblem
 from tidemill.plan.physical import Physical
 from tidemill.runtime import paths
-from tidemill.runtime.answer_files.index import AnswerFiles
 from tidemill.runtime.fast_paths import NAMES, is_on, without
-from tidemill.runtime.joins.pair_sums import PairSums
-from tidemill.runtime.joins.value_presence import ValuePresence
-from tidemill.runtime.operators.grouping.group_walk import GroupWalk
-from tidemill.runtime.operators.rstream import Rstream
 from tidemill.runtime.paths import load_plan
-from tidemill.runtime.planning import preview
-from tidemill.runtime.reader.event_time import EventTime
-from tidemill.runtime.share.reader.running_totals.totals import RunningTotals
-from tidemill.runtime.share.stage.row_templates import RowTemplate
-from tidemill.runtime.sources.files.pages import Pages
-from tidemill.runtime.sources.text import plain
 from tidemill.runtime.thresholds import changed
 
 ROWS = 600
-# What is called when a path is taken.
-TAKEN: dict[str, tuple[Any, str]] = {
-    "parquet_pages": (Pages, "_column"),
-    "plain_text": (plain, "take_plain"),
-    "ordered_rows": (EventTime, "in_order"),
-    "running_totals": (RunningTotals, "push"),
-    "row_templates": (RowTemplate, "table"),
-    "group_walk": (GroupWalk, "walk"),
-    "numbered_answers": (Rstream, "_answers_in_arrays"),
-    "pair_sums": (PairSums, "tables"),
-    "value_presence": (ValuePresence, "count_values"),
-    "preview": (preview, "_look"),
-    "answer_files": (AnswerFiles, "adopt"),
-    "gc_control": (gc, "set_threshold"),
-}
 # So many that readers make the cells of all of them from one raw relation.
 WINDOWS = [(("a", "b", "a, b")[i % 3], 20 * (1 + i // 9), 20, 5 * (i % 9)) for i in range(27)]
 VIEWS = ";".join(
@@ -81,25 +53,6 @@ SMALL = {
 }
 
 
-@contextmanager
-def watched() -> Iterator[set[str]]:
-    """The paths that were taken inside."""
-    taken: set[str] = set()
-
-    def spy(path: str, plain_call: Any) -> Any:
-        def call(*given: Any, **named: Any) -> Any:
-            if path != "answer_files" or given[1]:  # no file is nothing to adopt
-                taken.add(path)
-            return plain_call(*given, **named)
-
-        return call
-
-    with ExitStack() as stack:
-        for path, (owner, name) in TAKEN.items():
-            stack.enter_context(patch.object(owner, name, spy(path, getattr(owner, name))))
-        yield taken
-
-
 @pytest.fixture(scope="module")
 def inputs(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("in")
@@ -122,7 +75,7 @@ def answers(place: Path, inputs: Path, off: str) -> tuple[dict[str, list[str]], 
     """What all views hold at the end, and the paths that were taken."""
     # A plan file is read before it is known what it says of garbage.
     unknown = patch.object(paths, "seldom_collected", nullcontext)
-    with changed(**SMALL), watched() as taken, unknown, LocalDatabase(str(place)) as db:
+    with changed(**SMALL), watch_entries() as taken, unknown, LocalDatabase(str(place)) as db:
         db.execute(f"SET fast_paths_off = '{off}'")
         taken.clear()
         db.execute(
@@ -150,7 +103,7 @@ def with_all(inputs, tmp_path_factory):
 
 def test_every_path_is_taken_where_it_is_on(with_all):
     found, taken = with_all
-    assert taken == set(NAMES) == set(TAKEN) and all(found.values())
+    assert taken == set(NAMES) == set(ENTRIES) and all(found.values())
 
 
 @pytest.mark.parametrize("path", NAMES)

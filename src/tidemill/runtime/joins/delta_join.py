@@ -147,7 +147,9 @@ class Binding:
 
 @dataclass
 class Matches:
-    """The last step of some joined rows: probes and versions in buckets, and how many versions each probe matches."""
+    """The last step of some joined rows: the probes that match something and versions in buckets, and how many versions
+    each probe matches.
+    """
 
     binding: Binding
     probes: Probes
@@ -163,8 +165,7 @@ class Matches:
         while first < len(self.counts):
             before = int(ends[first - 1]) if first else 0
             last = max(first + 1, int(np.searchsorted(ends, before + limit, side="right")))
-            if ends[last - 1] > before:
-                yield first, last, int(ends[last - 1]) - before
+            yield first, last, int(ends[last - 1]) - before
             first = last
 
     def pairs(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -172,7 +173,6 @@ class Matches:
         here = walk(self.rows)
         for first, last, count in self.pieces(sizes.piece_pairs):
             probe, version = np.empty(count, np.int64), np.empty(count, np.int64)
-            # Probes without a match may be between two pieces: the walk passes them with the next piece.
             find_pairs(first, last, self.probes, self.versions, here, self.nested, probe, version)
             yield probe, version
 
@@ -262,7 +262,8 @@ class DeltaJoin:
         counts = np.empty(len(by), np.int64)
         worth = count_pairs(probes, versions, walk(rows.rows), self.nested, counts)
         self._note(step, rows, bucket, sought[by], counts, worth, len(binding))
-        return Matches(binding, probes, versions, counts, self.nested, rows.rows)
+        matched = counts > 0
+        return Matches(binding, probes._replace(order=by[matched]), versions, counts[matched], self.nested, rows.rows)
 
     def _buckets(self, step: ProbeStep, binding: Binding) -> tuple[np.ndarray, np.ndarray, int]:
         """(bucket of each version, bucket or -1 of each joined row, buckets): the same where known classes agree."""
