@@ -229,6 +229,7 @@ class Workload:
         view = self.views.pop(name.lower(), None)
         if view is not None:
             self._hidden[entry.id] = view
+            self._answering.forget()
         for gone in self._hidden.keys() - self.catalog.hidden.keys():
             del self._hidden[gone]
         self._inputs.forget(entry.name)
@@ -335,10 +336,10 @@ class Workload:
         view = self._bind_view(entry, query, (), begin)
         self._check_reads_running(view.query.needs)
         entry.answered = decisions_of(view.answer)
-        self._answering.first_readers.record(view)
         entry.needs = tuple(sorted(view.query.needs))
         self.catalog.add(entry)
         self.views[entry.name.lower()] = view
+        self._answering.add(view)
         return view
 
     def _rebind(self, entry: Entry, sinks: Sinks) -> None:
@@ -351,6 +352,7 @@ class Workload:
             self._hidden[entry.id] = view
         else:
             self.views[entry.name.lower()] = view
+        self._answering.add(view)
 
     def _bind_view(self, entry: Entry, query: exp.Expression, sinks: Sinks, begin: Beginning) -> BoundView:
         planned = self._plan(query, entry.output, entry.options, begin)

@@ -6,18 +6,18 @@ created, and kept in the catalog: what stands is planned alike at every opening.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from tidemill.engine.views.bound_view import BoundView
 from tidemill.engine.views.history import FirstReaders, begins_with_history, no_history, streams_of
 from tidemill.engine.views.inputs import view_input
+from tidemill.engine.views.known_views import KnownViews
 from tidemill.optimize.optimizer import optimize
 from tidemill.optimize.views.added_cost import AddedCost
-from tidemill.optimize.views.answer import Answer, Answered, Candidate, Costs, Weigh, answer, replay
+from tidemill.optimize.views.answer import Answer, Answered, Candidate, Candidates, Costs, Weigh, answer, replay
 from tidemill.plan import relations as r
-from tidemill.plan.node import walk
 from tidemill.plan.relations import Relation
 from tidemill.sql.catalog import PLANNING, Catalog
 
@@ -32,9 +32,7 @@ class Beginning:
 
     birth: int
     decided: Decisions | None = None
-    aliases: Mapping[str, str] = field(
-        default_factory=dict
-    )  # ids of views that were dropped, by the names the query uses
+    aliases: Mapping[str, str] = field(default_factory=dict)  # ids of dropped views, by the names that the query uses
     history: bool = False  # it begins with the history of its streams, not with its creation
     planning: int = PLANNING  # as old as its plan
 
@@ -47,19 +45,28 @@ class Answering:
         catalog: Catalog,
         views: Mapping[str, BoundView],
         hidden: Mapping[str, BoundView],
-        stopped: Callable[[], Container[str]],
+        stopped: Callable[[], Collection[str]],
     ) -> None:
         self._catalog, self._views, self._hidden, self._stopped = catalog, views, hidden, stopped
-        self._known: dict[str, tuple[Relation, Candidate]] = {}  # by the id of a view
+        self._known = KnownViews(self._all_views, self._may_be_listed)
         self.first_readers = FirstReaders(catalog)
+
+    def add(self, view: BoundView) -> None:
+        """A view was created, or bound again."""
+        self._known.add(view)
+        self.first_readers.record(view)
+
+    def forget(self) -> None:
+        """A view was dropped."""
+        self._known.forget()
 
     def answer(self, query: Relation, begin: Beginning, without: Sequence[str]) -> Answer:
         """The query with the parts that views answer: as was decided, or as is best now."""
         if begin.history and self.first_readers.has_history(query):
             return self._answer_history(query, begin, without)
         if begin.decided is None:
-            return self._search(query, self._candidates(begin.birth), without)
-        return self._repeat(query, begin.decided, self._candidate)
+            return self._search(query, lambda: self._known.born(begin.birth), without)
+        return self._repeat(query, begin.decided, self._known.candidate)
 
     def _answer_history(self, query: Relation, begin: Beginning, without: Sequence[str]) -> Answer:
         """The query as it would stand since the beginning: all of it from views that have seen every row."""
@@ -67,12 +74,12 @@ class Answering:
         if begin.decided is not None:
             return self._repeat(wanted, begin.decided, lambda view: self._complete_candidate(view, begin.birth))
         by_id = {view.entry.id: view for view in self._all_views()}
-        complete = (
+        complete = [
             self._complete_candidate(view, begin.birth)
             for view in self._views.values()
             if self._may_answer(view) and self.first_readers.is_complete(view, by_id)
-        )
-        found = self._search(wanted, complete, without, always=True)
+        ]
+        found = self._search(wanted, lambda: Candidates(complete), without, always=True)
         if rest := streams_of(found.node):
             raise no_history(rest, found.refused)
         return found
@@ -81,41 +88,39 @@ class Answering:
         """A view with its contents, for a query that began later."""
         bound = self.first_readers.since_the_beginning(self._define_older(view.query.node))
         source = view_input(view, birth).node
-        return Candidate(view.entry.id, view.entry.name, source, bound, self._define)
+        return Candidate(view.entry.id, view.entry.name, source, bound, self._known.define)
 
     def _define_older(self, node: Relation) -> Relation:
         """A tree in which views that ran before it are replaced by their definitions."""
         if isinstance(node, r.View):
-            return self._define_older(self._define(node))
+            return self._define_older(self._known.define(node))
         if isinstance(node, r.Union) and isinstance(node.inputs[0], r.View) and node.inputs[0].late:
-            return self._define_older(self._define(node.inputs[0]))
+            return self._define_older(self._known.define(node.inputs[0]))
         inputs = [c for c in node.children if isinstance(c, Relation)]
         return r.with_children(node, *map(self._define_older, inputs)) if inputs else node
 
     def _search(
-        self, query: Relation, candidates: Iterable[Candidate], without: Sequence[str], always: bool = False
+        self, query: Relation, candidates: Callable[[], Candidates], without: Sequence[str], always: bool = False
     ) -> Answer:
         """The query with the parts that views answer, as the setting says."""
         way = "always" if always else self._catalog.settings.get(SETTING, "auto")
         if way == "off":
             return Answer(query)
-        return answer(query, candidates, self._define, self._weigh(without, always=way == "always"))
+        self._known.refresh(self._stopped())
+        return answer(query, candidates(), self._known.define, self._weigh(without, always=way == "always"))
 
     def _repeat(self, query: Relation, decisions: Decisions, candidate: Callable[[BoundView], Candidate]) -> Answer:
         """The query with the parts that were decided when it was created."""
         if not decisions:
             return Answer(query)
+        self._known.refresh(self._stopped())
         by_id = {view.entry.id: view for view in self._all_views()}
         decided = [(d["part"], candidate(by_id[d["view"]])) for d in decisions]
-        return replay(query, decided, self._define)
+        return replay(query, decided, self._known.define)
 
-    def _candidates(self, birth: int) -> Iterator[Candidate]:
-        """Views that began with the query: they have seen the same rows."""
-        return (
-            self._candidate(view)
-            for view in self._views.values()
-            if view.entry.birth == birth and self._may_answer(view) and not self._has_history(view)
-        )
+    def _may_be_listed(self, view: BoundView) -> bool:
+        """Whether queries that begin with a view may be answered from it; a hidden one serves those that it has."""
+        return view.entry.id not in self._hidden and self._may_answer(view) and not self._has_history(view)
 
     def _has_history(self, view: BoundView) -> bool:
         """Whether a view began with rows that came before its creation."""
@@ -124,29 +129,13 @@ class Answering:
     def _may_answer(self, view: BoundView) -> bool:
         return _shows_its_rows(view) and view.entry.id not in self._stopped()
 
-    def _candidate(self, view: BoundView) -> Candidate:
-        known = self._known.get(view.entry.id)
-        if known is None or known[0] is not view.node:
-            source = r.View(view.entry.name, view.node)
-            made = Candidate(view.entry.id, view.entry.name, source, view.query.node, self._define)
-            known = self._known[view.entry.id] = view.node, made
-        return known[1]
-
     def _all_views(self) -> Iterator[BoundView]:
         yield from self._views.values()
         yield from self._hidden.values()
 
-    def _define(self, view: r.View) -> Relation:
-        """The bound tree of a view that a tree reads."""
-        for known in self._all_views():
-            if known.node is view.input:
-                return known.query.node
-        return view.input
-
     def _weigh(self, without: Sequence[str], always: bool) -> Weigh:
         """What reading a part from a view adds, and what reading it from the streams adds."""
-        running = {n.fingerprint for v in self._all_views() for n in walk(v.node)}
-        added = AddedCost(running)
+        added = AddedCost(self._known.running)
 
         def weigh(found: Answered) -> Costs:
             view, streams = (added.of(optimize(node, without).node) for node in (found.node, found.part))

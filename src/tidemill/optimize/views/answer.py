@@ -9,13 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain, islice
 
-from tidemill.optimize.views.match import OTHER_SHAPE, Match, NoMatch, ViewData, match
+from tidemill.optimize.views.block import Block, WindowBounds, block_of
+from tidemill.optimize.views.match import Match, NoMatch, ViewData, match
 from tidemill.optimize.views.peel import Definition, Peeled, peel_query, peel_view
 from tidemill.plan import relations as r
 from tidemill.plan.points import contained, show_points
 from tidemill.plan.relations import Relation
 
+MOST_COMPARED = 100  # views that a part is compared with: bounded where there are thousands
+MOST_MATCHES = 8  # views that contain a part and are weighed against each other
 _PARTS = (r.Project, r.Filter, r.Join, r.GroupBy, r.Temporal, r.Synchronize, r.SynchronizePeriods, r.SynchronizeOn)
 
 
@@ -28,6 +32,8 @@ class Candidate:
     source: Relation  # its rows, as a query reads them
     bound: Relation  # its definition
     define: Definition
+    size: float = 1.0  # how many rows it has, relative to its streams
+    is_answered: bool = False  # it is read from another view itself, which contains what it contains
 
     @cached_property
     def peeled(self) -> Peeled:
@@ -38,11 +44,6 @@ class Candidate:
     def data(self) -> ViewData:
         """Its data as blocks."""
         return ViewData.of(self.peeled.data)
-
-    @cached_property
-    def inputs(self) -> frozenset[Relation]:
-        """The leaves of its data: only queries over the same leaves can be contained."""
-        return frozenset(self.data.block.leaves)
 
 
 @dataclass(frozen=True)
@@ -80,16 +81,37 @@ class Answer:
 
 
 Weigh = Callable[[Answered], Costs]
+_Inputs = tuple[frozenset[Relation], frozenset[WindowBounds] | None]  # the leaves, and the windows of groups
 
 
-def answer(query: Relation, candidates: Iterable[Candidate], define: Definition, weigh: Weigh) -> Answer:
-    """Replace the largest parts of a query that a view contains by the cheapest such view, where `weigh` accepts it."""
+class Candidates:
+    """Views that may answer, by their inputs."""
+
+    def __init__(self, views: Iterable[Candidate] = ()) -> None:
+        self._by_inputs: dict[_Inputs, dict[str, Candidate]] = {}
+        for view in views:
+            self.add(view)
+
+    def add(self, view: Candidate) -> None:
+        """One more view."""
+        key = _inputs_of(view.data.block, view.data.grouped is not None)
+        self._by_inputs.setdefault(key, {})[view.id] = view
+
+    def over(self, block: Block, grouped: bool) -> Iterable[Candidate]:
+        """The views over the same inputs that show groups, or rows; first those that are not answered from others."""
+        found = self._by_inputs.get(_inputs_of(block, grouped), {}).values()
+        return chain((v for v in found if not v.is_answered), (v for v in found if v.is_answered))
+
+
+def _inputs_of(block: Block, grouped: bool) -> _Inputs:
+    """What a view and a query must have in common; the window of rows may also be inside the view's."""
+    return frozenset(block.leaves), frozenset(block.windows) if grouped else None
+
+
+def answer(query: Relation, candidates: Candidates, define: Definition, weigh: Weigh) -> Answer:
+    """Replace the largest parts of a query that a view contains by the smallest such view, where `weigh` accepts it."""
     result = Answer(query)
-    by_inputs: dict[frozenset[Relation], list[Candidate]] = {}
-    for candidate in candidates:
-        by_inputs.setdefault(candidate.inputs, []).append(candidate)
-    if by_inputs:
-        result.node = _Search(by_inputs, define, weigh, result).replace(query)
+    result.node = _Search(candidates, define, weigh, result).replace(query)
     return result
 
 
@@ -101,7 +123,7 @@ def replay(query: Relation, decided: Sequence[tuple[str, Candidate]], define: De
     def visit(node: Relation) -> Relation:
         if node.fingerprint not in views:
             return _with_inputs(node, visit)
-        found = find(node, views[node.fingerprint], define)
+        found = _Part.of(node, define).find(views[node.fingerprint])
         assert isinstance(found, Answered), (
             f"view {views[node.fingerprint].name} no longer answers a part of its reader"
         )
@@ -112,56 +134,76 @@ def replay(query: Relation, decided: Sequence[tuple[str, Candidate]], define: De
     return result
 
 
-def find(part: Relation, candidate: Candidate, define: Definition) -> Answered | NoMatch:
-    """Whether a view contains a part of a query."""
-    peeled = peel_query(part, define)
-    found = match(peeled.data, candidate.data)
-    if isinstance(found, NoMatch):
-        return found
-    if not contained(peeled.points, candidate.peeled.points):
-        return NoMatch(f"{_named_points(candidate.peeled)} misses some of {_named_points(peeled)}")
-    return Answered(part, candidate, found, peeled)
+@dataclass(frozen=True)
+class _Part:
+    """A part of a query, in the form in which it is compared."""
+
+    node: Relation
+    peeled: Peeled
+    block: Block
+
+    @classmethod
+    def of(cls, node: Relation, define: Definition) -> _Part:
+        peeled = peel_query(node, define)
+        data = peeled.data
+        return cls(node, peeled, block_of(data.input if isinstance(data, r.GroupBy) else data))
+
+    def find(self, candidate: Candidate) -> Answered | NoMatch:
+        """Whether a view contains the part."""
+        found = match(self.peeled.data, self.block, candidate.data)
+        if isinstance(found, NoMatch):
+            return found
+        if not contained(self.peeled.points, candidate.peeled.points):
+            return NoMatch(f"{_named_points(candidate.peeled)} misses some of {_named_points(self.peeled)}")
+        return Answered(self.node, candidate, found, self.peeled)
 
 
 @dataclass
 class _Search:
-    candidates: dict[frozenset[Relation], list[Candidate]]
+    candidates: Candidates
     define: Definition
     weigh: Weigh
     result: Answer
 
-    def replace(self, node: Relation) -> Relation:
-        found = self._find(node) if isinstance(node, _PARTS) else None
+    def replace(self, node: Relation, tried: bool = False) -> Relation:
+        """`tried`: the node is below selections and projections of a part that no view contains; then no view contains
+        the node either. A grouping is compared apart from what is made of its groups.
+        """
+        is_new = not tried or isinstance(node, r.GroupBy)
+        found = self._find(node) if isinstance(node, _PARTS) and is_new else None
         if found is None:
-            return _with_inputs(node, self.replace)
+            below = isinstance(node, _PARTS) and not isinstance(node, (r.Join, r.GroupBy))
+            return _with_inputs(node, lambda child: self.replace(child, below))
         self.result.parts.append(found)
         self.result.refused.pop(found.view.name, None)
         return found.node
 
     def _find(self, node: Relation) -> Answered | None:
-        peeled = peel_query(node, self.define)
-        data = ViewData.of(peeled.data)
-        if data.grouped is not None and not isinstance(peeled.data, r.GroupBy):
-            return None  # the grouping below is compared, not what is shown of it
-        named, best = _named(node), None
-        for candidate in self.candidates.get(frozenset(data.block.leaves), ()):
+        part = _Part.of(node, self.define)
+        grouped = isinstance(part.peeled.data, r.GroupBy)
+        named, matches = _named(node), []
+        near = islice(self.candidates.over(part.block, grouped), MOST_COMPARED)
+        for candidate in near:
             if candidate.name in named:
                 continue  # read by its name already
-            found = find(node, candidate, self.define)
+            found = part.find(candidate)
             if isinstance(found, NoMatch):
-                self._refuse(candidate.name, found.reason)
+                self.result.refused[candidate.name] = found.reason
                 continue
-            costs = self.weigh(found)
-            if not costs.accepted:
-                self._refuse(candidate.name, "it would not be cheaper")
-            elif best is None or best.costs is None or costs.view < best.costs.view:
-                best = replace(found, costs=costs)
-        return best
+            matches.append(found)
+            if len(matches) == MOST_MATCHES:
+                break
+        return self._choose(matches)
 
-    def _refuse(self, view: str, reason: str) -> None:
-        """Keep the reason for the largest part that has one; what a view shows says nothing about why."""
-        if self.result.refused.get(view, OTHER_SHAPE[0]) in OTHER_SHAPE:
-            self.result.refused[view] = reason
+    def _choose(self, matches: list[Answered]) -> Answered | None:
+        """The view with the least rows, if it pays."""
+        best = min(matches, key=lambda found: found.view.size, default=None)
+        if best is None:
+            return None
+        costs = self.weigh(best)
+        if not costs.accepted:
+            self.result.refused[best.view.name] = "it would not be cheaper"
+        return replace(best, costs=costs) if costs.accepted else None
 
 
 def _named_points(peeled: Peeled) -> str:

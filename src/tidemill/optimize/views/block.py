@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import islice, permutations, product
 
 from tidemill.optimize.views.canonical import canonical, conjuncts, subexpressions
+from tidemill.optimize.views.total import is_total
 from tidemill.plan import relations as r
 from tidemill.plan.relations import Relation
 from tidemill.plan.scalars import ColumnRef, Operation, Scalar
@@ -34,7 +36,7 @@ class WindowBounds:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Block:
     """Rows of the product of `leaves` that satisfy `conditions` and are inside all `windows`, with these `columns`."""
 
@@ -43,18 +45,27 @@ class Block:
     columns: Mapping[str, Scalar]
     windows: tuple[WindowBounds, ...] = ()
 
-    @property
+    @cached_property
     def types(self) -> dict[str, str]:
         """The types of the columns of leaves, by canonical text."""
         return {canonical(leaf_column(i, c.name)): c.type for i, leaf in enumerate(self.leaves) for c in leaf.schema}
 
-    def scalars(self) -> Iterator[Scalar]:
-        """All expressions that are evaluated, and what they are made of."""
-        for value in (*self.conditions, *self.columns.values()):
-            yield from subexpressions(value)
+    @cached_property
+    def evaluated(self) -> frozenset[str]:
+        """The canonical texts of all expressions that are evaluated, and of what they are made of."""
+        values = (*self.conditions, *self.columns.values())
+        return frozenset(canonical(part) for value in values for part in subexpressions(value))
+
+    @cached_property
+    def partial(self) -> tuple[Scalar, ...]:
+        """The expressions that may fail."""
+        values = (*self.conditions, *self.columns.values())
+        return tuple(value for value in values if not is_total(value, self.types))
 
     def renumber(self, numbers: tuple[int, ...]) -> Block:
         """The same block with leaf i under the number numbers[i]; the leaves are in the order of their numbers."""
+        if numbers == tuple(range(len(self.leaves))):
+            return self
         names = {
             leaf_column(i, c.name).name: leaf_column(numbers[i], c.name)
             for i, leaf in enumerate(self.leaves)

@@ -27,6 +27,7 @@ from tidemill.plan.scalars import (
 )
 
 _DIVIDED = re.compile(r" // (\d{1,18})")
+_CANONICAL = "_canonical"  # where an expression keeps its canonical text
 MIRROR = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _OPPOSITE = {"=": "<>", "<>": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 
@@ -41,11 +42,20 @@ def bare(value: Scalar) -> Scalar:
 def canonical(value: Scalar) -> str:
     """The text by which expressions are compared: no needless parentheses, comparisons and chains in one order.
 
+    It is made once for each expression: a new query is compared with hundreds of views.
+
     >>> a, three = ColumnRef("a"), Literal("3")
     >>> canonical(Paren(Operation(">", a, three))) == canonical(Operation("<", three, a))
     True
     """
-    value = bare(value)
+    known: str | None = vars(value).get(_CANONICAL)
+    if known is None:
+        known = _canonical(bare(value))
+        object.__setattr__(value, _CANONICAL, known)
+    return known
+
+
+def _canonical(value: Scalar) -> str:
     if isinstance(value, Chain):
         return "(" + f" {value.word} ".join(sorted({canonical(c) for c in value.conditions})) + ")"
     if isinstance(value, Operation):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 
 from tidemill.plan import relations as r
 from tidemill.plan.relations import Item, Relation
@@ -19,6 +20,7 @@ def project(source: Relation, query: Relation, values: Mapping[str, Scalar]) -> 
     return r.Project(source, tuple(items))
 
 
+@lru_cache(maxsize=4096)
 def shown(value: Scalar) -> str:
     """An expression over the columns of leaves without the numbers of the leaves.
 

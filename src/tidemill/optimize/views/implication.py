@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from struct import pack, unpack
 
 from tidemill.optimize.views.canonical import MIRROR, bare, canonical, conjuncts
 from tidemill.plan.scalars import Chain, In, Literal, Negative, Not, Operation, Scalar, Template
 
 Constant = Fraction | str
+_COMPARISON = "_comparison"  # where a condition keeps its comparison
 _LONGEST = 18  # characters of a number: longer ones may become floating-point numbers
 
 
@@ -102,8 +104,14 @@ class Implication:
 
 
 def compare(condition: Scalar) -> Comparison | None:
-    """A condition as a comparison with a constant, either way round."""
-    condition = bare(condition)
+    """A condition as a comparison with a constant, either way round; found once for each condition."""
+    if _COMPARISON not in vars(condition):
+        object.__setattr__(condition, _COMPARISON, _compare(bare(condition)))
+    found: Comparison | None = vars(condition)[_COMPARISON]
+    return found
+
+
+def _compare(condition: Scalar) -> Comparison | None:
     if not isinstance(condition, Operation) or condition.sign not in MIRROR:
         return None
     for term, value, sign in (
@@ -158,6 +166,7 @@ def _complement(sign: str) -> str:
     return {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}[sign]
 
 
+@lru_cache(maxsize=65_536)
 def _holds(a: Constant, sign: str, b: Constant) -> bool:
     """Whether a comparison of constants holds as exact numbers and as the floating-point numbers that they may be
     rounded to beside a column of type DOUBLE or FLOAT.

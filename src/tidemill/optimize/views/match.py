@@ -6,7 +6,7 @@ The data of both are compared as blocks (`block`), after their synchronizers wer
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from tidemill.optimize.views.block import Block, GroupedBlock, block_of, grouped_block_of, pair_leaves
@@ -14,7 +14,6 @@ from tidemill.optimize.views.canonical import Given, canonical, rewrite
 from tidemill.optimize.views.columns import project, shown
 from tidemill.optimize.views.groups import regroup
 from tidemill.optimize.views.implication import Implication
-from tidemill.optimize.views.total import is_total
 from tidemill.optimize.views.window_bounds import is_inside, rewrite_window
 from tidemill.plan import relations as r
 from tidemill.plan.relations import Relation
@@ -55,29 +54,23 @@ class ViewData:
         return cls(block_of(data) if grouped is None else grouped.block, grouped)
 
 
-def match(query: Relation, view: ViewData) -> Match | NoMatch:
-    """Compare the data of a query with that of a view; `query` is peeled."""
+def match(query: Relation, wanted: Block, view: ViewData) -> Match | NoMatch:
+    """Compare the data of a query with that of a view; `wanted` is the query's block, or the one below its grouping."""
+    pairs = pair_leaves(wanted, view.block)
+    grouped = view.grouped
     if isinstance(query, r.GroupBy):
-        return _match_grouping(query, view)
-    if view.grouped is not None:
+        if grouped is None or not query.keys:
+            return NoMatch(OTHER_SHAPE[1] if query.keys else "an answer without groups begins with its query")
+        return _first(_match_groups(query, wanted, grouped, block) for block in pairs)
+    if grouped is not None:
         return NoMatch(OTHER_SHAPE[0])
-    wanted = block_of(query)
-    return _first(_match_rows(query, wanted, block) for block in pair_leaves(wanted, view.block))
+    return _first(_match_rows(query, wanted, block) for block in pairs)
 
 
-def _match_grouping(query: r.GroupBy, view: ViewData) -> Match | NoMatch:
-    if view.grouped is None:
-        return NoMatch(OTHER_SHAPE[1])
-    if not query.keys:
-        return NoMatch("an answer without groups begins with its query")
-    wanted = block_of(query.input)
-    return _first(_match_groups(query, wanted, view.grouped, block) for block in pair_leaves(wanted, view.block))
-
-
-def _first(found: object) -> Match | NoMatch:
+def _first(found: Iterable[Match | NoMatch]) -> Match | NoMatch:
     """The first match; the last reason where there is none."""
     answer: Match | NoMatch = NoMatch(OTHER_SHAPE[2])
-    for answer in found:  # type: ignore[attr-defined]
+    for answer in found:
         if isinstance(answer, Match):
             return answer
     return answer
@@ -135,17 +128,15 @@ def _match_groups(query: r.GroupBy, wanted: Block, grouped: GroupedBlock, view: 
 
 def _refusal(wanted: Block, view: Block) -> NoMatch | None:
     """Why rows of the query may be missing in the view."""
-    types = wanted.types
-    implication = Implication([column for column, kind in types.items() if kind == "VARCHAR"])
+    implication = Implication([column for column, kind in wanted.types.items() if kind == "VARCHAR"])
     for condition in view.conditions:
         if not implication.holds(wanted.conditions, condition):
             return NoMatch(f"{shown(condition)} is not implied")
     for window in view.windows:
         if not any(is_inside(inner, window) for inner in wanted.windows):
             return NoMatch("its window ends earlier")
-    own = {canonical(value) for value in wanted.scalars()}
-    for value in (*view.conditions, *view.columns.values()):
-        if not is_total(value, types) and canonical(value) not in own:
+    for value in view.partial:
+        if canonical(value) not in wanted.evaluated:
             return NoMatch(f"{shown(value)} may fail, and rows on which it does are put aside")
     return None
 

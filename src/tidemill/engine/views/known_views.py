@@ -1,0 +1,72 @@
+"""What matching needs to know of the views that stand; kept, since a thousand queries may be created together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+
+from tidemill.engine.views.bound_view import BoundView
+from tidemill.optimize.views.added_cost import AddedCost
+from tidemill.optimize.views.answer import Candidate, Candidates
+from tidemill.plan import relations as r
+from tidemill.plan.node import walk
+from tidemill.plan.relations import Relation
+
+
+class KnownViews:
+    """Definitions, running nodes, and the views that may answer queries of their birth.
+
+    New views are added; when one is dropped or stops, everything is made again the next time that it is needed.
+    """
+
+    def __init__(self, views: Callable[[], Iterable[BoundView]], may_answer: Callable[[BoundView], bool]) -> None:
+        self._views, self._may_answer = views, may_answer
+        self._definitions: dict[Relation, Relation] = {}
+        self._candidates: dict[str, Candidate] = {}
+        self._born: dict[int, Candidates] = {}
+        self._stopped: frozenset[str] = frozenset()
+        self._is_current = False
+        self.running: set[str] = set()  # fingerprints of all nodes of all plans
+
+    def add(self, view: BoundView) -> None:
+        """A view was created."""
+        if self._is_current:
+            self._learn(view)
+
+    def forget(self) -> None:
+        """A view was dropped."""
+        self._is_current = False
+
+    def refresh(self, stopped: Collection[str]) -> None:
+        """Make sure that everything is there; `stopped` are the ids of views that no longer run."""
+        if self._is_current and self._stopped == frozenset(stopped):
+            return
+        for known in (self._definitions, self._candidates, self._born, self.running):
+            known.clear()
+        self._stopped, self._is_current = frozenset(stopped), True
+        for view in self._views():
+            self._learn(view)
+
+    def define(self, view: r.View) -> Relation:
+        """The bound tree of a view that a tree reads."""
+        return self._definitions.get(view.input, view.input)
+
+    def candidate(self, view: BoundView) -> Candidate:
+        """A view as it is read by queries that begin with it."""
+        known = self._candidates.get(view.entry.id)
+        if known is None:
+            source, size = r.View(view.entry.name, view.node), AddedCost(()).rows(view.node)
+            known = Candidate(
+                view.entry.id, view.entry.name, source, view.query.node, self.define, size, bool(view.answer.parts)
+            )
+            self._candidates[view.entry.id] = known
+        return known
+
+    def born(self, birth: int) -> Candidates:
+        """The views that began with plan version `birth` and may answer others."""
+        return self._born.setdefault(birth, Candidates())
+
+    def _learn(self, view: BoundView) -> None:
+        self._definitions[view.node] = view.query.node
+        self.running.update(n.fingerprint for n in walk(view.node))
+        if self._may_answer(view) and view.entry.id not in self._stopped:
+            self.born(view.entry.birth).add(self.candidate(view))
