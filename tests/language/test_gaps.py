@@ -68,11 +68,14 @@ def test_having_may_ask_for_them(tmp_path):
         ] == [0, 0, 0, 0, 0]
 
 
-def test_points_of_the_clock_are_a_period(db, monkeypatch):
+@pytest.mark.parametrize(
+    "condition", ["TimePoint mod 2 = 0", "TimePoint mod 4 IN (0, 2)", "TimePoint mod 2 = 0 OR TimePoint mod 6 = 4"]
+)
+def test_points_of_the_clock_are_a_period(db, monkeypatch, condition):
     """The view of the clock itself would have half a row a second for a century: it stops and says why."""
     monkeypatch.setattr(Clock, "MOST_TICKS", 1_000)
     db.execute(
-        "CREATE STREAMED VIEW Even AS SELECT TimePoint FROM clockStr WHERE TimePoint mod 2 = 0;"
+        f"CREATE STREAMED VIEW Even AS SELECT TimePoint FROM clockStr WHERE {condition};"
         "CREATE STREAMED VIEW V AS SELECT v FROM S SYNC ON Even;"
         "CREATE STREAMED VIEW W AS SELECT v FROM S SYNC EVERY 2 SECONDS"
     )

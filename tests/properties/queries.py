@@ -482,12 +482,32 @@ def views(
     return [*used, *found]
 
 
+def _remainders() -> st.SearchStrategy[str]:
+    """Conditions on the remainder of a clock's point; SQL's has the sign of the dividend."""
+    lengths, shifts = (
+        st.integers(1, 6),
+        st.sampled_from(["TimePoint", "TimePoint", "(TimePoint - 1)", "(TimePoint + 2)"]),
+    )
+    values = st.sampled_from(["0", "0", "0", "1", "1", "2", "3", "-1"])
+    equal = st.builds("{0} % {1} = {2}".format, shifts, lengths, values)
+    among = st.builds("TimePoint mod {0} IN ({1}, {2})".format, lengths, values, values)
+    return st.one_of(equal, equal, equal, among, st.builds("{1} = mod(TimePoint, {0})".format, lengths, values))
+
+
+clock_conditions = st.recursive(
+    _remainders(),
+    lambda inner: st.builds("({0} {1} {2})".format, inner, st.sampled_from(["AND", "OR"]), inner),
+    max_leaves=3,
+)
+
+
 @st.composite
 def point_views(draw: st.DrawFn, streams: list[Stream]) -> list[View]:
     """Time points: by the clock, by events, and by events of a state."""
     able = [s for s in streams if not s.static]
-    every = draw(st.integers(2, 4))
-    clock = Query(f"SELECT C.TimePoint FROM R(clockStr) C WHERE C.TimePoint % {every} = 0", (), {}, plain=False)
+    every = f"TimePoint % {draw(st.integers(2, 4))} = 0"
+    condition = draw(st.one_of(st.just(every), clock_conditions))
+    clock = Query(f"SELECT C.TimePoint FROM R(clockStr) C WHERE {condition}", (), {}, plain=False)
     stream = draw(st.sampled_from(able))
     events = Query(f"SELECT R.TS FROM R({stream.name}) R WHERE R.v > 2", (), {}, plain=False)
     text = "SELECT C.TimePoint FROM R(clockStr) C WHERE C.TimePoint % 5 = 1 UNION SELECT S.TS FROM syncEvent S"

@@ -62,7 +62,7 @@ def members(points, events):
         before = {t: sum(time < t for time, _ in events) for t, _ in events}
         return {t for t in counts if counts[t] // points.n > before[t] // points.n}
     if isinstance(points, On):
-        return {t for t, loud in events if loud or points.relation.input is EVENTS}
+        return {t for t, loud in events if loud or EVENTS in points.relation.children}
     return set(TIMES) if isinstance(points, EveryChange) else set()
 
 
@@ -96,6 +96,17 @@ def test_containment_may_be_unknown():
     assert contained(Every(2), often) is None and contained(often, Never()) is None
     assert contained(On(r.Project(LOUD, POINT)), On(r.Project(EVENTS, POINT))) is True
     assert contained(On(r.Project(EVENTS, POINT)), On(r.Project(LOUD, POINT))) is None
+
+
+def test_a_view_over_a_view_of_points_selects_from_it():
+    alarms = r.View("alarms", r.Project(EVENTS, POINT))
+    fires = r.View("fires", r.Project(r.Filter(alarms, template("{0} > 3", ColumnRef("TimePoint"))), POINT))
+    late = r.View("fires", fires.input, late=True)
+    in_us = (r.Item("TimePoint", template("{0} * 10", ColumnRef("TimePoint")), "BIGINT"),)
+    whole, some, later = (On(r.Project(view, in_us)) for view in (alarms, fires, late))
+    assert contained(some, whole) is True and contained(whole, some) is None and contained(later, whole) is None
+    doubled = (r.Item("TimePoint", template("{0} * 20", ColumnRef("TimePoint")), "BIGINT"),)
+    assert contained(On(r.Project(fires, doubled)), whole) is None
 
 
 def test_a_filter_below_a_projection_that_cancels_is_no_subset():

@@ -21,6 +21,7 @@ from math import prod
 from tidemill.plan import relations as r
 from tidemill.plan.periods import MOST_CLASSES, Every, intersect_periods, is_covered
 from tidemill.plan.relations import Relation
+from tidemill.plan.scalars import ColumnRef, Scalar
 
 MOST_PARTS = 64
 
@@ -179,18 +180,24 @@ def _is_subset(p: Rows | On, q: Points) -> bool:
 
 
 def _selects_from(some: Relation, whole: Relation) -> bool:
-    """True when the points of one relation are selected from those of the other.
+    """True when the points of one relation are selected from those of the other, directly or through views.
 
     A filter takes insertions away. Below a projection that holds for insert-only relations: elsewhere an insertion may
-    cancel with a deletion of the same point, but not with one that the filter has removed.
+    cancel with a deletion of the same point, but not with one that the filter has removed. A view that ran before its
+    reader began is not passed: it brings points that have passed.
     """
-    while isinstance(some, r.Project) and isinstance(whole, r.Project) and some.items == whole.items:
-        if not r.insert_only(whole.input):
-            break
-        some, whole = some.input, whole.input
-    while isinstance(some, r.Filter) and some is not whole:
-        some = some.input
-    return some is whole
+    value: Scalar = ColumnRef(some.names[0])
+    wanted: Scalar = ColumnRef(whole.names[0])
+    if isinstance(whole, r.Project) and r.insert_only(whole.input):
+        wanted, whole = whole.items[0].value, whole.input
+    while some is not whole:
+        if isinstance(some, r.Filter) or (isinstance(some, r.View) and not some.late):
+            some = some.input
+        elif isinstance(some, r.Project) and r.insert_only(whole):
+            value, some = value.over({i.name: i.value for i in some.items}), some.input
+        else:
+            return False
+    return value == wanted
 
 
 def _order(points: Points) -> tuple[int, tuple[int, int, int], str]:

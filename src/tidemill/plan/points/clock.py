@@ -37,7 +37,7 @@ def clock_periods(relation: Relation, older_views: bool = False) -> tuple[Every,
     >>> clock_periods(r.Filter(r.Clock(1), two)) is None
     True
     """
-    column, scale = "TimePoint", 1
+    column, scale = relation.names[0] if len(relation.names) == 1 else "TimePoint", 1
     found: Points = EveryChange()
     while not isinstance(relation, r.Clock):
         if isinstance(relation, r.View):

@@ -62,8 +62,8 @@ def all_points(node: Relation) -> Points:
     """
     if r.never_changes(node) or isinstance(node, r.Seed):
         return Never()
-    if isinstance(node, r.Clock):
-        return Every(node.unit_us)
+    if isinstance(node, (r.Clock, r.Filter, r.Project)) and (periods := clock_periods(node)) is not None:
+        return unite(*periods)  # a view of the clock changes when it has a point
     below = unite(*(all_points(i) for i in _data_inputs(node))) if _data_inputs(node) else EveryChange()
     own = _own_points(node)
     if isinstance(node, r.Temporal):

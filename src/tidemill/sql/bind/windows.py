@@ -117,31 +117,21 @@ def apply_sync(item: Input, sync: Sync, points: Input | None, unit_us: int, cloc
         return _sync_every(item, in_us(sync.every, unit_us))
     assert points is not None
     relation = time_points(points, unit_us, sync)
-    if clock_views:
-        return _sync_on_clock(item, relation)
     every = clock_period(relation)
-    return _sync_on(item, relation) if every is None else _sync_every(item, every)
+    if every is not None:
+        return _sync_every(item, every)
+    periods = clock_periods(relation, older_views=True) if clock_views else None
+    # A view of the clock has no points before the clock begins: rows that may be there earlier wait for its first one.
+    if periods is None or r.may_precede_clock(item.node):
+        return _sync_on(item, relation)
+    if len(periods) == 1 and periods[0].since_us is None:
+        return _sync_every(item, periods[0].every_us, periods[0].offset_us)
+    rhythm = Rhythm(points=read_anew(relation))
+    return replace(item, node=r.SynchronizePeriods(item.node, periods), rhythm=rhythm)
 
 
 def _sync_every(item: Input, every: int, offset: int = 0) -> Input:
     return replace(item, node=r.Synchronize(item.node, every, offset), rhythm=Rhythm(period=(every, offset)))
-
-
-def _sync_on_clock(item: Input, relation: r.Relation) -> Input:
-    """SYNC ON a view of time points: a periodic synchronizer where they are those of a period.
-
-    A synchronizer of several periods, or of one that begins, shows each change when a view of the clock would. That
-    view has no points before the clock begins: rows that may be there earlier wait for its first one.
-    """
-    periods = clock_periods(relation, older_views=True)
-    if periods is None:
-        return _sync_on(item, relation)
-    if len(periods) == 1 and periods[0].since_us is None:
-        return _sync_every(item, periods[0].every_us, periods[0].offset_us)
-    if r.may_precede_clock(item.node):
-        return _sync_on(item, relation)
-    rhythm = Rhythm(points=read_anew(relation))
-    return replace(item, node=r.SynchronizePeriods(item.node, periods), rhythm=rhythm)
 
 
 def _sync_on(item: Input, points: r.Relation) -> Input:
