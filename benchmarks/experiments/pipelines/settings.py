@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks import data
-from tidemill.optimize.views.cost import Updates, groups_touched, synchronizer_output, union_gaps
+from tidemill.optimize.views.cost import Gap, Updates, groups_touched, union_gaps
 from tidemill.optimize.views.figure12 import Counts, GroupQuery, Priced, price_pipelines
 
 UNITS, SECOND = 650, 1_000_000
@@ -56,25 +56,43 @@ class Setting:
 
     def paper_model(self) -> Priced:
         """NS and NG of the paper's pipelines, in tagged tuples."""
-        queries = [GroupQuery((self.building_period, 0)), GroupQuery((self.temperature_period, 0), 2.0)]
-        return price_pipelines(self.updates, queries, self.groups, 2.0, UNITS)
+        factor = 2.0 if self.figure == "15" else 1.5  # as sections 10.6.3 and 10.6.2 have it
+        queries = [GroupQuery((self.building_period, 0)), GroupQuery((self.temperature_period, 0), factor)]
+        return price_pipelines(self.updates, queries, self.groups, factor, UNITS)
 
     def predict(self, mode: str) -> Counts:
-        """NS and NG of our pipelines, in changes: an update is two, the first row of a room one."""
+        """NS and NG of our pipelines, in changes: an update is two, the first row of a room one. A room that has its
+        temperature of the last point again has not changed.
+        """
         updates, rooms = self.updates, sum(count for count, _ in self.rooms)
         arriving = sum(u.rows(UNITS) for u in updates)
-        alone = [2 * synchronizer_output(updates, union_gaps([(p, 0)], UNITS)) - rooms for p in self.periods]
+        alone = [2 * self._changed(union_gaps([(p, 0)], UNITS)) - rooms for p in self.periods]
         if mode == "off":
             return Counts(2 * arriving, sum(alone))
         union = union_gaps([(p, 0) for p in self.periods], UNITS)
-        shared = 2 * synchronizer_output(updates, union) - rooms
+        shared = 2 * self._changed(union) - rooms
         if mode == "tagger":
             return Counts(arriving + self._rounded_again() * shared, 2 * shared)
-        finer = sum(
-            gap.times * groups_touched(self.groups, 2 * sum(u.keys * u.share_updated(gap.length) for u in updates))
-            for gap in union
-        )
+        finer = sum(gap.times * groups_touched(self.groups, 2 * self._changed([gap]) / gap.times) for gap in union)
         return Counts(arriving + self._rounded_again() * finer, shared + 2 * finer)
+
+    def _changed(self, gaps: Sequence[Gap]) -> float:
+        """Rows out of a synchronizer that differ from those of the point before."""
+        return sum(
+            u.keys * gap.times * u.share_updated(gap.length) * (1 - self._returns(u.rate * gap.length))
+            for u in self.updates
+            for gap in gaps
+        )
+
+    def _returns(self, steps: float) -> float:
+        """The probability that so many random steps, none of them a whole turn, end at the temperature they began at.
+
+        (1 + (t - 1) (-1 / (t - 1))^k) / t for k steps; between two numbers of steps by shares.
+        """
+        t, low = self.temperatures, max(1, int(steps))
+        ends = [(1 + (t - 1) * (-1 / (t - 1)) ** k) / t for k in (low, low + 1)]
+        part = max(0.0, steps - low)
+        return (1 - part) * ends[0] + part * ends[1]
 
     def _rounded_again(self) -> int:
         """Queries whose points are not those of the shared synchronizer."""

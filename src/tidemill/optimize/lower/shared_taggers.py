@@ -9,7 +9,7 @@ from tidemill.optimize.lower.edges import Edges
 from tidemill.optimize.lower.placement import Handle, project_placement
 from tidemill.optimize.rendering import columns_read, copies, filter_rows, project
 from tidemill.optimize.views.phantoms import FedGrouping, FinerGrouping, feed_grouping
-from tidemill.optimize.views.shared_taggers import SharedTagger, read_shared, take_apart, widen_tagger
+from tidemill.optimize.views.shared_taggers import SharedTagger, find_rounding, read_shared, take_apart, widen_tagger
 from tidemill.optimize.views.tagging import TaggingSettings, choose_finer
 from tidemill.plan import physical as p
 from tidemill.plan import relations as r
@@ -26,11 +26,14 @@ class SharedTaggers(Edges):
 
     taggers: dict[str, SharedTagger] = field(default_factory=dict)  # by the fingerprint of a query's own tagger
     finer: dict[str, FinerGrouping] = field(default_factory=dict)  # by that of the shared one
+    rounding: frozenset[str] = frozenset()  # own taggers whose values are added up with rounding
 
     def share_taggers(self, roots: Iterable[Relation], settings: TaggingSettings) -> None:
         """Plan with these taggers, and with the finer groupings that pay for these queries."""
         if settings.taggers:
+            roots = list(roots)
             self.taggers, self.finer = settings.taggers, choose_finer(roots, settings)
+            self.rounding = find_rounding(roots)
 
     def place_shared_tag(self, node: r.Tag) -> Handle | None:
         """The rows of a query's own tagger from the shared one; None where it has its own."""
@@ -38,9 +41,27 @@ class SharedTaggers(Edges):
         found = take_apart(node) if shared is not None else None
         if shared is None or found is None:
             return None
-        other = read_shared(found, shared)
-        # A tagger that has all columns and points already is the shared one itself.
-        return self.build(other) if widen_tagger(found, shared) is not node else None
+        if widen_tagger(found, shared) is node:
+            return None  # it has all columns and points already
+        handle = self.build(read_shared(found, shared))
+        return self._cancel(node, handle) if node.fingerprint in self.rounding else handle
+
+    def _cancel(self, node: r.Tag, handle: Handle) -> Handle:
+        """The changes that the query's own tagger would give: a row that goes and comes at one time has not changed.
+
+        Adding a double and taking it away again may leave a rest in the last digit.
+        """
+        net = p.Finer(
+            ids.node("net", node.fingerprint),
+            (),
+            node.schema,
+            node.columns,
+            "CAST(sum(__diff) AS BIGINT)",
+            (),
+            columns_read=node.columns,
+        )
+        changed = p.Filter(ids.node("changed", node.fingerprint), (), node.schema, "__diff <> 0", ())
+        return self.extend(self.extend(handle, net), changed)
 
     def place_finer_partial(self, node: r.GroupBy) -> Handle | None:
         """Partial aggregates of a grouping from the finer one; None where there is none that feeds it."""

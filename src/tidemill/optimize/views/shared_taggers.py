@@ -6,8 +6,8 @@
 
 Sound because a tagger's rows depend on the last record of each key only: synchronizers pass it (theorem 2), and a
 selection that is merged into it is the selection above it. Rows that differ in columns that a query does not read
-change nothing for it: they cancel at their time. Must not fire where a selection can fail: a record on which it does is
-put aside before the tagger and would replace a row behind it.
+change nothing for it: they cancel at their time, before doubles are added up (`find_rounding`). Must not fire where a
+selection can fail: a record on which it does is put aside before the tagger and would replace a row behind it.
 
 Which tagger a query has is decided once, for all queries that begin with the same plan version, before they run. The
 choice is kept with the catalog by the fingerprint of the query's own tagger; so no operator of a running query changes
@@ -22,7 +22,7 @@ from typing import Any
 
 from tidemill.optimize.rewrite.select_tagger import split_selection
 from tidemill.plan import relations as r
-from tidemill.plan.aggregates import INTEGERS
+from tidemill.plan.aggregates import INTEGERS, Aggregate, parts
 from tidemill.plan.node import walk
 from tidemill.plan.periods import Every, is_covered
 from tidemill.plan.relations import Item, Relation
@@ -193,6 +193,20 @@ def synchronize_shared(parts: TaggerParts, shared: SharedTagger, node: Relation)
     if parts.synchronizer is None or parts.periods == shared.periods:
         return node
     return r.with_children(parts.synchronizer, node)
+
+
+def find_rounding(roots: Iterable[Relation]) -> frozenset[str]:
+    """The taggers under groupings that add doubles up: what comes and goes at one time must cancel before that."""
+    found = set[str]()
+    for root in roots:
+        for node in walk(root):
+            if isinstance(node, (r.GroupBy, r.JoinAggregate)) and _adds_doubles(node.aggregates):
+                found |= {tag.fingerprint for tag in find_taggers([node])}
+    return frozenset(found)
+
+
+def _adds_doubles(aggregates: Iterable[Aggregate]) -> bool:
+    return any(part.type == "DOUBLE" for a in aggregates for part in parts(a, False))
 
 
 def find_taggers(roots: Iterable[Relation]) -> Iterator[r.Tag]:
