@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from functools import wraps
+from functools import lru_cache, wraps
 
 from tidemill.optimize.rewrite.columns import prune_tagger
 from tidemill.optimize.rewrite.distinct_windows import distinct_windows
@@ -47,7 +47,11 @@ class Optimized:
 
 def optimize(node: Relation, without: Iterable[str] = ()) -> Optimized:
     """Apply the rules until nothing changes. `without` names rules to leave out, or `POINTS`."""
-    off = set(without)
+    return _optimize(node, frozenset(without))
+
+
+@lru_cache(maxsize=64)  # a query is optimized when its cost is estimated, and when it is planned
+def _optimize(node: Relation, off: frozenset[str]) -> Optimized:
     result = Optimized(node)
     nodes = _nodes(node)
     for rule in map(_leave_points, RULES) if POINTS in off else RULES:

@@ -15,7 +15,7 @@ from tidemill.engine.views.history import FirstReaders, begins_with_history, no_
 from tidemill.engine.views.inputs import view_input
 from tidemill.engine.views.known_views import KnownViews
 from tidemill.optimize.optimizer import optimize
-from tidemill.optimize.views.added_cost import AddedCost
+from tidemill.optimize.views.added_cost import AddedCost, shares_windows
 from tidemill.optimize.views.answer import Answer, Answered, Candidate, Candidates, Costs, Weigh, answer, replay
 from tidemill.plan import relations as r
 from tidemill.plan.relations import Relation
@@ -104,7 +104,7 @@ class Answering:
     ) -> Answer:
         """The query with the parts that views answer, as the setting says."""
         way = "always" if always else self._catalog.settings.get(SETTING, "auto")
-        if way == "off":
+        if way == "off" or (way == "auto" and shares_windows(optimize(query, without).node)):
             return Answer(query)
         self._known.refresh(self._stopped())
         return answer(query, candidates(), self._known.define, self._weigh(without, always=way == "always"))

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from tidemill.optimize.views.cost import RowCosts
 from tidemill.plan import relations as r
+from tidemill.plan.node import walk
 from tidemill.plan.relations import Relation
 
 MARGIN = 0.8  # a view answers when the added cost is lower by a fifth
@@ -82,3 +83,11 @@ class AddedCost:
         if isinstance(node, (r.Synchronize, r.SynchronizePeriods, r.SynchronizeOn)):
             return self.costs.synchronizer
         return self.costs.filter
+
+
+def shares_windows(query: Relation) -> bool:
+    """True when a query is made of window aggregates over streams alone: these share their work with all others over
+    the same stream, so a view has nothing to save.
+    """
+    kinds = {type(node) for node in walk(query) if isinstance(node, Relation)}
+    return r.WindowAggregate in kinds and kinds <= {r.WindowAggregate, r.Project, r.Filter, r.Scan, r.Synchronize}
