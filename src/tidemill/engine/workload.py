@@ -88,7 +88,7 @@ class Workload:
         self.stopped: dict[str, dict[str, Any]] = {}  # by the id of a view: why it goes on no more
         self._inputs = Inputs(catalog, unit_us, self.views)
         self._hidden: dict[str, BoundView] = {}  # dropped views that others are answered from, by id
-        self._answering = Answering(catalog, self.views, self._hidden, lambda: self.stopped)
+        self.answering = Answering(catalog, self.views, self._hidden, lambda: self.stopped)
         sinks: dict[str, list[dict[str, Any]]] = {}
         for sink in catalog.of("sink"):
             sinks.setdefault(sink.needs[0].lower(), []).append(sink.options)
@@ -229,7 +229,7 @@ class Workload:
         view = self.views.pop(name.lower(), None)
         if view is not None:
             self._hidden[entry.id] = view
-            self._answering.forget()
+            self.answering.forget()
         for gone in self._hidden.keys() - self.catalog.hidden.keys():
             del self._hidden[gone]
         self._inputs.forget(entry.name)
@@ -289,7 +289,7 @@ class Workload:
             unbounded = _UnboundedViews(self.views)
             check_bounded(bound.node, lambda: self._streams(bound.needs), unbounded, lambda n: place_of(n, query))
         without = (*options.get("without", ()), *younger_rules(begin.planning))
-        answer = self._answering.answer(bound.node, begin, without) if bounds is None else Answer(bound.node)
+        answer = self.answering.answer(bound.node, begin, without) if bounds is None else Answer(bound.node)
         done = optimize(answer.node, without)
         node = spread_input(done.node, options.get("spread"))
         check_names(node, output)
@@ -339,7 +339,7 @@ class Workload:
         entry.needs = tuple(sorted(view.query.needs))
         self.catalog.add(entry)
         self.views[entry.name.lower()] = view
-        self._answering.add(view)
+        self.answering.add(view)
         return view
 
     def _rebind(self, entry: Entry, sinks: Sinks) -> None:
@@ -352,7 +352,7 @@ class Workload:
             self._hidden[entry.id] = view
         else:
             self.views[entry.name.lower()] = view
-        self._answering.add(view)
+        self.answering.add(view)
 
     def _bind_view(self, entry: Entry, query: exp.Expression, sinks: Sinks, begin: Beginning) -> BoundView:
         planned = self._plan(query, entry.output, entry.options, begin)

@@ -16,13 +16,15 @@ from tidemill.engine.views.inputs import view_input
 from tidemill.engine.views.known_views import KnownViews
 from tidemill.optimize.optimizer import optimize
 from tidemill.optimize.views.added_cost import AddedCost, shares_windows
-from tidemill.optimize.views.answer import Answer, Answered, Candidate, Candidates, Costs, Weigh, answer, replay
+from tidemill.optimize.views.answer import Answer, Answered, Candidate, Candidates, Costs, Part, Weigh, answer, replay
+from tidemill.optimize.views.match import OTHER_SHAPE, NoMatch, match
 from tidemill.plan import relations as r
 from tidemill.plan.relations import Relation
 from tidemill.sql.catalog import PLANNING, Catalog
 
 SETTING = "view_matching"
 WAYS = ("auto", "off", "always")
+_MOST_REASONS = 3  # views that an error names
 Decisions = Sequence[Mapping[str, str]]
 
 
@@ -67,6 +69,27 @@ class Answering:
         if begin.decided is None:
             return self._search(query, lambda: self._known.born(begin.birth), without)
         return self._repeat(query, begin.decided, self._known.candidate)
+
+    def find_stored(self, query: Relation) -> tuple[str, Relation] | str:
+        """The smallest stored view that has seen every row and contains a query, with the tree over its rows; a text
+        says why there is none.
+        """
+        self._known.refresh(self._stopped())
+        part = Part.of(self.first_readers.since_the_beginning(query), self._known.define)
+        by_id, reasons = {view.entry.id: view for view in self._all_views()}, []
+        matches: list[tuple[float, str, Relation]] = []
+        for view in self._views.values():
+            is_stored = view.stored.output == "complete" and self._may_answer(view)
+            if is_stored and self.first_readers.is_complete(view, by_id):
+                candidate = self._complete_candidate(view, view.entry.birth)
+                found = match(part.peeled.data, part.block, candidate.data)
+                if isinstance(found, NoMatch):
+                    reasons += [] if found.reason in OTHER_SHAPE else [f"{candidate.name}: {found.reason}"]
+                else:
+                    size = self._known.candidate(view).size
+                    matches.append((size, view.entry.name, found.over(candidate.source)))
+        best = min(matches, key=lambda one: one[:2], default=None)
+        return best[1:] if best is not None else "; ".join(reasons[:_MOST_REASONS]) or "there is no such view over it"
 
     def _answer_history(self, query: Relation, begin: Beginning, without: Sequence[str]) -> Answer:
         """The query as it would stand since the beginning: all of it from views that have seen every row."""

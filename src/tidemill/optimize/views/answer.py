@@ -123,7 +123,7 @@ def replay(query: Relation, decided: Sequence[tuple[str, Candidate]], define: De
     def visit(node: Relation) -> Relation:
         if node.fingerprint not in views:
             return _with_inputs(node, visit)
-        found = _Part.of(node, define).find(views[node.fingerprint])
+        found = Part.of(node, define).find(views[node.fingerprint])
         assert isinstance(found, Answered), (
             f"view {views[node.fingerprint].name} no longer answers a part of its reader"
         )
@@ -135,7 +135,7 @@ def replay(query: Relation, decided: Sequence[tuple[str, Candidate]], define: De
 
 
 @dataclass(frozen=True)
-class _Part:
+class Part:
     """A part of a query, in the form in which it is compared."""
 
     node: Relation
@@ -143,7 +143,7 @@ class _Part:
     block: Block
 
     @classmethod
-    def of(cls, node: Relation, define: Definition) -> _Part:
+    def of(cls, node: Relation, define: Definition) -> Part:
         peeled = peel_query(node, define)
         data = peeled.data
         return cls(node, peeled, block_of(data.input if isinstance(data, r.GroupBy) else data))
@@ -179,7 +179,7 @@ class _Search:
         return found.node
 
     def _find(self, node: Relation) -> Answered | None:
-        part = _Part.of(node, self.define)
+        part = Part.of(node, self.define)
         grouped = isinstance(part.peeled.data, r.GroupBy)
         named, matches = _named(node), []
         near = islice(self.candidates.over(part.block, grouped), MOST_COMPARED)

@@ -1,0 +1,84 @@
+"""Ad hoc queries that name a stream: its rows are read from a view that has seen all of them and contains those asked.
+
+`SELECT a FROM Stream WHERE b > 5` becomes `SELECT a FROM (SELECT … FROM view WHERE …) WHERE b > 5`; the subquery has
+the columns that the query reads, and at least the rows that satisfy its conditions.
+"""
+
+from __future__ import annotations
+
+from sqlglot import exp, parse_one
+
+from tidemill.engine.workload import Workload
+from tidemill.errors import PlanProblem
+from tidemill.plan import relations as r
+from tidemill.plan.relations import quoted
+from tidemill.sql.bind.scope import problem
+from tidemill.sql.scopes import outside_tables, read_columns
+
+
+def read_streams_from_views(query: exp.Expression, workload: Workload) -> None:
+    """Put a subquery over a view in the place of each stream; TM215 where no view contains what is asked."""
+    for table in outside_tables(query):
+        entry = workload.catalog.entries.get(table.name.lower())
+        if entry is not None and entry.kind == "stream" and isinstance(table.this, exp.Identifier):
+            _replace(table, workload)
+
+
+def _replace(table: exp.Table, workload: Workload) -> None:
+    select = table.find_ancestor(exp.Select)
+    name = table.name
+    if (
+        select is None
+        or select.args.get("joins")
+        or table.find_ancestor(exp.From, exp.Join) is not select.args["from_"]
+    ):
+        raise _no_answer(table, "a query that reads a stream from a view reads nothing else beside it")
+    wanted = _rows_asked(select, table, workload)
+    try:
+        found = workload.answering.find_stored(workload.bind(wanted).node)
+    except PlanProblem as error:
+        raise _no_answer(table, f"its conditions: {error.message}") from None
+    if isinstance(found, str):
+        raise _no_answer(table, found)
+    view, node = found
+    rows = _select_text(view, node)
+    if rows is None:
+        raise _no_answer(table, f"{view}: a window is needed")
+    alias = table.args.get("alias") or exp.TableAlias(this=exp.to_identifier(name, quoted=True))
+    table.replace(exp.Subquery(this=parse_one(rows, dialect="duckdb"), alias=alias))
+
+
+def _rows_asked(select: exp.Select, table: exp.Table, workload: Workload) -> exp.Expression:
+    """SELECT of the columns that the query reads, of the rows that it may use."""
+    known = [column.name for column in workload.bind(exp.select("*").from_(table.copy())).schema]
+    columns = read_columns(select, table, [*known, "TS"] if "ts" not in map(str.lower, known) else known)
+    if any(isinstance(n, exp.Star) and not isinstance(n.parent, exp.Count) for n in select.walk()):
+        columns = known
+    source = table.copy()
+    made = exp.Select().select(*(exp.column(exp.to_identifier(c, quoted=c != "TS")) for c in columns or known[:1]))
+    made = made.from_(source)
+    where = select.args.get("where")
+    return made if where is None else made.where(where.this.copy())
+
+
+def _select_text(view: str, node: r.Relation) -> str | None:
+    """A projection over a selection over a view as SQL; None where it is more than that."""
+    assert isinstance(node, r.Project)
+    below = node.input
+    where = ""
+    if isinstance(below, r.Filter):
+        where, below = f" WHERE {below.predicate.sql}", below.input
+    if isinstance(below, r.Temporal):
+        return None
+    shown = ", ".join(f"{item.sql} AS {quoted(item.name)}" for item in node.items)
+    return f"SELECT {shown} FROM {quoted(view)}{where}"
+
+
+def _no_answer(table: exp.Table, why: str) -> PlanProblem:
+    return problem(
+        f'"{table.name}" is a stream, and no view that has seen all of its rows contains what is asked',
+        table,
+        code="TM215",
+        detail=why,
+        hint=f"CREATE COMPLETE VIEW … AS SELECT * FROM {table.name}, or SELECT STREAMED …",
+    )

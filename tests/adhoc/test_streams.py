@@ -1,0 +1,68 @@
+"""An ad hoc query over a stream is answered from a view that has seen all of its rows and contains what is asked."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.harness import LocalDatabase
+from tidemill import as_of
+from tidemill.errors import PlanProblem
+
+SETUP = """
+REGISTER SOURCE Temps (room INTEGER, building INTEGER, temp INTEGER, at BIGINT) FROM FILES '{}/*.csv'
+  WITH (timestamp = 'at');
+CREATE TAGGED STREAM Rooms OVER Temps KEY room;
+CREATE VIEW Hot AS SELECT room, building, temp, TS FROM Rooms WHERE temp > 80;
+CREATE VIEW Hotter AS SELECT room, temp FROM Rooms WHERE temp > 100;
+CREATE STREAMED VIEW Everything AS SELECT * FROM Rooms;
+"""
+
+
+@pytest.fixture
+def db(tmp_path):
+    (tmp_path / "1.csv").write_text("room,building,temp,at\n1,1,90,1\n2,1,101,2\n3,2,110,3\n2,1,70,4\n4,2,85,5\n")
+    with LocalDatabase(str(tmp_path / "db")) as made:
+        made.execute(SETUP.format(tmp_path))
+        made.run()
+        yield made
+
+
+@pytest.mark.parametrize(
+    ("query", "rows"),
+    [
+        ("SELECT room FROM Rooms WHERE temp > 85 ORDER BY room", [(1,), (3,)]),
+        ("SELECT room, temp FROM Rooms WHERE temp > 100", [(3, 110)]),
+        ("SELECT count(*) AS n, max(temp) AS m FROM Rooms WHERE temp > 80 AND building = 2", [(2, 110)]),
+        ("SELECT r.room, r.TS FROM Rooms r WHERE r.temp BETWEEN 84 AND 95 ORDER BY 1 DESC LIMIT 1", [(4, 5)]),
+        ("SELECT n FROM (SELECT count(*) AS n FROM Rooms WHERE temp >= 81) WHERE n > 1", [(3,)]),
+        ("WITH h AS (SELECT room FROM Rooms WHERE temp = 90) SELECT * FROM h", [(1,)]),
+    ],
+)
+def test_answers_are_those_of_the_stream(db, query, rows):
+    found = db.query(query)
+    assert [tuple(row.values()) for row in found.to_pylist()] == rows
+    assert as_of(found) == 5
+
+
+@pytest.mark.parametrize(
+    ("query", "why"),
+    [
+        ("SELECT room FROM Rooms WHERE temp > 70", '"temp" > 80 is not implied'),
+        ("SELECT at FROM Rooms WHERE temp > 90", 'it does not give "at"'),
+        ("SELECT * FROM Rooms", "is not implied"),
+        ("SELECT a.room FROM Rooms a, Hot b WHERE a.temp > 100", "reads nothing else"),
+        ("SELECT room FROM Rooms WHERE temp > (SELECT max(temp) FROM Hot)", "its conditions"),
+    ],
+)
+def test_what_no_view_contains_is_refused(db, query, why):
+    with pytest.raises(PlanProblem, match="TM215") as refused:
+        db.query(query)
+    assert why in refused.value.detail and refused.value.line == 1
+
+
+def test_a_view_that_came_later_does_not_answer(db, tmp_path):
+    db.execute("CREATE VIEW Late AS SELECT room, temp, at FROM Rooms")
+    (tmp_path / "2.csv").write_text("room,building,temp,at\n9,1,50,9\n")
+    db.run()
+    with pytest.raises(PlanProblem, match="TM215"):
+        db.query("SELECT room FROM Rooms WHERE temp < 60")
