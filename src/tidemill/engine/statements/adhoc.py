@@ -16,7 +16,6 @@ import duckdb
 import pyarrow as pa
 from sqlglot import exp, parse_one
 
-from tidemill.engine.statements.adhoc_streams import read_streams_from_views
 from tidemill.engine.statements.moment import Asked, ReadMoment, choose_moment
 from tidemill.engine.views.virtual_tables import VirtualTables
 from tidemill.engine.workload import Workload
@@ -107,7 +106,6 @@ def answer(
     for query in queries:
         check_expressions(query)
         _name_columns(query)
-        read_streams_from_views(query, workload)
     deadline = Deadline(limits.seconds)
     with ExitStack() as opened, plain_interrupts():
         inputs = []

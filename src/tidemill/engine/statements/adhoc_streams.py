@@ -16,6 +16,12 @@ from tidemill.sql.bind.scope import problem
 from tidemill.sql.scopes import outside_tables, read_columns
 
 
+def names_streams(query: exp.Expression, workload: Workload) -> bool:
+    """Whether a query may read a stream; names of WITH count too."""
+    entries = (workload.catalog.entries.get(table.name.lower()) for table in query.find_all(exp.Table))
+    return any(entry is not None and entry.kind == "stream" for entry in entries)
+
+
 def read_streams_from_views(query: exp.Expression, workload: Workload) -> None:
     """Put a subquery over a view in the place of each stream; TM215 where no view contains what is asked."""
     for table in outside_tables(query):

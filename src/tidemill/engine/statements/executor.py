@@ -6,6 +6,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
@@ -18,7 +19,8 @@ from tidemill.engine.settings.queries import QueryLimits
 from tidemill.engine.show.tables import catalog_table, columns_table
 from tidemill.engine.show.why import why
 from tidemill.engine.state import DatabaseState
-from tidemill.engine.statements.adhoc import answer
+from tidemill.engine.statements.adhoc import answer, check_expressions
+from tidemill.engine.statements.adhoc_streams import names_streams, read_streams_from_views
 from tidemill.engine.statements.definitions import CREATES, Definitions
 from tidemill.engine.statements.explain import explain
 from tidemill.engine.statements.failures import Failures
@@ -104,6 +106,7 @@ class Executor:
     def answer(self, selects: Sequence[Select], timeout: float | None = None) -> list[pa.Table]:
         """Answer ad hoc queries as of one moment; `timeout` in seconds in place of the setting."""
         state = self._state
+        selects = [self._read_streams(select) for select in selects]
         tables = (table for select in selects for table in select.query.find_all(exp.Table))
         entries = (state.catalog.entries.get(table.name.lower()) for table in tables)
         if any(entry is not None and entry.kind in ("view", "query") for entry in entries):
@@ -114,6 +117,17 @@ class Executor:
             return answer(selects, state.workload, state.store, clock, folder, limits)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
+
+    def _read_streams(self, select: Select) -> Select:
+        """The query over views in the place of streams; the lock is held, since views may come and go."""
+        workload = self._state.workload
+        if not names_streams(select.query, workload):
+            return select
+        query = select.query.copy()
+        check_expressions(query)
+        with self._state.lock:
+            read_streams_from_views(query, workload)
+        return replace(select, query=query)
 
     def _answer_each(self, statements: list[Statement], results: list[Any], tell: Tell | None) -> None:
         """Answer ad hoc queries; the lock is not held, so other threads need not wait."""
