@@ -6,7 +6,7 @@ import csv
 import io
 import json
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -47,7 +47,8 @@ class Stream:
     sizes: tuple[int, ...] = ()  # rows of each file; the last file has the rest
     batch_rows: int | None = None
     static: bool = False
-    shed: int | None = None  # updates of a key in a clock unit, always
+    # Updates of a key in a clock unit, always. Not in the repr: thresholds of the examples are drawn from it.
+    shed: int | None = field(default=None, repr=False)
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         cut = f"{self.format}, files of {self.sizes}, batches of {self.batch_rows}, lateness {self.lateness}"

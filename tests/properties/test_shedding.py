@@ -22,7 +22,7 @@ def capped(sources, cap):
     return [replace(s, shed=cap) if s.key else s for s in sources]
 
 
-@effort(40, thorough_cases=1_500)
+@effort(16, thorough_cases=1_500)
 @given(workload=workloads(), cap=caps, place=places)
 def test_views_equal_those_over_the_capped_input(workload, cap, place):
     sources, views = workload
@@ -35,7 +35,7 @@ def test_views_equal_those_over_the_capped_input(workload, cap, place):
                 check_view(db, view, truth)
 
 
-@effort(12)
+@effort(5)
 @given(workload=workloads(), cap=caps, first=places, second=places, data=st.data())
 def test_what_is_shed_does_not_depend_on_cuts_and_shards(workload, cap, first, second, data):
     sources, views = workload
@@ -45,14 +45,14 @@ def test_what_is_shed_does_not_depend_on_cuts_and_shards(workload, cap, first, s
     assert rounded(run(others, views, **second)) == expected
 
 
-@effort(8)
+@effort(4)
 @given(workload=workloads(), place=places)
 def test_a_cap_that_is_never_reached_changes_nothing(workload, place):
     sources, views = workload
     assert rounded(run(capped(sources, 1_000), views, **place)) == rounded(run(sources, views, **place))
 
 
-@effort(8)
+@effort(4)
 @given(
     workload=workloads(most=3),
     cap=caps,
@@ -67,7 +67,7 @@ def test_a_crash_sheds_the_same_records(workload, cap, place, faults):
     assert run(sources, views, kind=Crashing, **place) == expected
 
 
-@effort(5)
+@effort(2)
 @given(work=rescaled_workloads(), cap=caps, place=places)
 def test_shards_that_change_keep_what_was_counted(work, cap, place):
     sources, views, there, shards = work

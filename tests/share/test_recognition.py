@@ -18,6 +18,7 @@ from tests.properties.streams import PLAIN, UNIT, Stream, decimals, finite, mayb
 from tests.reference.logs import canonical_row, same_rows
 from tests.reference.oracle import Oracle
 from tests.statements import parse_one
+from tidemill.engine.views.answering import Beginning
 from tidemill.optimize.optimizer import RULES, optimize
 from tidemill.optimize.rewrite.window_aggregates import why_not, window_aggregates
 from tidemill.plan import relations as r
@@ -54,7 +55,7 @@ def db(tmp_path_factory):
 
 def bound(db, text):
     """A query before any rule."""
-    return db.workload.bind(parse_one(text).query, 1).node
+    return db.workload.bind(parse_one(text).query, Beginning(1)).node
 
 
 def rewritten(node, without=()):

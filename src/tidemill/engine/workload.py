@@ -233,6 +233,7 @@ class Workload:
         for gone in self._hidden.keys() - self.catalog.hidden.keys():
             del self._hidden[gone]
         self._inputs.forget(entry.name)
+        self.answering.forget_source(entry)
         if entry.kind == "sink":
             self._refresh_sinks(entry.needs[0])
         return entry
@@ -332,8 +333,7 @@ class Workload:
         return [v for v in self.views.values() if v.entry.id not in self.stopped]
 
     def _install(self, entry: Entry, query: exp.Expression) -> BoundView:
-        begin = Beginning(entry.birth, history=begins_with_history(entry.options))
-        view = self._bind_view(entry, query, (), begin)
+        view = self._bind_view(entry, query, (), Beginning(entry.birth, history=begins_with_history(entry.options)))
         self._check_reads_running(view.query.needs)
         entry.answered = decisions_of(view.answer)
         entry.needs = tuple(sorted(view.query.needs))
@@ -345,8 +345,7 @@ class Workload:
     def _rebind(self, entry: Entry, sinks: Sinks) -> None:
         statement = parse_one(entry.text)
         assert isinstance(statement, (CreateView, Select))
-        history = begins_with_history(entry.options)
-        begin = Beginning(entry.birth, entry.answered, entry.aliases, history, entry.planning)
+        begin = Beginning.repeated(entry)
         view = self._bind_view(entry, statement.query, sinks, begin)
         if entry.id in self.catalog.hidden:
             self._hidden[entry.id] = view

@@ -20,7 +20,7 @@ from tidemill.optimize.views.answer import Answer, Answered, Candidate, Candidat
 from tidemill.optimize.views.match import OTHER_SHAPE, NoMatch, match
 from tidemill.plan import relations as r
 from tidemill.plan.relations import Relation
-from tidemill.sql.catalog import PLANNING, Catalog
+from tidemill.sql.catalog import PLANNING, Catalog, Entry
 
 SETTING = "view_matching"
 WAYS = ("auto", "off", "always")
@@ -37,6 +37,11 @@ class Beginning:
     aliases: Mapping[str, str] = field(default_factory=dict)  # ids of dropped views, by the names that the query uses
     history: bool = False  # it begins with the history of its streams, not with its creation
     planning: int = PLANNING  # as old as its plan
+
+    @classmethod
+    def repeated(cls, entry: Entry) -> Beginning:
+        """The beginning of a view that stands."""
+        return cls(entry.birth, entry.answered, entry.aliases, begins_with_history(entry.options), entry.planning)
 
 
 class Answering:
@@ -61,6 +66,11 @@ class Answering:
     def forget(self) -> None:
         """A view was dropped."""
         self._known.forget()
+
+    def forget_source(self, entry: Entry) -> None:
+        """An entry was dropped; where it was a source, its readers are no longer known."""
+        if entry.spec is not None:
+            self.first_readers.forget(entry.spec.name)
 
     def answer(self, query: Relation, begin: Beginning, without: Sequence[str]) -> Answer:
         """The query with the parts that views answer: as was decided, or as is best now."""

@@ -36,6 +36,10 @@ class FirstReaders:
         for scan in streams_of(view.query.node):
             self._births.setdefault(scan.source, scan.birth)
 
+    def forget(self, source: str) -> None:
+        """A source was dropped: its name never comes again."""
+        self._births.pop(source, None)
+
     def has_history(self, query: Relation) -> bool:
         """Whether rows of the query's streams were read before it begins."""
         return any(self._births.get(scan.source, scan.birth) < scan.birth for scan in streams_of(query))
