@@ -46,7 +46,7 @@ def split_log(log: list[Change]) -> tuple[Counter[Row], Counter[Row]]:
     return came, went
 
 
-@effort(16, thorough_cases=2_000)
+@effort(12, thorough_cases=2_000)
 @given(workload=workloads(), outputs=choices, place=places)
 def test_change_streams_have_the_insertions_and_deletions_of_every_moment(workload, outputs, place):
     """Views of all shapes over streams, views and each other's change streams, against recomputation."""
@@ -59,7 +59,7 @@ def test_change_streams_have_the_insertions_and_deletions_of_every_moment(worklo
                 check_view(db, view, truth)
 
 
-@effort(6)
+@effort(5)
 @given(workload=workloads(most=3), place=places, size=st.sampled_from([1, 2, 3, 5]))
 def test_the_three_outputs_of_one_query_agree_however_it_is_cut(workload, place, size):
     """The log of the STREAMED view, split by its tags, is the ISTREAM and the DSTREAM view; u is one row of each."""
@@ -78,7 +78,7 @@ def test_the_three_outputs_of_one_query_agree_however_it_is_cut(workload, place,
             assert contents_of(db, f"{view.name}DSTREAM") == went, view.statement
 
 
-@effort(6)
+@effort(5)
 @given(workload=growing_workloads(), outputs=choices, place=places)
 def test_later_change_streams_begin_with_what_their_inputs_hold(workload, outputs, place):
     """Change streams created after a run, over views of before; and those of before go on after it."""
