@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from tidemill.plan import relations as r
-from tidemill.plan.periods import Every
-from tidemill.plan.points import On, Points, Rows, contained, unite
+from tidemill.plan.points import contained, synchronizer_points
 from tidemill.plan.relations import Relation
 
 _Synchronizer = r.Synchronize | r.SynchronizePeriods | r.SynchronizeOn
@@ -35,28 +34,15 @@ def merge_synchronizers(node: Relation) -> Relation | None:
 
 
 def _merge(outer: Relation, between: list[r.Filter | r.Project], inner: _Synchronizer) -> Relation | None:
-    if contained(_points(outer), _points(inner)):
+    if contained(synchronizer_points(outer), synchronizer_points(inner)):
         rows: Relation = inner.input
         for link in reversed(between):
             rows = r.with_children(link, rows)
         _, *points = (c for c in outer.children if isinstance(c, Relation))
         return r.with_children(outer, rows, *points)
-    if contained(_points(inner), _points(outer)):
+    if contained(synchronizer_points(inner), synchronizer_points(outer)):
         return between[0] if between else inner
     return None
-
-
-def _points(node: Relation) -> Points:
-    """The points of a synchronizer. Those of a relation are what it brings: a view of the clock has none before the
-    clock begins, so it is no period for rows of tables.
-    """
-    if isinstance(node, r.Synchronize):
-        return Every(node.every_us, node.offset_us)
-    if isinstance(node, r.SynchronizePeriods):
-        return unite(*node.periods)
-    assert isinstance(node, r.SynchronizeOn)
-    points = node.points
-    return Rows(points.rows, points.input) if isinstance(points, r.RowPoints) else On(points)
 
 
 def _begins_with_rows(node: Relation) -> bool:

@@ -11,13 +11,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from tidemill.plan import relations as r
-from tidemill.plan.points import Every, EveryChange, On, Points, Rows, contained, intersect, unite
+from tidemill.plan.points import Every, EveryChange, Points, contained, intersect, synchronizer_points
 from tidemill.plan.relations import Relation
 from tidemill.plan.scalars import shift_of, unrounded
 
 Definition = Callable[[r.View], Relation]  # the bound tree of a created view
 
 _ALWAYS = EveryChange()
+Synchronizer = r.Synchronize | r.SynchronizePeriods | r.SynchronizeOn
 SYNCHRONIZERS = (r.Synchronize, r.SynchronizePeriods, r.SynchronizeOn)
 _POINTWISE = (r.Project, r.Filter, r.Join, r.GroupBy, r.SetCombine, r.Union)
 
@@ -31,11 +32,11 @@ class Peeled:
 
     data: Relation
     points: Points = _ALWAYS
-    synchronizer: Relation | None = None
+    synchronizer: Synchronizer | None = None
 
     def synchronize(self, node: Relation) -> Relation:
         """Another tree for the same data, shown at the same points."""
-        return node if self.synchronizer is None else replace(self.synchronizer, input=node)  # type: ignore[call-arg]
+        return node if self.synchronizer is None else replace(self.synchronizer, input=node)
 
 
 def peel_view(node: Relation, define: Definition) -> Peeled:
@@ -64,9 +65,9 @@ class _Peeling:
             return self._peel_inputs(node)
         return Peeled(node)
 
-    def _peel_synchronizer(self, node: Relation) -> Peeled:
-        below = self.peel(node.children[0])  # type: ignore[arg-type]
-        own = _points_of(node)
+    def _peel_synchronizer(self, node: Synchronizer) -> Peeled:
+        below = self.peel(node.input)
+        own = synchronizer_points(node)
         if contained(own, below.points):
             return Peeled(below.data, own, node)
         return Peeled(node) if self.every_point else Peeled(below.data, intersect(own, below.points))
@@ -106,14 +107,3 @@ def _is_stamp(node: Relation, column: str | None) -> bool:
         column = node.passes(column) if isinstance(node, r.Project) else column
         node = node.input
     return isinstance(node, r.Scan) and not node.static and column == r.TS
-
-
-def _points_of(node: Relation) -> Points:
-    """The points of a synchronizer; those of a relation are what it brings."""
-    if isinstance(node, r.Synchronize):
-        return Every(node.every_us, node.offset_us)
-    if isinstance(node, r.SynchronizePeriods):
-        return unite(*node.periods)
-    assert isinstance(node, r.SynchronizeOn)
-    points = node.points
-    return Rows(points.rows, points.input) if isinstance(points, r.RowPoints) else On(points)

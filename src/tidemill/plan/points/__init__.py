@@ -3,7 +3,7 @@
 from tidemill.plan.periods import Every
 from tidemill.plan.points.algebra import AllOf, AnyOf, EveryChange, Never, On, Points, Rows, contained, intersect, unite
 from tidemill.plan.points.clock import clock_periods, read_anew
-from tidemill.plan.points.derive import all_points, full_points, partial_points, points_of
+from tidemill.plan.points.derive import all_points, full_points, partial_points, points_of, synchronizer_points
 from tidemill.plan.points.show import Domain, show_points, show_relation_points
 
 __all__ = [
@@ -26,5 +26,6 @@ __all__ = [
     "read_anew",
     "show_points",
     "show_relation_points",
+    "synchronizer_points",
     "unite",
 ]

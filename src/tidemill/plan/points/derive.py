@@ -35,6 +35,19 @@ def points_of(relation: Relation) -> Points:
     return On(relation) if periods is None else unite(*periods)
 
 
+def synchronizer_points(node: Relation) -> Points:
+    """The points of a synchronizer. Those of a relation are what it brings: a view of the clock has none before the
+    clock begins, so it is no period for rows of tables.
+    """
+    if isinstance(node, r.Synchronize):
+        return Every(node.every_us, node.offset_us)
+    if isinstance(node, r.SynchronizePeriods):
+        return unite(*node.periods)
+    assert isinstance(node, r.SynchronizeOn)
+    points = node.points
+    return Rows(points.rows, points.input) if isinstance(points, r.RowPoints) else On(points)
+
+
 @lru_cache(maxsize=4096)
 def full_points(node: Relation) -> Points:
     """The times at which a relation reflects all rows of its inputs up to that time.
