@@ -126,3 +126,35 @@ SELECT v, count(*) AS n FROM K GROUP BY v
 SELECT DISTINCT b FROM K
 SELECT grp FROM K EXCEPT SELECT key FROM L
 SELECT grp, v FROM K WHERE v > 3
+SELECT * EXCLUDE (id, f) FROM S
+SELECT S.* EXCEPT (grp), grp AS last FROM S
+SELECT * REPLACE (v + 1 AS v, upper(grp) AS grp) FROM S
+SELECT * EXCLUDE (f, w) REPLACE (coalesce(v, 0) AS v) RENAME (id AS number) FROM S
+SELECT * EXCLUDE (K.grp) FROM K JOIN T ON K.grp = T.key
+SELECT * EXCLUDE (key) LIKE '%e%' FROM T
+SELECT K.id, X.key FROM K JOIN T AS X(key, note) ON K.grp = X.key
+SELECT a, b FROM (SELECT id, grp, v FROM S) AS q(a, b)
+SELECT q.a + 1 AS c, v FROM (SELECT id, grp, v FROM S) AS q(a, b) WHERE b = 'a'
+WITH q(a, b) AS (SELECT id, grp FROM S) SELECT b, count(*) AS n, max(a) AS m FROM q GROUP BY b
+SELECT id, grp FROM S UNION ALL BY NAME SELECT grp, v, id FROM S WHERE v > 5
+SELECT id, day FROM S UNION BY NAME SELECT moment, id FROM S
+SELECT grp, count(*) AS n, sum(v) AS s FROM S GROUP BY ALL
+SELECT grp, v % 2 AS odd, sum(d) AS s FROM S GROUP BY ALL HAVING count(*) > 1
+SELECT count(*) AS n FROM S GROUP BY ALL
+SELECT grp AS g, upper(grp) AS u, 7 AS seven, max(v) AS m FROM S GROUP BY ALL
+SELECT grp, count(*) AS n FROM S GROUP BY ROLLUP (grp)
+SELECT grp, b, day, count(*) AS n, sum(v) AS s, avg(f) AS m FROM S WHERE id < 5 GROUP BY ROLLUP (grp, b, day)
+SELECT grp, b, count(*) AS n, count(DISTINCT v) AS c FROM S GROUP BY CUBE (grp, b)
+SELECT grp, b, min(v) AS l FROM S GROUP BY GROUPING SETS ((grp, b), (grp), (b), ())
+SELECT grp, v % 2 AS odd, count(*) AS n FROM S GROUP BY GROUPING SETS (grp, v % 2)
+SELECT b, grp, v, count(*) AS n FROM S GROUP BY b, ROLLUP (grp, v)
+SELECT grp, b, count(*) AS n FROM S GROUP BY CUBE (grp), CUBE (b)
+SELECT grp, b, day, count(*) AS n FROM S GROUP BY ROLLUP ((grp, b), day)
+SELECT grp, b, count(*) AS n FROM S GROUP BY GROUPING SETS (ROLLUP (grp, b), b)
+SELECT grp, b, GROUPING(grp) AS x, GROUPING_ID(grp, b) AS y, sum(v) AS s FROM S GROUP BY CUBE (grp, b)
+SELECT grp, count(*) AS n FROM S GROUP BY ROLLUP (grp) HAVING GROUPING(grp) = 1 OR count(*) > 2
+SELECT coalesce(grp, 'all') AS g, count(*) + 1 AS n FROM S GROUP BY GROUPING SETS ((grp), (grp), ())
+SELECT upper(grp) AS g, count(*) AS n FROM S GROUP BY ROLLUP (1)
+SELECT upper(grp) AS g, count(*) AS n FROM S GROUP BY ROLLUP (g)
+SELECT count(*) AS n FROM S GROUP BY ()
+SELECT grp, moment, max(day) AS d FROM S GROUP BY GROUPING SETS ((moment), (grp))

@@ -56,7 +56,7 @@ class FromItems:
         window = node.args.get("window")
         if window is not None:
             item = apply_window(item, window, self.unit_us)
-        return item, node.args.get("sync")
+        return _rename_fields(item, node), node.args.get("sync")
 
     def _subquery(self, node: exp.Subquery) -> BoundQuery:
         """A subquery, or a virtual view: that does not see what WITH names around its reader."""
@@ -117,3 +117,24 @@ def _attributes(item: Input) -> Input:
     if item.event is None or (item.keys and item.event in item.keys):
         return item
     return replace(item, fields=tuple(f for f in item.fields if f.column != item.event))
+
+
+def _rename_fields(item: Input, node: exp.Expression) -> Input:
+    """FROM t AS u(a, b): the first columns of the input are called so."""
+    alias = node.args.get("alias")
+    names = [c.name for c in alias.columns] if alias is not None else []
+    if not names:
+        return item
+    check_names(names, len(item.fields), item.alias, node)
+    renamed = tuple(replace(f, name=name) for f, name in zip(item.fields, names, strict=False))
+    return replace(item, fields=renamed + item.fields[len(names) :])
+
+
+def check_names(names: list[str], columns: int, owner: str, node: exp.Expression) -> None:
+    """Refuse a list of column names that is too long for its relation."""
+    if len(names) > columns:
+        raise problem(
+            f'"{owner}" has {columns} columns, but {len(names)} names are given',
+            node,
+            hint="name as many columns as there are, or fewer",
+        )

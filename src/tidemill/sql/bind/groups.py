@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
@@ -14,9 +14,11 @@ from tidemill.plan.sources import Column
 from tidemill.plan.two_level import APPROXIMATE, by_register, decomposes
 from tidemill.plan.user_aggregates import UserAggregate, UserAggregateDefinition
 from tidemill.sql.bind.functions import aggregate_name, user_aggregate_of
+from tidemill.sql.bind.grouping_sets import find_groupings, replace_grouping_calls
 from tidemill.sql.bind.scalar import Bound, Scalars, cast_null_column, duration_us, types_of
-from tidemill.sql.bind.scope import Field, Rhythm, Scope, column_name, problem
+from tidemill.sql.bind.scope import EVERY_CHANGE, Field, Rhythm, Scope, column_name, problem
 from tidemill.sql.bind.stars import star_of
+from tidemill.sql.dialect.nodes import copy_tree
 
 _INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT")
 
@@ -39,10 +41,48 @@ def is_grouped(select: exp.Select) -> bool:
 
 def bind_groups(select: exp.Select, scope: Scope) -> Grouped:
     """Bind a grouped SELECT over a joined and filtered scope."""
-    work = _Groups(select, scope)
-    work.read_keys()
+    groupings = find_groupings(select)
+    if groupings is None:
+        return _bind_grouping(_Groups(select, scope), _written_keys(select))
+    return _bind_groupings(select, scope, groupings)
+
+
+def _bind_grouping(work: _Groups, keys: list[exp.Expression]) -> Grouped:
+    for key in keys:
+        work.bind_key(key)
     work.read_aggregates()
     return work.result()
+
+
+def _bind_groupings(select: exp.Select, scope: Scope, groupings: list[tuple[exp.Expression, ...]]) -> Grouped:
+    """The answers of several groupings over one input; a row does not tell which one it is of, so there is no key."""
+    reading = _Groups(select, replace(scope))
+    keys = {reading.key_text(key): key for keys in groupings for key in keys}
+    types = {text: reading.key_type(key) for text, key in keys.items()}
+    done = []
+    for grouping in groupings:
+        texts = {reading.key_text(key) for key in grouping}
+        part = copy_tree(select)
+        replace_grouping_calls(part, {text: text in texts for text in keys}, reading.key_text)
+        work = _Groups(part, replace(scope))
+        for text, type_ in types.items():
+            if text not in texts:
+                work.leave_out(keys[text], type_)
+        done.append(_bind_grouping(work, list(grouping)))
+    rhythms = {g.rhythm for g in done}
+    common = done[0].rhythm if len(rhythms) == 1 else EVERY_CHANGE
+    return Grouped(r.Union(tuple(g.node for g in done)), None, common)
+
+
+def _written_keys(select: exp.Select) -> list[exp.Expression]:
+    """The keys of GROUP BY; GROUP BY ALL means the items of SELECT without an aggregate."""
+    group = select.args.get("group")
+    if group is None:
+        return []
+    if not group.args.get("all"):
+        return list(group.expressions)
+    items = [e.this if isinstance(e, exp.Alias) else e for e in select.expressions]
+    return [item for item in items if not _find_aggregate_calls(item) and not isinstance(item, exp.Literal)]
 
 
 class _Groups:
@@ -51,6 +91,7 @@ class _Groups:
         self.scalars = Scalars(scope)
         self.items: dict[str, Item] = {}  # columns of the projection below the grouping, by SQL
         self.keys: list[str] = []
+        self.absent: dict[str, str] = {}  # columns above the grouping that are NULL, and their types
         self.replaced: dict[str, str] = {}  # text of keys and aggregates → column above the grouping
         self.calls: dict[int, str] = {}  # aggregate calls of the SELECT, by identity → column above the grouping
         self.aggregates: list[Aggregate] = []
@@ -66,22 +107,8 @@ class _Groups:
 
     # ---- keys ----------------------------------------------------------------------------------
 
-    def read_keys(self) -> None:
-        group = self.select.args.get("group")
-        if group is None:
-            return
-        for clause in ("rollup", "cube", "grouping_sets", "totals"):
-            if group.args.get(clause):
-                raise problem(
-                    f"{clause.replace('_', ' ').upper()} is not possible",
-                    self.select,
-                    code="TM202",
-                    hint="write one view for each grouping",
-                )
-        for expression in group.expressions:
-            self._bind_key(expression)
-
-    def _bind_key(self, expression: exp.Expression) -> None:
+    def bind_key(self, expression: exp.Expression) -> None:
+        """One more key of the grouping."""
         alias = expression.alias if isinstance(expression, exp.Alias) else None
         inner = expression.this if isinstance(expression, exp.Alias) else self._resolve_item(expression)
         epoch = self._bind_epoch(inner)
@@ -93,6 +120,21 @@ class _Groups:
         if alias:
             self.replaced[exp.column(alias).sql(dialect="duckdb")] = name
             self.replaced[alias.lower()] = name
+
+    def key_text(self, expression: exp.Expression) -> str:
+        """The text by which a key is known, whatever it is written as in GROUP BY."""
+        return self.scalars.key(self._resolve_item(expression))
+
+    def key_type(self, expression: exp.Expression) -> str:
+        """The type of a key."""
+        inner = self._resolve_item(expression)
+        return cast_null_column(self._bind_epoch(inner) or self.scalars.bind(inner)).type
+
+    def leave_out(self, expression: exp.Expression, type_: str) -> None:
+        """A key that this grouping lacks: NULL in every row of its answer."""
+        name = f"__n{len(self.absent)}"
+        self.absent[name] = type_
+        self.replaced[self.key_text(expression)] = name
 
     def _resolve_item(self, expression: exp.Expression) -> exp.Expression:
         """GROUP BY 2 and GROUP BY alias mean the select item."""
@@ -217,11 +259,11 @@ class _Groups:
             self.keys.append(alone.name)
         below = r.Project(self.scope.node, tuple(self.items.values()) or (Item("__one", Literal("1"), "INTEGER"),))
         grouped: Relation = self._expand_approximate(r.GroupBy(below, tuple(self.keys), tuple(self.aggregates)))
-        above = Scalars(self.scope, grouped.schema, self.replaced)
-        node: Relation = grouped
+        node = self._add_absent(grouped)
+        above = Scalars(self.scope, node.schema, self.replaced)
         having = self.select.args.get("having")
         if having is not None:
-            node = r.Filter(grouped, self._bind_above(above, having.this, predicate=True).value)
+            node = r.Filter(node, self._bind_above(above, having.this, predicate=True).value)
         items, named = [], set()
         for i, expression in enumerate(self.select.expressions):
             item = self._bind_output(expression, above, i)
@@ -234,6 +276,13 @@ class _Groups:
         keys = [names.get(k) for k in self.keys if k != "__all"]
         whole = tuple(k for k in keys if k is not None)
         return Grouped(r.Project(node, tuple(items)), whole if None not in keys else None, self.rhythm)
+
+    def _add_absent(self, grouped: Relation) -> Relation:
+        if not self.absent:
+            return grouped
+        present = [Item(c.name, ColumnRef(c.name), c.type) for c in grouped.schema]
+        missing = [Item(name, Cast(Literal("NULL"), type_), type_) for name, type_ in self.absent.items()]
+        return r.Project(grouped, (*present, *missing))
 
     def _expand_approximate(self, grouped: r.GroupBy) -> Relation:
         """APPROX_COUNT_DISTINCT is a sketch with a row for each register: two groupings, one over the other."""

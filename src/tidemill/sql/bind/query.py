@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from sqlglot import exp
 
 from tidemill.plan import relations as r
-from tidemill.plan.scalars import conjunction
+from tidemill.plan.relations import Item
+from tidemill.plan.scalars import ColumnRef, conjunction
 from tidemill.sql.bind.bound import BoundQuery, visible
 from tidemill.sql.bind.from_clause import bind_from
-from tidemill.sql.bind.from_items import FromItems, Lookup
+from tidemill.sql.bind.from_items import FromItems, Lookup, check_names
 from tidemill.sql.bind.groups import bind_groups, is_grouped
 from tidemill.sql.bind.joins import merge_rhythms
 from tidemill.sql.bind.projection import bind_projection
@@ -58,7 +61,7 @@ class Binder:
         for table in clause.expressions:
             self.items.local.append(found)
             try:
-                found[table.alias.lower()] = self.query(table.this)
+                found[table.alias.lower()] = _rename_columns(self.query(table.this), table)
             finally:
                 self.items.local.pop()
         return found
@@ -91,6 +94,19 @@ class Binder:
                 raise problem("DISTINCT ON is not possible", select, code="TM202", hint="use GROUP BY with MIN or MAX")
             node, keys = r.SetCombine("distinct", node), keys
         return BoundQuery(node, keys, scope.domain, rhythm, frozenset(scope.needs))
+
+
+def _rename_columns(bound: BoundQuery, table: exp.Expression) -> BoundQuery:
+    """WITH t(a, b) AS …: the first columns of the query are called so."""
+    names = [c.name for c in table.args["alias"].columns]
+    if not names:
+        return bound
+    check_names(names, len(bound.schema), table.alias, table)
+    called = [*names, *(c.name for c in bound.schema[len(names) :])]
+    items = tuple(Item(name, ColumnRef(c.name), c.type) for name, c in zip(called, bound.schema, strict=True))
+    renamed = {c.name: name for name, c in zip(called, bound.schema, strict=True)}
+    keys = None if bound.keys is None else tuple(renamed[k] for k in bound.keys)
+    return replace(bound, node=r.Project(bound.node, items), keys=keys)
 
 
 def _refuse_ordering(node: exp.Expression) -> None:

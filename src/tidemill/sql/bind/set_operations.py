@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from sqlglot import exp
 
 from tidemill.errors import PlanProblem
 from tidemill.plan import relations as r
 from tidemill.plan.relations import Item, Relation
-from tidemill.plan.scalars import Cast, ColumnRef
+from tidemill.plan.scalars import Cast, ColumnRef, Literal
 from tidemill.plan.sources import Column
 from tidemill.sql.bind.bound import BoundQuery
 from tidemill.sql.bind.joins import merge_rhythms
@@ -19,7 +21,7 @@ from tidemill.sql.dialect.nodes import Difference
 def set_operation(node: exp.SetOperation, left: BoundQuery, right: BoundQuery) -> BoundQuery:
     """UNION, INTERSECT or EXCEPT of two bound queries."""
     if node.args.get("by_name"):
-        raise problem("BY NAME is not possible", node, code="TM202", hint="put the columns in the same order")
+        left, right = _match_names(left, right, node)
     a, b = align(left, right, node)
     distinct = node.args.get("distinct") is not False
     keys = None
@@ -57,6 +59,29 @@ def align(left: BoundQuery, right: BoundQuery, node: exp.Expression) -> tuple[Re
     common = [a.type if a.type == b.type else _common_type(a, b, node) for a, b in pairs]
     names = [c.name for c in left.schema]
     return _cast_columns(left.node, names, common), _cast_columns(right.node, names, common)
+
+
+def _match_names(left: BoundQuery, right: BoundQuery, node: exp.SetOperation) -> tuple[BoundQuery, BoundQuery]:
+    """BY NAME: both sides with the columns of either, those of the left first; NULL where a side lacks one."""
+    if not isinstance(node, exp.Union):
+        raise problem("BY NAME belongs to UNION", node, code="TM202", hint="put the columns in the same order")
+    columns = {c.name.lower(): c for c in (*right.schema, *left.schema)}
+    known = {c.name.lower() for c in left.schema}
+    listed = [c.name.lower() for c in left.schema]
+    listed += [c.name.lower() for c in right.schema if c.name.lower() not in known]
+    return _choose(left, listed, columns), _choose(right, listed, columns)
+
+
+def _choose(side: BoundQuery, names: list[str], columns: dict[str, Column]) -> BoundQuery:
+    own = {c.name.lower(): c for c in side.schema}
+    items = []
+    for name in names:
+        column = own.get(name)
+        if column is not None:
+            items.append(Item(columns[name].name, ColumnRef(column.name), column.type))
+        else:
+            items.append(Item(columns[name].name, Cast(Literal("NULL"), columns[name].type), columns[name].type))
+    return replace(side, node=r.Project(side.node, tuple(items)), keys=None)
 
 
 def _common_type(a: Column, b: Column, node: exp.Expression) -> str:

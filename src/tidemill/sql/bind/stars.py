@@ -1,6 +1,7 @@
 """`*` and `t.*` in SELECT, all columns or those whose names match a pattern, as DuckDB means it.
 
 * LIKE 'a%'   * NOT LIKE 'a%'   * ILIKE 'a%'   t.* GLOB 'a*'   * SIMILAR TO 'a.*'   * LIKE 'a!_%' ESCAPE '!'
+* EXCLUDE (a, b)   * REPLACE (a + 1 AS a)   * RENAME (a AS c)
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ from sqlglot import exp
 
 from tidemill.plan.relations import Item
 from tidemill.plan.scalars import ColumnRef
-from tidemill.sql.bind.scalar import Scalars, typer
-from tidemill.sql.bind.scope import Input, Scope, problem
+from tidemill.sql.bind.scalar import Scalars, cast_null_column, typer
+from tidemill.sql.bind.scope import Field, Input, Scope, problem
 from tidemill.sql.dialect.nodes import copy_tree
 
 _PATTERNS = (exp.Like, exp.ILike, exp.Glob, exp.SimilarTo, exp.RegexpLike, exp.RegexpFullMatch)
@@ -33,11 +34,6 @@ def star_items(expression: exp.Expression, scope: Scope) -> list[Item] | None:
         return None
     table = star.text("table").lower() if isinstance(star, exp.Column) else None
     inner = star.this if isinstance(star, exp.Column) else star
-    for option in ("except_", "replace", "rename", "except"):
-        if inner.args.get(option):
-            raise problem(
-                "* EXCEPT, REPLACE and RENAME are not possible", expression, code="TM202", hint="name the columns"
-            )
     inputs = [i for i in scope.inputs if table is None or i.alias.lower() == table]
     if not inputs:
         raise problem(
@@ -46,7 +42,9 @@ def star_items(expression: exp.Expression, scope: Scope) -> list[Item] | None:
             hint=f"the inputs here are {', '.join(i.alias for i in scope.inputs)}",
         )
     items = _columns(inputs, scope, merging=table is None)
-    return _matching(items, expression, star) if star is not expression or inner.args.get("ilike") else items
+    if star is not expression or inner.args.get("ilike"):
+        items = _matching(items, expression, star)
+    return _alter(items, inner, scope, expression)
 
 
 def _columns(inputs: list[Input], scope: Scope, merging: bool) -> list[Item]:
@@ -61,10 +59,44 @@ def _columns(inputs: list[Input], scope: Scope, merging: bool) -> list[Item]:
     return items
 
 
+def _alter(items: list[Item], star: exp.Expression, scope: Scope, place: exp.Expression) -> list[Item]:
+    """The columns without those of EXCLUDE, with the values of REPLACE and under the names of RENAME."""
+    for column in star.args.get("except_") or []:
+        left_out = _meant(column, items, scope)
+        items = [item for item in items if item not in left_out]
+    for alias in star.args.get("replace") or []:
+        meant = _meant(exp.column(alias.alias), items, scope)
+        bound = cast_null_column(Scalars(scope).bind(alias.this))
+        items = [Item(i.name, bound.value, bound.type) if i in meant else i for i in items]
+    renamed = [(_meant(alias.this, items, scope), alias.alias) for alias in star.args.get("rename") or []]
+    for meant, name in renamed:
+        items = [Item(name, i.value, i.type) if i in meant else i for i in items]
+    if not items:
+        raise problem("EXCLUDE leaves no column", place, code="TM202", hint="keep at least one column")
+    return items
+
+
+def _meant(column: exp.Expression, items: list[Item], scope: Scope) -> list[Item]:
+    """The items that a name in EXCLUDE, REPLACE or RENAME means; t.a means the column of one input."""
+    if isinstance(column, exp.Column) and column.table:
+        found = scope.resolve(column)
+        meant = [i for i in items if isinstance(found, Field) and i.value == ColumnRef(found.column)]
+    else:
+        meant = [i for i in items if i.name.lower() == column.name.lower()]
+    if not meant:
+        raise problem(
+            f'there is no column "{column.name}" in this *',
+            column,
+            hint=f"columns here: {', '.join(i.name for i in items[:12])}",
+        )
+    return meant
+
+
 def _matching(items: list[Item], expression: exp.Expression, star: exp.Expression) -> list[Item]:
     """The columns whose names match; DuckDB matches all names in one query."""
     short = star.this if isinstance(star, exp.Column) else star
-    patterns = [n for n in expression.find_all(exp.Expression) if n is not star and n is not short]
+    of_star = {id(n) for n in star.walk()}
+    patterns = [n for n in expression.find_all(exp.Expression) if id(n) not in of_star]
     if short.args.get("ilike"):
         test: exp.Expression = exp.ILike(this=exp.column("name"), expression=short.args["ilike"].copy())
     else:

@@ -1,4 +1,6 @@
-"""USING: the named columns of both sides are one column, which needs no alias in front and shows once in `*`."""
+"""USING and NATURAL JOIN: the named columns of both sides are one column, which needs no alias in front and shows once
+in `*`. NATURAL names all columns that both sides have.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +22,8 @@ def merge_using(
     conditions: list[list[exp.Expression]] = []
     for i, clause in enumerate(joins):
         found: list[exp.Expression] = []
+        if str(clause.args.get("method") or "").upper() == "NATURAL":
+            _name_common_columns(clause, inputs[: i + 1], inputs[i + 1])
         for name in clause.args.get("using") or []:
             left, right = _left(name, clause, inputs[: i + 1], merged), exp.column(name.name, inputs[i + 1].alias)
             found.append(exp.EQ(this=left.copy(), expression=right.copy()))
@@ -30,6 +34,17 @@ def merge_using(
     if merged:
         _replace(select, merged)
     return merged, conditions
+
+
+def _name_common_columns(clause: exp.Join, left: list[Input], right: Input) -> None:
+    """Turn NATURAL JOIN into JOIN … USING."""
+    names = [f.name for f in right.fields if any(i.field(f.name) for i in left)]
+    if not names:
+        raise problem(
+            "the two sides of a NATURAL JOIN have no column in common", clause, hint="write CROSS JOIN, or JOIN … ON"
+        )
+    clause.set("method", None)
+    clause.set("using", [exp.to_identifier(name, quoted=True) for name in names])
 
 
 def _left(name: exp.Expression, clause: exp.Join, inputs: list[Input], merged: Merged) -> exp.Expression:
@@ -46,7 +61,8 @@ def _replace(select: exp.Select, merged: Merged) -> None:
         return node is not select and isinstance(node, exp.Query)
 
     for node in list(select.walk(prune=inner)):
-        if isinstance(node, exp.Column) and not node.table and node.name.lower() in merged:
+        in_star = isinstance(node.parent, exp.Star)  # EXCLUDE (k) names what the star shows
+        if isinstance(node, exp.Column) and not node.table and not in_star and node.name.lower() in merged:
             meant = merged[node.name.lower()].copy()
             top = node.parent is select and node.arg_key == "expressions"
             node.replace(exp.alias_(meant, node.name, quoted=True) if top else meant)
