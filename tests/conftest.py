@@ -2,10 +2,31 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+
+MEMORY = Path("/dev/shm")
+ROOM = 8 << 30
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Databases of tests live in memory where the machine has room for them: small tests mostly wait for fsync.
+
+    A TMPDIR of the user's stays.
+    """
+    if "TMPDIR" in os.environ or not MEMORY.is_dir() or not os.access(MEMORY, os.W_OK):
+        return
+    if shutil.disk_usage(MEMORY).free >= ROOM:
+        place = MEMORY / f"tidemill-tests-{os.getuid()}"
+        place.mkdir(mode=0o700, exist_ok=True)
+        if place.stat().st_uid == os.getuid():
+            os.environ["TMPDIR"] = tempfile.tempdir = str(place)
 
 
 @pytest.fixture(scope="session")

@@ -100,10 +100,7 @@ def test_a_pattern_means_what_duckdb_means(db, duck, text):
         ("WITH x(a, b, c) AS (SELECT * FROM u) SELECT * FROM x", "TM201"),
         ("SELECT other FROM t NATURAL JOIN (SELECT col3 FROM u) AS q", "TM201"),
         ("SELECT other, GROUPING(col2) FROM t GROUP BY ROLLUP (other)", "TM206"),
-        (
-            "SELECT count(*) FROM t GROUP BY CUBE (1 + col1, 2 + col1, 3 + col1, 4 + col1, 5 + col1, 6 + col1, 7 + col1)",
-            "TM206",
-        ),
+        ("SELECT 1 FROM t GROUP BY CUBE (col2, other, col_x), CUBE (1 + col1, 2 + col1, 3 + col1, 4 + col1)", "TM206"),
         ("SELECT COLUMNS('col.*') FROM t", "TM207"),
         ("SELECT COLUMNS(*) FROM t", "TM207"),
         ("SELECT *COLUMNS('col.*') FROM t", "TM207"),

@@ -89,7 +89,7 @@ def workloads(draw: st.DrawFn):
     return sources, clocks, views
 
 
-@effort(30)
+@effort(15)
 @given(workload=workloads(), place=places)
 def test_answers_are_those_of_the_clock_view_for_any_cut_into_batches(workload, place):
     sources, clocks, views = workload
@@ -104,7 +104,7 @@ def test_answers_are_those_of_the_clock_view_for_any_cut_into_batches(workload, 
                 check_view(db, view, truth, general_plan(db, view))
 
 
-@effort(100)
+@effort(60)
 @given(condition=clock_conditions)
 def test_periods_are_the_times_that_the_condition_selects(condition):
     with database([]) as db:

@@ -164,7 +164,7 @@ def check_reads(db, sources, reads):
     return telling
 
 
-@effort(8)
+@effort(5)
 @given(work=looping_workloads(), place=places)
 def test_views_read_together_are_as_of_one_time(work, place):
     sources, views, kept, seed = work
@@ -174,7 +174,7 @@ def test_views_read_together_are_as_of_one_time(work, place):
         check_reads(db, sources, Watched.reads)
 
 
-@effort(6)
+@effort(3)
 @given(work=looping_workloads(), place=places, data=st.data())
 def test_also_across_open_ends_of_runs(work, place, data):
     """While the provisional end goes through loops, some views show it and others do not yet."""

@@ -61,7 +61,7 @@ def create_both(views: list[View], db, twin, texts: dict[str, str], missing: set
     return made
 
 
-@effort(20)
+@effort(12)
 @given(workload=workloads(most=6), chosen=st.lists(st.booleans(), min_size=3, max_size=5), place=places)
 def test_readers_of_virtual_views_have_the_plan_of_their_texts(workload, chosen, place):
     sources, views = workload
@@ -73,7 +73,7 @@ def test_readers_of_virtual_views_have_the_plan_of_their_texts(workload, chosen,
             assert mine.stored.keys == other.stored.keys and mine.trace == other.trace
 
 
-@effort(8)
+@effort(4)
 @given(workload=growing_workloads(), chosen=st.lists(st.booleans(), min_size=3, max_size=5), place=places)
 def test_readers_of_virtual_views_begin_with_their_own_creation(workload, chosen, place):
     """Views of two generations over virtual ones, the later after a run: the log of each is that of its text."""

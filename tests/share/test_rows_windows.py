@@ -68,7 +68,7 @@ def rows_views(draw, most=4):
     return found
 
 
-@effort(20)
+@effort(12)
 @given(stream=shared_streams(TASTE, most=40), views=rows_views(), first=places, second=places, data=st.data())
 def test_shared_equals_unshared(stream, views, first, second, data):
     expected, none = run(stream, views, without=UNSHARED, **first)
@@ -178,7 +178,7 @@ def test_explain_does_not_call_it_unshared(db, tmp_path):
 # ---- life ----------------------------------------------------------------------------------------
 
 
-@effort(10)
+@effort(6)
 @given(stream=shared_streams(TASTE, most=40), staying=rows_views(most=3), passing=rows_query(), data=st.data())
 def test_queries_come_and_go(stream, staying, passing, data):
     """A query that comes later numbers from its beginning; its neighbours do not notice."""

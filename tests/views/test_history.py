@@ -51,7 +51,7 @@ def workloads(draw):
     return sources, draw(st.integers(0, 12)), *draw(families())
 
 
-@effort(20)
+@effort(12)
 @given(workload=workloads(), place=places)
 def test_history_is_what_the_twin_has(workload, place):
     sources, cut, views, queries = workload
