@@ -29,6 +29,9 @@ CREATE STREAMED VIEW BuildHotRooms AS
   SELECT Building, count(RoomID) AS cntRooms FROM RoomTempStr WHERE Temperature > 85 GROUP BY Building;
 CREATE STREAMED VIEW Alarms AS SELECT TS FROM Readings WHERE Temperature > 120;
 CREATE STREAMED VIEW Fires AS SELECT TS FROM Alarms WHERE TS > 0;
+CREATE STREAMED VIEW Warm AS SELECT RoomID, Building, Temperature FROM Readings WHERE Temperature > 70;
+CREATE STREAMED VIEW Warmer AS SELECT Building AS b FROM Warm WHERE Temperature > 80;
+CREATE STREAMED VIEW Scaled AS SELECT RoomID, Temperature * 2 AS t FROM Readings;
 CREATE STREAMED VIEW Sync2 AS SELECT C.TimePoint FROM R(clockStr) C WHERE C.TimePoint mod 2 = 0;
 CREATE STREAMED VIEW SecondOfFour AS SELECT TimePoint FROM clockStr WHERE TimePoint mod 4 = 2;
 CREATE STREAMED VIEW TwoOrThree AS SELECT TimePoint FROM clockStr WHERE TimePoint mod 2 = 0 OR TimePoint mod 3 = 0;

@@ -150,7 +150,7 @@ def test_an_epoch_is_a_tumbling_window_whose_groups_stay(db, text, window):
         ("count(*) AS n FROM A [ROWS 3] SYNC EVERY 5 GROUP BY k", "its window counts rows"),
         ("count(*) AS n FROM A SYNC EVERY 5 ROWS WHERE NOW - 3 < TS GROUP BY k", "its points come from data"),
         (
-            "count(*) AS n FROM (SELECT k FROM A) q [RANGE 4 SLIDE 2] GROUP BY k",
+            "count(*) AS n FROM (SELECT k FROM A [WINDOW 3]) q [RANGE 4 SLIDE 2] GROUP BY k",
             "its times are those of changes, not of rows",
         ),
         ("count(*) AS n FROM A [RANGE 8 SLIDE 5] SYNC EVERY 4 GROUP BY k", "two different rhythms"),

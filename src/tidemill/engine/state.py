@@ -115,12 +115,12 @@ def open_state(
     _fix_settings(catalog, shards, clock)
     store = ViewStore(paths.views, paths.answer_files)
     claim_parts(directory, catalog, store)
-    workload = Workload(catalog, catalog.settings["unit_us"], without)
+    totals = OperatorTotals(paths.operators, directory.database)
+    workload = Workload(catalog, catalog.settings["unit_us"], without, totals)
     _check_views(paths, catalog, store, workload, read_checkpoint)
     outlet = Outlet(paths.root, store)
     outlet.catalog = catalog.saved
     workload.stopped = dict(outlet.stopped)
-    totals = OperatorTotals(paths.operators, directory.database)
     return DatabaseState(directory, catalog, store, workload, outlet, Ports(paths), totals)
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -13,13 +13,15 @@ from sqlglot import exp
 
 from tidemill.engine.adapt.history import PlanHistory
 from tidemill.engine.adapt.joins import JoinPlanning
+from tidemill.engine.adapt.measured_rates import MeasuredRates
+from tidemill.engine.adapt.operator_totals import OperatorTotals
 from tidemill.engine.adapt.sharing import Sharing
 from tidemill.engine.adapt.tagging import Tagging
 from tidemill.engine.alter_sources import add_columns
 from tidemill.engine.physical_plans import PhysicalPlans
 from tidemill.engine.sources import source_spec
 from tidemill.engine.views.answering import Answering, Beginning, decisions_of
-from tidemill.engine.views.bound_view import BoundView, PlannedQuery, Sinks, bind_view, stamp_type
+from tidemill.engine.views.bound_view import BoundView, PlannedQuery, Sinks, UnboundedViews, bind_view, stamp_type
 from tidemill.engine.views.checks import check_names, check_parquet, check_user_aggregates, spread_input
 from tidemill.engine.views.history import HISTORY, OPTION, begins_with_history
 from tidemill.engine.views.inputs import Inputs, view_input
@@ -56,17 +58,6 @@ from tidemill.sql.catalog import PLANNING, VIRTUAL, Catalog, Entry
 from tidemill.sql.parse.statements import parse_one
 
 
-@dataclass(frozen=True)
-class _UnboundedViews(Container[str]):
-    """The names of views whose state may grow for ever, as their users have said."""
-
-    views: Mapping[str, BoundView]
-
-    def __contains__(self, name: object) -> bool:
-        view = self.views.get(str(name).lower())
-        return view is not None and bool(view.entry.options.get("unbounded_state"))
-
-
 def _creation(entry: Entry) -> int:
     """The order in which views were created; their ids are numbered."""
     return int(entry.id.removeprefix("v"))
@@ -75,7 +66,9 @@ def _creation(entry: Entry) -> int:
 class Workload:
     """The catalog and the relations behind its names. Nothing here runs anything."""
 
-    def __init__(self, catalog: Catalog, unit_us: int, without: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, catalog: Catalog, unit_us: int, without: tuple[str, ...] = (), totals: OperatorTotals | None = None
+    ) -> None:
         self.catalog = catalog
         self.unit_us = unit_us
         self.without = without
@@ -88,7 +81,8 @@ class Workload:
         self.stopped: dict[str, dict[str, Any]] = {}  # by the id of a view: why it goes on no more
         self._inputs = Inputs(catalog, unit_us, self.views)
         self._hidden: dict[str, BoundView] = {}  # dropped views that others are answered from, by id
-        self.answering = Answering(catalog, self.views, self._hidden, lambda: self.stopped)
+        rates, costs = MeasuredRates(totals), self.tagging.settings.costs
+        self.answering = Answering(catalog, self.views, self._hidden, lambda: self.stopped, rates, costs)
         sinks: dict[str, list[dict[str, Any]]] = {}
         for sink in catalog.of("sink"):
             sinks.setdefault(sink.needs[0].lower(), []).append(sink.options)
@@ -287,7 +281,7 @@ class Workload:
         if (output == "rstream" or bounds) and not options.get("empty_windows"):
             bound = replace(bound, node=drop_empty_windows(bound.node))
         if not options.get("unbounded_state"):
-            unbounded = _UnboundedViews(self.views)
+            unbounded = UnboundedViews(self.views)
             check_bounded(bound.node, lambda: self._streams(bound.needs), unbounded, lambda n: place_of(n, query))
         without = (*options.get("without", ()), *younger_rules(begin.planning))
         answer = self.answering.answer(bound.node, begin, without) if bounds is None else Answer(bound.node)

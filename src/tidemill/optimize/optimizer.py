@@ -17,6 +17,7 @@ from tidemill.optimize.rewrite.join_aggregates import join_aggregates
 from tidemill.optimize.rewrite.keyless_windows import keyless_windows
 from tidemill.optimize.rewrite.presynchronization import presynchronize
 from tidemill.optimize.rewrite.select_tagger import merge_select_tagger
+from tidemill.optimize.rewrite.stream_views import unfold_stream_views
 from tidemill.optimize.rewrite.synchronizers import merge_synchronizers
 from tidemill.optimize.rewrite.window_aggregates import window_aggregates
 from tidemill.plan.relations import Filter, Project, Relation, Synchronize, SynchronizeOn, View, with_children
@@ -28,6 +29,7 @@ RULES: tuple[Rule, ...] = (
     merge_synchronizers,
     merge_select_tagger,
     prune_tagger,
+    unfold_stream_views,
     distinct_windows,
     keyless_windows,
     window_aggregates,
@@ -70,7 +72,8 @@ def _optimize(node: Relation, off: frozenset[str]) -> Optimized:
 
 def younger_rules(planning: int) -> tuple[str, ...]:
     """What a view of an older `sql.catalog.PLANNING` does without: its state fits the plan that it has."""
-    return () if planning >= 1 else (POINTS, merge_synchronizers.__name__)
+    younger: list[str] = [] if planning >= 1 else [POINTS, merge_synchronizers.__name__]
+    return tuple(younger if planning >= 2 else [*younger, unfold_stream_views.__name__])
 
 
 def _leave_points(rule: Rule) -> Rule:

@@ -12,7 +12,8 @@ from tidemill.plan.sources import SourceSpec
 from tidemill.plan.user_aggregates import UserAggregateDefinition
 
 CLOCK = "clockstr"
-PLANNING = 1  # how views are bound and optimized: 0 before synchronizers had an algebra of points
+# How views are bound and optimized: 0 before synchronizers had an algebra of points, 1 before windows over views share.
+PLANNING = 2
 VIRTUAL = "virtual"  # the output of views that are unfolded into their readers
 Kind = Literal["source", "table", "stream", "view", "query", "sink", "aggregate"]
 

@@ -50,6 +50,18 @@ class OperatorTotals:
         count = self.counts.get(op)
         return None if count is None else Counted(count.rows_in, count.growth, self.seconds_of(op))
 
+    def rate_in(self, op: str) -> float | None:
+        """Rows that reach an operator in a second of event time; None where that is not known."""
+        return self._rate(op, 0)
+
+    def rate_out(self, op: str) -> float | None:
+        """Rows that leave an operator in a second of event time; None where that is not known."""
+        return self._rate(op, 1)
+
+    def _rate(self, op: str, which: int) -> float | None:
+        seconds = self.seconds_of(op)
+        return self.counts[op][which] / seconds if op in self.counts and seconds > 0 else None
+
     def forget(self, live: Collection[str]) -> None:
         """Drop operators that are in no plan any more."""
         known: dict[str, Any]

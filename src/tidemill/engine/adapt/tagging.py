@@ -10,10 +10,12 @@ from tidemill.engine.adapt.sharing import read_row_costs
 from tidemill.errors import PlanProblem
 from tidemill.optimize.views.predict import measure_streams
 from tidemill.optimize.views.shared_taggers import SharedTagger, find_taggers, take_apart, widen_tagger
-from tidemill.optimize.views.tagging import MODES, StreamRate, TaggingSettings, choose_taggers
+from tidemill.optimize.views.tagging import MODES, StreamRate, TaggingSettings, choose_finer, choose_taggers
 from tidemill.plan.physical import Physical, ids
 from tidemill.plan.relations import Relation
 from tidemill.sql.catalog import Catalog
+
+_FINER = ids.node("finer", "")  # how the names of finer groupings begin
 
 
 class Tagging:
@@ -53,12 +55,18 @@ class Tagging:
         for gone in [name for name in self.settings.finer_rows if name not in shared]:
             del self.settings.finer_rows[gone]
 
+    def is_outdated(self, plan: Physical, roots: Iterable[Relation]) -> bool:
+        """Whether other finer groupings pay than those of the plan, by what was counted since it was made."""
+        if not self.settings.taggers:
+            return False
+        running = {op.id for op in plan.stage if op.id.startswith(_FINER)}
+        return running != {_FINER + name for name in choose_finer(roots, self.settings)}
+
     def learn(self, plan: Physical, totals: OperatorTotals) -> None:
         """Take in what was counted: the records and keys of streams, and what finer groupings added up."""
         for name, (records, keys) in measure_streams(plan, totals.counted).items():
             self.settings.rates[name] = StreamRate(records, keys)
             self.stored["rates"][name] = [records, keys]
-        prefix = ids.node("finer", "")
-        for op, count in totals.counts.items():
-            if op.startswith(prefix) and count.rows_in:
-                self.settings.finer_rows[op.removeprefix(prefix)] = count.rows_out / count.rows_in
+        for op, count in list(totals.counts.items()):
+            if op.startswith(_FINER) and count.rows_in:
+                self.settings.finer_rows[op.removeprefix(_FINER)] = count.rows_out / count.rows_in

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tidemill.engine.adapt.history import Subject
+from tidemill.engine.adapt.operator_totals import OperatorTotals
 from tidemill.engine.adapt.sharing import Pace
 from tidemill.engine.run.reports import Report
 from tidemill.engine.workload import Workload
@@ -20,8 +21,8 @@ Joined = tuple[JoinAggregate, physical.JoinAggregate, list[Any]]  # a node, its 
 class Learner:
     """Takes the statistics of every batch in, and searches for a better plan as often as `Pace` allows."""
 
-    def __init__(self, workload: Workload) -> None:
-        self._workload = workload
+    def __init__(self, workload: Workload, totals: OperatorTotals) -> None:
+        self._workload, self._totals = workload, totals
         self._pace = Pace()
         self.has_unsaved = False  # statistics that are not in the catalog file yet
 
@@ -33,9 +34,27 @@ class Learner:
         for node, op, notes in self._joins(plan, report):
             pinned = self._workload.sharing.settings.pinned
             better |= self._workload.join_planning.learn(node, op, notes, look=search, pinned=pinned)
+        better |= search and self._learn_taggers(plan)
         if search or searched:
             self._pace.record_search()
         return better
+
+    @property
+    def counts_matter(self) -> bool:
+        """Whether there are finer groupings to decide on, by the counts of operators."""
+        return self._workload.tagging.settings.mode == "auto" and bool(self._workload.tagging.settings.taggers)
+
+    def _learn_taggers(self, plan: Physical) -> bool:
+        """Counts of keyed streams: whether other finer groupings pay than those that run."""
+        tagging = self._workload.tagging
+        if not self.counts_matter or self._workload.sharing.settings.pinned:
+            return False
+        tagging.learn(plan, self._totals)
+        self.has_unsaved = True
+        outdated = tagging.is_outdated(plan, [v.node for v in self._workload.running_views()])
+        if outdated:
+            self._workload.history.record_cause("rows of a keyed stream were counted")
+        return outdated
 
     def _learn_windows(self, plan: Physical, report: Report, search: bool) -> tuple[bool, bool]:
         """Statistics of shared windows: whether a search was made, and whether it found a better plan."""

@@ -42,7 +42,7 @@ class Runner:
         self.trigger = trigger  # the least time between batches, as Spark reads it
         self.publisher = Publisher(state, job)
         self.reports = BatchReports()
-        self.learner = Learner(state.workload)
+        self.learner = Learner(state.workload, state.operators)
         self._live = False
         self._failed: EngineProblem | None = None  # why the last run, or bringing up the job, failed
         self._plan_has_stopped_views = False
@@ -292,7 +292,7 @@ class Runner:
             self.state.workload.stopped = dict(outlet.stopped)
             self._plan_has_stopped_views = True
         plan_changed = outlet.plan != self._tidied_plan
-        has_statistics = bool(report["lfta"] or report["joins"])
+        has_statistics = bool(report["lfta"] or report["joins"]) or self.learner.counts_matter
         if not (plan_changed or has_statistics or self._plan_has_stopped_views):
             return
         if not self.state.lock.acquire(blocking=False):

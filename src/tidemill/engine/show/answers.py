@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidemill.optimize.views.answer import Answer, Answered
+from tidemill.optimize.views.answer import Answer, Answered, show_cost
 from tidemill.plan.points import Domain, show_points
 from tidemill.plan.show.answers import AnswerReport
 
@@ -35,4 +35,5 @@ def _data(part: Answered) -> str:
 def _cost(part: Answered) -> str:
     if part.costs is None:
         return "decided when it was created"
-    return f"from {part.view.name} {part.costs.view:,.0f} · from the streams {part.costs.streams:,.0f} ns a row; chosen"
+    view, streams = show_cost(part.costs.view), show_cost(part.costs.streams)
+    return f"from {part.view.name} {view} · from the streams {streams} ms/s, {part.costs.basis}; chosen"

@@ -10,13 +10,15 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tidemill.engine.adapt.measured_rates import MeasuredRates
 from tidemill.engine.views.bound_view import BoundView
 from tidemill.engine.views.history import FirstReaders, begins_with_history, no_history, streams_of
 from tidemill.engine.views.inputs import view_input
 from tidemill.engine.views.known_views import KnownViews
 from tidemill.optimize.optimizer import optimize
-from tidemill.optimize.views.added_cost import AddedCost, shares_windows
+from tidemill.optimize.views.added_cost import AddedCost, add_estimates, shares_windows
 from tidemill.optimize.views.answer import Answer, Answered, Candidate, Candidates, Costs, Part, Weigh, answer, replay
+from tidemill.optimize.views.cost import RowCosts
 from tidemill.optimize.views.match import OTHER_SHAPE, NoMatch, match
 from tidemill.plan import relations as r
 from tidemill.plan.relations import Relation
@@ -53,9 +55,12 @@ class Answering:
         views: Mapping[str, BoundView],
         hidden: Mapping[str, BoundView],
         stopped: Callable[[], Collection[str]],
+        rates: MeasuredRates,
+        costs: RowCosts,
     ) -> None:
         self._catalog, self._views, self._hidden, self._stopped = catalog, views, hidden, stopped
-        self._known = KnownViews(self._all_views, self._may_be_listed)
+        self._rates, self._costs = rates, costs
+        self._known = KnownViews(self._all_views, self._may_be_listed, rates)
         self.first_readers = FirstReaders(catalog)
 
     def add(self, view: BoundView) -> None:
@@ -96,8 +101,7 @@ class Answering:
                 if isinstance(found, NoMatch):
                     reasons += [] if found.reason in OTHER_SHAPE else [f"{candidate.name}: {found.reason}"]
                 else:
-                    size = self._known.candidate(view).size
-                    matches.append((size, view.entry.name, found.over(candidate.source)))
+                    matches.append((self._known.size(view), view.entry.name, found.over(candidate.source)))
         best = min(matches, key=lambda one: one[:2], default=None)
         return best[1:] if best is not None else "; ".join(reasons[:_MOST_REASONS]) or "there is no such view over it"
 
@@ -121,7 +125,7 @@ class Answering:
         """A view with its contents, for a query that began later."""
         bound = self.first_readers.since_the_beginning(self._define_older(view.query.node))
         source = view_input(view, birth).node
-        return Candidate(view.entry.id, view.entry.name, source, bound, self._known.define)
+        return Candidate(view.entry.id, view.entry.name, source, bound, self._known.define, self._known.size(view))
 
     def _define_older(self, node: Relation) -> Relation:
         """A tree in which views that ran before it are replaced by their definitions."""
@@ -168,11 +172,12 @@ class Answering:
 
     def _weigh(self, without: Sequence[str], always: bool) -> Weigh:
         """What reading a part from a view adds, and what reading it from the streams adds."""
-        added = AddedCost(self._known.running)
+        added = AddedCost(self._known.running, self._costs, self._rates.find)
 
         def weigh(found: Answered) -> Costs:
             view, streams = (added.of(optimize(node, without).node) for node in (found.node, found.part))
-            return Costs(view, streams, always or added.is_cheaper(view, streams))
+            accepted = always or added.is_cheaper(view, streams)
+            return Costs(view.value, streams.value, accepted, add_estimates((view, streams)).basis)
 
         return weigh
 

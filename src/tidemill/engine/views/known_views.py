@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 
+from tidemill.engine.adapt.measured_rates import MeasuredRates
 from tidemill.engine.views.bound_view import BoundView
 from tidemill.optimize.views.added_cost import AddedCost
 from tidemill.optimize.views.answer import Candidate, Candidates
@@ -18,8 +19,10 @@ class KnownViews:
     New views are added; when one is dropped or stops, everything is made again the next time that it is needed.
     """
 
-    def __init__(self, views: Callable[[], Iterable[BoundView]], may_answer: Callable[[BoundView], bool]) -> None:
-        self._views, self._may_answer = views, may_answer
+    def __init__(
+        self, views: Callable[[], Iterable[BoundView]], may_answer: Callable[[BoundView], bool], rates: MeasuredRates
+    ) -> None:
+        self._views, self._may_answer, self._rates = views, may_answer, rates
         self._definitions: dict[Relation, Relation] = {}
         self._candidates: dict[str, Candidate] = {}
         self._born: dict[int, Candidates] = {}
@@ -42,6 +45,7 @@ class KnownViews:
             return
         for known in (self._definitions, self._candidates, self._born, self.running):
             known.clear()
+        self._rates.forget()
         self._stopped, self._is_current = frozenset(stopped), True
         for view in self._views():
             self._learn(view)
@@ -54,12 +58,16 @@ class KnownViews:
         """A view as it is read by queries that begin with it."""
         known = self._candidates.get(view.entry.id)
         if known is None:
-            source, size = r.View(view.entry.name, view.node), AddedCost(()).rows(view.node)
+            source, size = r.View(view.entry.name, view.node), self.size(view)
             known = Candidate(
                 view.entry.id, view.entry.name, source, view.query.node, self.define, size, bool(view.answer.parts)
             )
             self._candidates[view.entry.id] = known
         return known
+
+    def size(self, view: BoundView) -> float:
+        """Rows that a view brings in a second, as far as that is known now."""
+        return AddedCost(measured=self._rates.find).rows(view.node).value
 
     def born(self, birth: int) -> Candidates:
         """The views that began with plan version `birth` and may answer others."""
@@ -67,6 +75,7 @@ class KnownViews:
 
     def _learn(self, view: BoundView) -> None:
         self._definitions[view.node] = view.query.node
+        self._rates.learn(view.node)
         self.running.update(n.fingerprint for n in walk(view.node))
         if self._may_answer(view) and view.entry.id not in self._stopped:
             self.born(view.entry.birth).add(self.candidate(view))

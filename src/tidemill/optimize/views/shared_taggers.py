@@ -1,13 +1,14 @@
 """One tagger in the place of several over one keyed stream (paper 004, figure 12, from (a) to (a′)).
 
-    Tag[key, a; p] Synchronize[s] records        Project[a] Filter[p] Synchronize[s] ┐
-    Tag[key, b; q] Synchronize[t] records   →    Project[b] Filter[q] Synchronize[t] ┴ Tag[key, a, b] Synchronize[s ∪ t]
-                                                                                        records
+    Tag[key, a; p] Synchronize[s] records        Project[a] Filter[p] Synchronize[s] ┐ Tag[key, a, b; p OR q]
+    Tag[key, b; q] Synchronize[t] records   →    Project[b] Filter[q] Synchronize[t] ┴   Synchronize[s ∪ t]
+                                                                                           records
 
 Sound because a tagger's rows depend on the last record of each key only: synchronizers pass it (theorem 2), and a
-selection that is merged into it is the selection above it. Rows that differ in columns that a query does not read
-change nothing for it: they cancel at their time, before doubles are added up (`find_rounding`). Must not fire where a
-selection can fail: a record on which it does is put aside before the tagger and would replace a row behind it.
+selection that is merged into it is the selection above it; of p OR q (`disjunction`) and then p, p is left. Rows that
+differ in columns that a query does not read change nothing for it: they cancel at their time, before doubles are added
+up (`find_rounding`). Must not fire where a selection can fail: a record on which it does is put aside before the tagger
+and would replace a row behind it.
 
 Which tagger a query has is decided once, for all queries that begin with the same plan version, before they run. The
 choice is kept with the catalog by the fingerprint of the query's own tagger; so no operator of a running query changes
@@ -20,7 +21,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tidemill.optimize.rewrite.select_tagger import split_selection
+from tidemill.optimize.rewrite.select_tagger import merge_select_tagger, split_selection
+from tidemill.optimize.views.disjunction import selection_from_json, selection_to_json, unite_selections
+from tidemill.optimize.views.implication import constant_of
 from tidemill.plan import relations as r
 from tidemill.plan.aggregates import INTEGERS, Aggregate, parts
 from tidemill.plan.node import walk
@@ -65,14 +68,17 @@ class TaggerParts:
 
 @dataclass(frozen=True)
 class SharedTagger:
-    """The columns of a tagger that several queries read, and the points at which its rows change."""
+    """The columns of a tagger that several queries read, the points at which its rows change, and which rows it has:
+    those that satisfy the predicate, or all.
+    """
 
     columns: tuple[str, ...]
     periods: tuple[Every, ...] | None
+    predicate: Scalar | None = None
 
     def to_json(self) -> dict[str, Any]:
         periods = None if self.periods is None else [[p.every_us, p.offset_us, p.since_us] for p in self.periods]
-        return {"columns": list(self.columns), "periods": periods}
+        return {"columns": list(self.columns), "periods": periods, "predicate": selection_to_json(self.predicate)}
 
     @staticmethod
     def from_json(found: Mapping[str, Any]) -> SharedTagger:
@@ -82,7 +88,11 @@ class SharedTagger:
         True
         """
         periods = found["periods"]
-        return SharedTagger(tuple(found["columns"]), None if periods is None else tuple(Every(*p) for p in periods))
+        return SharedTagger(
+            tuple(found["columns"]),
+            None if periods is None else tuple(Every(*p) for p in periods),
+            selection_from_json(found.get("predicate")),  # older databases have none
+        )
 
 
 def take_apart(tag: r.Tag) -> TaggerParts | None:
@@ -138,15 +148,17 @@ def _kind(value: Scalar, types: Mapping[str, str]) -> str | None:
         return "number" if type_name in INTEGERS | {"DOUBLE", "FLOAT"} else {"VARCHAR": "text"}.get(type_name)
     if isinstance(value, Literal):
         return "text" if value.text.startswith("'") else "number" if value.text.replace(".", "", 1).isdigit() else None
-    return None
+    return "text" if isinstance(constant_of(value), str) else None
 
 
 def share_tagger(members: Iterable[TaggerParts]) -> SharedTagger:
-    """The tagger that all of them can read: the union of their columns and of their points."""
+    """The tagger that all of them can read: the union of their columns, of their points and of what they select."""
     members = list(members)
+    schema = members[0].records.schema
     wanted = frozenset[str]().union(*(m.columns for m in members), members[0].tag.keys)
-    columns = tuple(c.name for c in members[0].records.schema if c.name in wanted)
-    return SharedTagger(columns, _unite([m.periods for m in members]))
+    columns = tuple(c.name for c in schema if c.name in wanted)
+    selected = unite_selections([m.predicate for m in members], {c.name: c.type for c in schema})
+    return SharedTagger(columns, _unite([m.periods for m in members]), selected)
 
 
 def _unite(found: Sequence[tuple[Every, ...] | None]) -> tuple[Every, ...] | None:
@@ -167,8 +179,11 @@ def _unite(found: Sequence[tuple[Every, ...] | None]) -> tuple[Every, ...] | Non
 
 
 def widen_tagger(parts: TaggerParts, shared: SharedTagger) -> r.Tag:
-    """The shared tagger."""
+    """The shared tagger. A selection by the key alone drops records before they travel, as in a query's own tagger."""
     records: Relation = parts.records
+    selection = shared.predicate
+    if selection is not None and selection.columns <= set(parts.tag.keys):
+        records, selection = r.Filter(records, selection), None
     if shared.periods is not None:
         first = shared.periods[0]
         plain = len(shared.periods) == 1 and first.since_us is None
@@ -177,13 +192,16 @@ def widen_tagger(parts: TaggerParts, shared: SharedTagger) -> r.Tag:
             if plain
             else r.SynchronizePeriods(records, shared.periods)
         )
-    return r.Tag(records, parts.tag.keys, shared.columns, parts.deleted)
+    tag = r.Tag(records, parts.tag.keys, shared.columns, parts.deleted)
+    merged = tag if selection is None else merge_select_tagger(r.Filter(tag, selection))
+    assert isinstance(merged, r.Tag)
+    return merged
 
 
 def read_shared(parts: TaggerParts, shared: SharedTagger) -> Relation:
     """The rows of a query's own tagger, from the shared one."""
     node = synchronize_shared(parts, shared, widen_tagger(parts, shared))
-    if parts.predicate is not None:
+    if parts.predicate is not None and parts.predicate != shared.predicate:
         node = r.Filter(node, parts.predicate)
     return r.Project(node, tuple(Item.of(column) for column in parts.tag.schema))
 

@@ -5,16 +5,26 @@
     (b)   phantom   one tagger, and one finer grouping that feeds theirs
 
 Between (a) and (a′) is decided when the queries begin, once and for all: a tagger has state. A finer grouping has none,
-so (b) may come and go with every plan version.
+so (b) may come and go with every plan version: the model decides where the stream was counted, and what the grouping
+itself counts decides again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from tidemill.optimize.views.cost import Load, RowCosts, Updates, pipeline_cost, synchronizer_output, union_gaps
+from tidemill.optimize.views.cost import (
+    Gap,
+    Load,
+    RowCosts,
+    Updates,
+    groups_touched,
+    pipeline_cost,
+    synchronizer_output,
+    union_gaps,
+)
 from tidemill.optimize.views.phantoms import FinerGrouping, feed_grouping, find_finer
 from tidemill.optimize.views.shared_taggers import (
     SharedTagger,
@@ -33,7 +43,7 @@ MODES = ("auto", "off", "tagger", "phantom")
 PLANS = {"separate": "a", "tagger": "a′", "phantom": "b"}
 _SECOND = 1_000_000
 _KEYS_SELECTED, _ROWS_SELECTED = 0.1, 0.5  # assumed shares of the keys and of the rows that a predicate selects
-_FINER_ROWS = 1.0  # rows out for each row in of a finer grouping that was never counted: nothing is saved
+_FINER_ROWS = 1.0  # rows out for each row in of a finer grouping of which nothing is known: nothing is saved
 
 
 class StreamRate(NamedTuple):
@@ -55,9 +65,28 @@ class TaggingSettings:
     rates: dict[str, StreamRate] = field(default_factory=dict)
     finer_rows: dict[str, float] = field(default_factory=dict)
 
+    def finer_share(self, parts: TaggerParts, shared: SharedTagger) -> FinerShare:
+        """What the finer grouping behind a shared tagger passes on: as it was counted, or as the model says of a stream
+        that was.
+        """
+        counted = self.finer_rows.get(widen_tagger(parts, shared).fingerprint)
+        if counted is not None:
+            return FinerShare(counted, "counted")
+        rate = self.rates.get(stream_name(parts))
+        if rate is None or shared.periods is None:
+            return FinerShare(_FINER_ROWS, "assumed")
+        return FinerShare(predict_finer(shared.periods, rate), "predicted")
+
     def copy(self) -> TaggingSettings:
         """A copy for EXPLAIN: planning with it changes nothing here."""
         return replace(self, taggers=dict(self.taggers))
+
+
+class FinerShare(NamedTuple):
+    """Rows out for each row in of a finer grouping, and how that is known."""
+
+    rows: float
+    basis: Literal["counted", "predicted", "assumed"]
 
 
 class Price(NamedTuple):
@@ -106,12 +135,32 @@ def choose_finer(roots: Iterable[Relation], settings: TaggingSettings) -> dict[s
     found = find_finer(roots, settings.taggers)
     if settings.mode == "phantom":
         return found
-    return {name: finer for name, finer in found.items() if _finer_pays(name, len(finer.groupings), settings)}
+    return {name: finer for name, finer in found.items() if _finer_pays(finer, settings)}
 
 
-def _finer_pays(tagger: str, groupings: int, settings: TaggingSettings) -> bool:
+def _finer_pays(finer: FinerGrouping, settings: TaggingSettings) -> bool:
     """n groupings read every change, or one does and n read a share of them: 1 + n·share < n."""
-    return 1 + groupings * settings.finer_rows.get(tagger, _FINER_ROWS) < groupings
+    parts, groupings = finer.groupings[0].tagger, len(finer.groupings)
+    share = settings.finer_share(parts, settings.taggers[parts.tag.fingerprint])
+    return 1 + groupings * share.rows < groupings
+
+
+def predict_finer(periods: Sequence[Every], rate: StreamRate) -> float:
+    """Rows out for each row in of a finer grouping whose groups were never counted.
+
+    At a point every key that was updated brings its old and its new row, m rows together. They fall into groups; at one
+    time each key is in one of them, so that before and after the point there are at most 2·K. Taking them as drawn at
+    random among 2·K, G (1 - (1 - 1/G)^m) / m is between 0.63 and 1: the real share is lower where rows gather in few
+    groups, and is counted as soon as the grouping runs.
+
+    >>> round(predict_finer([Every(_SECOND)], StreamRate(100_000.0, 200.0)), 2)  # every key in every second
+    0.63
+    >>> round(predict_finer([Every(_SECOND)], StreamRate(20.0, 200.0)), 2)  # hardly ever two rows in one group
+    0.96
+    """
+    points = sum(gap.times for gap in _gaps(periods))
+    changes = 2 * _synchronized(periods, rate) / points
+    return min(1.0, groups_touched(2 * rate.keys, changes) / changes) if changes > 0 else _FINER_ROWS
 
 
 def group_members(roots: Iterable[Relation], taggers: Mapping[str, SharedTagger]) -> dict[str, list[Member]]:
@@ -143,18 +192,18 @@ def price_members(members: Sequence[Member], shared: SharedTagger, settings: Tag
     """NS, NG and cost of the three pipelines, by the name of the setting that asks for each."""
     costs, first = settings.costs, members[0].parts
     rate = settings.rates.get(stream_name(first), StreamRate())
-    tagger = widen_tagger(first, shared).fingerprint
-    share = settings.finer_rows.get(tagger, _FINER_ROWS)
+    share = settings.finer_share(first, shared).rows
     once = _synchronized(shared.periods, rate)
     arriving = rate.records if shared.periods is not None else 0.0
     alone = [_synchronized(m.parts.periods, rate) * (_KEYS_SELECTED if m.parts.selects_keys else 1) for m in members]
     selected = [1.0 if m.parts.predicate is None or m.parts.selects_keys else _ROWS_SELECTED for m in members]
+    kept = _union_share(members) if shared.predicate is not None else 1.0
     own = sum(rate.records for m in members if m.parts.periods is not None)
     separate = sum(2 * n * s * m.groupings for m, n, s in zip(members, alone, selected, strict=True))
     groupings, fed = sum(m.groupings for m in members), sum(m.fed for m in members)
     read = sum(2 * once * s * m.groupings for m, s in zip(members, selected, strict=True))
-    finer = 2 * once + 2 * once * (share * fed + groupings - fed)
-    reads = len(members) * 2 * once
+    finer = 2 * once * kept * (1 + share * fed + groupings - fed)
+    reads = len(members) * 2 * once * kept
 
     def price(synchronized: float, tagged: float, filtered: float, grouped: float) -> Price:
         loads = [
@@ -176,9 +225,20 @@ def _synchronized(periods: Sequence[Every] | None, rate: StreamRate) -> float:
     """Records that reach a tagger in a second, where all of them come at points of these periods."""
     if periods is None:
         return rate.records
-    gaps = union_gaps([(p.every_us, p.offset_us) for p in periods], _SECOND)
     updates = Updates(rate.keys, rate.records / rate.keys / _SECOND, regular=False)
-    return min(rate.records, synchronizer_output([updates], gaps))
+    return min(rate.records, synchronizer_output([updates], _gaps(periods)))
+
+
+def _gaps(periods: Sequence[Every]) -> tuple[Gap, ...]:
+    return union_gaps([(p.every_us, p.offset_us) for p in periods], _SECOND)
+
+
+def _union_share(members: Sequence[Member]) -> float:
+    """The share of the rows that some query selects, where each selects independently of the others."""
+    missed = 1.0
+    for member in members:
+        missed *= 1 - (_KEYS_SELECTED if member.parts.selects_keys else _ROWS_SELECTED)
+    return 1 - missed
 
 
 def stream_name(parts: TaggerParts) -> str:
@@ -210,6 +270,7 @@ def report_tagging(roots: Mapping[str, Relation], asked: Iterable[Relation], set
                 "queries": names,
                 "taggers": len(members),
                 "statistics": "measured" if stream_name(first) in settings.rates else "assumed",
+                "finer": settings.finer_share(first, shared or share_tagger(m.parts for m in members))._asdict(),
                 "plans": [
                     {"plan": PLANS[name], "name": name, **price._asdict(), "chosen": name == plan}
                     for name, price in prices.items()

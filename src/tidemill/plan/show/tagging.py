@@ -15,8 +15,9 @@ def tagging_text(found: Mapping[str, Any]) -> str:
 
     >>> plan = {"plan": "a", "name": "separate", "NS": 2000.0, "NG": 400.0, "cost": 3e6, "chosen": True}
     >>> shared = {"source": "S", "key": ["k"], "queries": ["V", "W"], "taggers": 2, "statistics": "assumed"}
-    >>> print(tagging_text(shared | {"plans": [plan]}))
-    pipelines over S by k: 2 queries with 2 taggers (V, W), statistics assumed
+    >>> finer = {"rows": 0.634, "basis": "predicted"}
+    >>> print(tagging_text(shared | {"plans": [plan], "finer": finer}))
+    pipelines over S by k: 2 queries with 2 taggers (V, W), statistics assumed; finer grouping: 63 % of rows, predicted
       plan           NS/s  NG/s  ms/s
       a (separate)  2,000   400     3  ←
     """
@@ -34,6 +35,7 @@ def tagging_text(found: Mapping[str, Any]) -> str:
     lines = table(["plan", "NS/s", "NG/s", "ms/s", ""], rows)
     head = (
         f"pipelines over {found['source']} by {', '.join(found['key'])}: {len(found['queries'])} queries"
-        f" with {found['taggers']} taggers ({names}), statistics {found['statistics']}"
+        f" with {found['taggers']} taggers ({names}), statistics {found['statistics']};"
+        f" finer grouping: {found['finer']['rows']:.0%} of rows, {found['finer']['basis']}".replace("%", " %")
     )
     return "\n".join([head, *("  " + line for line in lines)])
