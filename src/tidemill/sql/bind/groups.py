@@ -17,6 +17,7 @@ from tidemill.sql.bind.functions import aggregate_name, user_aggregate_of
 from tidemill.sql.bind.scalar import Bound, Scalars, cast_null_column, duration_us, types_of
 from tidemill.sql.bind.scope import Field, Rhythm, Scope, column_name, problem
 from tidemill.sql.bind.stars import star_of
+from tidemill.sql.bind.window_syntax import aggregates_rows
 
 _INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT")
 
@@ -34,7 +35,7 @@ def is_grouped(select: exp.Select) -> bool:
     """True when the SELECT has GROUP BY, HAVING or an aggregate function."""
     if select.args.get("group") or select.args.get("having"):
         return True
-    return any(aggregate_name(n) for e in select.expressions for n in e.walk())
+    return any(map(aggregates_rows, select.expressions))
 
 
 def bind_groups(select: exp.Select, scope: Scope) -> Grouped:
@@ -43,6 +44,13 @@ def bind_groups(select: exp.Select, scope: Scope) -> Grouped:
     work.read_keys()
     work.read_aggregates()
     return work.result()
+
+
+def group_expressions(select: exp.Select, scope: Scope) -> list[exp.Expression]:
+    """The expressions of GROUP BY; numbers and names of select items stand for the items."""
+    group = select.args.get("group")
+    work = _Groups(select, scope)
+    return [e.this if isinstance(e, exp.Alias) else work.resolve_item(e) for e in (group.expressions if group else ())]
 
 
 class _Groups:
@@ -83,7 +91,7 @@ class _Groups:
 
     def _bind_key(self, expression: exp.Expression) -> None:
         alias = expression.alias if isinstance(expression, exp.Alias) else None
-        inner = expression.this if isinstance(expression, exp.Alias) else self._resolve_item(expression)
+        inner = expression.this if isinstance(expression, exp.Alias) else self.resolve_item(expression)
         epoch = self._bind_epoch(inner)
         bound = epoch or self.scalars.bind(inner)
         name = self.column(bound, "g")
@@ -94,7 +102,7 @@ class _Groups:
             self.replaced[exp.column(alias).sql(dialect="duckdb")] = name
             self.replaced[alias.lower()] = name
 
-    def _resolve_item(self, expression: exp.Expression) -> exp.Expression:
+    def resolve_item(self, expression: exp.Expression) -> exp.Expression:
         """GROUP BY 2 and GROUP BY alias mean the select item."""
         items = self.select.expressions
         if isinstance(expression, exp.Literal) and not expression.is_string:
