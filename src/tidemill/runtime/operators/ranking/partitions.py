@@ -25,12 +25,15 @@ class Partitions:
         self.columns, self.partition = columns, partition
         self.names = [c.name for c in columns]
 
-    def sort_moves(self, closed: pa.Table, kept: Arrangement, order: Iterable[SortKey]) -> pa.Table:
+    def probe(self, closed: pa.Table, kept: Arrangement) -> pa.Table:
+        """What is kept of the partitions that changes touch."""
+        return kept.probe(self._touched(closed)) if kept.segments else kept.empty()
+
+    def sort_moves(self, closed: pa.Table, held: pa.Table, order: Iterable[SortKey]) -> pa.Table:
         """Closed changes, and at the time BEGINNING what is kept of the partitions that they touch, by partition, then
         in the given order, then by time.
         """
         names = name_list(self.names)
-        held = kept.probe(self._touched(closed)) if kept.segments else kept.empty()
         sql = f"SELECT {names}, __time, __diff FROM {duck.source('closed', self.columns, '__time', '__diff')}"
         if held.num_rows:
             sql += (

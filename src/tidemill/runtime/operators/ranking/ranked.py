@@ -16,8 +16,11 @@ from tidemill.plan.physical import BEGINNING
 from tidemill.plan.sort_keys import complete_order
 from tidemill.runtime.dataflow.changes import PENDING, contents_layout, pending_layout, take_closed
 from tidemill.runtime.dataflow.operator import Batch, Operator
+from tidemill.runtime.operators.ranking.hopeless_rows import HopelessRows, slice_times
 from tidemill.runtime.operators.ranking.partitions import Partitions, find_ends
+from tidemill.runtime.state.arrangements import Arrangement
 from tidemill.runtime.state.shard_state import ShardState
+from tidemill.runtime.thresholds import sizes
 
 _KINDS = ("row_number", "rank", "dense_rank")
 _NO_END = 1 << 62
@@ -30,6 +33,7 @@ class Ranked(Operator[p.Ranked]):
         super().__init__(op, first)
         self.partitions = Partitions(op.columns, op.partition)
         self.order = complete_order(op.order, self.partitions.names, op.partition)
+        self.sorted_by = self.order if op.function == "row_number" else op.order  # what ranks depend on
 
     def step(self, inputs: list[Batch], state: ShardState) -> Batch:
         batch = inputs[0]
@@ -38,10 +42,20 @@ class Ranked(Operator[p.Ranked]):
         if closed.num_rows == 0:
             return Batch(None, batch.frontier)
         kept = self.arrangement(state, "rows", contents_layout(self.op.columns))
-        moves = self.partitions.sort_moves(closed, kept, self.order)
-        out, rows, growth = self._walk(moves)
+        slices = slice_times(closed, sizes.ranked_rows) if self.op.bounded else [closed]
+        found = [out for piece in slices if (out := self._take(piece, kept)).num_rows]
+        return Batch(pa.concat_tables(found) if found else None, batch.frontier)
+
+    def _take(self, closed: pa.Table, kept: Arrangement) -> pa.Table:
+        """The changes of the answer that closed changes make."""
+        held = self.partitions.probe(closed, kept)
+        if self.op.bounded and held.num_rows and self.sorted_by:
+            closed = HopelessRows(self.op, self.sorted_by[0]).leave_out(closed, held)
+            if closed.num_rows == 0:
+                return closed
+        out, rows, growth = self._walk(self.partitions.sort_moves(closed, held, self.order))
         self.partitions.keep(rows, growth, kept)
-        return Batch(out if out.num_rows else None, batch.frontier)
+        return out
 
     def _walk(self, moves: pa.Table) -> tuple[pa.Table, pa.Table, np.ndarray]:
         """(changes of the answer, the different rows, how many more of each are to be kept)."""

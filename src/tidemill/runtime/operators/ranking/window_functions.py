@@ -48,7 +48,7 @@ class WindowFunctions(Operator[p.WindowFunctions]):
         if closed.num_rows == 0:
             return Batch(None, batch.frontier)
         kept = self.arrangement(state, "rows", contents_layout(self.op.columns))
-        moves = self.partitions.sort_moves(closed, kept, self.order)
+        moves = self.partitions.sort_moves(closed, self.partitions.probe(closed, kept), self.order)
         versions = self._read_versions(moves)
         found = [piece for piece in self._changes(moves, versions) if piece.num_rows]
         self.partitions.keep(moves, np.where(versions.time == BEGINNING, 0, versions.diff), kept)
