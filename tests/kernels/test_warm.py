@@ -29,6 +29,8 @@ WORKLOAD = """
     FROM Log [RANGE 5 SECONDS SLIDE 1 SECOND] GROUP BY name, floor;
     CREATE VIEW ByBoth AS SELECT room, name, count(DISTINCT floor) AS floors
     FROM Log SYNC EVERY 3 SECONDS WHERE NOW - 9 < TS AND TS <= NOW GROUP BY room, name;
+    CREATE VIEW Hottest AS SELECT room, temp FROM Rooms ORDER BY temp DESC LIMIT 3;
+    CREATE VIEW Rises AS SELECT room, temp - lag(temp) OVER (PARTITION BY floor ORDER BY room) AS rise FROM Rooms;
 """
 
 

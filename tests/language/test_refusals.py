@@ -71,13 +71,6 @@ QUERIES = [
     ("SELECT median(v) AS m FROM S", "TM207", '"median"', ""),
     # what a changing set has not
     ("SELECT id FROM S ORDER BY id", "TM208", "ORDER has no meaning in a standing query", "ad hoc SELECT"),
-    ("SELECT id FROM S LIMIT 3", "TM208", "LIMIT has no meaning", "ad hoc SELECT"),
-    ("SELECT id FROM S OFFSET 3", "TM208", "OFFSET has no meaning", "ad hoc SELECT"),
-    ("SELECT x.id FROM (SELECT id FROM S ORDER BY id LIMIT 1) x", "TM208", "no meaning", ""),
-    ("SELECT DISTINCT ON (grp) grp, id FROM S", "TM202", "DISTINCT ON", "GROUP BY"),
-    ("SELECT id, row_number() OVER (ORDER BY id) AS k FROM S", "TM202", "window functions", "GROUP BY"),
-    ("SELECT sum(v) OVER () AS s FROM S", "TM202", "window functions", ""),
-    ("SELECT id FROM S QUALIFY row_number() OVER () = 1", "TM202", "qualify", ""),
     ("SELECT * FROM S TABLESAMPLE 10 PERCENT", "TM202", "sample", ""),
     # NOW
     ("SELECT NOW AS n FROM S", "TM205", "NOW may only bound a window", "NOW - 5 < TS"),

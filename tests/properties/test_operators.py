@@ -17,7 +17,9 @@ from hypothesis import strategies as st
 from tests.properties.effort import effort
 from tidemill.plan import physical as p
 from tidemill.plan.physical import BEGINNING
+from tidemill.plan.sort_keys import SortKey
 from tidemill.plan.sources import Column, Schema
+from tidemill.plan.window_calls import WindowCall
 from tidemill.runtime.dataflow.operator import Batch
 from tidemill.runtime.evaluation.evaluate import STATEFUL
 from tidemill.runtime.state.shard_state import ShardState
@@ -37,9 +39,41 @@ CASES: dict[str, tuple[Any, tuple[str, ...], Schema, dict[str, Any]]] = {
         f"combine {kind}": (p.SetCombine, ("a l", "a r"), (A,), {"operation": kind})
         for kind in ("distinct", "except", "except_all", "intersect", "intersect_all", "anti")
     },
+    **{
+        f"ranked {function}{' from 2 to 3' if after else ' bounded' if bounded else ''}": (
+            p.Ranked,
+            ("a",),
+            (A, Column("n", "BIGINT")),
+            {
+                "columns": (A,),
+                "partition": (),
+                "order": (SortKey("a", descending=True),),
+                "function": function,
+                "after": after,
+                "last": 3,
+                "name": "n",
+                "bounded": bounded,
+            },
+        )
+        for function, after, bounded in (("row_number", 1, False), ("rank", 0, False), ("dense_rank", 0, True))
+    },
+    "window_functions": (
+        p.WindowFunctions,
+        ("a",),
+        (A, Column("n", "BIGINT"), Column("l", "INTEGER")),
+        {
+            "columns": (A,),
+            "partition": (),
+            "order": (SortKey("a"),),
+            "calls": (
+                WindowCall("n", "BIGINT", "count", backward=True),
+                WindowCall("l", "INTEGER", "lag", ('"a"',), backward=True),
+            ),
+        },
+    ),
     "tagger": (p.Tagger, ("record",), (A, B), {"keys": ("a",)}),
 }
-GROWING = {"rows_window", "tagger"}
+GROWING = {"rows_window", "tagger", "ranked dense_rank bounded"}
 
 
 @st.composite
@@ -109,7 +143,10 @@ def walk(name, feeds, frontiers):
 @effort(25)
 @given(data=st.data())
 def test_small_steps_equal_one_big_step(name, data):
-    feeds = [[(*change, seq) for seq, change in enumerate(data.draw(changes(name.split()[0])))] for _ in CASES[name][1]]
+    feeds = [
+        [(*change, seq) for seq, change in enumerate(data.draw(changes(name if name in GROWING else name.split()[0])))]
+        for _ in CASES[name][1]
+    ]
     cuts = sorted(data.draw(st.sets(st.integers(1, 12), max_size=4)) | {13})
     ahead = data.draw(st.integers(0, 3))  # rows may come before their time is closed
 

@@ -16,6 +16,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
+from tests.reference.ranking import Rankings
 from tidemill.plan import relations as r
 from tidemill.plan.aggregates import Aggregate
 from tidemill.plan.aggregation_joins import expand_join_aggregate
@@ -34,7 +35,7 @@ SET_SQL = {
 }
 
 
-class Oracle:
+class Oracle(Rankings):
     """Answers of logical plans.
 
     `rows(source, birth)` gives the rows of a source that a reader born in plan version `birth` sees, with `__ts` in

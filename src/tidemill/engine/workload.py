@@ -27,7 +27,7 @@ from tidemill.engine.views.history import HISTORY, OPTION, begins_with_history
 from tidemill.engine.views.inputs import Inputs, view_input
 from tidemill.engine.views.virtual import find_stored
 from tidemill.errors import CatalogProblem, PlanProblem
-from tidemill.optimize.optimizer import optimize, younger_rules
+from tidemill.optimize.optimizer import optimize, recognise_limits, younger_rules
 from tidemill.optimize.views.answer import Answer
 from tidemill.optimize.views.tagging import TaggingSettings
 from tidemill.plan import relations as r
@@ -281,8 +281,8 @@ class Workload:
         if (output == "rstream" or bounds) and not options.get("empty_windows"):
             bound = replace(bound, node=drop_empty_windows(bound.node))
         if not options.get("unbounded_state"):
-            unbounded = UnboundedViews(self.views)
-            check_bounded(bound.node, lambda: self._streams(bound.needs), unbounded, lambda n: place_of(n, query))
+            rows, unbounded = recognise_limits(bound.node), UnboundedViews(self.views)
+            check_bounded(rows, lambda: self._streams(bound.needs), unbounded, lambda n: place_of(n, query))
         without = (*options.get("without", ()), *younger_rules(begin.planning))
         answer = self.answering.answer(bound.node, begin, without) if bounds is None else Answer(bound.node)
         done = optimize(answer.node, without)

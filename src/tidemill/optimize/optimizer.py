@@ -15,15 +15,18 @@ from tidemill.optimize.rewrite.distinct_windows import distinct_windows
 from tidemill.optimize.rewrite.filters import push_filters
 from tidemill.optimize.rewrite.join_aggregates import join_aggregates
 from tidemill.optimize.rewrite.keyless_windows import keyless_windows
+from tidemill.optimize.rewrite.limit_ranks import hide_ranks, limit_ranks
 from tidemill.optimize.rewrite.presynchronization import presynchronize
 from tidemill.optimize.rewrite.select_tagger import merge_select_tagger
 from tidemill.optimize.rewrite.stream_views import unfold_stream_views
 from tidemill.optimize.rewrite.synchronizers import merge_synchronizers
 from tidemill.optimize.rewrite.window_aggregates import window_aggregates
-from tidemill.plan.relations import Filter, Project, Relation, Synchronize, SynchronizeOn, View, with_children
+from tidemill.plan.relations import Filter, Project, Ranked, Relation, Synchronize, SynchronizeOn, View, with_children
 
 Rule = Callable[[Relation], Relation | None]
 RULES: tuple[Rule, ...] = (
+    limit_ranks,
+    hide_ranks,
     push_filters,
     presynchronize,
     merge_synchronizers,
@@ -74,6 +77,15 @@ def younger_rules(planning: int) -> tuple[str, ...]:
     """What a view of an older `sql.catalog.PLANNING` does without: its state fits the plan that it has."""
     younger: list[str] = [] if planning >= 1 else [POINTS, merge_synchronizers.__name__]
     return tuple(younger if planning >= 2 else [*younger, unfold_stream_views.__name__])
+
+
+def recognise_limits(node: Relation) -> Relation:
+    """The query with the limits that its conditions on ranks are, and otherwise as it is: for what depends on whether
+    a ranking has to keep all rows.
+    """
+    if not any(isinstance(n, Ranked) for n in _nodes(node)):
+        return node
+    return optimize(node, [rule.__name__ for rule in RULES if rule is not limit_ranks]).node
 
 
 def _leave_points(rule: Rule) -> Rule:

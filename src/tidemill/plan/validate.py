@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Mapping
+from typing import TypeGuard
 
 from tidemill.errors import PlanProblem
 from tidemill.plan import relations as r
@@ -17,18 +18,27 @@ def check_bounded(
     accepted: Container[str] = (),
     place: Callable[[str], Place] = lambda _: None,
 ) -> None:
-    """Raise when a join would have to remember every row of an input that never stops growing.
+    """Raise when a join or a window function would have to remember every row of an input that never stops growing.
 
-    Difference, distinct, grouping and keyed streams are allowed: their state follows the keys. Views have been
-    checked when they were created; those in `accepted` may grow for ever, and so may what reads them. `named` maps
-    each source to the stream that users have named; it is called only for an error. `place` is where the query names
-    an input.
+    Difference, distinct, grouping, keyed streams and the first rows of each partition are allowed: their state follows
+    the keys. Views have been checked when they were created; those in `accepted` may grow for ever, and so may what
+    reads them. `named` maps each source to the stream that users have named; it is called only for an error. `place` is
+    where the query names an input.
     """
     for node in _own(root):
         side = _endless(node, accepted) if isinstance(node, r.Join) else None
         if side is not None:
             assert isinstance(node, r.Join)
             raise _problem(node, side, named(), place)
+        if _keeps_all(node) and is_unbounded(node.input, accepted):
+            raise _ranking_problem(node.input, named(), place)
+
+
+def _keeps_all(node: Relation) -> TypeGuard[r.Ranked | r.WindowFunctions]:
+    """True for an operator that keeps all rows of its partitions: any of them may still be shown, or move."""
+    if isinstance(node, r.Ranked):
+        return node.last is None or not r.insert_only(node.input)
+    return isinstance(node, r.WindowFunctions)
 
 
 def _own(root: Relation) -> Iterator[Relation]:
@@ -57,6 +67,8 @@ def is_unbounded(node: Relation, accepted: Container[str] = ()) -> bool:
         node, (r.Tag, r.RowsWindow, r.GroupBy, r.WindowAggregate, r.JoinAggregate, r.SetCombine, r.Seed, r.RowPoints)
     ):
         return False
+    if isinstance(node, r.Ranked) and node.last is not None:
+        return False
     if isinstance(node, r.SynchronizeOn):
         return is_unbounded(node.input, accepted)
     return any(is_unbounded(c, accepted) for c in node.children if isinstance(c, Relation))
@@ -84,6 +96,20 @@ def _problem(node: r.Join, side: Relation, streams: Mapping[str, str], place: Ca
         f"join of {left} and {right} would keep state for ever",
         detail=f"{endless} has neither a window nor a key, so every row may still find a partner",
         hint=f"add a window, for example  {first} [WINDOW 10 MINUTES],  or say WITH (unbounded_state = true)",
+        line=line,
+        column=column,
+    )
+
+
+def _ranking_problem(rows: Relation, streams: Mapping[str, str], place: Callable[[str], Place]) -> PlanProblem:
+    first = next((name for _, name in _inputs(rows, streams)), "clockStr")
+    line, column = place(first) or (None, None)
+    return PlanProblem(
+        "TM204",
+        f"ranks and window functions over {_names(rows, streams)} would keep state for ever",
+        detail="every row of a partition is kept: any of them may still get another rank, neighbour or sum",
+        hint=f"add a window, for example  {first} [WINDOW 10 MINUTES],  or keep the first rows of each partition only"
+        " (QUALIFY row_number() OVER (…) <= 3, LIMIT 3),  or say WITH (unbounded_state = true)",
         line=line,
         column=column,
     )

@@ -60,6 +60,10 @@ class Thresholds:
     inline_bytes: int = _size(16_384, 0)  # of a segment: it is a file of its own, not in the blob
     piece_bytes: int = _size(8 << 20, 64)  # of a message between processes: it is cut
     tagged_rows: int = _size(1 << 20, 2)  # rows of a keyed stream that are taken together
+    ranked_rows: int = _size(
+        65_536, 1
+    )  # changes of a ranking that forgets, twice as many: they are taken in slices of time
+    version_rows: int = _size(1 << 20, 4)  # rows of versions of partitions: window functions take them in pieces
 
     # Messages.
     inbox_bytes: int = _size(64 << 10, 0)  # of a reader's message: it is a file

@@ -21,7 +21,9 @@ OPTION, HISTORY = "begin", "history"
 BEGINNINGS = ("creation", HISTORY)
 _UNKNOWN = 0  # a source that was read before its first reader was recorded
 _TABLE = -1  # tables are there at all times
-_POINTWISE = (r.Project, r.Filter, r.Join, r.GroupBy, r.SetCombine, r.Union, r.Synchronize, r.SynchronizePeriods)
+_SYNCHRONIZED = (r.Synchronize, r.SynchronizePeriods)
+_RANKED = (r.Ranked, r.WindowFunctions)
+_POINTWISE = (r.Project, r.Filter, r.Join, r.GroupBy, r.SetCombine, r.Union, *_SYNCHRONIZED, *_RANKED)
 
 
 class FirstReaders:

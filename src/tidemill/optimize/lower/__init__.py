@@ -13,6 +13,7 @@ from typing import Any
 from tidemill.optimize.joins.decide import JoinSettings
 from tidemill.optimize.lower.joins import Joins
 from tidemill.optimize.lower.placement import Handle
+from tidemill.optimize.lower.ranking import Ranking
 from tidemill.optimize.lower.streams import Streams
 from tidemill.optimize.lower.windows import Windows
 from tidemill.optimize.share.reader_plan import Settings
@@ -25,7 +26,7 @@ from tidemill.plan.relations import Relation, insert_only
 from tidemill.plan.sources import SourceSpec
 
 
-class _Lowering(Streams, Windows, Joins):
+class _Lowering(Streams, Windows, Joins, Ranking):
     """All nodes."""
 
     def place(self, node: Relation) -> Handle:
@@ -57,6 +58,8 @@ _PLACES: dict[type[Relation], Callable[[_Lowering, Any], Handle]] = {
     r.SetCombine: _Lowering.place_set_combine,
     r.Join: _Lowering.place_join,
     r.JoinAggregate: _Lowering.place_join_aggregate,
+    r.Ranked: _Lowering.place_ranked,
+    r.WindowFunctions: _Lowering.place_window_functions,
 }
 
 

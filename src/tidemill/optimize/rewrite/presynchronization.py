@@ -8,7 +8,7 @@ from tidemill.plan.node import walk
 from tidemill.plan.relations import Relation
 
 _ROW_BY_ROW = (r.Project, r.Filter, r.Union)
-_KEPT = (r.GroupBy, r.SetCombine, r.Join)
+_KEPT = (r.GroupBy, r.SetCombine, r.Join, r.Ranked, r.WindowFunctions)
 _POINTWISE = (*_ROW_BY_ROW, *_KEPT, r.Tag)
 
 

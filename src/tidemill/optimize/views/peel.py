@@ -20,7 +20,8 @@ Definition = Callable[[r.View], Relation]  # the bound tree of a created view
 _ALWAYS = EveryChange()
 Synchronizer = r.Synchronize | r.SynchronizePeriods | r.SynchronizeOn
 SYNCHRONIZERS = (r.Synchronize, r.SynchronizePeriods, r.SynchronizeOn)
-_POINTWISE = (r.Project, r.Filter, r.Join, r.GroupBy, r.SetCombine, r.Union)
+_RANKED = (r.Ranked, r.WindowFunctions)
+_POINTWISE = (r.Project, r.Filter, r.Join, r.GroupBy, r.SetCombine, r.Union, *_RANKED)
 
 
 @dataclass(frozen=True)

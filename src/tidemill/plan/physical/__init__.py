@@ -63,6 +63,7 @@ from tidemill.plan.physical.plan import (
     Physical,
     Route,
 )
+from tidemill.plan.physical.ranking import Ranked, WindowFunctions
 from tidemill.plan.physical.sharing import (
     Edges,
     HashTables,
@@ -149,6 +150,7 @@ __all__ = [
     "Picked",
     "PointsInput",
     "Project",
+    "Ranked",
     "Released",
     "Route",
     "RowPoints",
@@ -174,5 +176,6 @@ __all__ = [
     "WeaveNumbered",
     "WeaveQuery",
     "Weaved",
+    "WindowFunctions",
     "Windowed",
 ]

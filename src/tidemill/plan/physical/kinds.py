@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tidemill.plan.physical import aggregation_join, keyed, linear, sharing, times
+from tidemill.plan.physical import aggregation_join, keyed, linear, ranking, sharing, times
 from tidemill.plan.physical.base import Op
 from tidemill.plan.physical.codec import decoder, fields_of, values_decoder
 from tidemill.plan.sources import Schema
@@ -31,6 +31,8 @@ OPERATORS: tuple[type[Op], ...] = (
     keyed.Group,
     keyed.SetCombine,
     keyed.Join,
+    ranking.Ranked,
+    ranking.WindowFunctions,
     aggregation_join.JoinAggregate,
     times.Clock,
     times.SynchronizeOn,

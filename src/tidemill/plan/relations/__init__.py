@@ -4,7 +4,7 @@ A relation is a multiset of rows that changes over time. Scalar expressions (`pl
 columns of the input; they were parsed, checked and typed by `sql.bind`. Hidden columns
 begin with two underscores: `__ts` is the paper's TS in microseconds, `__seq` the order of arrival.
 
-`inputs`, `rows`, `times` and `aggregations` define the nodes, `properties` what is known of a tree of them.
+`inputs`, `rows`, `times`, `aggregations` and `ranking` define the nodes, `properties` what is known of a tree of them.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from tidemill.plan.relations.properties import (
     single_insertions,
     with_children,
 )
+from tidemill.plan.relations.ranking import Ranked, RankFunction, WindowFunctions
 from tidemill.plan.relations.rows import Filter, Join, Project, SetCombine, SetKind, Union
 from tidemill.plan.relations.times import (
     ChangeStream,
@@ -49,6 +50,8 @@ __all__ = [
     "Join",
     "JoinAggregate",
     "Project",
+    "RankFunction",
+    "Ranked",
     "Relation",
     "RowPoints",
     "RowsWindow",
@@ -67,6 +70,7 @@ __all__ = [
     "Union",
     "View",
     "WindowAggregate",
+    "WindowFunctions",
     "beginning",
     "first_answer_time",
     "insert_only",

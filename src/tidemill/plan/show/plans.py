@@ -19,6 +19,7 @@ from tidemill.plan.scalars import ColumnRef
 from tidemill.plan.show.answers import AnswerReport, answers_text
 from tidemill.plan.show.joins import joins_text
 from tidemill.plan.show.operators import operator_dict, operator_text
+from tidemill.plan.show.ranking import ranking_detail
 from tidemill.plan.show.sharing import sharing_chart, sharing_text
 from tidemill.plan.show.tagging import tagging_text
 from tidemill.plan.value_text import seconds
@@ -134,6 +135,8 @@ def detail(node: Relation) -> str:
         return _window_aggregate(node)
     if isinstance(node, r.JoinAggregate):
         return _join_aggregate(node)
+    if isinstance(node, (r.Ranked, r.WindowFunctions)):
+        return ranking_detail(node)
     if isinstance(node, r.SynchronizePeriods):
         return f"[{' ∪ '.join(map(_period, node.periods))}]"
     shown = []

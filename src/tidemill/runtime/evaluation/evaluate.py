@@ -27,6 +27,8 @@ from tidemill.runtime.operators.change_stream import ChangeStream
 from tidemill.runtime.operators.grouping.group import GroupBy
 from tidemill.runtime.operators.join import Join
 from tidemill.runtime.operators.linear import render
+from tidemill.runtime.operators.ranking.ranked import Ranked
+from tidemill.runtime.operators.ranking.window_functions import WindowFunctions
 from tidemill.runtime.operators.set_operations import SetCombine
 from tidemill.runtime.operators.shedding import Shed
 from tidemill.runtime.operators.synchronizer import Clock, RowPoints, SynchronizeOn
@@ -54,6 +56,8 @@ STATEFUL: dict[type[Op], type[Operator[Any]]] = {
     p.Numbering: Numbering,
     p.WeaveNumbered: WeaveNumbered,
     p.JoinAggregate: JoinAggregate,
+    p.Ranked: Ranked,
+    p.WindowFunctions: WindowFunctions,
 }
 _SIZED = (p.Tagger, p.Group)  # operators of which it is counted how large their answers are
 _HIDDEN = ("__time", "__diff")

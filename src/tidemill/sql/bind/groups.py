@@ -13,11 +13,13 @@ from tidemill.plan.scalars import Cast, Ceiling, ColumnRef, Epoch, Literal, Scal
 from tidemill.plan.sources import Column
 from tidemill.plan.two_level import APPROXIMATE, by_register, decomposes
 from tidemill.plan.user_aggregates import UserAggregate, UserAggregateDefinition
+from tidemill.sql.bind.aggregate_calls import find_aggregate_calls, read_argument
 from tidemill.sql.bind.functions import aggregate_name, user_aggregate_of
 from tidemill.sql.bind.grouping_sets import find_groupings, replace_grouping_calls
 from tidemill.sql.bind.scalar import Bound, Scalars, cast_null_column, duration_us, types_of
 from tidemill.sql.bind.scope import EVERY_CHANGE, Field, Rhythm, Scope, column_name, problem
 from tidemill.sql.bind.stars import star_of
+from tidemill.sql.bind.window_syntax import aggregates_rows
 from tidemill.sql.dialect.nodes import copy_tree
 
 _INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT")
@@ -36,7 +38,7 @@ def is_grouped(select: exp.Select) -> bool:
     """True when the SELECT has GROUP BY, HAVING or an aggregate function."""
     if select.args.get("group") or select.args.get("having"):
         return True
-    return any(aggregate_name(n) for e in select.expressions for n in e.walk())
+    return any(map(aggregates_rows, select.expressions))
 
 
 def bind_groups(select: exp.Select, scope: Scope) -> Grouped:
@@ -82,7 +84,16 @@ def _written_keys(select: exp.Select) -> list[exp.Expression]:
     if not group.args.get("all"):
         return list(group.expressions)
     items = [e.this if isinstance(e, exp.Alias) else e for e in select.expressions]
-    return [item for item in items if not _find_aggregate_calls(item) and not isinstance(item, exp.Literal)]
+    return [item for item in items if not find_aggregate_calls(item) and not isinstance(item, exp.Literal)]
+
+
+def group_expressions(select: exp.Select, scope: Scope) -> list[exp.Expression]:
+    """The expressions of GROUP BY, of all its groupings; numbers and names of select items stand for the items."""
+    work = _Groups(select, scope)
+    groupings = find_groupings(select)
+    keys = _written_keys(select) if groupings is None else [key for keys in groupings for key in keys]
+    found = [e.this if isinstance(e, exp.Alias) else work.resolve_item(e) for e in keys]
+    return list({work.scalars.key(e): e for e in found}.values()) if groupings is not None else found
 
 
 class _Groups:
@@ -110,7 +121,7 @@ class _Groups:
     def bind_key(self, expression: exp.Expression) -> None:
         """One more key of the grouping."""
         alias = expression.alias if isinstance(expression, exp.Alias) else None
-        inner = expression.this if isinstance(expression, exp.Alias) else self._resolve_item(expression)
+        inner = expression.this if isinstance(expression, exp.Alias) else self.resolve_item(expression)
         epoch = self._bind_epoch(inner)
         bound = epoch or self.scalars.bind(inner)
         name = self.column(bound, "g")
@@ -123,11 +134,11 @@ class _Groups:
 
     def key_text(self, expression: exp.Expression) -> str:
         """The text by which a key is known, whatever it is written as in GROUP BY."""
-        return self.scalars.key(self._resolve_item(expression))
+        return self.scalars.key(self.resolve_item(expression))
 
     def key_type(self, expression: exp.Expression) -> str:
         """The type of a key."""
-        inner = self._resolve_item(expression)
+        inner = self.resolve_item(expression)
         return cast_null_column(self._bind_epoch(inner) or self.scalars.bind(inner)).type
 
     def leave_out(self, expression: exp.Expression, type_: str) -> None:
@@ -136,7 +147,7 @@ class _Groups:
         self.absent[name] = type_
         self.replaced[self.key_text(expression)] = name
 
-    def _resolve_item(self, expression: exp.Expression) -> exp.Expression:
+    def resolve_item(self, expression: exp.Expression) -> exp.Expression:
         """GROUP BY 2 and GROUP BY alias mean the select item."""
         items = self.select.expressions
         if isinstance(expression, exp.Literal) and not expression.is_string:
@@ -202,7 +213,7 @@ class _Groups:
         if having is not None:
             roots.append(having.this)
         for root in roots:
-            for node in _find_aggregate_calls(root):
+            for node in find_aggregate_calls(root):
                 self._bind_aggregate(node)
 
     def _bind_aggregate(self, node: exp.Expression) -> None:
@@ -217,7 +228,7 @@ class _Groups:
         if own is not None:
             self._add_user_aggregate(own, call, condition, name)
             return
-        argument, distinct = _read_argument(call, function)
+        argument, distinct = read_argument(call, function)
         if argument is None and condition is None:
             self.aggregates.append(Aggregate("count", None, None, name, "BIGINT"))
             return
@@ -331,59 +342,6 @@ class _Groups:
                 hint="compare it with something",
             )
         return bound
-
-
-def _find_aggregate_calls(root: exp.Expression) -> list[exp.Expression]:
-    """Outermost aggregate calls, with their FILTER where they have one."""
-    found: list[exp.Expression] = []
-    todo = [root]
-    while todo:
-        node = todo.pop(0)
-        if isinstance(node, exp.Filter) or aggregate_name(node):
-            found.append(node)
-        else:
-            todo += [child for child in node.iter_expressions()]
-    return found
-
-
-def _read_argument(call: exp.Expression, function: str) -> tuple[exp.Expression | None, bool]:
-    """(argument, distinct) of an aggregate call; None for COUNT(*)."""
-    inner = call.expressions[0] if isinstance(call, exp.Anonymous) and call.expressions else call.this
-    distinct = isinstance(inner, exp.Distinct)
-    if distinct:
-        if len(inner.expressions) != 1:
-            raise problem(
-                "DISTINCT inside an aggregate takes one column", call, code="TM206", hint="concatenate the columns"
-            )
-        inner = inner.expressions[0]
-    if isinstance(call, exp.Count) and call.expressions:
-        raise problem("COUNT takes one column", call, code="TM206", hint="write COUNT(*) or COUNT(column)")
-    if inner is None or isinstance(inner, exp.Star):
-        return None, False
-    if _count_arguments(call) > 1:
-        raise problem(
-            f"{function.upper()} takes one argument in a view",
-            call,
-            code="TM206",
-            hint={
-                name: "the n greatest or least values: a view with ORDER BY … LIMIT n in an ad hoc query"
-                for name in ("min", "max")
-            }.get(function),
-        )
-    if distinct and function not in ("count", "min", "max"):
-        raise problem(
-            f"{function.upper()}(DISTINCT …) is not possible",
-            call,
-            code="TM206",
-            hint="aggregate over a subquery with SELECT DISTINCT",
-        )
-    return inner, distinct
-
-
-def _count_arguments(call: exp.Expression) -> int:
-    """How many arguments a call has: none is ever ignored."""
-    given = [value for value in call.args.values() if value]
-    return sum(len(value) if isinstance(value, list) else isinstance(value, exp.Expression) for value in given)
 
 
 def _call_name(node: exp.Expression, index: int, scope: Scope) -> str:

@@ -18,18 +18,19 @@ def bind_projection(select: exp.Select, scope: Scope) -> tuple[Relation, tuple[s
     items: list[Item] = []
     for expression in select.expressions:
         items += star_items(expression, scope) or [_bind_item(expression, scalars, len(items))]
-    items = _make_unique(items, select)
-    return r.Project(scope.node, tuple(items)), _find_surviving_keys(scope, items)
+    items = make_unique(items, select)
+    return r.Project(scope.node, tuple(items)), find_surviving_keys(scope, items)
 
 
 def _bind_item(expression: exp.Expression, scalars: Scalars, index: int) -> Item:
     inner = expression.this if isinstance(expression, exp.Alias) else expression
     bound = cast_null_column(scalars.bind(inner))
-    name = expression.alias if isinstance(expression, exp.Alias) else _default_name(inner, index, scalars.scope)
+    name = expression.alias if isinstance(expression, exp.Alias) else default_name(inner, index, scalars.scope)
     return Item(name, bound.value, bound.type)
 
 
-def _default_name(node: exp.Expression, index: int, scope: Scope) -> str:
+def default_name(node: exp.Expression, index: int, scope: Scope) -> str:
+    """What an item of SELECT without AS is called."""
     if isinstance(node, exp.Column):
         return column_name(node, scope)
     if isinstance(node, exp.Func):
@@ -37,7 +38,7 @@ def _default_name(node: exp.Expression, index: int, scope: Scope) -> str:
     return f"col{index}"
 
 
-def _make_unique(items: list[Item], select: exp.Select) -> list[Item]:
+def make_unique(items: list[Item], select: exp.Select) -> list[Item]:
     """Every column name once: a repeated one gets a number."""
     seen: dict[str, int] = {}
     result = []
@@ -51,7 +52,7 @@ def _make_unique(items: list[Item], select: exp.Select) -> list[Item]:
     return result
 
 
-def _find_surviving_keys(scope: Scope, items: list[Item]) -> tuple[str, ...] | None:
+def find_surviving_keys(scope: Scope, items: list[Item]) -> tuple[str, ...] | None:
     """The key of the result: all keys of all inputs, if every one is among its columns or equal to one that is."""
     names: dict[str, str] = {}  # of columns that are shown
     for item in items:

@@ -7,17 +7,20 @@ from dataclasses import replace
 from sqlglot import exp
 
 from tidemill.plan import relations as r
-from tidemill.plan.relations import Item
+from tidemill.plan.relations import Item, Relation
 from tidemill.plan.scalars import ColumnRef, conjunction
 from tidemill.sql.bind.bound import BoundQuery, visible
 from tidemill.sql.bind.from_clause import bind_from
 from tidemill.sql.bind.from_items import FromItems, Lookup, check_names
 from tidemill.sql.bind.groups import bind_groups, is_grouped
 from tidemill.sql.bind.joins import merge_rhythms
+from tidemill.sql.bind.ordering import Ordering, read_ordering
 from tidemill.sql.bind.projection import bind_projection
 from tidemill.sql.bind.scalar import Scalars
-from tidemill.sql.bind.scope import problem
+from tidemill.sql.bind.scope import Rhythm, Scope, problem
 from tidemill.sql.bind.set_operations import set_operation
+from tidemill.sql.bind.window_syntax import has_windows, refuse_misplaced_windows
+from tidemill.sql.bind.windowed_select import bind_windowed_select
 from tidemill.sql.dialect.nodes import Difference, all_nodes, copy_tree
 
 __all__ = ["Binder", "BoundQuery"]
@@ -37,14 +40,15 @@ class Binder:
             return self.query(node.this)
         if isinstance(node, Difference):
             return visible(self.items.bind_difference(node))
-        _refuse_ordering(node)
+        ordering = read_ordering(node)
         names = self._common_tables(node)
         self.items.local.append(names)
         try:
             if isinstance(node, exp.SetOperation):
-                return set_operation(node, self.query(node.this), self.query(node.expression))
+                bound = set_operation(node, self.query(node.this), self.query(node.expression))
+                return bound if ordering is None else ordering.apply(bound)
             if isinstance(node, exp.Select):
-                return self._select(node)
+                return self._select(node, ordering)
         finally:
             self.items.local.pop()
         raise problem(f"{type(node).__name__.lower()} is not a query", node, code="TM202")
@@ -66,14 +70,17 @@ class Binder:
                 self.items.local.pop()
         return found
 
-    def _select(self, select: exp.Select) -> BoundQuery:
+    def _select(self, select: exp.Select, ordering: Ordering | None) -> BoundQuery:
         _refuse_subqueries(select)
+        refuse_misplaced_windows(select)
         select = copy_tree(select)
+        if ordering is not None:
+            ordering.hide(select)
         scope, conditions = bind_from(select, self.items)
         predicate = conjunction(*(Scalars(scope).predicate(c) for c in conditions))
         if predicate is not None:
             scope.node = r.Filter(scope.node, predicate)
-        for clause in ("windows", "qualify", "laterals", "connect", "match", "distribute", "cluster", "sort"):
+        for clause in ("laterals", "connect", "match", "distribute", "cluster", "sort"):
             if select.args.get(clause):
                 raise problem(
                     f"{clause} is not possible in a standing query",
@@ -81,19 +88,15 @@ class Binder:
                     code="TM202",
                     hint="use it when you read the answer, with an ad hoc SELECT",
                 )
-        rhythm = merge_rhythms(scope.inputs)
-        if is_grouped(select):
-            grouped = bind_groups(select, scope)
-            node, keys = grouped.node, grouped.keys
-            rhythm = grouped.rhythm or rhythm
-        else:
-            node, keys = bind_projection(select, scope)
+        node, keys, rhythm = _bind_items(select, scope)
         distinct = select.args.get("distinct")
-        if distinct is not None:
-            if distinct.args.get("on"):
-                raise problem("DISTINCT ON is not possible", select, code="TM202", hint="use GROUP BY with MIN or MAX")
-            node, keys = r.SetCombine("distinct", node), keys
-        return BoundQuery(node, keys, scope.domain, rhythm, frozenset(scope.needs))
+        once = distinct is not None and not distinct.args.get("on")
+        if ordering is not None:
+            node = ordering.settle(node, once)
+        if once:
+            node = r.SetCombine("distinct", node)
+        bound = BoundQuery(node, keys, scope.domain, rhythm or merge_rhythms(scope.inputs), frozenset(scope.needs))
+        return bound if ordering is None else ordering.apply(bound)
 
 
 def _rename_columns(bound: BoundQuery, table: exp.Expression) -> BoundQuery:
@@ -109,15 +112,16 @@ def _rename_columns(bound: BoundQuery, table: exp.Expression) -> BoundQuery:
     return replace(bound, node=r.Project(bound.node, items), keys=keys)
 
 
-def _refuse_ordering(node: exp.Expression) -> None:
-    for clause in ("order", "limit", "offset"):
-        if node.args.get(clause):
-            raise problem(
-                f"{clause.upper()} has no meaning in a standing query: its answer is a set that changes",
-                node,
-                code="TM208",
-                hint="order and limit the answer when you read it, with an ad hoc SELECT",
-            )
+def _bind_items(select: exp.Select, scope: Scope) -> tuple[Relation, tuple[str, ...] | None, Rhythm | None]:
+    """The items of SELECT with the grouping and the window functions below them: the relation, its key, and its rhythm
+    where a grouping sets one.
+    """
+    if has_windows(select):
+        return bind_windowed_select(select, scope)
+    if is_grouped(select):
+        grouped = bind_groups(select, scope)
+        return grouped.node, grouped.keys, grouped.rhythm
+    return (*bind_projection(select, scope), None)
 
 
 def _refuse_subqueries(select: exp.Select) -> None:
@@ -131,11 +135,4 @@ def _refuse_subqueries(select: exp.Select) -> None:
                 node,
                 code="TM202",
                 hint="put it into FROM and join with it",
-            )
-        if isinstance(node, exp.Window):
-            raise problem(
-                "window functions are not possible in a standing query",
-                node,
-                code="TM202",
-                hint="use GROUP BY, or an ad hoc SELECT over the view",
             )

@@ -21,6 +21,7 @@ SECONDS = {
     "sketches": 1,
     "tagging": 1,
     "extremes": 1,
+    "ranks": 4,
     "sliding": 8,
     "running": 13,
     "delta_join": 8,
@@ -36,6 +37,8 @@ _OF_OPERATORS: dict[type[p.Op], tuple[str, ...]] = {
     p.JoinAggregate: ("delta_join", "extremes"),
     p.Group: ("extremes", "delta_join"),
     p.Rstream: ("delta_join",),
+    p.Ranked: ("ranks", "delta_join"),
+    p.WindowFunctions: ("delta_join",),
 }
 
 

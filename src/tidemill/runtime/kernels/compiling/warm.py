@@ -25,6 +25,7 @@ from tidemill.runtime.kernels.compiling.cache import compile_missing
 from tidemill.runtime.kernels.compiling.lazy import prepare
 from tidemill.runtime.kernels.grouping.distinct import turn_values
 from tidemill.runtime.kernels.grouping.extremes import slide_extremes
+from tidemill.runtime.kernels.grouping.ranks import Moves, Rows, Wanted, walk_ranks
 from tidemill.runtime.kernels.grouping.tagging import tag_steps, walk_records
 from tidemill.runtime.kernels.joins import delta_join_rows
 from tidemill.runtime.kernels.joins.delta_join import (
@@ -146,6 +147,12 @@ def _extremes() -> None:
     turn_values(one, np.array([0, 1]), one, one, np.ones(1, np.int64), one.copy(), one.copy())
 
 
+def _ranks() -> None:
+    """One row comes."""
+    one, two = np.zeros(1, np.int64), np.array([0, 1])
+    walk_ranks(Rows(two, one, one), Moves(two, one, one, one + 1, -1), Wanted(0, 0, 1, True, True), one.copy())
+
+
 def _sliding() -> None:
     _prepare(bits, sliding_folds, sliding_rows, sliding)
 
@@ -208,6 +215,7 @@ GROUPS: dict[str, Callable[[], None]] = {
     "sketches": _sketches,
     "tagging": _tagging,
     "extremes": _extremes,
+    "ranks": _ranks,
     "sliding": _sliding,
     "running": _running,
     "delta_join": _delta_join,

@@ -1,1 +1,1 @@
-"""Kernels of groupings and taggers: distinct values, extremes, replaced records."""
+"""Kernels of groupings, taggers and rankings: distinct values, extremes, replaced records, ranks."""

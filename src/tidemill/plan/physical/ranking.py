@@ -1,0 +1,42 @@
+"""Operators that keep rows by partition, in an order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tidemill.plan.physical.base import Op
+from tidemill.plan.sort_keys import SortKey
+from tidemill.plan.sources import Column
+from tidemill.plan.window_calls import WindowCall
+
+
+@dataclass(frozen=True)
+class Ranked(Op):
+    """Rows of an input with `columns` whose rank in their partition is in (after, last], with the rank as `name`.
+
+    `bounded`: rows only come, so those behind `last` are forgotten.
+    """
+
+    kind: ClassVar[str] = "ranked"
+
+    columns: tuple[Column, ...]
+    partition: tuple[str, ...]
+    order: tuple[SortKey, ...]
+    function: str
+    after: int = 0
+    last: int | None = None
+    name: str | None = None
+    bounded: bool = False
+
+
+@dataclass(frozen=True)
+class WindowFunctions(Op):
+    """All rows of an input with `columns`, with the results of window functions over their partitions."""
+
+    kind: ClassVar[str] = "window_functions"
+
+    columns: tuple[Column, ...]
+    partition: tuple[str, ...]
+    order: tuple[SortKey, ...]
+    calls: tuple[WindowCall, ...]

@@ -1,0 +1,72 @@
+"""Calls of window functions: what they compute, over which rows of a partition, in which order.
+
+Functions that count rows (`row_number`, `ntile`, `lag`, `lead`, frames of ROWS) see the completed order of
+`plan.sort_keys`. Functions of peers (`rank` and its like, frames of RANGE and GROUPS) see the order as it was written,
+in which rows may be equal; where they pick one row of several peers, they pick by the completed order.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tidemill.plan.sort_keys import SortKey, order_sql
+
+RANKS = ("row_number", "rank", "dense_rank")
+VALUES = ("first_value", "last_value", "nth_value")
+_OF_PEERS = ("rank", "dense_rank", "percent_rank", "cume_dist")
+_OF_ROWS = ("row_number", "ntile", "lag", "lead")
+FRAMELESS = (*_OF_PEERS, *_OF_ROWS)
+_DISTANCE = re.compile(r"(?<!UNBOUNDED) (PRECEDING|FOLLOWING)")
+
+
+@dataclass(frozen=True)
+class WindowCall:
+    """One call, whose result is the column `name`. Arguments are columns of the input, quoted, or constants.
+
+    `frame` is what stands behind ORDER BY, in DuckDB's words; None is SQL's own: up to the last peer, or without an
+    order the whole partition. `backward` says that no row behind the current one and its peers is looked at.
+    """
+
+    name: str
+    type: str
+    function: str
+    arguments: tuple[str, ...] = ()
+    distinct: bool = False
+    ignore_nulls: bool = False
+    frame: str | None = None
+    backward: bool = False
+
+    @property
+    def of_peers(self) -> bool:
+        """True when rows that the user's order leaves equal are treated alike."""
+        framed = self.function not in FRAMELESS
+        return self.function in _OF_PEERS or (framed and not (self.frame or "").startswith("ROWS"))
+
+    @property
+    def by_value(self) -> bool:
+        """True when the frame is a distance of values.
+
+        >>> WindowCall("s", "BIGINT", "sum", ('"v"',), frame="RANGE BETWEEN 5 PRECEDING AND CURRENT ROW").by_value
+        True
+        """
+        return self.frame is not None and self.frame.startswith("RANGE") and bool(_DISTANCE.search(self.frame))
+
+    def sql(self, partition: Sequence[str], order: tuple[SortKey, ...], total: tuple[SortKey, ...]) -> str:
+        """The call over partitions by these columns (quoted): `order` is the user's, `total` the completed one.
+
+        >>> call = WindowCall("s", "BIGINT", "sum", ('"v"',), frame="ROWS 1 PRECEDING")
+        >>> call.sql(['"k"'], (SortKey("t"),), (SortKey("t"), SortKey("v")))
+        'sum("v") OVER (PARTITION BY "k" ORDER BY "t" ASC NULLS LAST, "v" ASC NULLS LAST ROWS 1 PRECEDING)'
+        """
+        seen = order if self.of_peers else total
+        over = [f"PARTITION BY {', '.join(partition)}"] if partition else []
+        over += [f"ORDER BY {order_sql(seen)}"] if seen else []
+        over += [self.frame] if self.frame is not None else []
+        inner = ("DISTINCT " if self.distinct else "") + ", ".join(self.arguments)
+        if self.function in VALUES and self.of_peers and total:
+            inner += f" ORDER BY {order_sql(total)}"
+        if self.ignore_nulls:
+            inner += " IGNORE NULLS"
+        return f"{self.function}({inner}) OVER ({' '.join(over)})"

@@ -1,0 +1,84 @@
+"""The rows of partitions: what is kept of them, what changes, and where one partition, peer or row ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidemill.plan.physical import BEGINNING
+from tidemill.plan.sort_keys import SortKey, order_sql
+from tidemill.plan.sources import Column
+from tidemill.runtime.dataflow.changes import HASH, key_hashes
+from tidemill.runtime.dataflow.value_codes import distinct, number_column, one_array, own_codes
+from tidemill.runtime.duckdb import duck
+from tidemill.runtime.duckdb.sql_text import hash_sql, name_list
+from tidemill.runtime.state.arrangements import Arrangement
+
+
+class Partitions:
+    """Rows with these columns, kept by the hash of their partition."""
+
+    def __init__(self, columns: tuple[Column, ...], partition: tuple[str, ...]) -> None:
+        self.columns, self.partition = columns, partition
+        self.names = [c.name for c in columns]
+
+    def probe(self, closed: pa.Table, kept: Arrangement) -> pa.Table:
+        """What is kept of the partitions that changes touch."""
+        return kept.probe(self._touched(closed)) if kept.segments else kept.empty()
+
+    def sort_moves(self, closed: pa.Table, held: pa.Table, order: Iterable[SortKey]) -> pa.Table:
+        """Closed changes, and at the time BEGINNING what is kept of the partitions that they touch, by partition, then
+        in the given order, then by time.
+        """
+        names = name_list(self.names)
+        sql = f"SELECT {names}, __time, __diff FROM {duck.source('closed', self.columns, '__time', '__diff')}"
+        if held.num_rows:
+            sql += (
+                f" UNION ALL SELECT {names}, {BEGINNING}, CAST(sum(__n) AS BIGINT)"
+                f" FROM {duck.source('held', self.columns, '__n')} GROUP BY {names} HAVING sum(__n) <> 0"
+            )
+        keys = (*(SortKey(name) for name in self.partition), *order, SortKey("__time"))
+        return duck.run(f"SELECT * FROM ({sql}) ORDER BY {order_sql(keys)}", closed=closed, held=held)
+
+    def keep(self, rows: pa.Table, n: np.ndarray, kept: Arrangement) -> None:
+        """Add `n` copies of each row to what is kept; fewer than 0 are taken away."""
+        changed = np.flatnonzero(n)
+        if len(changed):
+            changes = rows.select(self.names).take(pa.array(changed)).append_column("__n", pa.array(n[changed]))
+            source = duck.source("changes", self.columns, "__n")
+            kept.append(duck.run(f"SELECT {hash_sql(self.partition)} AS {HASH.name}, * FROM {source}", changes=changes))
+            kept.compact()
+
+    def _touched(self, closed: pa.Table) -> np.ndarray:
+        if not self.partition:
+            return np.zeros(1, np.uint64)
+        return distinct(key_hashes(closed, self.columns, self.partition))
+
+
+def find_ends(rows: pa.Table, names: Iterable[str]) -> np.ndarray:
+    """Which rows differ from the one before them in some of these columns, NULL equal to NULL; the first one does."""
+    found = np.zeros(rows.num_rows, np.bool_)
+    for name in names:
+        found[1:] |= _differs(rows.column(name))
+    found[:1] = True
+    return found
+
+
+def _differs(column: pa.ChunkedArray) -> np.ndarray:
+    """For each value but the first whether it is another than the one before."""
+    kind = column.type
+    codes = own_codes(column)
+    if codes is None and (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+        values = one_array(column)
+        same = pc.fill_null(pc.equal(values[1:], values[:-1]), True).to_numpy(zero_copy_only=False)
+        found = ~same
+    else:
+        codes = number_column(column)[0] if codes is None else codes
+        found = codes[1:] != codes[:-1]
+    if column.null_count:
+        null = one_array(column).is_null().to_numpy(zero_copy_only=False)
+        found = np.where(null[1:] | null[:-1], null[1:] != null[:-1], found)
+    return np.asarray(found)

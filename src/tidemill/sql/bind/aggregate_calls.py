@@ -1,0 +1,61 @@
+"""Calls of aggregate functions in a SELECT: where they are, and what they aggregate."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from tidemill.sql.bind.functions import aggregate_name
+from tidemill.sql.bind.scope import problem
+
+
+def find_aggregate_calls(root: exp.Expression) -> list[exp.Expression]:
+    """Outermost aggregate calls, with their FILTER where they have one."""
+    found: list[exp.Expression] = []
+    todo = [root]
+    while todo:
+        node = todo.pop(0)
+        if isinstance(node, exp.Filter) or aggregate_name(node):
+            found.append(node)
+        else:
+            todo += [child for child in node.iter_expressions()]
+    return found
+
+
+def read_argument(call: exp.Expression, function: str) -> tuple[exp.Expression | None, bool]:
+    """(argument, distinct) of an aggregate call; None for COUNT(*)."""
+    inner = call.expressions[0] if isinstance(call, exp.Anonymous) and call.expressions else call.this
+    distinct = isinstance(inner, exp.Distinct)
+    if distinct:
+        if len(inner.expressions) != 1:
+            raise problem(
+                "DISTINCT inside an aggregate takes one column", call, code="TM206", hint="concatenate the columns"
+            )
+        inner = inner.expressions[0]
+    if isinstance(call, exp.Count) and call.expressions:
+        raise problem("COUNT takes one column", call, code="TM206", hint="write COUNT(*) or COUNT(column)")
+    if inner is None or isinstance(inner, exp.Star):
+        return None, False
+    if _count_arguments(call) > 1:
+        raise problem(
+            f"{function.upper()} takes one argument in a view",
+            call,
+            code="TM206",
+            hint={
+                name: "the n greatest or least values: a view with ORDER BY … LIMIT n in an ad hoc query"
+                for name in ("min", "max")
+            }.get(function),
+        )
+    if distinct and function not in ("count", "min", "max"):
+        raise problem(
+            f"{function.upper()}(DISTINCT …) is not possible",
+            call,
+            code="TM206",
+            hint="aggregate over a subquery with SELECT DISTINCT",
+        )
+    return inner, distinct
+
+
+def _count_arguments(call: exp.Expression) -> int:
+    """How many arguments a call has: none is ever ignored."""
+    given = [value for value in call.args.values() if value]
+    return sum(len(value) if isinstance(value, list) else isinstance(value, exp.Expression) for value in given)
