@@ -13,10 +13,14 @@ from tidemill.plan.scalars import Cast, Ceiling, ColumnRef, Epoch, Literal, Scal
 from tidemill.plan.sources import Column
 from tidemill.plan.two_level import APPROXIMATE, by_register, decomposes
 from tidemill.plan.user_aggregates import UserAggregate, UserAggregateDefinition
+from tidemill.sql.bind.aggregate_calls import find_aggregate_calls
 from tidemill.sql.bind.functions import aggregate_name, user_aggregate_of
 from tidemill.sql.bind.scalar import Bound, Scalars, cast_null_column, duration_us, types_of
 from tidemill.sql.bind.scope import Field, Rhythm, Scope, column_name, problem
 from tidemill.sql.bind.stars import star_of
+from tidemill.sql.bind.subqueries.apply import Subqueries
+from tidemill.sql.bind.subqueries.outer import Outer
+from tidemill.sql.dialect.nodes import PlanColumn
 
 _INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT")
 
@@ -30,31 +34,32 @@ class Grouped:
     rhythm: Rhythm | None
 
 
-def is_grouped(select: exp.Select) -> bool:
-    """True when the SELECT has GROUP BY, HAVING or an aggregate function."""
-    if select.args.get("group") or select.args.get("having"):
-        return True
-    return any(aggregate_name(n) for e in select.expressions for n in e.walk())
+def bind_groups(select: exp.Select, scope: Scope, subqueries: Subqueries) -> Grouped:
+    """Bind a grouped SELECT over a joined and filtered scope.
 
-
-def bind_groups(select: exp.Select, scope: Scope) -> Grouped:
-    """Bind a grouped SELECT over a joined and filtered scope."""
-    work = _Groups(select, scope)
+    Subqueries in keys and in arguments of aggregates are asked for the rows, all others for the groups.
+    """
+    work = _Groups(select, scope, subqueries)
     work.read_keys()
     work.read_aggregates()
     return work.result()
 
 
 class _Groups:
-    def __init__(self, select: exp.Select, scope: Scope) -> None:
+    def __init__(self, select: exp.Select, scope: Scope, subqueries: Subqueries) -> None:
         self.select, self.scope = select, scope
-        self.scalars = Scalars(scope)
+        self.subqueries, self.rows = subqueries, Outer(scope)
         self.items: dict[str, Item] = {}  # columns of the projection below the grouping, by SQL
         self.keys: list[str] = []
         self.replaced: dict[str, str] = {}  # text of keys and aggregates → column above the grouping
         self.calls: dict[int, str] = {}  # aggregate calls of the SELECT, by identity → column above the grouping
         self.aggregates: list[Aggregate] = []
         self.rhythm: Rhythm | None = None
+
+    @property
+    def scalars(self) -> Scalars:
+        """Binds expressions over the rows as they are now."""
+        return Scalars(self.scope)
 
     def column(self, bound: Bound, prefix: str) -> str:
         """The column of the lower projection that holds an expression; plain columns keep their name."""
@@ -84,6 +89,7 @@ class _Groups:
     def _bind_key(self, expression: exp.Expression) -> None:
         alias = expression.alias if isinstance(expression, exp.Alias) else None
         inner = expression.this if isinstance(expression, exp.Alias) else self._resolve_item(expression)
+        inner = self.subqueries.rewrite(inner, self.rows)
         epoch = self._bind_epoch(inner)
         bound = epoch or self.scalars.bind(inner)
         name = self.column(bound, "g")
@@ -160,8 +166,8 @@ class _Groups:
         if having is not None:
             roots.append(having.this)
         for root in roots:
-            for node in _find_aggregate_calls(root):
-                self._bind_aggregate(node)
+            for node in find_aggregate_calls(root):
+                self._bind_aggregate(self.subqueries.rewrite(node, self.rows))
 
     def _bind_aggregate(self, node: exp.Expression) -> None:
         text = self.scalars.key(node)
@@ -217,13 +223,10 @@ class _Groups:
             self.keys.append(alone.name)
         below = r.Project(self.scope.node, tuple(self.items.values()) or (Item("__one", Literal("1"), "INTEGER"),))
         grouped: Relation = self._expand_approximate(r.GroupBy(below, tuple(self.keys), tuple(self.aggregates)))
-        above = Scalars(self.scope, grouped.schema, self.replaced)
-        node: Relation = grouped
-        having = self.select.args.get("having")
-        if having is not None:
-            node = r.Filter(grouped, self._bind_above(above, having.this, predicate=True).value)
+        node, expressions = self._bind_groups(grouped)
+        above = Scalars(self.scope, node.schema, self.replaced)
         items, named = [], set()
-        for i, expression in enumerate(self.select.expressions):
+        for i, expression in enumerate(expressions):
             item = self._bind_output(expression, above, i)
             name, n = item.name, 1
             while name.lower() in named:
@@ -234,6 +237,19 @@ class _Groups:
         keys = [names.get(k) for k in self.keys if k != "__all"]
         whole = tuple(k for k in keys if k is not None)
         return Grouped(r.Project(node, tuple(items)), whole if None not in keys else None, self.rhythm)
+
+    def _bind_groups(self, grouped: Relation) -> tuple[Relation, list[exp.Expression]]:
+        """The groups that satisfy HAVING, with what subqueries add to them, and the select list over them."""
+        groups = Outer(self.scope, grouped, self.replaced)
+        known = self.rows.attached.items()
+        groups.attached = {text: v for text, v in known if isinstance(v, PlanColumn) and v.name in self.keys}
+        having = self.select.args.get("having")
+        if having is not None:
+            condition = self.subqueries.rewrite(having.this, groups)
+            above = Scalars(self.scope, groups.node.schema, self.replaced)
+            groups.node = r.Filter(groups.node, self._bind_above(above, condition, predicate=True).value)
+        listed = [self.subqueries.rewrite(e, groups) for e in self.select.expressions]
+        return groups.node, listed
 
     def _expand_approximate(self, grouped: r.GroupBy) -> Relation:
         """APPROX_COUNT_DISTINCT is a sketch with a row for each register: two groupings, one over the other."""
@@ -282,19 +298,6 @@ class _Groups:
                 hint="compare it with something",
             )
         return bound
-
-
-def _find_aggregate_calls(root: exp.Expression) -> list[exp.Expression]:
-    """Outermost aggregate calls, with their FILTER where they have one."""
-    found: list[exp.Expression] = []
-    todo = [root]
-    while todo:
-        node = todo.pop(0)
-        if isinstance(node, exp.Filter) or aggregate_name(node):
-            found.append(node)
-        else:
-            todo += [child for child in node.iter_expressions()]
-    return found
 
 
 def _read_argument(call: exp.Expression, function: str) -> tuple[exp.Expression | None, bool]:

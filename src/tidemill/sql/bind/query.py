@@ -6,16 +6,20 @@ from sqlglot import exp
 
 from tidemill.plan import relations as r
 from tidemill.plan.scalars import conjunction
+from tidemill.sql.bind.aggregate_calls import is_grouped
 from tidemill.sql.bind.bound import BoundQuery, visible
 from tidemill.sql.bind.from_clause import bind_from
 from tidemill.sql.bind.from_items import FromItems, Lookup
-from tidemill.sql.bind.groups import bind_groups, is_grouped
+from tidemill.sql.bind.groups import bind_groups
 from tidemill.sql.bind.joins import merge_rhythms
 from tidemill.sql.bind.projection import bind_projection
 from tidemill.sql.bind.scalar import Scalars
-from tidemill.sql.bind.scope import problem
+from tidemill.sql.bind.scope import Scope, problem
 from tidemill.sql.bind.set_operations import set_operation
-from tidemill.sql.dialect.nodes import Difference, all_nodes, copy_tree
+from tidemill.sql.bind.subqueries.apply import Subqueries
+from tidemill.sql.bind.subqueries.forms import own_nodes
+from tidemill.sql.bind.subqueries.outer import Outer
+from tidemill.sql.dialect.nodes import Difference, copy_tree
 
 __all__ = ["Binder", "BoundQuery"]
 
@@ -27,6 +31,7 @@ class Binder:
 
     def __init__(self, lookup: Lookup, unit_us: int, clock_views: bool = True) -> None:
         self.items = FromItems(lookup, unit_us, self.query, clock_views)
+        self.subqueries = Subqueries(self.items, self.query, self._scope, self._common_tables)
 
     def query(self, node: exp.Expression) -> BoundQuery:
         """Bind a SELECT, a set operation, a parenthesised query or a difference."""
@@ -64,12 +69,8 @@ class Binder:
         return found
 
     def _select(self, select: exp.Select) -> BoundQuery:
-        _refuse_subqueries(select)
         select = copy_tree(select)
-        scope, conditions = bind_from(select, self.items)
-        predicate = conjunction(*(Scalars(scope).predicate(c) for c in conditions))
-        if predicate is not None:
-            scope.node = r.Filter(scope.node, predicate)
+        scope = self._scope(select)
         for clause in ("windows", "qualify", "laterals", "connect", "match", "distribute", "cluster", "sort"):
             if select.args.get(clause):
                 raise problem(
@@ -78,19 +79,32 @@ class Binder:
                     code="TM202",
                     hint="use it when you read the answer, with an ad hoc SELECT",
                 )
-        rhythm = merge_rhythms(scope.inputs)
+        rhythm = None
         if is_grouped(select):
-            grouped = bind_groups(select, scope)
-            node, keys = grouped.node, grouped.keys
-            rhythm = grouped.rhythm or rhythm
+            grouped = bind_groups(select, scope, self.subqueries)
+            node, keys, rhythm = grouped.node, grouped.keys, grouped.rhythm
         else:
+            outer = Outer(scope)
+            select.set("expressions", [self.subqueries.rewrite(e, outer) for e in select.expressions])
             node, keys = bind_projection(select, scope)
+        rhythm = rhythm or merge_rhythms([*scope.inputs, *scope.beside])
         distinct = select.args.get("distinct")
         if distinct is not None:
             if distinct.args.get("on"):
                 raise problem("DISTINCT ON is not possible", select, code="TM202", hint="use GROUP BY with MIN or MAX")
             node, keys = r.SetCombine("distinct", node), keys
         return BoundQuery(node, keys, scope.domain, rhythm, frozenset(scope.needs))
+
+    def _scope(self, select: exp.Select) -> Scope:
+        """FROM and WHERE: the rows that the other clauses of a SELECT read. The tree is changed."""
+        _refuse_window_functions(select)
+        scope, conditions, nested = bind_from(select, self.items, self.subqueries)
+        predicate = conjunction(*(Scalars(scope).predicate(c) for c in conditions))
+        if predicate is not None:
+            scope.node = r.Filter(scope.node, predicate)
+        for condition in nested:
+            self.subqueries.filter(condition, Outer(scope))
+        return scope
 
 
 def _refuse_ordering(node: exp.Expression) -> None:
@@ -104,18 +118,10 @@ def _refuse_ordering(node: exp.Expression) -> None:
             )
 
 
-def _refuse_subqueries(select: exp.Select) -> None:
-    """Expressions read the row at hand; other relations stand in FROM."""
+def _refuse_window_functions(select: exp.Select) -> None:
     clauses = [*select.expressions, *(select.args.get(c) for c in ("where", "group", "having"))]
     clauses += [j.args.get("on") for j in select.args.get("joins") or []]
-    for node in (n for c in clauses if c is not None for n in all_nodes(c)):
-        if isinstance(node, (exp.Query, exp.Exists)):
-            raise problem(
-                "a subquery is not possible inside an expression",
-                node,
-                code="TM202",
-                hint="put it into FROM and join with it",
-            )
+    for node in own_nodes(*clauses):
         if isinstance(node, exp.Window):
             raise problem(
                 "window functions are not possible in a standing query",

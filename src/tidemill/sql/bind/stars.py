@@ -14,6 +14,7 @@ from tidemill.sql.bind.scalar import Scalars, typer
 from tidemill.sql.bind.scope import Input, Scope, problem
 from tidemill.sql.dialect.nodes import copy_tree
 
+DOMAIN = "__outer"  # the alias of the outer rows that a subquery reads
 _PATTERNS = (exp.Like, exp.ILike, exp.Glob, exp.SimilarTo, exp.RegexpLike, exp.RegexpFullMatch)
 
 
@@ -38,7 +39,7 @@ def star_items(expression: exp.Expression, scope: Scope) -> list[Item] | None:
             raise problem(
                 "* EXCEPT, REPLACE and RENAME are not possible", expression, code="TM202", hint="name the columns"
             )
-    inputs = [i for i in scope.inputs if table is None or i.alias.lower() == table]
+    inputs = [i for i in scope.inputs if i.alias != DOMAIN and (table is None or i.alias.lower() == table)]
     if not inputs:
         raise problem(
             f'there is no input named "{table}" in FROM',
