@@ -31,6 +31,7 @@ SET_SQL = {
     "intersect": "CASE WHEN l > 0 AND r > 0 THEN 1 ELSE 0 END",
     "intersect_all": "least(l, r)",
     "anti": "CASE WHEN r = 0 THEN l ELSE 0 END",
+    "semi": "CASE WHEN r > 0 THEN l ELSE 0 END",
     "distinct": "CASE WHEN l > 0 THEN 1 ELSE 0 END",
 }
 

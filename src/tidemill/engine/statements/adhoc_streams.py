@@ -13,6 +13,8 @@ from tidemill.errors import PlanProblem
 from tidemill.plan import relations as r
 from tidemill.plan.relations import quoted
 from tidemill.sql.bind.scope import problem
+from tidemill.sql.bind.subqueries.forms import has_subquery
+from tidemill.sql.bind.windows import conjuncts
 from tidemill.sql.scopes import outside_tables, read_columns
 
 
@@ -55,7 +57,10 @@ def _replace(table: exp.Table, workload: Workload) -> None:
 
 
 def _rows_asked(select: exp.Select, table: exp.Table, workload: Workload) -> exp.Expression:
-    """SELECT of the columns that the query reads, of the rows that it may use."""
+    """SELECT of the columns that the query reads, of the rows that it may use.
+
+    Conditions with subqueries, and those that read an outer row, are evaluated by the query itself.
+    """
     known = [column.name for column in workload.bind(exp.select("*").from_(table.copy())).schema]
     columns = read_columns(select, table, [*known, "TS"] if "ts" not in map(str.lower, known) else known)
     if any(isinstance(n, exp.Star) and not isinstance(n.parent, exp.Count) for n in select.walk()):
@@ -63,8 +68,19 @@ def _rows_asked(select: exp.Select, table: exp.Table, workload: Workload) -> exp
     source = table.copy()
     made = exp.Select().select(*(exp.column(exp.to_identifier(c, quoted=c != "TS")) for c in columns or known[:1]))
     made = made.from_(source)
-    where = select.args.get("where")
-    return made if where is None else made.where(where.this.copy())
+    for condition in conjuncts(select.args.get("where")):
+        if not has_subquery(condition) and _reads_only(condition, table, [*known, "TS"]):
+            made = made.where(condition.copy())
+    return made
+
+
+def _reads_only(condition: exp.Expr, table: exp.Table, columns: list[str]) -> bool:
+    """Whether a condition is about the rows of a table alone; one of a subquery may also read rows around it."""
+    known = {column.lower() for column in columns}
+    return all(
+        c.table.lower() == table.alias_or_name.lower() if c.table else c.name.lower() in known
+        for c in condition.find_all(exp.Column)
+    )
 
 
 def _select_text(view: str, node: r.Relation) -> str | None:

@@ -36,7 +36,7 @@ def insert_only(node: Relation) -> bool:
     if isinstance(node, Join):
         return insert_only(node.left) and insert_only(node.right)
     if isinstance(node, SetCombine):
-        return node.kind in ("distinct", "intersect", "intersect_all") and all(
+        return node.kind in ("distinct", "intersect", "intersect_all", "semi") and all(
             insert_only(c) for c in node.children if isinstance(c, Relation)
         )
     if isinstance(node, (*_ROW_BY_ROW, Amended, Shed, SynchronizeOn, Stamp, View)):

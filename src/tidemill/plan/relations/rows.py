@@ -10,7 +10,7 @@ from tidemill.plan.relations.base import Item, Relation
 from tidemill.plan.scalars import ColumnRef, Scalar
 from tidemill.plan.sources import Column, Schema
 
-SetKind = Literal["distinct", "except_all", "except", "intersect_all", "intersect", "anti"]
+SetKind = Literal["distinct", "except_all", "except", "intersect_all", "intersect", "anti", "semi"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +87,7 @@ class SetCombine(Relation):
     """Multiplicity of each row from its multiplicities left (l) and right (r).
 
     distinct [l>0] · except_all max(l-r,0) · except [l>0 and r=0] · intersect_all min(l,r) ·
-    intersect [l>0 and r>0] · anti l if r=0 else 0.
+    intersect [l>0 and r>0] · anti l if r=0 else 0 · semi l if r>0 else 0.
     """
 
     kind: SetKind

@@ -1,4 +1,4 @@
-"""DISTINCT, EXCEPT, INTERSECT, the paper's difference, and the unmatched rows of outer joins.
+"""DISTINCT, EXCEPT, INTERSECT, the paper's difference, semi joins, and the unmatched rows of outer and anti joins.
 
 For every row value walk the closed times, keep its multiplicities l and r on both sides, and emit the change
 of m(l, r) wherever it changes. State: (row, l, r) for every value present on either side, and, where rows have a
@@ -30,6 +30,7 @@ MULTIPLICITY = {
     "intersect_all": "greatest(least(__l, __r), 0)",
     "intersect": "CASE WHEN __l > 0 AND __r > 0 THEN 1 ELSE 0 END",
     "anti": "CASE WHEN __r > 0 THEN 0 ELSE greatest(__l, 0) END",
+    "semi": "CASE WHEN __r > 0 THEN greatest(__l, 0) ELSE 0 END",
 }
 
 

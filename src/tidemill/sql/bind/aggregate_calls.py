@@ -1,4 +1,6 @@
-"""Calls of aggregate functions in a SELECT: where they are, and what they aggregate."""
+"""Calls of aggregate functions in the clauses of a SELECT, and what they aggregate. Those in its subqueries are not
+its own.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +8,14 @@ from sqlglot import exp
 
 from tidemill.sql.bind.functions import aggregate_name
 from tidemill.sql.bind.scope import problem
+from tidemill.sql.bind.window_syntax import aggregates_rows
+
+
+def is_grouped(select: exp.Select) -> bool:
+    """True when the SELECT has GROUP BY, HAVING or an aggregate function."""
+    if select.args.get("group") or select.args.get("having"):
+        return True
+    return any(map(aggregates_rows, select.expressions))
 
 
 def find_aggregate_calls(root: exp.Expression) -> list[exp.Expression]:
@@ -16,7 +26,7 @@ def find_aggregate_calls(root: exp.Expression) -> list[exp.Expression]:
         node = todo.pop(0)
         if isinstance(node, exp.Filter) or aggregate_name(node):
             found.append(node)
-        else:
+        elif not isinstance(node, exp.Query):
             todo += [child for child in node.iter_expressions()]
     return found
 

@@ -1,8 +1,11 @@
-"""The FROM clause: all its items joined, with the conditions of WHERE that belong below the join."""
+"""The FROM clause: all its items joined, with the conditions of WHERE that belong below the join.
+
+Conditions of WHERE with subqueries wait until all is joined; those of ON are applied where they stand.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
@@ -12,13 +15,20 @@ from tidemill.sql.bind.joins import join, rename_columns
 from tidemill.sql.bind.scalar import Scalars
 from tidemill.sql.bind.scope import Input, Scope, is_near, problem
 from tidemill.sql.bind.stars import star_of
+from tidemill.sql.bind.subqueries.apply import Subqueries
+from tidemill.sql.bind.subqueries.forms import has_subquery, own_clauses, own_nodes
+from tidemill.sql.bind.subqueries.outer import Outer
 from tidemill.sql.bind.using import merge_using
 from tidemill.sql.bind.windows import apply_now, conjuncts, mentions_now
 from tidemill.sql.dialect.nodes import all_nodes
 
+HALF = ("semi", "anti")
 
-def bind_from(select: exp.Select, items: FromItems) -> tuple[Scope, list[exp.Expression]]:
-    """All inputs joined, and the conditions of WHERE that are left for a filter."""
+
+def bind_from(
+    select: exp.Select, items: FromItems, subqueries: Subqueries
+) -> tuple[Scope, list[exp.Expression], list[exp.Expression]]:
+    """All inputs joined, the conditions of WHERE that are left for a filter, and those with subqueries."""
     clause = select.args.get("from_")
     if clause is None:
         raise problem("a standing query needs FROM", select, code="TM202", hint="name a stream or a view")
@@ -28,18 +38,18 @@ def bind_from(select: exp.Select, items: FromItems) -> tuple[Scope, list[exp.Exp
     _check_aliases([p[0] for p in pairs], select)
     _read_quoted_texts(select, [p[0] for p in pairs])
     merged, using = merge_using(select, joins, [p[0] for p in pairs])
-    conditions = list(conjuncts(select.args.get("where")))
+    every = list(conjuncts(select.args.get("where")))
+    conditions, nested = [c for c in every if not has_subquery(c)], [c for c in every if has_subquery(c)]
     nullable = _nullable(joins, [p[0].alias for p in pairs])
     _rewrite_counted_inputs(select, [p[0].alias for p in pairs], nullable)
     pairs, conditions = _time_conditions(pairs, conditions, nullable, select, items.unit_us)
     synchronized = [items.synchronize(*p) for p in pairs]
-    if len(synchronized) == 1:
-        return Scope(synchronized, synchronized[0].node, items.unit_us, set(synchronized[0].needs)), conditions
-    scope, rest = _join_inputs(
-        synchronized, list(zip(joins, using, strict=True)), conditions, nullable, select, items.unit_us
-    )
+    if len(synchronized) == 1 and not has_subquery(*own_clauses(select)):
+        return Scope(synchronized, synchronized[0].node, items.unit_us, set(synchronized[0].needs)), conditions, []
+    joined = _Joins(select, subqueries, nullable, items.unit_us)
+    scope, rest = joined.join_inputs(synchronized, list(zip(joins, using, strict=True)), conditions)
     scope.merged = merged
-    return scope, rest
+    return scope, rest, nested
 
 
 def _time_conditions(
@@ -73,29 +83,56 @@ def _time_conditions(
     return done, rest
 
 
-def _join_inputs(
-    synchronized: list[Input],
-    joins: list[tuple[exp.Join, list[exp.Expression]]],
-    conditions: list[exp.Expression],
-    nullable: set[str],
-    select: exp.Select,
-    unit_us: int,
-) -> tuple[Scope, list[exp.Expression]]:
-    wanted = _columns_read(select, synchronized)
-    sides = [rename_columns(i, wanted[i.alias]) for i in synchronized]
-    sides, conditions = _push_conditions(sides, conditions, nullable, unit_us)
-    scope = Scope([sides[0]], sides[0].node, unit_us, set(sides[0].needs))
-    for (clause, using), side in zip(joins, sides[1:], strict=True):
-        kind = _join_kind(clause)
-        given = [*conjuncts(clause.args.get("on")), *using]
+@dataclass(frozen=True)
+class _Joins:
+    """Joins the inputs of one SELECT from the left."""
+
+    select: exp.Select
+    subqueries: Subqueries
+    nullable: set[str]
+    unit_us: int
+
+    def join_inputs(
+        self,
+        synchronized: list[Input],
+        joins: list[tuple[exp.Join, list[exp.Expression]]],
+        conditions: list[exp.Expression],
+    ) -> tuple[Scope, list[exp.Expression]]:
+        """The joined inputs, and the conditions that are left; `joins` has those of USING beside each join."""
+        wanted = _columns_read(self.select, synchronized)
+        sides = [rename_columns(i, wanted[i.alias]) for i in synchronized]
+        hidden = {s.alias for (clause, _), s in zip(joins, sides[1:], strict=True) if _join_kind(clause) in HALF}
+        seen = [s for s in sides if s.alias not in hidden]
+        seen, conditions = _push_conditions(seen, conditions, self.nullable, self.unit_us)
+        filtered = {s.alias: s for s in seen}
+        sides = [filtered.get(s.alias, s) for s in sides]
+        scope = Scope([sides[0]], sides[0].node, self.unit_us, set(sides[0].needs))
+        for (clause, using), side in zip(joins, sides[1:], strict=True):
+            kind = _join_kind(clause)
+            given = [*conjuncts(clause.args.get("on")), *using]
+            if kind == "inner":
+                # A condition on an optional input waits: a later outer join may still bring its NULLs.
+                known = ({i.alias for i in scope.inputs} | {side.alias}) - self.nullable
+                ready = [c for c in conditions if _owners(c, seen) <= known]
+                given += ready
+                conditions = [c for c in conditions if c not in ready]
+            scope = self._join(scope, side, kind, given)
+        return scope, conditions
+
+    def _join(self, scope: Scope, side: Input, kind: str, given: list[exp.Expression]) -> Scope:
+        """Join one more input; conditions with subqueries of inner joins filter the joined rows."""
+        plain, nested = [c for c in given if not has_subquery(c)], [c for c in given if has_subquery(c)]
         if kind == "inner":
-            # A condition on an optional input waits: a later outer join may still bring its NULLs.
-            known = ({i.alias for i in scope.inputs} | {side.alias}) - nullable
-            ready = [c for c in conditions if _owners(c, sides) <= known]
-            given += ready
-            conditions = [c for c in conditions if c not in ready]
-        scope = join(scope, side, kind, given)
-    return scope, conditions
+            scope = join(scope, side, kind, plain)
+            for condition in nested:
+                self.subqueries.filter(condition, Outer(scope))
+            return scope
+        if nested:
+            right = Scope([side], side.node, self.unit_us, set(side.needs), numbers=scope.numbers)
+            plain += [self.subqueries.rewrite_between(c, Outer(scope), Outer(right)) for c in nested]
+            side = replace(side, node=right.node, needs=frozenset(right.needs))
+            scope.beside += right.beside
+        return join(scope, side, kind, plain)
 
 
 def _push_conditions(
@@ -118,7 +155,7 @@ def _push_conditions(
 def _read_quoted_texts(select: exp.Select, inputs: list[Input]) -> None:
     """`state = "VT"`, as paper 000 writes it: what is compared and is the name of no column, nor near one, is text."""
     for clause in (select.args.get("where"), *(j.args.get("on") for j in select.args.get("joins") or [])):
-        for column in list(clause.find_all(exp.Column)) if clause is not None else []:
+        for column in [n for n in own_nodes(clause) if isinstance(n, exp.Column)]:
             compared = isinstance(column.parent, (exp.EQ, exp.NEQ, exp.In, exp.LT, exp.LTE, exp.GT, exp.GTE))
             if (
                 compared
@@ -133,7 +170,7 @@ def _read_quoted_texts(select: exp.Select, inputs: list[Input]) -> None:
 
 def _rewrite_counted_inputs(select: exp.Select, aliases: list[str], nullable: set[str]) -> None:
     """`COUNT(B.*)` counts joined rows that have a row of B: all of them, unless B is optional."""
-    for call in all_nodes(select):
+    for call in own_nodes(*own_clauses(select)):
         counted = call.this if isinstance(call, exp.Count) else None
         if not isinstance(counted, exp.Column) or not isinstance(counted.this, exp.Star):
             continue
@@ -188,12 +225,14 @@ def _nullable(joins: list[exp.Join], aliases: list[str]) -> set[str]:
 
 def _join_kind(clause: exp.Join) -> str:
     side, kind = (clause.side or "").lower(), (clause.kind or "").lower()
+    if kind in HALF and side in ("", "left") and not clause.args.get("method"):
+        return kind
     if clause.args.get("method") or kind not in ("", "inner", "outer", "cross"):
         raise problem(
             f"{(clause.args.get('method') or kind).lower()} joins are not possible",
             clause,
             code="TM202",
-            hint="use an inner, left, right or full join with ON",
+            hint="use an inner, left, right, full, semi or anti join with ON",
         )
     return side or "inner"
 

@@ -19,8 +19,10 @@ from tidemill.sql.bind.grouping_sets import find_groupings, replace_grouping_cal
 from tidemill.sql.bind.scalar import Bound, Scalars, cast_null_column, duration_us, types_of
 from tidemill.sql.bind.scope import EVERY_CHANGE, Field, Rhythm, Scope, column_name, problem
 from tidemill.sql.bind.stars import star_of
-from tidemill.sql.bind.window_syntax import aggregates_rows
-from tidemill.sql.dialect.nodes import copy_tree
+from tidemill.sql.bind.subqueries.apply import Subqueries
+from tidemill.sql.bind.subqueries.forms import has_subquery
+from tidemill.sql.bind.subqueries.outer import Outer
+from tidemill.sql.dialect.nodes import PlanColumn, copy_tree
 
 _INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT")
 
@@ -34,19 +36,15 @@ class Grouped:
     rhythm: Rhythm | None
 
 
-def is_grouped(select: exp.Select) -> bool:
-    """True when the SELECT has GROUP BY, HAVING or an aggregate function."""
-    if select.args.get("group") or select.args.get("having"):
-        return True
-    return any(map(aggregates_rows, select.expressions))
+def bind_groups(select: exp.Select, scope: Scope, subqueries: Subqueries) -> Grouped:
+    """Bind a grouped SELECT over a joined and filtered scope.
 
-
-def bind_groups(select: exp.Select, scope: Scope) -> Grouped:
-    """Bind a grouped SELECT over a joined and filtered scope."""
+    Subqueries in keys and in arguments of aggregates are asked for the rows, all others for the groups.
+    """
     groupings = find_groupings(select)
     if groupings is None:
-        return _bind_grouping(_Groups(select, scope), _written_keys(select))
-    return _bind_groupings(select, scope, groupings)
+        return _bind_grouping(_Groups(select, scope, subqueries), _written_keys(select))
+    return _bind_groupings(select, scope, subqueries, groupings)
 
 
 def _bind_grouping(work: _Groups, keys: list[exp.Expression]) -> Grouped:
@@ -56,24 +54,34 @@ def _bind_grouping(work: _Groups, keys: list[exp.Expression]) -> Grouped:
     return work.result()
 
 
-def _bind_groupings(select: exp.Select, scope: Scope, groupings: list[tuple[exp.Expression, ...]]) -> Grouped:
+def _bind_groupings(
+    select: exp.Select, scope: Scope, subqueries: Subqueries, groupings: list[tuple[exp.Expression, ...]]
+) -> Grouped:
     """The answers of several groupings over one input; a row does not tell which one it is of, so there is no key."""
-    reading = _Groups(select, replace(scope))
+    reading = _Groups(select, replace(scope), subqueries)
     keys = {reading.key_text(key): key for keys in groupings for key in keys}
+    if has_subquery(*map(reading.resolve_item, keys.values())):
+        raise problem(
+            "a subquery is not possible in GROUPING SETS, ROLLUP and CUBE",
+            select,
+            code="TM206",
+            hint="compute it in a subquery in FROM",
+        )
     types = {text: reading.key_type(key) for text, key in keys.items()}
     done = []
     for grouping in groupings:
         texts = {reading.key_text(key) for key in grouping}
         part = copy_tree(select)
         replace_grouping_calls(part, {text: text in texts for text in keys}, reading.key_text)
-        work = _Groups(part, replace(scope))
+        work = _Groups(part, replace(scope), subqueries)
         for text, type_ in types.items():
             if text not in texts:
                 work.leave_out(keys[text], type_)
         done.append(_bind_grouping(work, list(grouping)))
     rhythms = {g.rhythm for g in done}
     common = done[0].rhythm if len(rhythms) == 1 else EVERY_CHANGE
-    return Grouped(r.Union(tuple(g.node for g in done)), None, common)
+    answers = r.Union(tuple(g.node for g in done))
+    return Grouped(r.Project(answers, tuple(map(Item.of, answers.schema))), None, common)
 
 
 def _written_keys(select: exp.Select) -> list[exp.Expression]:
@@ -87,9 +95,9 @@ def _written_keys(select: exp.Select) -> list[exp.Expression]:
     return [item for item in items if not find_aggregate_calls(item) and not isinstance(item, exp.Literal)]
 
 
-def group_expressions(select: exp.Select, scope: Scope) -> list[exp.Expression]:
+def group_expressions(select: exp.Select, scope: Scope, subqueries: Subqueries) -> list[exp.Expression]:
     """The expressions of GROUP BY, of all its groupings; numbers and names of select items stand for the items."""
-    work = _Groups(select, scope)
+    work = _Groups(select, scope, subqueries)
     groupings = find_groupings(select)
     keys = _written_keys(select) if groupings is None else [key for keys in groupings for key in keys]
     found = [e.this if isinstance(e, exp.Alias) else work.resolve_item(e) for e in keys]
@@ -97,9 +105,9 @@ def group_expressions(select: exp.Select, scope: Scope) -> list[exp.Expression]:
 
 
 class _Groups:
-    def __init__(self, select: exp.Select, scope: Scope) -> None:
+    def __init__(self, select: exp.Select, scope: Scope, subqueries: Subqueries) -> None:
         self.select, self.scope = select, scope
-        self.scalars = Scalars(scope)
+        self.subqueries, self.rows = subqueries, Outer(scope)
         self.items: dict[str, Item] = {}  # columns of the projection below the grouping, by SQL
         self.keys: list[str] = []
         self.absent: dict[str, str] = {}  # columns above the grouping that are NULL, and their types
@@ -107,6 +115,11 @@ class _Groups:
         self.calls: dict[int, str] = {}  # aggregate calls of the SELECT, by identity → column above the grouping
         self.aggregates: list[Aggregate] = []
         self.rhythm: Rhythm | None = None
+
+    @property
+    def scalars(self) -> Scalars:
+        """Binds expressions over the rows as they are now."""
+        return Scalars(self.scope)
 
     def column(self, bound: Bound, prefix: str) -> str:
         """The column of the lower projection that holds an expression; plain columns keep their name."""
@@ -122,6 +135,7 @@ class _Groups:
         """One more key of the grouping."""
         alias = expression.alias if isinstance(expression, exp.Alias) else None
         inner = expression.this if isinstance(expression, exp.Alias) else self.resolve_item(expression)
+        inner = self.subqueries.rewrite(inner, self.rows)
         epoch = self._bind_epoch(inner)
         bound = epoch or self.scalars.bind(inner)
         name = self.column(bound, "g")
@@ -214,7 +228,7 @@ class _Groups:
             roots.append(having.this)
         for root in roots:
             for node in find_aggregate_calls(root):
-                self._bind_aggregate(node)
+                self._bind_aggregate(self.subqueries.rewrite(node, self.rows))
 
     def _bind_aggregate(self, node: exp.Expression) -> None:
         text = self.scalars.key(node)
@@ -270,13 +284,10 @@ class _Groups:
             self.keys.append(alone.name)
         below = r.Project(self.scope.node, tuple(self.items.values()) or (Item("__one", Literal("1"), "INTEGER"),))
         grouped: Relation = self._expand_approximate(r.GroupBy(below, tuple(self.keys), tuple(self.aggregates)))
-        node = self._add_absent(grouped)
+        node, expressions = self._bind_groups(self._add_absent(grouped))
         above = Scalars(self.scope, node.schema, self.replaced)
-        having = self.select.args.get("having")
-        if having is not None:
-            node = r.Filter(node, self._bind_above(above, having.this, predicate=True).value)
         items, named = [], set()
-        for i, expression in enumerate(self.select.expressions):
+        for i, expression in enumerate(expressions):
             item = self._bind_output(expression, above, i)
             name, n = item.name, 1
             while name.lower() in named:
@@ -294,6 +305,19 @@ class _Groups:
         present = [Item(c.name, ColumnRef(c.name), c.type) for c in grouped.schema]
         missing = [Item(name, Cast(Literal("NULL"), type_), type_) for name, type_ in self.absent.items()]
         return r.Project(grouped, (*present, *missing))
+
+    def _bind_groups(self, grouped: Relation) -> tuple[Relation, list[exp.Expression]]:
+        """The groups that satisfy HAVING, with what subqueries add to them, and the select list over them."""
+        groups = Outer(self.scope, grouped, self.replaced)
+        known = self.rows.attached.items()
+        groups.attached = {text: v for text, v in known if isinstance(v, PlanColumn) and v.name in self.keys}
+        having = self.select.args.get("having")
+        if having is not None:
+            condition = self.subqueries.rewrite(having.this, groups)
+            above = Scalars(self.scope, groups.node.schema, self.replaced)
+            groups.node = r.Filter(groups.node, self._bind_above(above, condition, predicate=True).value)
+        listed = [self.subqueries.rewrite(e, groups) for e in self.select.expressions]
+        return groups.node, listed
 
     def _expand_approximate(self, grouped: r.GroupBy) -> Relation:
         """APPROX_COUNT_DISTINCT is a sketch with a row for each register: two groupings, one over the other."""

@@ -1,4 +1,6 @@
-"""Joins of FROM items: equalities become keys, the rest a residual, outer joins a union with padded rows."""
+"""Joins of FROM items: equalities become keys, the rest a residual, outer joins a union with padded rows, semi and
+anti joins rows of the left side alone.
+"""
 
 from __future__ import annotations
 
@@ -41,8 +43,9 @@ def rename_columns(item: Input, wanted: set[str] | None) -> Input:
 
 
 def join(left: Scope, right: Input, kind: str, conditions: list[exp.Expression]) -> Scope:
-    """`left` joined with one more input; `kind` is inner, left, right or full."""
-    both = Scope([*left.inputs, right], _both(left.node, right.node), left.unit_us, left.needs | set(right.needs))
+    """`left` joined with one more input; `kind` is inner, left, right, full, semi or anti."""
+    needs = left.needs | set(right.needs)
+    both = Scope([*left.inputs, right], _both(left.node, right.node), left.unit_us, needs, beside=left.beside)
     pairs: list[tuple[Item, Item]] = []
     rest: list[Scalar] = []
     band = _Band()
@@ -57,13 +60,14 @@ def join(left: Scope, right: Input, kind: str, conditions: list[exp.Expression])
     rnode, rkeys = _with_keys(right.node, [p[1] for p in pairs])
     pairs_of = tuple(zip(lkeys, rkeys, strict=True))
     inner = r.Join(lnode, rnode, pairs_of, conjunction(*rest), **band.limits(left, right))
-    node: r.Relation = inner
-    if kind != "inner":
-        node = _outer(inner, kind)
+    if kind in ("semi", "anti"):
+        node = narrow(_half(inner, kind), left.node.schema)
+        return replace(left, node=node, needs=needs, beside=[*left.beside, right])
+    node = inner if kind == "inner" else outer_join(inner, kind)
     if node.names != (*left.node.names, *right.node.names):
-        node = _narrow(node, (*left.node.schema, *right.node.schema))
+        node = narrow(node, (*left.node.schema, *right.node.schema))
     same = [*left.same, *_equal_columns(lkeys, rkeys, kind)]
-    return Scope(both.inputs, node, left.unit_us, both.needs, same)
+    return replace(left, inputs=both.inputs, node=node, needs=needs, same=same)
 
 
 def _equal_columns(left: list[str], right: list[str], kind: str) -> list[tuple[str, str]]:
@@ -76,8 +80,9 @@ def _both(left: r.Relation, right: r.Relation) -> r.Relation:
     return r.Join(left, right, ())
 
 
-def _narrow(node: r.Relation, columns: tuple[Column, ...]) -> r.Relation:
-    return r.Project(node, tuple(map(Item.of, columns)))
+def narrow(node: r.Relation, columns: tuple[Column, ...]) -> r.Relation:
+    """Some columns of a relation."""
+    return node if node.schema == columns else r.Project(node, tuple(map(Item.of, columns)))
 
 
 def _equality(condition: exp.Expression, left: Scope, right: Input, both: Scope) -> tuple[Item, Item] | None:
@@ -122,12 +127,31 @@ def _with_keys(node: r.Relation, keys: list[Item]) -> tuple[r.Relation, list[str
     return r.Project(node, (*items, *added)), names
 
 
-def _outer(inner: r.Join, kind: str) -> r.Relation:
+def _half(inner: r.Join, kind: str) -> r.Relation:
+    """The rows of the left side that have a match, or that have none; each as often as it was there.
+
+    SemiJoin[k]        Join[k]                       SemiJoin[k, residual]        SetCombine[semi]
+      L           →      L                             L                     →      L
+      R                  SetCombine[distinct]          R                            Project[L's columns]
+                           Project[k]                                                 Join[k, residual]
+                             R                                                          L
+                                                                                        R
+    """
+    if inner.residual is None:
+        keys = tuple(Item.of(Column(b, inner.right.type_of(b))) for b in dict.fromkeys(b for _, b in inner.on))
+        one = Item("__one", Literal("1"), "INTEGER")
+        values = r.SetCombine("distinct", r.Project(inner.right, keys or (one,)))
+        matched = narrow(r.Join(inner.left, values, inner.on), inner.left.schema)
+        return matched if kind == "semi" else r.SetCombine("anti", inner.left, matched)
+    return r.SetCombine("semi" if kind == "semi" else "anti", inner.left, narrow(inner, inner.left.schema))
+
+
+def outer_join(inner: r.Join, kind: str) -> r.Relation:
     """Matched rows, and unmatched rows of the preserved side padded with NULL."""
     branches: list[r.Relation] = [inner]
     sides = {"left": [inner.left], "right": [inner.right], "full": [inner.left, inner.right]}[kind]
     for side in sides:
-        matched = _narrow(inner, side.schema)
+        matched = r.Project(inner, tuple(map(Item.of, side.schema)))
         alone = r.SetCombine("anti", side, matched)
         own = set(side.names)
         items = [

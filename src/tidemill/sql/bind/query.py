@@ -9,19 +9,22 @@ from sqlglot import exp
 from tidemill.plan import relations as r
 from tidemill.plan.relations import Item, Relation
 from tidemill.plan.scalars import ColumnRef, conjunction
+from tidemill.sql.bind.aggregate_calls import is_grouped
 from tidemill.sql.bind.bound import BoundQuery, visible
 from tidemill.sql.bind.from_clause import bind_from
 from tidemill.sql.bind.from_items import FromItems, Lookup, check_names
-from tidemill.sql.bind.groups import bind_groups, is_grouped
+from tidemill.sql.bind.groups import bind_groups
 from tidemill.sql.bind.joins import merge_rhythms
 from tidemill.sql.bind.ordering import Ordering, read_ordering
 from tidemill.sql.bind.projection import bind_projection
 from tidemill.sql.bind.scalar import Scalars
 from tidemill.sql.bind.scope import Rhythm, Scope, problem
 from tidemill.sql.bind.set_operations import set_operation
+from tidemill.sql.bind.subqueries.apply import Subqueries
+from tidemill.sql.bind.subqueries.outer import Outer
 from tidemill.sql.bind.window_syntax import has_windows, refuse_misplaced_windows
 from tidemill.sql.bind.windowed_select import bind_windowed_select
-from tidemill.sql.dialect.nodes import Difference, all_nodes, copy_tree
+from tidemill.sql.dialect.nodes import Difference, copy_tree
 
 __all__ = ["Binder", "BoundQuery"]
 
@@ -33,6 +36,7 @@ class Binder:
 
     def __init__(self, lookup: Lookup, unit_us: int, clock_views: bool = True) -> None:
         self.items = FromItems(lookup, unit_us, self.query, clock_views)
+        self.subqueries = Subqueries(self.items, self.query, self._scope, self._common_tables)
 
     def query(self, node: exp.Expression) -> BoundQuery:
         """Bind a SELECT, a set operation, a parenthesised query or a difference."""
@@ -71,15 +75,10 @@ class Binder:
         return found
 
     def _select(self, select: exp.Select, ordering: Ordering | None) -> BoundQuery:
-        _refuse_subqueries(select)
-        refuse_misplaced_windows(select)
         select = copy_tree(select)
         if ordering is not None:
             ordering.hide(select)
-        scope, conditions = bind_from(select, self.items)
-        predicate = conjunction(*(Scalars(scope).predicate(c) for c in conditions))
-        if predicate is not None:
-            scope.node = r.Filter(scope.node, predicate)
+        scope = self._scope(select)
         for clause in ("laterals", "connect", "match", "distribute", "cluster", "sort"):
             if select.args.get(clause):
                 raise problem(
@@ -88,15 +87,40 @@ class Binder:
                     code="TM202",
                     hint="use it when you read the answer, with an ad hoc SELECT",
                 )
-        node, keys, rhythm = _bind_items(select, scope)
+        node, keys, rhythm = self._bind_items(select, scope)
+        rhythm = rhythm or merge_rhythms([*scope.inputs, *scope.beside])
         distinct = select.args.get("distinct")
         once = distinct is not None and not distinct.args.get("on")
         if ordering is not None:
             node = ordering.settle(node, once)
         if once:
             node = r.SetCombine("distinct", node)
-        bound = BoundQuery(node, keys, scope.domain, rhythm or merge_rhythms(scope.inputs), frozenset(scope.needs))
+        bound = BoundQuery(node, keys, scope.domain, rhythm, frozenset(scope.needs))
         return bound if ordering is None else ordering.apply(bound)
+
+    def _bind_items(self, select: exp.Select, scope: Scope) -> tuple[Relation, tuple[str, ...] | None, Rhythm | None]:
+        """The items of SELECT with the grouping and the window functions below them: the relation, its key, and its
+        rhythm where a grouping sets one.
+        """
+        if has_windows(select):
+            return bind_windowed_select(select, scope, self.subqueries)
+        if is_grouped(select):
+            grouped = bind_groups(select, scope, self.subqueries)
+            return grouped.node, grouped.keys, grouped.rhythm
+        outer = Outer(scope)
+        select.set("expressions", [self.subqueries.rewrite(e, outer) for e in select.expressions])
+        return (*bind_projection(select, scope), None)
+
+    def _scope(self, select: exp.Select) -> Scope:
+        """FROM and WHERE: the rows that the other clauses of a SELECT read. The tree is changed."""
+        refuse_misplaced_windows(select)
+        scope, conditions, nested = bind_from(select, self.items, self.subqueries)
+        predicate = conjunction(*(Scalars(scope).predicate(c) for c in conditions))
+        if predicate is not None:
+            scope.node = r.Filter(scope.node, predicate)
+        for condition in nested:
+            self.subqueries.filter(condition, Outer(scope))
+        return scope
 
 
 def _rename_columns(bound: BoundQuery, table: exp.Expression) -> BoundQuery:
@@ -110,29 +134,3 @@ def _rename_columns(bound: BoundQuery, table: exp.Expression) -> BoundQuery:
     renamed = {c.name: name for name, c in zip(called, bound.schema, strict=True)}
     keys = None if bound.keys is None else tuple(renamed[k] for k in bound.keys)
     return replace(bound, node=r.Project(bound.node, items), keys=keys)
-
-
-def _bind_items(select: exp.Select, scope: Scope) -> tuple[Relation, tuple[str, ...] | None, Rhythm | None]:
-    """The items of SELECT with the grouping and the window functions below them: the relation, its key, and its rhythm
-    where a grouping sets one.
-    """
-    if has_windows(select):
-        return bind_windowed_select(select, scope)
-    if is_grouped(select):
-        grouped = bind_groups(select, scope)
-        return grouped.node, grouped.keys, grouped.rhythm
-    return (*bind_projection(select, scope), None)
-
-
-def _refuse_subqueries(select: exp.Select) -> None:
-    """Expressions read the row at hand; other relations stand in FROM."""
-    clauses = [*select.expressions, *(select.args.get(c) for c in ("where", "group", "having"))]
-    clauses += [j.args.get("on") for j in select.args.get("joins") or []]
-    for node in (n for c in clauses if c is not None for n in all_nodes(c)):
-        if isinstance(node, (exp.Query, exp.Exists)):
-            raise problem(
-                "a subquery is not possible inside an expression",
-                node,
-                code="TM202",
-                hint="put it into FROM and join with it",
-            )

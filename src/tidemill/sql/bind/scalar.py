@@ -18,7 +18,7 @@ from tidemill.sql.bind.functions import aggregate_name, is_allowed, name_in_sql
 from tidemill.sql.bind.lengths import check_nesting, guard_length
 from tidemill.sql.bind.scope import Field, Scope, problem
 from tidemill.sql.bind.trees import scalar_of, tree_of
-from tidemill.sql.dialect.nodes import Now, copy_tree
+from tidemill.sql.dialect.nodes import Now, PlanColumn, copy_tree
 from tidemill.sql.lexical.durations import Duration, duration_from_text
 
 _open: dict[int, duckdb.DuckDBPyConnection] = {}
@@ -163,6 +163,8 @@ class Scalars:
         return ColumnRef(found.column) if isinstance(found, Field) else None
 
     def _translate(self, node: exp.Expression, shallow: bool = False) -> exp.Expression:
+        if isinstance(node, PlanColumn):
+            return tree_of(ColumnRef(node.name))
         if self.replaced and not shallow:
             found = self._replacement(node)
             if found is not None:

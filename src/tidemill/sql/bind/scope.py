@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import Literal
 
 from sqlglot import exp
@@ -75,10 +77,12 @@ class Scope:
     needs: set[str] = field(default_factory=set)
     same: list[tuple[str, str]] = field(default_factory=list)
     merged: dict[str, exp.Expression] = field(default_factory=dict)  # columns of USING
+    beside: list[Input] = field(default_factory=list)  # read by subqueries, SEMI and ANTI joins: no columns of theirs
+    numbers: Iterator[int] = field(default_factory=lambda: count(1))  # of columns that subqueries add
 
     @property
     def domain(self) -> Domain:
-        return merge_domains(i.domain for i in self.inputs)
+        return merge_domains(i.domain for i in (*self.inputs, *self.beside))
 
     def resolve(self, column: exp.Column) -> Field | Input:
         """A field, or the input whose TS is meant."""

@@ -15,6 +15,7 @@ from tidemill.sql.bind.scalar import Scalars, cast_null_column, typer
 from tidemill.sql.bind.scope import Field, Input, Scope, problem
 from tidemill.sql.dialect.nodes import copy_tree
 
+DOMAIN = "__outer"  # the alias of the outer rows that a subquery reads
 _PATTERNS = (exp.Like, exp.ILike, exp.Glob, exp.SimilarTo, exp.RegexpLike, exp.RegexpFullMatch)
 
 
@@ -34,7 +35,7 @@ def star_items(expression: exp.Expression, scope: Scope) -> list[Item] | None:
         return None
     table = star.text("table").lower() if isinstance(star, exp.Column) else None
     inner = star.this if isinstance(star, exp.Column) else star
-    inputs = [i for i in scope.inputs if table is None or i.alias.lower() == table]
+    inputs = [i for i in scope.inputs if i.alias != DOMAIN and (table is None or i.alias.lower() == table)]
     if not inputs:
         raise problem(
             f'there is no input named "{table}" in FROM',

@@ -9,12 +9,16 @@ from __future__ import annotations
 from sqlglot import exp
 
 from tidemill.plan.relations import Relation
+from tidemill.sql.bind.aggregate_calls import is_grouped
 from tidemill.sql.bind.functions import aggregate_name
-from tidemill.sql.bind.groups import bind_groups, group_expressions, is_grouped
+from tidemill.sql.bind.groups import bind_groups, group_expressions
 from tidemill.sql.bind.projection import default_name
 from tidemill.sql.bind.scalar import Scalars
 from tidemill.sql.bind.scope import Field, Input, Rhythm, Scope, problem
 from tidemill.sql.bind.stars import star_of
+from tidemill.sql.bind.subqueries.apply import Subqueries
+from tidemill.sql.bind.subqueries.forms import has_subquery
+from tidemill.sql.bind.subqueries.outer import Outer
 from tidemill.sql.bind.window_functions import bind_windows
 from tidemill.sql.bind.window_syntax import FUNCTIONS, find_windows, operands, read_call, resolve_named_windows
 from tidemill.sql.dialect.nodes import copy_tree
@@ -22,16 +26,32 @@ from tidemill.sql.dialect.nodes import copy_tree
 Bound = tuple[Relation, tuple[str, ...] | None, Rhythm | None]  # relation, key, rhythm where a grouping sets one
 
 
-def bind_windowed_select(select: exp.Select, scope: Scope) -> Bound:
+def bind_windowed_select(select: exp.Select, scope: Scope, subqueries: Subqueries) -> Bound:
     """The relation of a SELECT with window functions over a joined and filtered scope."""
     resolve_named_windows(select)
     _name_items(select, scope)
     _use_names(select, scope)
     rhythm = None
     if is_grouped(select):
-        scope, rhythm = _Grouping(select, scope).bind()
+        _refuse_subqueries(select)
+        scope, rhythm = _Grouping(select, scope, subqueries).bind()
+    else:
+        outer = Outer(scope)
+        select.set("expressions", [subqueries.rewrite(e, outer) for e in select.expressions])
+        if select.args.get("qualify"):
+            select.args["qualify"].set("this", subqueries.rewrite(select.args["qualify"].this, outer))
     node, keys = bind_windows(select, scope)
     return node, keys, rhythm
+
+
+def _refuse_subqueries(select: exp.Select) -> None:
+    if has_subquery(*select.expressions, select.args.get("qualify")):
+        raise problem(
+            "a subquery is not possible beside window functions over groups",
+            select,
+            code="TM202",
+            hint="put the grouping into a subquery in FROM",
+        )
 
 
 def _name_items(select: exp.Select, scope: Scope) -> None:
@@ -65,14 +85,14 @@ def _use_names(select: exp.Select, scope: Scope) -> None:
 class _Grouping:
     """The grouping of a SELECT as the one input of its window functions; `select` is changed to read it."""
 
-    def __init__(self, select: exp.Select, scope: Scope) -> None:
-        self.select, self.scope = select, scope
+    def __init__(self, select: exp.Select, scope: Scope, subqueries: Subqueries) -> None:
+        self.select, self.scope, self.subqueries = select, scope, subqueries
         self.scalars = Scalars(scope)
         self.items: dict[str, exp.Expression] = {}  # keys and aggregates, by text
         self.keys: set[str] = set()
 
     def bind(self) -> tuple[Scope, Rhythm | None]:
-        keys = [copy_tree(key) for key in group_expressions(self.select, self.scope)]
+        keys = [copy_tree(key) for key in group_expressions(self.select, self.scope, self.subqueries)]
         below = copy_tree(self.select)
         for key in keys:
             self.keys.add(self.scalars.key(key))
@@ -89,7 +109,7 @@ class _Grouping:
         below.set("qualify", None)
         if below.args.get("group") is not None:
             below.args["group"].set("expressions", [copy_tree(key) for key in keys])
-        grouped = bind_groups(below, self.scope)
+        grouped = bind_groups(below, self.scope, self.subqueries)
         fields = tuple(Field(c.name, c.name, c.type) for c in grouped.node.schema)
         source = Input("", grouped.node, fields, None, grouped.keys, self.scope.domain)
         return Scope([source], grouped.node, self.scope.unit_us, self.scope.needs), grouped.rhythm

@@ -19,7 +19,7 @@ from tidemill.plan.scalars import Cast, Ceiling, ColumnRef, Extreme, Literal, Op
 from tidemill.sql.bind.clock_points import clock_period
 from tidemill.sql.bind.scalar import Scalars, duration_us, in_us
 from tidemill.sql.bind.scope import Input, Rhythm, Scope, problem
-from tidemill.sql.dialect.nodes import Now, Sync, WindowSpec
+from tidemill.sql.dialect.nodes import Now, Sync, WindowSpec, copy_tree
 
 MIRROR: dict[type[exp.Expr], type[exp.Expr]] = {
     exp.LT: exp.GT,
@@ -41,8 +41,8 @@ def conjuncts(node: exp.Expression | None) -> Iterator[exp.Expression]:
     elif isinstance(node, exp.Paren) and isinstance(node.this, exp.And):
         yield from conjuncts(node.this)
     elif isinstance(node, exp.Between):
-        yield exp.GTE(this=node.this, expression=node.args["low"])
-        yield exp.LTE(this=node.this, expression=node.args["high"])
+        yield exp.GTE(this=copy_tree(node.this), expression=copy_tree(node.args["low"]))
+        yield exp.LTE(this=copy_tree(node.this), expression=copy_tree(node.args["high"]))
     else:
         yield node.this if isinstance(node, exp.Paren) else node
 

@@ -16,7 +16,7 @@ from sqlglot.tokens import TokenType
 
 from tidemill.sql.arguments import check_arguments
 from tidemill.sql.dialect.from_items import hoist, parse_refinements
-from tidemill.sql.dialect.nodes import Difference, Now, Sync
+from tidemill.sql.dialect.nodes import Difference, Now, PlanColumn, Sync
 from tidemill.sql.lexical import tokens
 from tidemill.sql.lexical.cursor import Cursor
 from tidemill.sql.lexical.durations import UNITS_US
@@ -269,6 +269,7 @@ class TidemillGenerator(DuckDBGenerator):
     TRANSFORMS: ClassVar = {
         **DuckDBGenerator.TRANSFORMS,
         Now: lambda self, node: "NOW",
+        PlanColumn: lambda self, node: exp.to_identifier(node.name, quoted=True).sql(dialect="duckdb"),
         Difference: lambda self, node: self.difference(node),
     }
 

@@ -1,7 +1,7 @@
 """Nodes of the query tree that SQL does not have.
 
 `sync` and `window` are extra args of an exp.Table or exp.Subquery in FROM; Difference is allowed wherever a table is;
-Now is a value.
+Now and PlanColumn are values.
 """
 
 from __future__ import annotations
@@ -72,6 +72,12 @@ class Now(exp.Expression, exp.Func):
     """The current time of the clock."""
 
     arg_types: ClassVar = {}
+
+
+class PlanColumn(exp.Expression):
+    """A column of the plan by its name; the binder puts it in the place of a subquery, whose value it holds."""
+
+    arg_types: ClassVar = {"this": True}
 
 
 class Difference(exp.Expression):
