@@ -158,3 +158,12 @@ SELECT upper(grp) AS g, count(*) AS n FROM S GROUP BY ROLLUP (1)
 SELECT upper(grp) AS g, count(*) AS n FROM S GROUP BY ROLLUP (g)
 SELECT count(*) AS n FROM S GROUP BY ()
 SELECT grp, moment, max(day) AS d FROM S GROUP BY GROUPING SETS ((moment), (grp))
+SELECT grp, b, count(*) AS n FROM S GROUP BY ROLLUP (grp, b) ORDER BY n DESC, grp, b LIMIT 3
+SELECT id, v, row_number() OVER (PARTITION BY grp ORDER BY id) AS r FROM K WHERE v > (SELECT min(v) FROM K)
+SELECT id, row_number() OVER (ORDER BY id) AS r, (SELECT max(v) FROM K) AS m FROM K QUALIFY r <= (SELECT count(*) FROM T)
+SELECT grp, count(*) AS n, rank() OVER (ORDER BY count(*) DESC) AS r FROM S WHERE grp IN (SELECT key FROM T) GROUP BY grp
+SELECT grp, count(*) AS n, rank() OVER (ORDER BY count(*) DESC) AS r FROM S GROUP BY ALL
+SELECT id FROM S WHERE id IN (SELECT row_number() OVER (ORDER BY key) FROM T)
+SELECT grp, b, count(*) AS n, dense_rank() OVER (ORDER BY count(*)) AS r FROM K GROUP BY CUBE (grp, b)
+SELECT upper(grp) AS g, b, count(*) AS n, dense_rank() OVER (ORDER BY count(*)) AS r FROM K GROUP BY ROLLUP (1, b)
+SELECT id FROM K WHERE v = (SELECT max(v) FROM K) ORDER BY id LIMIT 1

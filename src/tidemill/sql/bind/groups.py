@@ -104,6 +104,11 @@ def group_expressions(select: exp.Select, scope: Scope, subqueries: Subqueries) 
     return list({work.scalars.key(e): e for e in found}.values()) if groupings is not None else found
 
 
+def resolve_key(key: exp.Expression, select: exp.Select, scope: Scope, subqueries: Subqueries) -> exp.Expression:
+    """What a key of GROUP BY stands for."""
+    return _Groups(select, scope, subqueries).resolve_item(key)
+
+
 class _Groups:
     def __init__(self, select: exp.Select, scope: Scope, subqueries: Subqueries) -> None:
         self.select, self.scope = select, scope

@@ -11,7 +11,8 @@ from sqlglot import exp
 from tidemill.plan.relations import Relation
 from tidemill.sql.bind.aggregate_calls import is_grouped
 from tidemill.sql.bind.functions import aggregate_name
-from tidemill.sql.bind.groups import bind_groups, group_expressions
+from tidemill.sql.bind.grouping_sets import find_groupings
+from tidemill.sql.bind.groups import bind_groups, group_expressions, resolve_key
 from tidemill.sql.bind.projection import default_name
 from tidemill.sql.bind.scalar import Scalars
 from tidemill.sql.bind.scope import Field, Input, Rhythm, Scope, problem
@@ -107,12 +108,20 @@ class _Grouping:
         listed = [exp.alias_(copy_tree(e), f"__g{i}", quoted=True) for i, e in enumerate(self.items.values())]
         below.set("expressions", listed)
         below.set("qualify", None)
-        if below.args.get("group") is not None:
-            below.args["group"].set("expressions", [copy_tree(key) for key in keys])
+        self._write_keys(below, keys)
         grouped = bind_groups(below, self.scope, self.subqueries)
         fields = tuple(Field(c.name, c.name, c.type) for c in grouped.node.schema)
         source = Input("", grouped.node, fields, None, grouped.keys, self.scope.domain)
         return Scope([source], grouped.node, self.scope.unit_us, self.scope.needs), grouped.rhythm
+
+    def _write_keys(self, below: exp.Select, keys: list[exp.Expression]) -> None:
+        """GROUP BY in full: the items that its numbers and names stand for are no longer in SELECT."""
+        groupings = find_groupings(below)
+        if groupings is not None:
+            for key in {id(key): key for keys in groupings for key in keys}.values():
+                key.replace(copy_tree(resolve_key(key, self.select, self.scope, self.subqueries)))
+        elif below.args.get("group") is not None:
+            below.set("group", exp.Group(expressions=[copy_tree(key) for key in keys]))
 
     def _column(self, node: exp.Expression) -> exp.Expression:
         """The column of the grouping that has a key or an aggregate."""
