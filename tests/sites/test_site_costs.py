@@ -121,8 +121,7 @@ def test_predicted_bytes_are_those_that_the_twins_count():
         join = OneWayJoin(_stream("a", first), _stream("b", second), tau / 1000, (80 + tau) / 1000)
         predicted, counted = {}, {}
         for name in PAPER:
-            seconds = 30
-            wire = count_bytes(name, first, second, tau, seconds=seconds, warm_up=8)
+            wire, seconds = count_bytes(name, first, second, tau, seconds=30, warm_up=8)
             counted[name] = wire.total / seconds
             shipped = list_shipments(name, join, Constants(count_bytes=COUNT_BYTES))
             predicted[name] = sum(s.bytes for s in shipped)

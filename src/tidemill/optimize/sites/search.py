@@ -8,31 +8,43 @@ from tidemill.optimize.sites.parameters import AT_SOURCE, PAPER
 from tidemill.optimize.sites.sequences import Flow, JoinGraph, Prices, SequencePlan, Step, price_plan
 
 
-def choose_greedy(graph: JoinGraph, prices: Prices, algorithms: Sequence[str] = PAPER) -> SequencePlan:
+def choose_greedy(
+    graph: JoinGraph, prices: Prices, algorithms: Sequence[str] = PAPER, *, look_ahead: bool = False
+) -> SequencePlan:
     """Algorithm 10: each sequence is extended by the stream and algorithm whose one-way join costs least.
 
     Two repairs: line 9 overwrites A_next for every candidate, so that the stream appended in line 16 may have the
     algorithm of another one; here both are saved together. And only streams that are not in the sequence yet are
-    candidates.
+    candidates. With `look_ahead` the cheapest step after it counts too: where a step leaves its rows decides what the
+    next one has to ship.
     """
-    return tuple(_extend_greedily(graph, prices, head, algorithms) for head in range(len(graph.streams)))
+    heads = range(len(graph.streams))
+    return tuple(_extend_greedily(graph, prices, head, algorithms, look_ahead) for head in heads)
 
 
-def _extend_greedily(graph: JoinGraph, prices: Prices, head: int, algorithms: Sequence[str]) -> tuple[Step, ...]:
+def _extend_greedily(
+    graph: JoinGraph, prices: Prices, head: int, algorithms: Sequence[str], look_ahead: bool
+) -> tuple[Step, ...]:
     flow, steps = Flow.begin(graph, head), list[Step]()
     while len(flow.members) < len(graph.streams):
-        choices = [Step(k, a) for k in flow.candidates() for a in algorithms]
-        best = min(choices, key=lambda s: _first_cost(prices, flow, s, len(graph.streams)))
+        best = min(_choices(flow, algorithms), key=lambda s: _first_cost(prices, flow, s, algorithms, look_ahead))
         steps.append(best)
         flow = flow.advance(best.stream, best.algorithm)
     return tuple(steps)
 
 
-def _first_cost(prices: Prices, flow: Flow, step: Step, streams: int) -> float:
+def _choices(flow: Flow, algorithms: Sequence[str]) -> list[Step]:
+    return [Step(k, a) for k in flow.candidates() for a in algorithms]
+
+
+def _first_cost(prices: Prices, flow: Flow, step: Step, algorithms: Sequence[str], look_ahead: bool) -> float:
     """The cost of a step; the last one has the delivery of the result too."""
-    cost = prices.step(flow, step.stream, step.algorithm)
-    last = len(flow.members) + 1 == streams
-    return cost + (prices.delivery(flow.advance(step.stream, step.algorithm)) if last else 0.0)
+    cost, after = prices.step(flow, step.stream, step.algorithm), flow.advance(step.stream, step.algorithm)
+    if len(after.members) == len(flow.graph.streams):
+        return cost + prices.delivery(after)
+    if look_ahead:
+        cost += min(_first_cost(prices, after, s, algorithms, False) for s in _choices(after, algorithms))
+    return cost
 
 
 def search_exhaustively(graph: JoinGraph, prices: Prices, algorithms: Sequence[str] = PAPER) -> SequencePlan:
