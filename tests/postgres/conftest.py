@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.live import LiveDatabase
-from tests.postgres.serving import SETUP, ServerThread, wait_until
+from tests.postgres.serving import SETUP, RawClient, ServerProcess, ServerThread, wait_until
 
 
 class Feed:
@@ -48,5 +48,18 @@ def db(tmp_path_factory, feed):
 @pytest.fixture(scope="module")
 def server(db):
     started = ServerThread(db)
+    yield started
+    started.stop()
+
+
+@pytest.fixture(scope="module")
+def process(tmp_path_factory, feed):
+    """The same in a process of its own."""
+    feed.write((1, 90.5, "it's"), (2, 70, ""), (3, 85, "ä€"), (4, 20, "x"), (5, 81.25, "b"))
+    feed.write((9, 10, "last"))
+    started = ServerProcess(tmp_path_factory.mktemp("process"), SETUP.format(folder=feed.folder))
+    client = RawClient(started.port).start()
+    wait_until(lambda: any(body.endswith(b"\x013") for _, body in client.query("SELECT count(*) AS n FROM Hot")))
+    client.close()
     yield started
     started.stop()

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import os
 import socket
 import struct
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+from tests.places import ROOT
 from tidemill.serve.postgres.server import PostgresServer
 from tidemill.serve.postgres.services import Limits, Services
 
 SETUP = """
 REGISTER SOURCE Measured (room INTEGER, temp DOUBLE, note VARCHAR, at BIGINT)
-FROM FILES '{folder}/*.csv' WITH (timestamp = 'at');
+FROM FILES '{folder}/*.csv' WITH (timestamp = 'at', settle_seconds = 0);
 CREATE TAGGED STREAM Rooms OVER Measured KEY room;
 CREATE TAGGED STREAM Log OVER Measured;
 REGISTER TABLE Buildings (room INTEGER, building VARCHAR) FROM FILES '{folder}/buildings/*.csv';
@@ -26,12 +32,51 @@ CREATE VIRTUAL VIEW Warm AS SELECT room FROM Hot WHERE temp > 85;
 """
 
 
-class ServerThread:
+class Addressed:
+    """A server with a port."""
+
+    port = 0
+
+    def dsn(self, user: str = "tester", **more: str) -> str:
+        words = {"host": "127.0.0.1", "port": str(self.port), "dbname": "lot", "user": user, **more}
+        return " ".join(f"{name}={value}" for name, value in words.items())
+
+    def url(self, scheme: str = "postgresql", user: str = "tester") -> str:
+        return f"{scheme}://{user}@127.0.0.1:{self.port}/lot"
+
+
+class ServerProcess(Addressed):
+    """A database and its server in a process of their own."""
+
+    def __init__(self, folder: Path, setup: str, port: int = 0, **limits: Any) -> None:
+        self.folder, self.setup, self.limits = folder, setup, limits
+        self.start(port)
+
+    def start(self, port: int = 0) -> None:
+        (self.folder / "setup.sql").write_text(self.setup, encoding="utf-8")
+        arguments = [str(self.folder / "lot"), str(self.folder / "setup.sql"), json.dumps(self.limits), str(port)]
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "tests.postgres.child", *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])},
+        )
+        self.port = int(self.process.stdout.readline())
+
+    def stop(self) -> None:
+        self.process.stdin.close()
+        self.process.wait(30)
+        self.process.stdout.close()
+
+
+class ServerThread(Addressed):
     """A server with a loop of its own."""
 
     def __init__(self, db: Any, tls: Any = None, **limits: Any) -> None:
         self.db, self.tls, self.limits = db, tls, Limits(**limits)
-        self.port, self.server = 0, None
+        self.server = None
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
@@ -51,13 +96,6 @@ class ServerThread:
     def stop(self) -> None:
         self.loop.call_soon_threadsafe(self.stopping.set)
         self._thread.join(30)
-
-    def dsn(self, user: str = "tester", **more: str) -> str:
-        words = {"host": "127.0.0.1", "port": str(self.port), "dbname": "lot", "user": user, **more}
-        return " ".join(f"{name}={value}" for name, value in words.items())
-
-    def url(self, scheme: str = "postgresql", user: str = "tester") -> str:
-        return f"{scheme}://{user}@127.0.0.1:{self.port}/lot"
 
 
 class RawClient:

@@ -37,8 +37,8 @@ VALUES = [
 
 
 @pytest.fixture
-def connection(server):
-    with psycopg.connect(server.dsn(), autocommit=True) as made:
+def connection(process):
+    with psycopg.connect(process.dsn(), autocommit=True) as made:
         yield made
 
 
@@ -95,8 +95,8 @@ def test_a_statement_that_is_prepared_is_executed_many_times(connection):
         assert found == (there,)
 
 
-def test_named_cursors_fetch_in_portions(server):
-    with psycopg.connect(server.dsn()) as connection, connection.cursor(name="c") as cursor:
+def test_named_cursors_fetch_in_portions(process):
+    with psycopg.connect(process.dsn()) as connection, connection.cursor(name="c") as cursor:
         cursor.execute("SELECT room FROM Hot ORDER BY room")
         assert cursor.fetchone() == (1,)
         assert cursor.fetchmany(1) == [(3,)]
@@ -117,8 +117,8 @@ def test_copy_reads_rows(connection):
         assert list(copy.rows()) == [(1, "it's"), (3, "ä€"), (5, "b")]
 
 
-def test_stream_yields_changes_as_they_come(server, feed):
-    with psycopg.connect(server.dsn(), autocommit=True) as connection:
+def test_stream_yields_changes_as_they_come(process, feed):
+    with psycopg.connect(process.dsn(), autocommit=True) as connection:
         changes = connection.cursor().stream("SUBSCRIBE PerRoom")
         seen = [next(changes)[:3] for _ in range(5)]
         assert sorted((tag, room) for tag, _, room in seen) == [("+", room) for room in (1, 2, 3, 4, 5)]
@@ -143,8 +143,8 @@ def test_errors_have_the_class_of_their_state(connection):
         connection.execute("DELETE FROM Hot")
 
 
-def test_transactions_are_accepted(server):
-    with psycopg.connect(server.dsn()) as connection:
+def test_transactions_are_accepted(process):
+    with psycopg.connect(process.dsn()) as connection:
         with connection.transaction():
             connection.execute("SELECT 1")
             with pytest.raises(psycopg.errors.UndefinedTable), connection.transaction():

@@ -67,19 +67,20 @@ class CopyFormat:
         return self.kind == "binary"
 
     def begin(self, fields: Sequence[f.Field]) -> bytes:
-        """What comes before the rows."""
-        if self.is_binary:
-            return copy_data(_BINARY_HEAD)
-        if not self.header:
+        """What comes before the rows. In binary it is part of the first message, as clients expect it."""
+        if self.is_binary or not self.header:
             return b""
         write = self._writer()
         return copy_data((self.delimiter.join(write(column.name) for column in fields) + "\n").encode())
 
-    def rows(self, table: pa.Table, fields: Sequence[f.Field]) -> bytes:
+    def rows(self, table: pa.Table, fields: Sequence[f.Field], is_first: bool) -> bytes:
         """All rows as CopyData messages."""
         if self.is_binary:
             count = struct.pack(">h", len(fields))
-            return b"".join(copy_data(count + b"".join(row)) for row in _zip_columns(table, fields, [1] * len(fields)))
+            rows = [count + b"".join(row) for row in _zip_columns(table, fields, [1] * len(fields))]
+            if is_first and rows:
+                rows[0] = _BINARY_HEAD + rows[0]
+            return b"".join(map(copy_data, rows))
         write, null = self._writer(), self.null
         columns = [
             [null if v is None else write(v.decode()) for v in encode_column(column, x.oid, 0)]
@@ -87,9 +88,9 @@ class CopyFormat:
         ]
         return b"".join(copy_data((self.delimiter.join(row) + "\n").encode()) for row in zip(*columns, strict=True))
 
-    def end(self) -> bytes:
+    def end(self, is_empty: bool) -> bytes:
         """What comes after the rows."""
-        return copy_data(_BINARY_END) if self.is_binary else b""
+        return copy_data(_BINARY_HEAD * is_empty + _BINARY_END) if self.is_binary else b""
 
     def _writer(self) -> Callable[[str], str]:
         return self._quote_csv if self.kind == "csv" else self._escape

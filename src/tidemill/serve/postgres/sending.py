@@ -74,23 +74,23 @@ class Sender:
             self.write(m.copy_out(len(fields), outcome.copy.is_binary) + outcome.copy.begin(fields))
         try:
             async for table in portal.take(most, cancellation):
+                self._write_rows(portal, table, fields, count == 0)
                 count += table.num_rows
-                self._write_rows(portal, table, fields)
                 await self._drain_rows(portal)
         except BaseException:
             portal.close()
             raise
         if outcome.copy is not None:
-            self.write(outcome.copy.end() + m.COPY_DONE)
+            self.write(outcome.copy.end(count == 0) + m.COPY_DONE)
         if most is not None and not portal.is_done:
             self.write(m.PORTAL_SUSPENDED)
         else:
             portal.close()
             self.write(m.command_complete(outcome.tag + (f" {count}" if outcome.counts else "")))
 
-    def _write_rows(self, portal: Portal, table: pa.Table, fields: Sequence[Field]) -> None:
+    def _write_rows(self, portal: Portal, table: pa.Table, fields: Sequence[Field], is_first: bool) -> None:
         copy = portal.outcome.copy
-        self.write(copy.rows(table, fields) if copy is not None else data_rows(table, fields, portal.formats))
+        self.write(copy.rows(table, fields, is_first) if copy is not None else data_rows(table, fields, portal.formats))
 
     async def _drain_rows(self, portal: Portal) -> None:
         """Wait for the client. One whose queue of changes is full meanwhile has some seconds to read on; then the next
