@@ -125,7 +125,8 @@ CALLS = frozenset(
 )
 NAMES = frozenset(
     "array_to_string string_to_array array_length array_agg string_agg array_position array_append array_cat"
-    " array_remove generate_series unnest row_number btrim position char_length strpos bool_or bool_and to_char now"
+    " array_remove generate_series generate_subscripts unnest row_number btrim position char_length strpos"
+    " bool_or bool_and to_char now"
     " cardinality translate".split()
 )
 

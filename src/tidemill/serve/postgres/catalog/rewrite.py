@@ -106,7 +106,10 @@ class _Rewriter:
             return exp.Literal.string(node.name)
         if isinstance(node, exp.Column) and not node.table:
             return self._replace_word(node)
-        if isinstance(node, (exp.Into, exp.Lock, exp.Command, exp.DDL)) and not isinstance(node, exp.Query):
+        writes = isinstance(node, (exp.Into, exp.Lock, exp.Command, exp.DDL, exp.DML)) and not isinstance(
+            node, exp.Query
+        )
+        if writes or (isinstance(node, exp.CTE) and not isinstance(node.this, exp.Query)):
             raise ProtocolProblem("0A000", "a catalog query only reads")
         if isinstance(node, exp.Func):
             return self._replace_call(node)
@@ -162,6 +165,8 @@ class _Rewriter:
         if name in ("current_database", "current_schema", "current_user", "session_user", "current_catalog"):
             words = {**self._words(), "current_database": self._context["database"]}
             return exp.Literal.string(words[name])
+        if name == "json_build_object":  # of sequences and collations, which there are not
+            return exp.Null()
         if name == "pg_backend_pid":
             return exp.Literal.number(self._context["process"])
         if name in ("current_setting", "set_config"):
