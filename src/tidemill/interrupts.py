@@ -1,11 +1,47 @@
-"""Ctrl-C as Python means it, while a session of Spark is open."""
+"""Ctrl-C as Python means it, while a session of Spark is open; and cancelling a query from another thread."""
 
 from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+
+from tidemill.errors import EngineProblem
+
+
+class Cancellation:
+    """Lets another thread end a query: what waits looks at `check`, what is busy is interrupted by a function."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._functions: list[Callable[[], None]] = []
+        self.is_set = False
+
+    def set(self) -> None:
+        """End the query."""
+        with self._lock:
+            self.is_set = True
+            for function in self._functions:
+                function()
+
+    @contextmanager
+    def interrupts(self, function: Callable[[], None]) -> Iterator[None]:
+        """Inside, `set` calls the function; at once when it was called already."""
+        with self._lock:
+            self._functions.append(function)
+            if self.is_set:
+                function()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._functions.remove(function)
+
+    def check(self) -> None:
+        """Raise when the query was cancelled."""
+        if self.is_set:
+            raise EngineProblem("TM522", "the query was cancelled")
 
 
 @contextmanager

@@ -16,8 +16,6 @@ The word behind ``` says what a block is; the words behind that are for this tes
 from __future__ import annotations
 
 import re
-import threading
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,9 +25,9 @@ import pytest
 from typer.testing import CliRunner
 
 import tidemill
-from tests.harness import LocalDatabase, LocalJob
+from tests.harness import LocalDatabase
+from tests.live import LiveDatabase
 from tests.places import ROOT, SOURCE
-from tidemill.engine.run.reports import BatchReports
 from tidemill.engine.script import place_statements, setup_and_questions
 from tidemill.errors import TidemillError
 from tidemill.serve.cli import app
@@ -74,47 +72,6 @@ def write_file(block: Block) -> None:
     path = Path(block.words[0])
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(block.text, encoding="utf-8")
-
-
-class LiveJob(LocalJob):
-    """A LocalJob whose micro-batches go on by themselves while it is live."""
-
-    pump: threading.Thread | None = None
-
-    def run_live(self) -> None:
-        self.pump = threading.Thread(target=self._go, daemon=True)
-        self.pump.start()
-
-    def _go(self) -> None:
-        while self.is_up:
-            if not self.db.step():
-                time.sleep(0.01)
-
-    def wait_for_batch(self, reports: BatchReports, reached: Any) -> None:
-        if self.pump is None:
-            super().wait_for_batch(reports, reached)
-        else:
-            time.sleep(0.01)
-
-    def end(self) -> bool:
-        if self.query is not None:
-            self.query.stop()
-        if self.pump is not None:
-            self.pump.join()
-            self.pump = None
-        return super().end()
-
-
-class LiveDatabase(LocalDatabase):
-    """A LocalDatabase whose micro-batches go on by themselves between start() and stop()."""
-
-    def _make_job(self, spark: Any) -> LiveJob:
-        return LiveJob(self)
-
-    def start(self) -> None:
-        super().start()
-        assert isinstance(self.runner.job, LiveJob)
-        self.runner.job.run_live()
 
 
 @pytest.fixture

@@ -84,6 +84,15 @@ class Subscription(Generic[D, R]):
         self._inbox, self._shape, self._alive, self._end, self._failure = inbox, shape, alive, end, failure
         self.closed = False
 
+    def notify(self, function: Callable[[], None]) -> None:
+        """Call a function whenever changes have come, from the thread that brings them; it must not wait."""
+        self._inbox.notify = function
+
+    @property
+    def has_fallen_behind(self) -> bool:
+        """Whether changes were dropped; `next` raises it."""
+        return bool(self._inbox.lost)
+
     def next(self, timeout: float | None = None) -> R | None:
         """The next batch of changes, or None when nothing came in time or the subscription is closed.
 

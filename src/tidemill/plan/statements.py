@@ -17,6 +17,7 @@ Output = Literal["streamed", "complete", "rstream", "istream", "dstream", "virtu
 StandingOutput = Literal["streamed", "rstream", "istream", "dstream"]
 STREAM_OUTPUTS = ("rstream", "istream", "dstream")  # append-only rows that have their time as the column TS
 DropKind = Literal["source", "table", "stream", "view", "sink", "query", "aggregate"]
+Privilege = Literal["select", "create", "all"]
 ShowKind = Literal[
     "sources",
     "tables",
@@ -29,6 +30,7 @@ ShowKind = Literal[
     "dead_letters",
     "settings",
     "plans",
+    "users",
 ]
 
 
@@ -120,6 +122,49 @@ class Drop(Statement):
 
 
 @dataclass(frozen=True)
+class CreateUser(Statement):
+    """CREATE USER: a user of the server. The password is neither shown nor stored; its verifier is."""
+
+    name: str
+    password: str = field(repr=False)
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True)
+class AlterUser(Statement):
+    """ALTER USER: another password."""
+
+    name: str
+    password: str = field(repr=False)
+
+
+@dataclass(frozen=True)
+class DropUser(Statement):
+    """DROP USER: the user and all that was granted to it."""
+
+    name: str
+    if_exists: bool = False
+
+
+@dataclass(frozen=True)
+class Grant(Statement):
+    """GRANT: users may read some views (`names`), or define things (create), or do everything (all)."""
+
+    privilege: Privilege
+    names: tuple[str, ...]
+    users: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Revoke(Statement):
+    """REVOKE: take back what was granted."""
+
+    privilege: Privilege
+    names: tuple[str, ...]
+    users: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Restart(Statement):
     """RESTART VIEW: a view that was stopped is made anew, with what it reads and what reads it."""
 
@@ -181,11 +226,25 @@ class Why(Statement):
 
 
 @dataclass(frozen=True)
+class AsOf:
+    """AS OF: clock units, a point in time as text, or None for LATEST: every view as it is. `place` is its position."""
+
+    value: Decimal | str | None
+    place: tuple[int, int] = field(default=(1, 1), compare=False)
+
+
+@dataclass(frozen=True)
 class Subscribe(Statement):
-    """SUBSCRIBE: follow the changes of a view, or of several (`others`), which are then delivered together."""
+    """SUBSCRIBE: follow the changes of a view, or of several (`others`), which are then delivered together.
+
+    With `as_of` the changes after that time, without the contents. With `progress` also up to which time all changes
+    were delivered.
+    """
 
     name: str
     others: tuple[str, ...] = ()
+    as_of: AsOf | None = None
+    progress: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -199,14 +258,6 @@ class Set(Statement):
 
     name: str
     value: str | int | float | bool
-
-
-@dataclass(frozen=True)
-class AsOf:
-    """AS OF: clock units, a point in time as text, or None for LATEST: every view as it is. `place` is its position."""
-
-    value: Decimal | str | None
-    place: tuple[int, int] = field(default=(1, 1), compare=False)
 
 
 @dataclass(frozen=True)

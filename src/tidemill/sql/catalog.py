@@ -52,6 +52,21 @@ class Entry:
 
 
 @dataclass
+class User:
+    """A user of the server. `verifier` proves knowledge of the password without containing it."""
+
+    name: str
+    verifier: str
+    privileges: list[str] = field(default_factory=list)  # create, all
+    reads: list[str] = field(default_factory=list)  # names in lower case
+
+    @property
+    def reads_everything(self) -> bool:
+        """Who defines views may define one over anything, and so may read everything."""
+        return bool(self.privileges)
+
+
+@dataclass
 class Catalog:
     """All entries in the order of their creation, and the settings of the database."""
 
@@ -61,6 +76,7 @@ class Catalog:
     version: int = 0  # of the plan
     saved: int = 0  # how many times it was written
     hidden: dict[str, Entry] = field(default_factory=dict)  # dropped views that still answer others, by id
+    users: dict[str, User] = field(default_factory=dict)  # by name in lower case
 
     def find(self, name: str, *kinds: Kind, line: int | None = None, column: int | None = None) -> Entry:
         """The entry of that name, of one of the kinds; a clear error otherwise."""
@@ -96,6 +112,11 @@ class Catalog:
                 f'the name "{name}" is taken by a{"n" * (what == "aggregate")} {what}',
                 hint="choose another name, or DROP it first; IF NOT EXISTS keeps what is there",
             )
+
+    def forget_grants(self) -> None:
+        """Take back what was granted on names that are gone: whatever has such a name later is something else."""
+        for user in self.users.values():
+            user.reads = [name for name in user.reads if name in self.entries]
 
     def dependents(self, name: str) -> list[Entry]:
         """Everything that reads `name`, directly or through others, in the order of creation."""
@@ -161,6 +182,7 @@ class Catalog:
             "version": self.version,
             "saved": self.saved,
             "hidden": [e.to_dict() for e in self.hidden.values()],
+            "users": [vars(user) for user in self.users.values()],
         }
 
     @staticmethod
@@ -173,6 +195,7 @@ class Catalog:
             data["version"],
             data.get("saved", 0),
             {e["id"]: Entry.from_dict(e) for e in data.get("hidden", ())},
+            {u["name"].lower(): User(**u) for u in data.get("users", ())},
         )
 
     def _suggestion(self, name: str, kinds: tuple[Kind, ...]) -> str:

@@ -56,6 +56,8 @@ def catalog_table(what: str, catalog: Catalog, workload: Workload, store: ViewSt
         return pa.table({"name": list(shown), "value": [str(v) for v in shown.values()]})
     if what == "plans":
         return plan_changes(workload.history)
+    if what == "users":
+        return users_table(catalog)
     entries = list(catalog.of(*_KINDS[what]))  # type: ignore[arg-type]
     return pa.table(
         {
@@ -64,6 +66,18 @@ def catalog_table(what: str, catalog: Catalog, workload: Workload, store: ViewSt
             "detail": pa.array([_detail(e, workload) for e in entries], pa.string()),
             "reads": pa.array([", ".join(e.needs) for e in entries], pa.string()),
             "definition": pa.array([e.text for e in entries], pa.string()),
+        }
+    )
+
+
+def users_table(catalog: Catalog) -> pa.Table:
+    """SHOW USERS: names and rights, never verifiers."""
+    users = list(catalog.users.values())
+    return pa.table(
+        {
+            "name": pa.array([u.name for u in users], pa.string()),
+            "privileges": pa.array([", ".join(u.privileges) for u in users], pa.string()),
+            "reads": pa.array([", ".join(u.reads) for u in users], pa.string()),
         }
     )
 

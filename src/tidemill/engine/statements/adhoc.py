@@ -19,7 +19,7 @@ from sqlglot import exp, parse_one
 from tidemill.engine.statements.moment import Asked, ReadMoment, choose_moment
 from tidemill.engine.views.virtual_tables import VirtualTables
 from tidemill.engine.workload import Workload
-from tidemill.interrupts import plain_interrupts
+from tidemill.interrupts import Cancellation, plain_interrupts
 from tidemill.plan.relations import quoted
 from tidemill.plan.sources import SourceSpec
 from tidemill.plan.statements import Select
@@ -101,16 +101,23 @@ _ROWS = "__rows"  # the only column of an input whose rows are just counted
 
 
 def answer(
-    selects: Sequence[Select], workload: Workload, store: ViewStore, clock: int | None, folder: str, limits: Limits
+    selects: Sequence[Select],
+    workload: Workload,
+    store: ViewStore,
+    clock: int | None,
+    folder: str,
+    limits: Limits,
+    cancellation: Cancellation | None = None,
+    shape_only: bool = False,
 ) -> list[pa.Table]:
     """Run ad hoc queries, all as of one moment; what they may read is COMPLETE and RSTREAM views, tables and
-    dead_letters. AS OF of the first one holds for all of them.
+    dead_letters. AS OF of the first one holds for all of them. `shape_only`: over no rows, for the columns.
     """
     queries = [select.query.copy() for select in selects]
     for query in queries:
         check_expressions(query)
         _name_columns(query)
-    deadline = Deadline(limits.seconds)
+    deadline = Deadline(limits.seconds, cancellation)
     with ExitStack() as opened, plain_interrupts():
         inputs = []
         for _ in queries:
@@ -119,7 +126,7 @@ def answer(
         with store.reading() as duck, _interrupt_at(duck, deadline):
             moment = _choose_moment(queries, selects[0], workload, store, duck)
             for query, own in zip(queries, inputs, strict=True):
-                _Leaves(workload, store, duck, own, moment).replace(query)
+                _Leaves(workload, store, duck, own, moment, shape_only).replace(query)
         answers = []
         for query, own in zip(queries, inputs, strict=True):
             for node in list(query.find_all(Now)):
@@ -180,12 +187,13 @@ def _name_columns(query: exp.Expression) -> None:
 
 @contextmanager
 def _interrupt_at(duck: duckdb.DuckDBPyConnection, deadline: Deadline) -> Iterator[None]:
-    """Interrupt reading of views at the deadline of the query."""
+    """Interrupt reading of views at the deadline of the query, or when it is cancelled."""
     timer = threading.Timer(deadline.left, duck.interrupt)
     timer.daemon = True
     timer.start()
     try:
-        yield
+        with deadline.cancellation.interrupts(duck.interrupt):
+            yield
     except duckdb.InterruptException:
         deadline.check()
         raise
@@ -197,9 +205,16 @@ class _Leaves:
     """Replaces the views and tables of a query by inputs of the process that answers it."""
 
     def __init__(
-        self, workload: Workload, store: ViewStore, duck: duckdb.DuckDBPyConnection, inputs: Inputs, moment: ReadMoment
+        self,
+        workload: Workload,
+        store: ViewStore,
+        duck: duckdb.DuckDBPyConnection,
+        inputs: Inputs,
+        moment: ReadMoment,
+        shape_only: bool,
     ) -> None:
         self.workload, self.duck, self.inputs, self.moment = workload, duck, inputs, moment
+        self.shape_only = shape_only
         self.past = Past(store, duck)
         self.made: dict[tuple[str, tuple[str, ...]], str] = {}
 
@@ -243,6 +258,7 @@ class _Leaves:
 
     def _add(self, name: str, relation: duckdb.DuckDBPyRelation, columns: tuple[str, ...]) -> None:
         types = {c: str(t) for c, t in zip(relation.columns, relation.types, strict=True)}
+        relation = relation.limit(0) if self.shape_only else relation
         rows = relation.project(", ".join(map(quoted, columns)) or f"true AS {_ROWS}")
         typed = [(c, types[c]) for c in columns] or [(_ROWS, "BOOLEAN")]
         self.inputs.add(name, typed, rows.to_arrow_reader(1 << 16))

@@ -105,6 +105,7 @@ class Definitions:
         entry = self._drop_with_dependents(statement)
         if entry is None:
             return Created(statement.kind, statement.name, f"there is no {statement.kind} {statement.name}")
+        self._catalog.forget_grants()
         self._workload.history.record_cause(f"DROP {entry.kind.upper()} {entry.name}")
         self.record(changes_plan=True)
         return Created(entry.kind, entry.name, f"{entry.kind} {entry.name} dropped")

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import groupby
+from threading import get_ident
 from typing import Any
 
 import pyarrow as pa
@@ -26,15 +27,22 @@ from tidemill.engine.statements.explain import explain
 from tidemill.engine.statements.failures import Failures
 from tidemill.engine.statements.partial_scripts import explain_partial_execution
 from tidemill.engine.statements.settings import Settings
-from tidemill.engine.statements.subscribe import subscribe
+from tidemill.engine.statements.subscribe import open_subscription
+from tidemill.engine.statements.users import Users
 from tidemill.errors import TidemillError
+from tidemill.interrupts import Cancellation
 from tidemill.plan.statements import (
     AlterSource,
+    AlterUser,
+    CreateUser,
     Describe,
     Drop,
+    DropUser,
     Explain,
+    Grant,
     Restart,
     RestartSource,
+    Revoke,
     Select,
     Set,
     Show,
@@ -59,6 +67,7 @@ class Executor:
         self.querying = QueryLimits(state.catalog)
         self.definitions = Definitions(state, runner)
         failures = Failures(state, runner, self.definitions)
+        users = Users(state)
         self._handlers: dict[type[Statement], Callable[[Any], Any]] = {
             **dict.fromkeys(CREATES, self.definitions.create),
             Select: self.definitions.create_query,
@@ -72,9 +81,12 @@ class Executor:
             Describe: self._describe,
             Explain: lambda statement: explain(state, statement.target),
             Why: self._why,
-            Subscribe: lambda statement: subscribe(
-                state, runner, statement.names if statement.others else statement.name
-            ),
+            Subscribe: lambda statement: open_subscription(state, runner, statement),
+            CreateUser: users.create,
+            AlterUser: users.alter,
+            DropUser: users.drop,
+            Grant: users.grant,
+            Revoke: users.revoke,
         }
 
     def execute(self, text: str, tell: Tell | None = None) -> Any:
@@ -103,18 +115,26 @@ class Executor:
             with self._state.lock:
                 return self._handlers[type(statement)](statement)
 
-    def answer(self, selects: Sequence[Select], timeout: float | None = None) -> list[pa.Table]:
-        """Answer ad hoc queries as of one moment; `timeout` in seconds in place of the setting."""
+    def answer(
+        self,
+        selects: Sequence[Select],
+        timeout: float | None = None,
+        cancellation: Cancellation | None = None,
+        shape_only: bool = False,
+    ) -> list[pa.Table]:
+        """Answer ad hoc queries as of one moment; `timeout` in seconds in place of the setting. `shape_only`: answers
+        without rows, for their columns.
+        """
         state = self._state
         selects = [self._read_streams(select) for select in selects]
         tables = (table for select in selects for table in select.query.find_all(exp.Table))
         entries = (state.catalog.entries.get(table.name.lower()) for table in tables)
         if any(entry is not None and entry.kind in ("view", "query") for entry in entries):
             self._runner.check_answering()
-        folder = os.path.join(state.paths.root, "adhoc", f"{os.getpid()}-{time.time_ns()}")
+        folder = os.path.join(state.paths.root, "adhoc", f"{os.getpid()}-{get_ident()}-{time.time_ns()}")
         clock, limits = self._runner.reports.last.get("clock"), self.querying.limits(timeout)
         try:
-            return answer(selects, state.workload, state.store, clock, folder, limits)
+            return answer(selects, state.workload, state.store, clock, folder, limits, cancellation, shape_only)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 

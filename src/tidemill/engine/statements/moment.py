@@ -114,6 +114,19 @@ def check_together(asked: Mapping[str, Asked], metas: Mapping[str, str], unit_us
     return domain
 
 
+def check_resumable(asked: Asked, given: AsOf, metas: Mapping[str, str], unit_us: int) -> int:
+    """The time after which changes of a view are asked for, where all of them are kept and the time is closed."""
+    view = asked.view.entry.id
+    standings = read_standings({**metas, "peek": "0"}, [view])
+    time = read_time(given, asked.domain, unit_us)
+    if view in standings:
+        found = _Choice({view: asked}, standings, metas, unit_us)
+        if not standings[view].is_static:
+            found.check_known(time, asked.domain, given.place)
+        found.check_kept({view: time + 1}, asked.domain, given.place)
+    return time
+
+
 @dataclass
 class _Choice:
     """The views of one query that change over time."""
@@ -152,8 +165,8 @@ class _Choice:
         """All views as of the time that the user names."""
         self.check_domains(given.place)
         domain = domains[0] if domains else "TIMESTAMP" if isinstance(given.value, str) else "BIGINT"
-        time = _microseconds(given, domain, self.unit_us)
-        self._check_known(time, domain, given.place)
+        time = read_time(given, domain, self.unit_us)
+        self.check_known(time, domain, given.place)
         bounds = dict.fromkeys(self.standings, time + 1)
         self.check_kept(bounds, domain, given.place)
         return ReadMoment(dict(self._with_changes(bounds)), self._closed(), time, domain, time)
@@ -172,7 +185,7 @@ class _Choice:
                 column=where[1],
             )
 
-    def _check_known(self, time: int, domain: str, place: Place) -> None:
+    def check_known(self, time: int, domain: str, place: Place) -> None:
         """Refuse a time up to which a view is not closed; where the input of all has ended, one after all of it."""
         open_views = {v: s for v, s in self.standings.items() if s.end is None}
         end = max((s.end for s in self.standings.values() if s.end is not None), default=FOREVER)
@@ -235,7 +248,7 @@ class _Choice:
         return time_text(us, domain, self.unit_us)
 
 
-def _microseconds(given: AsOf, domain: str, unit_us: int) -> int:
+def read_time(given: AsOf, domain: str, unit_us: int) -> int:
     """The time that the user names, in the domain of the views."""
     value = given.value
     if isinstance(value, Decimal) and domain == "BIGINT" and abs(value) < _LONGEST_US // unit_us:

@@ -1,4 +1,4 @@
-"""SUBSCRIBE: live changes of a view, or of several as of one moment after the other."""
+"""SUBSCRIBE: live changes of a view, or of several as of one moment after the other; and from a time on."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from tidemill.engine.recovery.repair import stopped_problem
 from tidemill.engine.results import Moment, Subscription
 from tidemill.engine.run.runner import Runner
 from tidemill.engine.state import DatabaseState
-from tidemill.engine.statements.moment import Asked, check_together, time_value
+from tidemill.engine.statements.moment import Asked, check_resumable, check_together, time_value
 from tidemill.engine.views.bound_view import BoundView
 from tidemill.errors import PlanProblem, TidemillError
+from tidemill.plan.statements import AsOf, Subscribe
 from tidemill.runtime.views.store import present
 from tidemill.runtime.views.subscriptions import QUEUE_BYTES, MomentChanges
+from tidemill.runtime.views.tables import null_old
 
 TableSubscription = Subscription[pa.Table, pa.Table]
 MomentSubscription = Subscription[MomentChanges, Moment]
@@ -30,6 +32,44 @@ def subscribe(
         if isinstance(names, str)
         else _subscribe_together(state, runner, names, most_bytes)
     )
+
+
+def open_subscription(
+    state: DatabaseState, runner: Runner, statement: Subscribe, most_bytes: int = QUEUE_BYTES
+) -> AnySubscription:
+    """What a SUBSCRIBE statement asks for."""
+    if statement.as_of is not None or statement.progress:
+        return follow(state, runner, statement.name, statement.as_of, most_bytes)
+    return subscribe(state, runner, statement.names if statement.others else statement.name, most_bytes)
+
+
+def follow(
+    state: DatabaseState, runner: Runner, name: str, as_of: AsOf | None, most_bytes: int = QUEUE_BYTES
+) -> MomentSubscription:
+    """The contents of a view, or the changes after a time, then the changes: each moment says up to which time they
+    are complete. The changes after the time must be kept (TM233), and the time must be closed (TM232).
+    """
+    view, outlet, unit_us = state.find_view(name, "a subscription"), state.outlet, state.workload.unit_us
+    domain = view.stored.stamp_type
+    with outlet.lock:
+        after = None if as_of is None else check_resumable(Asked(view), as_of, outlet.known, unit_us)
+        unit = unit_us if domain == "BIGINT" else 1
+        snapshot, queue = outlet.resumable.add(view.stored, outlet.known, unit, after, most_bytes)
+        if snapshot.time is not None and not snapshot.num_rows:
+            queue.queue.put(snapshot)
+
+    def shape(found: MomentChanges) -> Moment:
+        table = found.changes.get(view.entry.id)
+        shown = {} if table is None else {view.entry.name: _present(state, view, table)}
+        return Moment(None if found.time is None else time_value(found.time, domain, unit_us), shown)
+
+    def end() -> None:
+        with outlet.lock:
+            outlet.resumable.remove(queue)
+
+    alive, failure = (lambda: runner.is_running), (lambda: _why_ended(state, runner, view))
+    made: MomentSubscription = Subscription(snapshot, queue.queue, shape, alive, end, failure)
+    return made
 
 
 def _subscribe_one(state: DatabaseState, runner: Runner, name: str, most_bytes: int) -> TableSubscription:
@@ -77,6 +117,23 @@ def _check_moment(state: DatabaseState, views: Mapping[str, BoundView]) -> str:
     asked = {v: Asked(view) for v, view in views.items()}
     metas = {**state.outlet.known, "peek": "0"}
     return check_together(asked, metas, state.workload.unit_us)
+
+
+def changes_schema(state: DatabaseState, name: str) -> pa.Schema:
+    """The columns of the changes of a view; whole numbers of 128 bits are decimals, whatever their values."""
+    view = state.find_view(name, "a subscription").stored
+    shown = [("TAG", "VARCHAR"), *([] if "TS" in view.names else [("TS", view.stamp_type)])]
+    shown += [(c.name, c.type) for c in view.columns]
+    duck = state.store.cursor()
+    try:
+        # One by one: TS and a column ts would be the same name.
+        types = [
+            duck.sql(f"SELECT CAST(NULL AS {kind}) AS v").to_arrow_table().schema.field("v").type for _, kind in shown
+        ]
+        old = duck.sql(f"SELECT {null_old(view)} AS v").to_arrow_table().schema.field("v").type
+    finally:
+        duck.close()
+    return pa.schema([*((name, kind) for (name, _), kind in zip(shown, types, strict=True)), ("OLD", old)])
 
 
 def _present(state: DatabaseState, view: BoundView, table: pa.Table) -> pa.Table:

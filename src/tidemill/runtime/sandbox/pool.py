@@ -27,7 +27,7 @@ from typing import IO, Any
 import pyarrow as pa
 
 from tidemill.errors import EngineProblem, PlanProblem
-from tidemill.interrupts import plain_interrupts
+from tidemill.interrupts import Cancellation, plain_interrupts
 from tidemill.runtime.duckdb.wide_integers import narrow_marked
 from tidemill.runtime.sandbox.worker import LENGTH, WHOLE
 
@@ -35,6 +35,7 @@ MOST_IDLE = 2  # processes that wait for the next query
 _SMALL = 1 << 20  # bytes of an answer that is copied; a larger one stays in its file
 _BATCH = 1 << 16  # rows of a block of Arrow: some MB, so that a limit on bytes stops a table that is too large early
 _ALIGNED = 64  # Arrow wants its buffers so
+_LOOK_S = 0.1  # how often a waiting query looks whether it was cancelled
 
 
 @dataclass(frozen=True)
@@ -47,10 +48,11 @@ class Limits:
 
 
 class Deadline:
-    """When a query has to be done."""
+    """When a query has to be done, unless it is cancelled before."""
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, cancellation: Cancellation | None = None) -> None:
         self.seconds = seconds
+        self.cancellation = cancellation or Cancellation()
         self._end = time.monotonic() + seconds
 
     @property
@@ -58,7 +60,8 @@ class Deadline:
         return self._end - time.monotonic()
 
     def check(self) -> None:
-        """Raise when it has passed."""
+        """Raise when it has passed, or the query was cancelled."""
+        self.cancellation.check()
         if self.left <= 0:
             raise EngineProblem(
                 "TM517",
@@ -131,7 +134,7 @@ class Worker:
     def _read(self, length: int, deadline: Deadline) -> bytes:
         found = b""
         while len(found) < length:
-            if not select.select([self._line], [], [], max(deadline.left, 0))[0]:
+            if not select.select([self._line], [], [], min(max(deadline.left, 0), _LOOK_S))[0]:
                 deadline.check()
                 continue
             piece = self._line.recv(length - len(found))

@@ -39,6 +39,7 @@ from tidemill.runtime.views.history import History
 from tidemill.runtime.views.joint_subscriptions import JointSubscriptions
 from tidemill.runtime.views.moments import advance_frontiers, advance_standings, kept_from
 from tidemill.runtime.views.pools import Pools
+from tidemill.runtime.views.resumable_subscriptions import ResumableSubscriptions
 from tidemill.runtime.views.sinks import Sinks
 from tidemill.runtime.views.source_totals import add_tallies
 from tidemill.runtime.views.stopped_views import ViewsFailed, find_failing, gather_changes, run_for_views
@@ -66,6 +67,7 @@ class Outlet:
         self.pools = Pools(self.duck)
         self.history = History(self.duck)
         self.together = JointSubscriptions(store, self.duck)
+        self.resumable = ResumableSubscriptions(store, self.duck)
         self.sinks = Sinks(self.paths.undelivered)
         self.known = store.metas()  # as last committed; only the outlet writes them
         self.feedback = Feedback(self.paths, self._read_meta("progress", {}))
@@ -312,7 +314,7 @@ class Outlet:
         """Let go of the view store; Spark's callback server may keep this object until the process ends."""
         with self.lock:
             self.duck.close()
-            del self.duck, self.pools, self.history, self.together
+            del self.duck, self.pools, self.history, self.together, self.resumable
 
     def subscribe(self, view: StoredView, most: int = QUEUE_BYTES) -> tuple[pa.Table, SubscriptionQueue[pa.Table]]:
         """The current contents as insertions, and a queue of every later change batch; `most` limits its bytes."""
@@ -345,7 +347,8 @@ class Outlet:
 
     def _has_readers(self, view: StoredView) -> bool:
         """Whether the view has a sink or a subscriber."""
-        return bool(view.sinks) or bool(self.subscribers.get(view.id)) or self.together.has(view.id)
+        followed = self.together.has(view.id) or self.resumable.has(view.id)
+        return bool(view.sinks) or bool(self.subscribers.get(view.id)) or followed
 
     def _takes_files(self, view_id: str) -> bool:
         """Whether a view's rows can stay in the files that the stages wrote: it has no sink and no subscriber."""
@@ -380,6 +383,7 @@ class Outlet:
             queues = self.subscribers.get(view_id, [])
             queues[:] = [queue for queue in queues if queue.put(table)]
         self.together.publish(published, self.known, self.views)
+        self.resumable.publish(published, self.known)
         for listener in list(self.listeners):
             listener(summary)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import queue
 import threading
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
@@ -38,6 +38,7 @@ class SubscriptionQueue(Generic[T]):
     def __init__(self, most: int = QUEUE_BYTES) -> None:
         self.most = most
         self.lost = 0
+        self.notify: Callable[[], None] = lambda: None  # called whenever something was put, by the thread that puts
         self._waiting: deque[T] = deque()
         self._bytes = 0
         self._changed = threading.Condition()
@@ -51,13 +52,15 @@ class SubscriptionQueue(Generic[T]):
                 self._waiting.append(table)
                 self._bytes += table.nbytes
             self._changed.notify_all()
-            return not self.lost
+        self.notify()
+        return not self.lost
 
     def end(self, rows: int) -> None:
         """Take no more: `rows` changes cannot be kept for the subscriber."""
         with self._changed:
             self._drop(rows)
             self._changed.notify_all()
+        self.notify()
 
     def _drop(self, rows: int) -> None:
         self.lost += rows + sum(t.num_rows for t in self._waiting)

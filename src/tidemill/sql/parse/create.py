@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from tidemill.plan.statements import CreateSink, CreateTaggedStream, CreateView, Output
+from tidemill.plan.statements import CreateSink, CreateTaggedStream, CreateUser, CreateView, Output
 from tidemill.sql.lexical.cursor import Cursor, quote
 from tidemill.sql.lexical.tokens import problem
 from tidemill.sql.parse.options import parse_options
 from tidemill.sql.parse.query import parse_query
 from tidemill.sql.parse.register import parse_if_not_exists
+from tidemill.sql.parse.users import parse_create_user
 
 OUTPUTS = ("STREAMED", "COMPLETE", "RSTREAM", "ISTREAM", "DSTREAM", "VIRTUAL")
 _HINT = f"write CREATE TAGGED STREAM, CREATE [{' | '.join(OUTPUTS)}] VIEW or CREATE SINK"
 
 
-def parse_create(cursor: Cursor) -> CreateTaggedStream | CreateView | CreateSink:
+def parse_create(cursor: Cursor) -> CreateTaggedStream | CreateView | CreateSink | CreateUser:
     """Read what follows CREATE."""
+    if cursor.take("USER"):
+        return parse_create_user(cursor)
     or_replace = cursor.take("OR", "REPLACE")
     if cursor.take("TAGGED"):
         cursor.expect("STREAM")

@@ -11,9 +11,12 @@ from sqlglot.tokens import Token
 
 from tidemill.errors import SyntaxProblem
 from tidemill.plan.statements import (
+    AlterSource,
+    AlterUser,
     Describe,
     Drop,
     DropKind,
+    DropUser,
     Explain,
     Restart,
     RestartSource,
@@ -29,10 +32,12 @@ from tidemill.plan.statements import (
 )
 from tidemill.sql.lexical.cursor import Cursor, quote
 from tidemill.sql.lexical.tokens import did_you_mean, position, problem, split
+from tidemill.sql.parse.as_of import take_as_of
 from tidemill.sql.parse.create import parse_create
 from tidemill.sql.parse.options import parse_options, parse_value
 from tidemill.sql.parse.query import parse_query
 from tidemill.sql.parse.register import parse_alter, parse_register
+from tidemill.sql.parse.users import parse_alter_user, parse_drop_user, parse_grant, parse_revoke
 
 __all__ = ["parse", "parse_one", "position"]
 
@@ -49,6 +54,7 @@ SHOWN = (
     "DEAD_LETTERS",
     "SETTINGS",
     "PLANS",
+    "USERS",
 )
 FOREIGN = (
     "INSERT",
@@ -69,8 +75,6 @@ FOREIGN = (
     "PREPARE",
     "INSTALL",
     "LOAD",
-    "GRANT",
-    "REVOKE",
     "EXPORT",
     "IMPORT",
     "VACUUM",
@@ -91,7 +95,8 @@ FOREIGN = (
     "END",
 )
 _SUPPORTED = (
-    "supported: REGISTER, ALTER, CREATE, DROP, SELECT, SHOW, DESCRIBE, EXPLAIN, SUBSCRIBE, SET, RESTART and SKIP"
+    "supported: REGISTER, ALTER, CREATE, DROP, SELECT, SHOW, DESCRIBE, EXPLAIN, SUBSCRIBE, SET, RESTART, SKIP, GRANT"
+    " and REVOKE"
 )
 
 
@@ -152,7 +157,9 @@ def _parse_select(cursor: Cursor) -> Select:
     return Select(found.tree, output, options, found.as_of)
 
 
-def _parse_drop(cursor: Cursor) -> Drop:
+def _parse_drop(cursor: Cursor) -> Drop | DropUser:
+    if cursor.take("USER"):
+        return parse_drop_user(cursor)
     tagged = cursor.take("TAGGED")
     kind = cursor.choose(("STREAM",) if tagged else (*DROPPABLE, "TAGGED"), "what to drop").lower()
     if_exists = cursor.take("IF", "EXISTS")
@@ -161,6 +168,10 @@ def _parse_drop(cursor: Cursor) -> Drop:
     if not cascade and cursor.token is not None:
         cursor.fail_expecting("CASCADE or the end of the statement", known=("CASCADE",), hint="write CASCADE or ;")
     return Drop(cast(DropKind, kind), name, if_exists, cascade)
+
+
+def _parse_alter(cursor: Cursor) -> AlterSource | AlterUser:
+    return parse_alter_user(cursor) if cursor.take("USER") else parse_alter(cursor)
 
 
 def _parse_show(cursor: Cursor) -> Show:
@@ -176,10 +187,27 @@ def _parse_describe(cursor: Cursor) -> Describe:
 
 
 def _parse_subscribe(cursor: Cursor) -> Subscribe:
+    """SUBSCRIBE view, … or SUBSCRIBE view [AS OF time] [WITH (progress = true)]."""
     names = [cursor.take_name("the name of a view")]
     while cursor.take(","):
         names.append(cursor.take_name("the name of a view"))
-    return Subscribe(names[0], tuple(names[1:]))
+    begin = cursor.index
+    while cursor.token is not None and (cursor.word(), cursor.word(1)) != ("WITH", "("):
+        cursor.advance()
+    as_of, rest = take_as_of(cursor.tokens[: cursor.index])
+    if len(rest) > begin:
+        cursor.index = begin
+        cursor.fail_expecting("AS OF, WITH or the end of the statement", hint="write SUBSCRIBE view AS OF time")
+    if as_of is not None and as_of.value is None:
+        cursor.index = begin
+        cursor.fail("a subscription begins with the contents, or as of a time", code="TM112", hint="leave it out")
+    options: dict[str, Any] = {}
+    parse_options(cursor, "subscribe", options)
+    progress = options.get("progress", as_of is not None)
+    if len(names) > 1 and (as_of is not None or options):
+        cursor.index = begin
+        cursor.fail("AS OF and WITH are for one view", code="TM112", hint="subscribe to each view by itself")
+    return Subscribe(names[0], tuple(names[1:]), as_of, str(progress).lower() in ("true", "on", "1"))
 
 
 def _parse_set(cursor: Cursor) -> Set:
@@ -231,7 +259,7 @@ def _parse_explain(cursor: Cursor) -> Explain | Why:
 
 _READERS: dict[str, Callable[[Cursor], Statement]] = {
     "REGISTER": parse_register,
-    "ALTER": parse_alter,
+    "ALTER": _parse_alter,
     "CREATE": parse_create,
     "DROP": _parse_drop,
     "SHOW": _parse_show,
@@ -242,4 +270,6 @@ _READERS: dict[str, Callable[[Cursor], Statement]] = {
     "SET": _parse_set,
     "RESTART": _parse_restart,
     "SKIP": _parse_skip,
+    "GRANT": parse_grant,
+    "REVOKE": parse_revoke,
 }

@@ -1,0 +1,1 @@
+"""Users of the server: verifiers of their passwords, what each may do, and their sessions."""
