@@ -34,6 +34,7 @@ class _Lowering(Streams, Windows, Joins):
 
 _PLACES: dict[type[Relation], Callable[[_Lowering, Any], Handle]] = {
     r.Scan: _Lowering.place_scan,
+    r.Delivered: _Lowering.place_scan,
     r.Amended: _Lowering.place_amended,
     r.Seed: _Lowering.place_seed,
     r.Clock: _Lowering.place_clock,

@@ -41,6 +41,7 @@ KNOWN: dict[str, tuple[str, ...]] = {
     "virtual view": (),  # its readers have options
     "select": ("unbounded_state", "spread", "empty_windows", "begin"),
     "sink": ("format",),
+    "site": ("ca", "certificate", "key", "token_file", "plaintext"),
 }
 
 

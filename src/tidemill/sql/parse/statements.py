@@ -33,10 +33,11 @@ from tidemill.sql.parse.create import parse_create
 from tidemill.sql.parse.options import parse_options, parse_value
 from tidemill.sql.parse.query import parse_query
 from tidemill.sql.parse.register import parse_alter, parse_register
+from tidemill.sql.parse.sites import parse_export, parse_revoke
 
 __all__ = ["parse", "parse_one", "position"]
 
-DROPPABLE = ("SOURCE", "TABLE", "STREAM", "VIEW", "SINK", "QUERY", "AGGREGATE")
+DROPPABLE = ("SOURCE", "TABLE", "STREAM", "VIEW", "SINK", "QUERY", "AGGREGATE", "SITE")
 SHOWN = (
     "SOURCES",
     "TABLES",
@@ -49,6 +50,7 @@ SHOWN = (
     "DEAD_LETTERS",
     "SETTINGS",
     "PLANS",
+    "SITES",
 )
 FOREIGN = (
     "INSERT",
@@ -70,8 +72,6 @@ FOREIGN = (
     "INSTALL",
     "LOAD",
     "GRANT",
-    "REVOKE",
-    "EXPORT",
     "IMPORT",
     "VACUUM",
     "ANALYZE",
@@ -91,7 +91,8 @@ FOREIGN = (
     "END",
 )
 _SUPPORTED = (
-    "supported: REGISTER, ALTER, CREATE, DROP, SELECT, SHOW, DESCRIBE, EXPLAIN, SUBSCRIBE, SET, RESTART and SKIP"
+    "supported: REGISTER, ALTER, CREATE, DROP, SELECT, SHOW, DESCRIBE, EXPLAIN, SUBSCRIBE, SET, RESTART, SKIP,"
+    " EXPORT and REVOKE"
 )
 
 
@@ -242,4 +243,6 @@ _READERS: dict[str, Callable[[Cursor], Statement]] = {
     "SET": _parse_set,
     "RESTART": _parse_restart,
     "SKIP": _parse_skip,
+    "EXPORT": parse_export,
+    "REVOKE": parse_revoke,
 }
