@@ -156,7 +156,10 @@ def test_only_what_is_exported_is_described_and_shipped(tmp_path, keys):
 @pytest.mark.parametrize(
     "text",
     [
-        "SELECT ip FROM Packets WHERE ip > 1",
+        "SELECT ip FROM Packets WHERE ip > at",
+        "SELECT ip FROM Packets WHERE abs(ip) > 1",
+        "SELECT ip FROM Packets WHERE ip IN (SELECT ip FROM Secret)",
+        "SELECT ip FROM Packets WHERE ip > 1 OR ip < 0",
         "SELECT ip + 1 FROM Packets",
         "SELECT * FROM Packets",
         "SELECT p.ip FROM Packets p JOIN Secret s ON p.ip = s.ip",

@@ -127,3 +127,49 @@ def test_a_view_of_another_site_is_read_as_if_it_were_here(tmp_path):
     assert found["V1"] == [("+", 1, 1, 100), ("u", 4, 1, 130), ("+", 6, 2, 70), ("-", 7, 1, 130)]
     # The first run left the time 4 open: the later view begins with what was closed then.
     assert found["V2"] == [("+", 3, 1, 100), ("u", 4, 1, 130), ("+", 6, 2, 70), ("-", 7, 1, 130)]
+
+
+@pytest.mark.parametrize(
+    ("query", "condition"),
+    [
+        ("SELECT ip FROM paris.Others WHERE len > 60 AND ip = 1", '"len" > 60 AND "ip" = 1'),
+        (
+            "SELECT b.ip FROM Packets [WINDOW 9] a JOIN paris.Others [WINDOW 9] b ON a.ip = b.ip WHERE b.len > 60",
+            '"len" > 60',
+        ),
+        (
+            "SELECT b.ip FROM Packets [WINDOW 9] a LEFT JOIN paris.Others [WINDOW 9] b ON a.ip = b.ip WHERE b.len < 60",
+            '"len" < 60',
+        ),
+        ("SELECT ip FROM paris.Others WHERE len > 60 OR ip = 1", ""),
+        ("SELECT ip FROM paris.Others WHERE len > ip", ""),
+        ("SELECT ip FROM paris.Others [ROWS 2] WHERE len > 60", ""),
+        ("SELECT ip FROM paris.Others SYNC EVERY 2 ROWS WHERE len > 60", ""),
+        (
+            "SELECT a.ip FROM paris.Others [WINDOW 9] a JOIN paris.Others [WINDOW 9] b ON a.ip = b.ip WHERE a.len > 60",
+            "",
+        ),
+        ("SELECT ip FROM paris.Keyed WHERE len > 60", ""),
+    ],
+)
+def test_plain_conditions_are_evaluated_where_the_rows_are(tmp_path, query, condition):
+    """Where they decide row by row; the answer is that of one database either way."""
+    write(tmp_path, "Packets", "1,10,1\n2,20,2\n1,30,4\n")
+    write(tmp_path, "Others", "1,100,1\n1,50,3\n2,70,3\n1,20,5\n2,300,9\n")
+    statements = {n: PACKETS.format(n, tmp_path) for n in ("Packets", "Others")}
+    statements["Others"] += "CREATE TAGGED STREAM Keyed OVER OthersSource KEY ip;"
+    from tests.harness import LocalDatabase
+
+    with LocalDatabase(str(tmp_path / "one")) as one:
+        one.execute(statements["Packets"] + statements["Others"])
+        one.execute(f"CREATE STREAMED VIEW V AS {query.replace('paris.', '')}")
+        one.run()
+        expected = one.changes("V").to_pylist()
+    with two_sites(tmp_path) as (network, paris, lyon):
+        paris.execute(statements["Others"] + "EXPORT STREAM Others TO SITE lyon; EXPORT STREAM Keyed TO SITE lyon")
+        lyon.execute(statements["Packets"] + f"CREATE STREAMED VIEW V AS {query}")
+        network.settle("lyon", "paris")
+        [edge] = paris.catalog.of("edge")
+        assert edge.text.partition(" WHERE ")[2] == condition
+        finish(network, paris, lyon)
+        assert lyon.changes("V").to_pylist() == expected and expected

@@ -1,6 +1,7 @@
 """Fragments: the SQL text that another site sends for the rows it wants, bound here against what is exported to it.
 
-A fragment selects columns of one exported stream or view. Of a stream the records are shipped as they came, with their
+A fragment selects columns of one exported stream or view, and may filter a stream without a key by plain comparisons of
+its columns with constants. Of a stream the records are shipped as they came, with their
 times and numbers, below the tagger and below any window: the site that reads them does everything else itself, so its
 answer is the one that it would have if the source were its own. Of a view the changes are shipped.
 """
@@ -16,23 +17,27 @@ from tidemill.engine.workload import Workload
 from tidemill.errors import CatalogProblem, PlanProblem
 from tidemill.plan import relations as r
 from tidemill.plan.relations import Item, Relation, quoted
+from tidemill.plan.scalars import ColumnRef, Literal, Operation, Scalar, conjunction
 from tidemill.plan.sources import APPLY, SHED_UPDATES, SITE, Column, Schema, SourceSpec
 from tidemill.plan.statements import Select
 from tidemill.runtime.sites.protocol import Description
 from tidemill.runtime.views.stored_view import StoredView
 from tidemill.sql.catalog import Entry
 from tidemill.sql.parse.statements import parse_one
+from tidemill.sql.pushed_conditions import SIGNS
+from tidemill.sql.scopes import is_plain
 
 MOST_TEXT = 64 << 10  # characters of a fragment
 
 
-def fragment_text(name: str, columns: Iterable[Column]) -> str:
-    """The text that asks for columns of a stream or view.
+def fragment_text(name: str, columns: Iterable[Column], conditions: Iterable[exp.Expr] = ()) -> str:
+    """The text that asks for columns of a stream or view, and of a stream for rows that satisfy plain conditions.
 
     >>> fragment_text("S", (Column("a", "INTEGER"), Column("b c", "DOUBLE")))
     'SELECT "a", "b c" FROM "S"'
     """
-    return f"SELECT {', '.join(quoted(c.name) for c in columns)} FROM {quoted(name)}"
+    where = " AND ".join(_compare(c).sql for c in conditions)
+    return f"SELECT {', '.join(quoted(c.name) for c in columns)} FROM {quoted(name)}{where and ' WHERE '}{where}"
 
 
 def describe_export(workload: Workload, exported: Collection[str], name: str) -> Description:
@@ -79,8 +84,12 @@ def bind_fragment(workload: Workload, exported: Collection[str], text: str, birt
     if entry.kind == "stream":
         spec = _spec_of(workload, entry)
         columns = _columns(select, entry, spec.columns)
-        scan = r.Scan(spec.name, spec.columns, birth)
-        return entry, r.Project(scan, (*map(Item.of, columns), Item.of(Column(r.SEQ, "BIGINT"))))
+        rows: Relation = r.Scan(spec.name, spec.columns, birth)
+        condition = _condition(select, entry, spec.columns)
+        rows = r.Filter(rows, condition) if condition is not None else rows
+        return entry, r.Project(rows, (*map(Item.of, columns), Item.of(Column(r.SEQ, "BIGINT"))))
+    if select.args.get("where"):
+        raise _foreign("rows of a view are shipped whole")
     view = view_input(workload.views[entry.name.lower()], birth)
     return entry, r.Project(view.node, tuple(map(Item.of, _columns(select, entry, view.node.schema))))
 
@@ -99,6 +108,22 @@ def _columns(select: exp.Select, entry: Entry, known: Schema) -> list[Column]:
     return [names[item.name] for item in select.expressions]
 
 
+def _condition(select: exp.Select, entry: Entry, known: Schema) -> Scalar | None:
+    """Plain comparisons, of a stream without a key: a record of a key that fails one still replaces another."""
+    where = select.args.get("where")
+    if where is None:
+        return None
+    parts = list(where.this.flatten()) if isinstance(where.this, exp.And) else [where.this]
+    types = {c.name.lower(): c.type for c in known}
+    if entry.key or not all(is_plain(part, types, "") and not part.this.table for part in parts):
+        raise _foreign("its condition is not a plain comparison of a column of a stream without a key")
+    return conjunction(*map(_compare, parts))
+
+
+def _compare(part: exp.Expr) -> Scalar:
+    return Operation(SIGNS[type(part)], ColumnRef(part.this.name), Literal(part.expression.sql("duckdb")))
+
+
 def _parse(text: str) -> exp.Select:
     if len(text) > MOST_TEXT:
         raise _foreign(f"it has {len(text):,} characters")
@@ -107,7 +132,7 @@ def _parse(text: str) -> exp.Select:
     query = statement.query if isinstance(statement, Select) and plain else None
     if not isinstance(query, exp.Select):
         raise _foreign("it is not a SELECT")
-    others = [name for name, value in query.args.items() if value and name not in ("expressions", "from_")]
+    others = [name for name, value in query.args.items() if value and name not in ("expressions", "from_", "where")]
     table = query.args["from_"].this if query.args.get("from_") else None
     alone = isinstance(table, exp.Table) and isinstance(table.this, exp.Identifier)
     if others or table is None or not alone or any(value for name, value in table.args.items() if name != "this"):

@@ -1,9 +1,9 @@
 """Names of other sites in FROM: `paris.Packets` becomes a stream of this catalog over a source that paris delivers.
 
-The description is asked for when a view that reads the name is created. Only columns that the view reads are shipped;
-views whose columns are all there share what is delivered. The source is an edge: its instance is never used again, so
-a view that is created later may begin with an edge of its own. What a view of another site holds is delivered first,
-so each view that reads one later has an edge of its own.
+The description is asked for when a view that reads the name is created. Only columns that the view reads are shipped,
+and only rows that satisfy its plain conditions; views whose columns and rows are all there share what is delivered.
+The source is an edge: its instance is never used again, so a view that is created later may begin with an edge of its
+own. What a view of another site holds is delivered first, so each view that reads one later has its own.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from tidemill.sql.bind.imported_names import IMPORTS
 from tidemill.sql.bind.scope import problem
 from tidemill.sql.catalog import VIRTUAL, Catalog, Entry
 from tidemill.sql.dialect.nodes import Difference
+from tidemill.sql.pushed_conditions import pushed_conditions
 from tidemill.sql.scopes import read_columns
 
 Describe = Callable[[Entry, str], Description]  # a site and a name there
@@ -84,9 +85,12 @@ class Imports:
         except TidemillError as error:
             raise problem(error.message, table, code=error.code, detail=error.detail, hint=error.hint) from None
         self._check(site, found, table, statement)
-        name, columns = f"{site.name}.{found.name}", self._columns(found, table, statement.query)
-        entry = self._find(site, found, columns) or self._add(site, found, columns)
-        named[name.lower()] = entry.name
+        columns = self._columns(found, table, statement.query)
+        plain = not found.key and not found.is_view and statement.query.find(Difference) is None
+        types = {c.name: c.type for c in found.columns} if plain else {}
+        text = fragment_text(found.name, columns, pushed_conditions(statement.query, table, types))
+        entry = self._find(site, found, columns, text) or self._add(site, found, columns, text)
+        named[f"{site.name}.{found.name}".lower()] = entry.name
 
     def _check(self, site: Entry, found: Description, table: exp.Table, statement: Any) -> None:
         if found.unit_us != self._workload.unit_us:
@@ -112,24 +116,33 @@ class Imports:
         read = {*read_columns(query, table, [c.name for c in found.columns]), *found.key, found.event, found.operation}
         return tuple(c for c in found.columns if c.name in read) or found.columns[:1]
 
-    def _find(self, site: Entry, found: Description, columns: Schema) -> Entry | None:
-        """A stream that is delivered already and has these columns; of a view only one that begins with this query."""
+    def _find(self, site: Entry, found: Description, columns: Schema, text: str) -> Entry | None:
+        """A stream that is delivered already, with these columns and all rows or those of the same conditions; of a
+        view only one that begins with this query.
+        """
         for entry in self._catalog.of("stream"):
             spec = self._catalog.find(entry.needs[0], "source").spec
             if spec is None or spec.kind != SITE:
                 continue
             same = (spec.origin["site"], spec.origin["name"]) == (site.name, found.name)
             begins = not found.is_view or entry.birth == self._workload.pending
-            if same and begins and set(columns) <= set(spec.columns) and entry.key == found.key:
+            rows = text.partition(" WHERE ")[2], entry.text.partition(" WHERE ")[2]
+            if (
+                same
+                and begins
+                and rows[1] in ("", rows[0])
+                and set(columns) <= set(spec.columns)
+                and entry.key == found.key
+            ):
                 return entry
         return None
 
-    def _add(self, site: Entry, found: Description, columns: Schema) -> Entry:
-        number = self._catalog.next_id("")
-        name, text = f"{site.name}.{found.name}#{number}", fragment_text(found.name, columns)
+    def _add(self, site: Entry, found: Description, columns: Schema, text: str) -> Entry:
+        name = self._catalog.next_id(f"{site.name}.{found.name}#")
         options: dict[str, Any] = {"event": found.event, "key_null": found.key_null, "unit_us": found.unit_us}
         if found.is_view:
-            options |= {"changes": True, "keyed": found.keyed, "domain": found.domain, "period": found.period}
+            period = list(found.period) if found.period else None  # as JSON has it
+            options |= {"changes": True, "keyed": found.keyed, "domain": found.domain, "period": period}
         spec = SourceSpec(
             name=name,
             kind=SITE,
