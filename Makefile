@@ -4,10 +4,10 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: help demo test check lint types unit thorough bench golden clean
+.PHONY: help demo demo-sites test check lint types unit thorough bench golden clean
 
 help:  ## what there is to make
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
 
 $(READY): pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -17,6 +17,9 @@ $(READY): pyproject.toml
 
 demo: $(READY)  ## a live parking lot and temperatures, in the terminal
 	@$(BIN)/tidemill demo
+
+demo-sites: $(READY)  ## two sites on this machine, and the bytes that cross between them
+	@$(BIN)/tidemill demo --sites
 
 test: check  ## set everything up and pass all checks
 

@@ -45,7 +45,8 @@ QUERIES = [
     ("SELECT A.id FROM K A, K A", "TM201", 'two inputs are named "A"', "another alias"),
     ("SELECT __ts FROM S", "TM201", 'there is no column "__ts"', ""),
     ("SELECT id AS __x FROM S", "TM201", '"__x" is reserved', ""),
-    ("SELECT * FROM a.b", "TM202", "too many parts", "one part"),
+    ("SELECT * FROM a.b", "TM301", 'there is no site named "a"', ""),
+    ("SELECT * FROM a.b.c", "TM202", "too many parts", "that of a site"),
     ("SELECT S.id FROM S JOIN T USING (nokey)", "TM201", '"nokey" on the left of USING', ""),
     # types
     ("SELECT id FROM S WHERE v", "TM203", "a condition must be true or false, this is INTEGER", "compare"),

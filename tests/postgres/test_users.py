@@ -99,7 +99,9 @@ def test_verify_full_works_and_another_authority_does_not(server, certificate, t
     other = tmp_path / "other.pem"
     command = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost"
     subprocess.run(
-        ["openssl", *command.split(), "-keyout", str(tmp_path / "k"), "-out", str(other)], check=True, capture_output=True
+        ["openssl", *command.split(), "-keyout", str(tmp_path / "k"), "-out", str(other)],
+        check=True,
+        capture_output=True,
     )
     with pytest.raises(psycopg.OperationalError, match="certificate verify failed"):
         connect(server, "reader", SECRET + "2", **{**right, "sslrootcert": str(other)})

@@ -247,6 +247,7 @@ class Database:
         self._closed = True
         atexit.unregister(self.close)
         self._requests.close()
+        self.state.sites.close()
         self.runner.end()
         self.state.ports.close_all()
         if self.runner.learner.has_unsaved:

@@ -16,6 +16,8 @@ from tidemill.engine.directory.rescale import follow_checkpoint
 from tidemill.engine.ports import Ports
 from tidemill.engine.settings.dead_letters import bounds_of
 from tidemill.engine.settings.options import microseconds
+from tidemill.engine.sites.flight import FlightTransport
+from tidemill.engine.sites.sites import Sites
 from tidemill.engine.views.bound_view import BoundView
 from tidemill.engine.views.virtual import find_stored
 from tidemill.engine.workload import Workload
@@ -58,6 +60,7 @@ class DatabaseState:
     outlet: Outlet
     ports: Ports
     operators: OperatorTotals
+    sites: Sites
     pending: PendingChanges = field(default_factory=PendingChanges)
     lock: threading.RLock = field(default_factory=threading.RLock)  # held while the catalog or the plan changes
 
@@ -76,6 +79,7 @@ class DatabaseState:
         with self.outlet.lock:
             self.outlet.views = {v.stored.id: v.stored for v in self.workload.views.values()}
             self.outlet.bounds = bounds_of(self.catalog)
+            self.sites.note_edges()
 
     def save_catalog(self) -> None:
         """Write the catalog, then drop the tables of dropped views: the catalog never names tables that are gone."""
@@ -121,7 +125,10 @@ def open_state(
     outlet = Outlet(paths.root, store)
     outlet.catalog = catalog.saved
     workload.stopped = dict(outlet.stopped)
-    return DatabaseState(directory, catalog, store, workload, outlet, Ports(paths), totals)
+    lock = threading.RLock()
+    sites = Sites(paths, catalog, workload, lambda: state.outlet, lock, FlightTransport())
+    state = DatabaseState(directory, catalog, store, workload, outlet, Ports(paths), totals, sites, lock=lock)
+    return state
 
 
 def _check_views(

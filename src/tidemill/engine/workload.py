@@ -49,6 +49,7 @@ from tidemill.plan.statements import (
 from tidemill.plan.validate import check_bounded
 from tidemill.runtime.garbage_collection import seldom_collected
 from tidemill.sql.bind.functions import mark_user_aggregates
+from tidemill.sql.bind.imported_names import replace_imported
 from tidemill.sql.bind.query import Binder, BoundQuery
 from tidemill.sql.bind.scalar import stamp_value
 from tidemill.sql.bind.scope import Input, place_of
@@ -79,6 +80,7 @@ class Workload:
         self._plans = PhysicalPlans(catalog, unit_us, self.sharing, self.join_planning, self.tagging)
         self.views: dict[str, BoundView] = {}
         self.stopped: dict[str, dict[str, Any]] = {}  # by the id of a view: why it goes on no more
+        self.shipped: dict[str, Relation] = {}  # what leaves for other sites, by the id of its edge
         self._inputs = Inputs(catalog, unit_us, self.views)
         self._hidden: dict[str, BoundView] = {}  # dropped views that others are answered from, by id
         rates, costs = MeasuredRates(totals), self.tagging.settings.costs
@@ -88,7 +90,7 @@ class Workload:
             sinks.setdefault(sink.needs[0].lower(), []).append(sink.options)
         with seldom_collected():
             stored = (e for e in catalog.of("view", "query") if e.is_stored)
-            for entry in sorted((*stored, *catalog.hidden.values()), key=_creation):
+            for entry in sorted((*stored, *catalog.hidden.values()), key=lambda e: e.number):
                 self._rebind(entry, tuple(sinks.get(entry.name.lower(), ())))
 
     @property
@@ -276,7 +278,7 @@ class Workload:
 
     def _plan(self, query: exp.Expression, output: str, options: dict[str, Any], begin: Beginning) -> PlannedQuery:
         """Bind, check, answer from other views, and optimize."""
-        query, bounds = self._without_bounds(query, begin)
+        query, bounds = self._without_bounds(replace_imported(query, options), begin)
         bound = self.bind(query, begin)
         if (output == "rstream" or bounds) and not options.get("empty_windows"):
             bound = replace(bound, node=drop_empty_windows(bound.node))
@@ -390,4 +392,4 @@ class Workload:
         return self._plans.homes(shards, self._roots())
 
     def _roots(self) -> dict[str, Relation]:
-        return {v.entry.id: v.node for v in self.running_views()}
+        return {v.entry.id: v.node for v in self.running_views()} | self.shipped

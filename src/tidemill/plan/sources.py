@@ -53,14 +53,17 @@ KINDS = {
         example="GENERATE (rate = 1000)",
     ),
 }
+SITE = "site"  # the kind of what another site delivers: made for a name in FROM, never registered
+SITE_CONNECTOR = f"{_SOURCES}.site.connector:Site"
 
 
 @dataclass(frozen=True)
 class SourceSpec:
     """A raw stream or a static table as REGISTER declared it.
 
-    `kind` is a key of KINDS; `origin` holds what only that kind needs: files
-    {'glob'}, port {'port', 'host'}, generate {'rate', 'rows', 'seed', 'start', 'columns', …}.
+    `kind` is a key of KINDS, or SITE; `origin` holds what only that kind needs: files
+    {'glob'}, port {'port', 'host'}, generate {'rate', 'rows', 'seed', 'start', 'columns', …},
+    site {'site', 'name', 'text'}.
     """
 
     name: str
@@ -79,6 +82,11 @@ class SourceSpec:
     static: bool = False
     unread: Schema = ()  # columns that no query reads; a record whose value in one is bad is still a bad record
     optional: tuple[str, ...] = ()  # columns that were added later: files without them have NULL there
+
+    @property
+    def event(self) -> str | None:
+        """The column that event times were taken from: here, or at the site that delivers the rows."""
+        return self.timestamp or self.options.get("event")
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready; `from_dict` is its inverse."""

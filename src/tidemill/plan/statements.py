@@ -16,7 +16,7 @@ from tidemill.plan.sources import Schema
 Output = Literal["streamed", "complete", "rstream", "istream", "dstream", "virtual"]
 StandingOutput = Literal["streamed", "rstream", "istream", "dstream"]
 STREAM_OUTPUTS = ("rstream", "istream", "dstream")  # append-only rows that have their time as the column TS
-DropKind = Literal["source", "table", "stream", "view", "sink", "query", "aggregate"]
+DropKind = Literal["source", "table", "stream", "view", "sink", "query", "aggregate", "site"]
 Privilege = Literal["select", "create", "all"]
 ShowKind = Literal[
     "sources",
@@ -31,6 +31,7 @@ ShowKind = Literal[
     "settings",
     "plans",
     "users",
+    "sites",
 ]
 
 
@@ -109,6 +110,26 @@ class CreateSink(Statement):
     options: dict[str, Any] = field(default_factory=dict)
     if_not_exists: bool = False
     or_replace: bool = False
+
+
+@dataclass(frozen=True)
+class CreateSite(Statement):
+    """CREATE SITE: another database, or with `local` this one, by its name and address. Options name files."""
+
+    name: str
+    address: str | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+    local: bool = False
+
+
+@dataclass(frozen=True)
+class Export(Statement):
+    """EXPORT … TO SITE, or with `revoked` REVOKE … FROM SITE: what another site may read."""
+
+    kind: Literal["stream", "view"]
+    name: str
+    site: str
+    revoked: bool = False
 
 
 @dataclass(frozen=True)

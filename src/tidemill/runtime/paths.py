@@ -79,6 +79,16 @@ class Paths:
         return self._at("undelivered")
 
     @property
+    def departures(self) -> str:
+        """The outboxes of edges to other sites."""
+        return self._at("departures")
+
+    @property
+    def full_outboxes(self) -> str:
+        """A file for each outbox that is full."""
+        return os.path.join(self.departures, ".full")
+
+    @property
     def catalog(self) -> str:
         """What stands."""
         return self._at("catalog.json")

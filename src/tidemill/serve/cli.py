@@ -338,6 +338,7 @@ def demo(
     seconds: Annotated[float | None, typer.Option(min=0, help="Seconds of results after which the demo ends.")] = None,
     db: Db = None,
     plain: Annotated[bool, typer.Option("--plain", help="Lines instead of a screen; ends after 20 s.")] = False,
+    sites: Annotated[bool, typer.Option("--sites", help="Two sites on this machine, and what crosses.")] = False,
 ) -> None:
     """A parking lot and hot rooms, live: generated streams, views on views, answers that refresh when they should.
 
@@ -346,12 +347,18 @@ def demo(
         tidemill demo
 
         tidemill demo --plain --seconds 15
+
+        tidemill demo --sites
     """
     from tidemill.serve.demo import run_demo
+    from tidemill.serve.demo_sites import run_sites_demo
 
     out = console()
     with report_errors(console(stderr=True)), opening.directory(db, out) as where:
-        run_demo(out, where, seconds, plain)
+        if sites:
+            run_sites_demo(out, where, seconds)
+        else:
+            run_demo(out, where, seconds, plain)
 
 
 def main() -> None:

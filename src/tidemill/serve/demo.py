@@ -32,15 +32,15 @@ PATIENCE = 120.0
 Tell = Callable[[str], None]
 
 
-def script_path() -> Path:
+def script_path(name: str = SCRIPT) -> Path:
     """The SQL of the demo: in the source tree, or where an installed package puts shared files."""
     places = (Path(__file__).parents[3] / "examples", Path(sys.prefix) / "share" / "tidemill" / "examples")
     for place in places:
-        if (place / SCRIPT).exists():
-            return place / SCRIPT
+        if (place / name).exists():
+            return place / name
     raise EngineProblem(
         "TM502",
-        f"{SCRIPT} is not installed",
+        f"{name} is not installed",
         detail=f"looked in {' and '.join(map(str, places))}",
         hint="run the demo from a copy of the source",
     )

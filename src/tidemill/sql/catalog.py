@@ -15,7 +15,7 @@ CLOCK = "clockstr"
 # How views are bound and optimized: 0 before synchronizers had an algebra of points, 1 before windows over views share.
 PLANNING = 2
 VIRTUAL = "virtual"  # the output of views that are unfolded into their readers
-Kind = Literal["source", "table", "stream", "view", "query", "sink", "aggregate"]
+Kind = Literal["source", "table", "stream", "view", "query", "sink", "aggregate", "site", "edge"]
 
 
 @dataclass
@@ -41,6 +41,11 @@ class Entry:
     def is_stored(self) -> bool:
         """True for views and standing queries with operators and tables of their own."""
         return self.kind in ("view", "query") and self.output != VIRTUAL
+
+    @property
+    def number(self) -> int:
+        """The order in which views were created; their ids are numbered."""
+        return int(self.id.removeprefix("v"))
 
     def to_dict(self) -> dict[str, Any]:
         return {**vars(self), "spec": self.spec.to_dict() if self.spec else None}

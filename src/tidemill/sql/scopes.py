@@ -77,10 +77,13 @@ def plain_conditions(query: exp.Expression, table: exp.Table, types: dict[str, s
         return []
     known = {name.lower(): kind for name, kind in types.items()}
     parts = where.this.flatten() if isinstance(where.this, exp.And) else [where.this]
-    return [part for part in parts if _is_plain(part, known, (table.alias or table.name).lower())]
+    return [part for part in parts if is_plain(part, known, (table.alias or table.name).lower())]
 
 
-def _is_plain(part: exp.Expr, types: dict[str, str], alias: str) -> bool:
+def is_plain(part: exp.Expr, types: dict[str, str], alias: str) -> bool:
+    """Whether a condition compares a column of a table with a number or a text of its type. `types` has the types of
+    the columns by their names in lower case.
+    """
     if type(part) not in (exp.EQ, exp.LT, exp.LTE, exp.GT, exp.GTE):
         return False
     column, literal = part.args["this"], part.args["expression"]

@@ -80,6 +80,7 @@ def copy_parts(copier: Copier, batch: int, checkpoint: Checkpoint | None) -> Non
     for folder in ("plans", "feedback", "sealed"):
         copier.take_folder(folder, final=True)
     copier.take_folder("undelivered")
+    copier.take_folder("departures")
     _copy_checkpoint(copier, batch, checkpoint)
     copier.take_folder("state", final=True)
     _copy_sources(copier)
@@ -109,9 +110,10 @@ def _copy_sources(copier: Copier) -> None:
     def ending(name: str) -> str:
         return os.path.splitext(name)[1]
 
-    plain = [name for name in copier.list_files("sources") if ending(name) not in (".sums", ".log")]
+    named = (".sums", ".log", ".msg")  # what heads name
+    plain = [name for name in copier.list_files("sources") if ending(name) not in named]
     _take_all(copier, (name for name in plain if os.path.basename(name) != "lock"), final=False)
-    for part in (".sums", ".log"):  # listed after the heads were copied, which name records in them
+    for part in named:  # listed after the heads were copied, which name records in them
         _take_all(copier, (name for name in copier.list_files("sources") if ending(name) == part), final=False)
 
 

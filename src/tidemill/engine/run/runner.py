@@ -49,7 +49,7 @@ class Runner:
         self._revival, self._reviving = Revival(), threading.Lock()
         self._tidied_plan = -1  # the plan in force when the directory was last tidied
         self._status_written = 0.0
-        state.outlet.listeners += [self._on_batch, self._keep_status]
+        state.outlet.listeners += [self._on_batch, self._keep_status, state.sites.service.wake]
 
     # ---- finite and live -----------------------------------------------------------------------
 
@@ -74,10 +74,11 @@ class Runner:
         """Take in everything there is; see `Database.run`."""
         self.check_stopped("run()")
         began = time.monotonic()
-        if not self.state.workload.views:
+        if not (self.state.workload.views or self.state.workload.shipped):
             self.publisher.publish()
             return RunSummary(0, 0, 0.0, 0, 0)
         seen = self._run_to_end(progress, final, began)
+        self.state.sites.service.mark_end(final)
         with self.state.lock:
             self.tidy()
         if self.job.rests:
@@ -150,6 +151,7 @@ class Runner:
         """Open the ports and start the job; a job that rests is up already and follows the control file."""
         for entry in self.state.catalog.of("source"):
             self.state.ports.open(entry)
+        self.state.sites.open()
         if not self.job.is_up:
             self.begin()
 
@@ -332,7 +334,14 @@ class Runner:
         current = under_way(state.paths) if is_running else None
         senders = state.ports.count_senders()
         return status_of(
-            state.workload, state.store, state.outlet.sinks, self.reports.last, is_running, senders, current
+            state.workload,
+            state.store,
+            state.outlet.sinks,
+            self.reports.last,
+            is_running,
+            senders,
+            current,
+            state.sites.status(),
         )
 
     def write_status(self) -> None:

@@ -12,6 +12,7 @@ from tidemill.errors import PlanProblem, SourceProblem, TidemillError
 from tidemill.plan.sources import ALWAYS, APPLY, OVERLOAD
 from tidemill.plan.statements import (
     CreateSink,
+    CreateSite,
     CreateView,
     RegisterSource,
     RegisterTable,
@@ -47,9 +48,12 @@ def point_at_option(statement: Statement) -> Iterator[None]:
         raise error.at(statement.places[max(named, key=len)]) from None
 
 
+_WITH_OPTIONS = (RegisterSource, RegisterTable, RestartSource, CreateView, CreateSink, CreateSite, Select)
+
+
 def check_options(statement: Any) -> Any:
     """The statement with checked and converted option values."""
-    if not isinstance(statement, (RegisterSource, RegisterTable, RestartSource, CreateView, CreateSink, Select)):
+    if not isinstance(statement, _WITH_OPTIONS):
         return statement
     options = {name: _check_option(statement, name, value) for name, value in statement.options.items()}
     return replace(statement, options=options)
@@ -194,4 +198,9 @@ CHECKS: dict[str, Check] = {
     "unbounded_state": _switch,
     "empty_windows": _switch,
     "delimiter": _delimiter,
+    "ca": _text,
+    "certificate": _text,
+    "key": _text,
+    "token_file": _text,
+    "plaintext": _switch,
 }

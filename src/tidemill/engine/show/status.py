@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 from tidemill.engine.directory.directory import is_held
@@ -56,6 +57,7 @@ def status_of(
     running: bool,
     ports: dict[str, dict[str, int]],
     current: dict[str, Any] | None = None,
+    sites: Sequence[dict[str, Any]] = (),
 ) -> dict[str, Any]:
     """Sources with lag, counts and senders, views with rows and frontiers, state size, the last micro-batch."""
     duck = store.cursor()
@@ -75,6 +77,7 @@ def status_of(
             {"name": e.name, "undelivered": sinks.undelivered(e.options), "problem": sinks.problems.get(e.name)}
             for e in workload.catalog.of("sink")
         ],
+        "sites": list(sites),
         "plan_changes": [c.describe() | {"at": plain_time(int(c.at * 1e6))} for c in workload.history.changes[-SHOWN:]],
         "state": {"rows": last.get("state_rows", 0), "bytes": last.get("state_bytes", 0)},
         "current_batch": current,

@@ -7,6 +7,7 @@ import pyarrow as pa
 from tidemill.engine.adapt.history import PlanHistory
 from tidemill.engine.settings.queries import QueryLimits
 from tidemill.engine.workload import Workload
+from tidemill.errors import CatalogProblem
 from tidemill.plan.points import show_relation_points
 from tidemill.runtime.views.store import ViewStore
 from tidemill.sql.catalog import CLOCK, VIRTUAL, Catalog, Entry
@@ -19,7 +20,7 @@ _KINDS = {
     "sinks": ("sink",),
     "queries": ("query",),
     "aggregates": ("aggregate",),
-    "all": ("source", "table", "stream", "view", "query", "sink", "aggregate"),
+    "all": ("source", "table", "stream", "view", "query", "sink", "aggregate", "site"),
 }
 
 
@@ -104,6 +105,10 @@ def columns_table(name: str, catalog: Catalog, workload: Workload) -> pa.Table:
         return found.append_column("points", pa.array([points] * found.num_rows, pa.string()))
     if entry.kind == "sink":
         return columns_table(entry.needs[0], catalog, workload)
+    if entry.kind in ("site", "edge"):
+        raise CatalogProblem(
+            "TM301", f'"{entry.name}" is a {entry.kind} and has no columns', hint="SHOW SITES lists them"
+        )
     spec = entry.spec or catalog.find(entry.needs[0], "source").spec
     assert spec is not None
     return _columns([(c.name, c.type) for c in spec.columns], set(entry.key))
@@ -131,4 +136,6 @@ def _detail(entry: Entry, workload: Workload) -> str:
         return f"{entry.options['accepts']} to {entry.options['returns']}"
     if entry.kind == "sink":
         return str(entry.options.get("path") or entry.options.get("target"))
+    if entry.kind == "site":
+        return str(entry.options["address"] or "reads from here")
     return entry.output

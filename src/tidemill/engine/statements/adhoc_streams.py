@@ -20,7 +20,8 @@ from tidemill.sql.scopes import outside_tables, read_columns
 
 def names_streams(query: exp.Expression, workload: Workload) -> bool:
     """Whether a query may read a stream; names of WITH count too."""
-    entries = (workload.catalog.entries.get(table.name.lower()) for table in query.find_all(exp.Table))
+    tables = (table for table in query.find_all(exp.Table) if not table.args.get("db"))
+    entries = (workload.catalog.entries.get(table.name.lower()) for table in tables)
     return any(entry is not None and entry.kind == "stream" for entry in entries)
 
 

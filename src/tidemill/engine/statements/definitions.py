@@ -47,13 +47,17 @@ class Definitions:
 
     def create(self, statement: Any) -> Created:
         """CREATE and REGISTER; OR REPLACE drops the old one after the new one is known to be good."""
+        with self._state.sites.imports.known(statement) as known:
+            return self._create(known)
+
+    def _create(self, statement: Any) -> Created:
         existing = self._catalog.entries.get(statement.name.lower())
         if existing and statement.if_not_exists:
             return Created(existing.kind, existing.name, f"{existing.kind} {existing.name} exists already")
         if existing and statement.or_replace:
             if isinstance(statement, CreateView):
                 self._check_replacement(existing, statement)
-            self._drop_with_dependents(Drop(kind=existing.kind, name=existing.name))
+            self._drop_with_dependents(Drop(kind=existing.kind, name=existing.name))  # type: ignore[arg-type]
         entry = self.install(statement)
         changes_plan = entry.is_stored or entry.kind == "sink"
         if changes_plan:
@@ -74,7 +78,8 @@ class Definitions:
 
     def create_query(self, statement: Select) -> Created:
         """A standing SELECT STREAMED, RSTREAM, ISTREAM or DSTREAM."""
-        view = self._workload.create_query(statement)
+        with self._state.sites.imports.known(statement) as known:
+            view = self._workload.create_query(known)
         self._workload.history.record_cause(f"SELECT {view.entry.name}")
         self._state.pending.creates.append(view.stored)
         self.record(changes_plan=True)
@@ -165,10 +170,11 @@ class Definitions:
         """Create dropped entries again from their text, and make it durable."""
         for entry in entries:
             statement = parse_one(entry.text)
-            if isinstance(statement, Select):
-                self._state.pending.creates.append(self._workload.create_query(statement).stored)
-            else:
-                self.install(statement)
+            with self._state.sites.imports.known(statement) as known:
+                if isinstance(known, Select):
+                    self._state.pending.creates.append(self._workload.create_query(known).stored)
+                else:
+                    self.install(known)
         self.record(changes_plan=True)
         self.flush()
 
@@ -182,6 +188,7 @@ class Definitions:
                 outlet.views.pop(view.stored.id, None)
             self._state.pending.drops.append(view.stored)
         self._state.ports.close(entry.name)
+        self._state.sites.forget(entry)
 
     # ---- durability ----------------------------------------------------------------------------
 
@@ -196,6 +203,7 @@ class Definitions:
 
     def record(self, changes_plan: bool) -> None:
         """The catalog has changed, and maybe the plan: make it durable now, or with the definitions that follow."""
+        self._state.sites.imports.forget_unread()
         pending = self._state.pending
         pending.catalog, pending.plan = True, pending.plan or changes_plan
         if not pending.grouped:

@@ -27,6 +27,7 @@ from tidemill.engine.statements.explain import explain
 from tidemill.engine.statements.failures import Failures
 from tidemill.engine.statements.partial_scripts import explain_partial_execution
 from tidemill.engine.statements.settings import Settings
+from tidemill.engine.statements.sites import SiteStatements, sites_table
 from tidemill.engine.statements.subscribe import open_subscription
 from tidemill.engine.statements.users import Users
 from tidemill.errors import TidemillError
@@ -34,11 +35,13 @@ from tidemill.interrupts import Cancellation
 from tidemill.plan.statements import (
     AlterSource,
     AlterUser,
+    CreateSite,
     CreateUser,
     Describe,
     Drop,
     DropUser,
     Explain,
+    Export,
     Grant,
     Restart,
     RestartSource,
@@ -68,6 +71,7 @@ class Executor:
         self.definitions = Definitions(state, runner)
         failures = Failures(state, runner, self.definitions)
         users = Users(state)
+        self._sites = SiteStatements(state, self.definitions)
         self._handlers: dict[type[Statement], Callable[[Any], Any]] = {
             **dict.fromkeys(CREATES, self.definitions.create),
             Select: self.definitions.create_query,
@@ -79,7 +83,9 @@ class Executor:
             Set: Settings(state, runner, self.querying).set,
             Show: self._show,
             Describe: self._describe,
-            Explain: lambda statement: explain(state, statement.target),
+            CreateSite: self._sites.create,
+            Export: self._sites.export,
+            Explain: self._explain,
             Why: self._why,
             Subscribe: lambda statement: open_subscription(state, runner, statement),
             CreateUser: users.create,
@@ -182,7 +188,13 @@ class Executor:
 
     def _show(self, statement: Show) -> Any:
         state = self._state
+        if statement.what == "sites":
+            return sites_table(state.catalog, state.sites)
         return catalog_table(statement.what, state.catalog, state.workload, state.store, self.querying)
+
+    def _explain(self, statement: Explain) -> Any:
+        with self._state.sites.imports.known(statement.target) as target:
+            return explain(self._state, target)
 
     def _describe(self, statement: Describe) -> Any:
         return columns_table(statement.name, self._state.catalog, self._state.workload)

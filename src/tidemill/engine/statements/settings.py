@@ -10,6 +10,7 @@ from tidemill.engine.results import Created
 from tidemill.engine.run.runner import Runner
 from tidemill.engine.settings.dead_letters import LETTERS, bounds_of
 from tidemill.engine.settings.queries import OPERATORS, QUERYING, QueryLimits, rows, trigger_length
+from tidemill.engine.sites.exports import SITE_JOIN, SITE_JOINS
 from tidemill.engine.state import DatabaseState
 from tidemill.engine.views.answering import SETTING, WAYS
 from tidemill.engine.views.history import BEGINNINGS, OPTION
@@ -33,6 +34,7 @@ class Settings:
             "fast_paths_off": self._set_fast_paths,
             SETTING: self._set_word,
             OPTION: self._set_word,
+            SITE_JOIN: self._set_word,
             **dict.fromkeys(SHARING, self._set_sharing),
             **dict.fromkeys(JOIN_SETTINGS, self._set_join_setting),
             "shared_tagging": self._set_tagging,
@@ -84,7 +86,7 @@ class Settings:
 
     def _set_word(self, name: str, value: str) -> None:
         """How queries created from now on are planned, and with what they begin."""
-        words = {SETTING: WAYS, OPTION: BEGINNINGS}[name]
+        words = {SETTING: WAYS, OPTION: BEGINNINGS, SITE_JOIN: SITE_JOINS}[name]
         if value.lower() not in words:
             raise PlanProblem("TM217", f'{name} cannot be "{value}"', hint=f"one of {', '.join(words)}")
         self._state.catalog.settings[name] = value.lower()

@@ -13,7 +13,7 @@ from tidemill.plan.relations import Item, Relation
 from tidemill.plan.scalars import Chain, ColumnRef, Literal, Operation, Paren, Scalar, conjunction, template
 from tidemill.plan.sources import APPLY, DELETES, SHED_UPDATES, SourceSpec
 from tidemill.plan.statements import CreateView
-from tidemill.sql.bind.scope import Field, Input, problem
+from tidemill.sql.bind.scope import EVERY_CHANGE, Field, Input, Rhythm, problem
 from tidemill.sql.catalog import CLOCK, VIRTUAL, Catalog, Entry
 from tidemill.sql.parse.statements import parse_one
 
@@ -92,12 +92,14 @@ class Inputs:
 
     def _stream(self, entry: Entry, birth: int) -> Input:
         spec = as_of(self._catalog.find(entry.needs[0], "source"), birth)
+        if spec.options.get("changes"):
+            return _delivered(entry, spec)
         scan: Relation = r.Scan(spec.name, spec.columns, birth)
         if spec.options.get("late") == APPLY:
             scan = r.Amended(scan)
         domain = "timestamp"
-        if spec.timestamp:
-            kind = next(c.type for c in spec.columns if c.name == spec.timestamp)
+        if spec.event:
+            kind = next(c.type for c in spec.columns if c.name == spec.event)
             domain = "timestamp" if kind.startswith(("TIMESTAMP", "DATE")) else "units"
         columns = [c for c in spec.columns if c.name != spec.operation]
         fields = tuple(Field(c.name, c.name, c.type) for c in columns)
@@ -117,8 +119,18 @@ class Inputs:
             keys,
             domain,  # type: ignore[arg-type]  # one of the two words
             needs=frozenset([entry.name]),
-            event=spec.timestamp,
+            event=spec.event,
         )
+
+
+def _delivered(entry: Entry, spec: SourceSpec) -> Input:
+    """A view of another site, as it would be read if it were here."""
+    options = spec.options
+    node = r.Project(r.Delivered(spec.name, spec.columns, entry.birth), tuple(map(r.Item.of, spec.columns)))
+    fields = tuple(Field(c.name, c.name, c.type) for c in spec.columns)
+    rhythm = Rhythm(tuple(options["period"])) if options["period"] else EVERY_CHANGE
+    keys = entry.key if options["keyed"] else None
+    return Input(entry.name, node, fields, None, keys, options["domain"], rhythm, frozenset([entry.name]))
 
 
 def view_input(view: BoundView, birth: int) -> Input:
@@ -140,7 +152,7 @@ def _delete_test(spec: SourceSpec, key: tuple[str, ...]) -> Scalar | None:
         words = ", ".join(f"'{w}'" for w in DELETES)
         tests.append(template(f"lower(CAST({{0}} AS VARCHAR)) IN ({words})", ColumnRef(spec.operation)))
     if spec.options.get("key_null"):
-        rest = [c.name for c in spec.columns if c.name not in key and c.name not in (spec.timestamp, spec.operation)]
+        rest = [c.name for c in spec.columns if c.name not in key and c.name not in (spec.event, spec.operation)]
         empty = conjunction(*(template("{0} IS NULL", ColumnRef(n)) for n in rest))
         tests.append(Literal("FALSE") if empty is None else empty)
     if not tests:

@@ -17,9 +17,9 @@ from tidemill.plan.sources import SourceSpec
 class Streams(Edges):
     """Leaves and linear nodes."""
 
-    def place_scan(self, node: r.Scan) -> Handle:
+    def place_scan(self, node: r.Scan | r.Delivered) -> Handle:
         spec = self.sources[node.source]
-        instance = f"{node.source}@{node.birth}" if node.static else node.source
+        instance = f"{node.source}@{node.birth}" if isinstance(node, r.Scan) and node.static else node.source
         if instance not in self.specs:
             self.specs[instance] = SourceSpec.from_dict({**spec.to_dict(), "name": instance})
         name = ids.scan(instance)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from tidemill.plan.relations.aggregations import GroupBy, JoinAggregate, WindowAggregate
 from tidemill.plan.relations.base import SEQ, STATIC_TIME, TS, Item, Relation
-from tidemill.plan.relations.inputs import Amended, Clock, Scan, Seed, Shed, Tag, View
+from tidemill.plan.relations.inputs import Amended, Clock, Delivered, Scan, Seed, Shed, Tag, View
 from tidemill.plan.relations.properties import (
     beginning,
     first_answer_time,
@@ -44,6 +44,7 @@ __all__ = [
     "Amended",
     "ChangeStream",
     "Clock",
+    "Delivered",
     "Filter",
     "GroupBy",
     "Item",

@@ -29,6 +29,21 @@ class Scan(Relation):
 
 
 @dataclass(frozen=True, eq=False)
+class Delivered(Relation):
+    """The changes of a view of another site, as they arrive: rows come and go. `__ts` and `__seq` are of changes, not
+    of rows, so what reads this takes the other columns only.
+    """
+
+    source: str
+    columns: Schema
+    birth: int = 0
+
+    @cached_property
+    def schema(self) -> Schema:
+        return (*self.columns, Column(TS, "BIGINT"), Column(SEQ, "BIGINT"))
+
+
+@dataclass(frozen=True, eq=False)
 class Amended(Relation):
     """The rows of a source that accepts late rows: these arrive after the source's frontier has passed their stamp,
     which they keep. Stamps are in no order here, so no rule rewrites below this node.

@@ -10,6 +10,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
+from tidemill.plan.physical import BEGINNING
 from tidemill.runtime.messages.operator_counts import Counts, OperatorCount
 from tidemill.runtime.messages.source_counts import Tally
 
@@ -23,6 +24,7 @@ class SourceNote:
     clock: int | None = None  # the arrival clock, where there is no timestamp column
     silent: int = 0  # for how long all sources that are read together have been silent, in microseconds
     shed: bool = False  # the batch drops updates beyond the cap of the source
+    end: int = BEGINNING  # the greatest time of the input of another site, where that is over
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,9 @@ import time
 from dataclasses import replace
 from typing import Any
 
+from tidemill.plan.below import Below
 from tidemill.plan.physical import BEGINNING, Physical
-from tidemill.plan.sources import ALWAYS, SHED, SHED_UPDATES, SourceSpec
+from tidemill.plan.sources import ALWAYS, SHED, SHED_UPDATES, SITE, SourceSpec
 from tidemill.runtime.checkpoint.offsets import Offset, check_offset, same_place, sign_offset
 from tidemill.runtime.checkpoint.progress import first_offset
 from tidemill.runtime.integrity import missing
@@ -22,6 +23,7 @@ from tidemill.runtime.messages.ticks import BatchNote, SourceNote
 from tidemill.runtime.paths import Paths, load_plan, read_part
 from tidemill.runtime.planning.batch_size import Portion, rows_to_take
 from tidemill.runtime.planning.time_batches import Awaited, Waits, held
+from tidemill.runtime.sites.limits import full_edges
 from tidemill.runtime.sources.clock import SteadyClock
 from tidemill.runtime.sources.connector import Connector
 from tidemill.runtime.sources.registry import open_connector
@@ -81,13 +83,11 @@ class Planner:
             "sources": dict(start["sources"]),
         }
         if not finished:
-            previews = {} if live else control.get("previews", {})
-            exhausted = [
-                self._advance(plan, spec, end["sources"], live, notes.get(spec.name), previews.get(spec.name))
-                for spec in plan.sources
-            ]
+            exhausted = self._advance_all(
+                plan, end["sources"], live, notes, {} if live else control.get("previews", {})
+            )
             self._pass_time(plan, start["sources"], end["sources"], progress)
-            if not live and all(exhausted):
+            if not live and exhausted:
                 end["final"] = control["run"]
                 end["closes"] = control["run"] if control.get("closes") else end["closes"]
         known = {*control["sources"], *(spec.name for spec in plan.sources)}
@@ -105,6 +105,20 @@ class Planner:
         _refresh(end, notes)
         return sign_offset(end, start, progress.get("batch"), self.paths.database)
 
+    def _advance_all(
+        self, plan: Physical, sources: dict[str, Any], live: bool, notes: dict[str, Any], previews: dict[str, Any]
+    ) -> bool:
+        """Move all sources forward but those that feed an outbox that is full; True when there is nothing more."""
+        full = full_edges(self.paths)
+        ops = [output.op for output in plan.outputs if output.view in full] if full else []
+        held_back = {name for op in ops for name in Below(plan).sources(op)} & sources.keys()
+        exhausted = [
+            self._advance(plan, spec, sources, live, notes.get(spec.name), previews.get(spec.name))
+            for spec in plan.sources
+            if spec.name not in held_back
+        ]
+        return all(exhausted) and not held_back
+
     def _is_quiet(self, end: Offset, notes: dict[str, Any]) -> bool:
         """Whether no rows have come for a moment, and the newest times are open and not shown by a batch yet."""
         shown = end["peek"] or not any(note["top"] >= note["floor"] for note in notes.values())
@@ -119,11 +133,14 @@ class Planner:
         awaited, notes = self._awaited[1], progress["sources"]
         waits: Waits | None = found if isinstance(found := progress.get("waits"), dict) else None
         still = held(plan, sources, notes)
+        delivered = {spec.name for spec in plan.sources if spec.kind == SITE}
         for name, entry in sources.items():
             was = before.get(name)
             if was and was["position"] == entry["position"] and "" not in (was["clock"], entry["clock"]):
                 # A table that was read to its end has no time to pass.
-                steps = entry["clock"] - was["clock"] >= CLOCK_STEP_US and not entry["done"]
+                # Another site sends its time when it is waited for, in steps of its own.
+                least = 1 if name in delivered else CLOCK_STEP_US
+                steps = entry["clock"] - was["clock"] >= least and not entry["done"]
                 if not (steps and awaited.passes(name, was["clock"], entry["clock"], waits, still)):
                     entry["clock"] = was["clock"]
         for together in awaited.together:
@@ -259,6 +276,7 @@ class Planner:
             "position": progress.end,
             "top": entry["top"] if entry else BEGINNING,
         }
+        sources[spec.name] |= {} if progress.top is None else {"end": progress.top}
         before = entry if entry is not None and progress.end == start else None
         if spec.ahead_us is not None:
             # When it came: a replay believes the same rows.
@@ -315,4 +333,5 @@ def _source_note(entry: dict[str, Any]) -> SourceNote:
         clock=None if clock == "" else clock,
         silent=entry.get("silent", 0),
         shed=bool(entry.get("shed")),
+        end=entry.get("end", BEGINNING),
     )

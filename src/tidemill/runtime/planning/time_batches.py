@@ -39,6 +39,16 @@ class Awaited:
         points = [*waits.items(), *((op, since + (offset - since) % every) for op, every, offset in self.rhythms)]
         return any(point < until and self._moves(op, source, point, held) for op, point in points)
 
+    def next_point(self, source: str, closed: int, waits: Waits | None) -> int | None:
+        """The first time, not before `closed`, at which something waits for a source; None where nothing does.
+        `closed` without `waits`: nothing is known.
+        """
+        if waits is None:
+            return closed
+        points = [*waits.items(), *((op, closed + (offset - closed) % every) for op, every, offset in self.rhythms)]
+        own = (point for op, point in points if source in self.below.get(op, frozenset({source})))
+        return min((point for point in own if point >= closed), default=None)
+
     def _moves(self, op: str, source: str, point: int, held: Mapping[str, int]) -> bool:
         below = self.below.get(op)
         return below is None or (source in below and all(held.get(name, point + 1) > point for name in below))

@@ -23,6 +23,7 @@ from tidemill.runtime.thresholds import sizes
 _OPERATIONS = pa.array([*UPSERTS, *DELETES], pa.string())
 Timed = tuple[pa.Table, np.ndarray]  # rows and the times at which they come
 EVENT = "__event"  # the event times, where rows come later
+DIFF = "__diff"  # how many copies come or go, where another site delivers changes
 
 
 @dataclass
@@ -171,12 +172,14 @@ def _latest_if_punctual(times: np.ndarray, top: int, lateness: int, floor: int) 
 
 
 def stamp_rows(rows: pa.Table, times: np.ndarray) -> pa.Table:
-    """The rows as changes: with the event time `__ts`, the time at which they come, and `__diff` = 1."""
+    """The rows as changes: with the event time `__ts`, the time at which they come, and `__diff`: 1, unless they are
+    changes of another site.
+    """
     time = pa.array(times, pa.int64())
     stamp = rows.column(EVENT) if EVENT in rows.column_names else time
-    rows = rows.drop_columns([n for n in ("__arrival", EVENT) if n in rows.column_names])
-    ones = pa.array(np.ones(len(times), np.int64))
-    return rows.append_column("__ts", stamp).append_column("__time", time).append_column("__diff", ones)
+    diffs = rows.column(DIFF) if DIFF in rows.column_names else pa.array(np.ones(len(times), np.int64))
+    rows = rows.drop_columns([n for n in ("__arrival", EVENT, DIFF) if n in rows.column_names])
+    return rows.append_column("__ts", stamp).append_column("__time", time).append_column(DIFF, diffs)
 
 
 def _type(spec: SourceSpec, name: str) -> str:

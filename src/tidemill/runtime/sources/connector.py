@@ -31,12 +31,14 @@ class Progress:
     """How far a source reaches at this moment.
 
     `clock` is for sources without a timestamp column: every row beyond `end` will have an arrival
-    time of at least `clock` microseconds.
+    time of at least `clock` microseconds. `top` is the greatest time of what the rows come from, where
+    another site has said that its input is over.
     """
 
     end: Position
     exhausted: bool
     clock: int | None
+    top: int | None = None
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 from tidemill.plan.below import sources_read_together
 from tidemill.plan.physical import BEGINNING, FOREVER, Physical
 from tidemill.plan.relations import STATIC_TIME
-from tidemill.plan.sources import SHED_UPDATES, SourceSpec
+from tidemill.plan.sources import SHED_UPDATES, SITE, SourceSpec
 from tidemill.runtime.messages.ticks import BatchNote, ReaderTick, SourceNote
 
 _FIRST_DAYS_US = 400 * 86_400_000_000  # longer than any calendar period, so that each has a point in them
@@ -33,6 +33,8 @@ def advance(known: dict[str, Any], plan: Physical, ticks: list[ReaderTick]) -> d
                 if entry.get("first") is None and tally.first is not None:
                     # Rows may still come from before the first one, as far back as the lateness allows.
                     entry["first"] = tally.first - spec.lateness_us
+        if spec.kind == SITE and spec.name in note.sources:
+            entry["top"] = max(entry["top"], note.sources[spec.name].end)
         if SHED_UPDATES in spec.options:
             entry["shed"] = spec.name in note.sources and note.sources[spec.name].shed
         entry["floor"] = max(entry["floor"], _source_floor(spec, entry["top"], note.sources.get(spec.name)))
@@ -46,16 +48,23 @@ def advance(known: dict[str, Any], plan: Physical, ticks: list[ReaderTick]) -> d
 
 def clock_of(plan: Physical, sources: dict[str, Any]) -> int:
     """The database clock: the least floor of all sources that move."""
-    floors = [sources[s.name]["floor"] for s in plan.sources if not s.static]
-    return min(floors, default=BEGINNING)
+    return min((sources[s.name]["floor"] for s in _clock_sources(plan)), default=BEGINNING)
 
 
 def clock_begin(plan: Physical, sources: dict[str, Any]) -> int | None:
     """The time at which clockStr begins to tick: before the earliest row that any source may still deliver."""
     if clock_of(plan, sources) <= BEGINNING:
         return None
-    firsts = [sources[s.name].get("first") for s in plan.sources if not s.static]
+    firsts = [sources[s.name].get("first") for s in _clock_sources(plan)]
     return min((f for f in firsts if f is not None), default=None)
+
+
+def _clock_sources(plan: Physical) -> list[SourceSpec]:
+    """The sources that the clock follows: those of this site, so that another one cannot stop it; where there are
+    none, what other sites deliver.
+    """
+    moving = [s for s in plan.sources if not s.static]
+    return [s for s in moving if s.kind != SITE] or moving
 
 
 def has_ended(clock: dict[str, Any], ticks: list[ReaderTick]) -> bool:

@@ -40,6 +40,7 @@ from tidemill.runtime.views.joint_subscriptions import JointSubscriptions
 from tidemill.runtime.views.moments import advance_frontiers, advance_standings, kept_from
 from tidemill.runtime.views.pools import Pools
 from tidemill.runtime.views.resumable_subscriptions import ResumableSubscriptions
+from tidemill.runtime.views.shipping import Shipping
 from tidemill.runtime.views.sinks import Sinks
 from tidemill.runtime.views.source_totals import add_tallies
 from tidemill.runtime.views.stopped_views import ViewsFailed, find_failing, gather_changes, run_for_views
@@ -69,6 +70,7 @@ class Outlet:
         self.together = JointSubscriptions(store, self.duck)
         self.resumable = ResumableSubscriptions(store, self.duck)
         self.sinks = Sinks(self.paths.undelivered)
+        self.shipping = Shipping(self.paths)
         self.known = store.metas()  # as last committed; only the outlet writes them
         self.feedback = Feedback(self.paths, self._read_meta("progress", {}))
         self.stopped: dict[str, dict[str, Any]] = self._read_meta("stopped", {})  # view → why and when it was stopped
@@ -145,21 +147,23 @@ class Outlet:
         live = {v: view for v, view in self.views.items() if v not in all_stopped}
         frontiers = self._read_meta("gates", {})
         seeds, delivered = make_seeds(plan, set(self._read_meta("seeds", [])), self.views, frontiers, self._contents)
-        standing = [output for output in plan.outputs if output.view in live]
+        standing = [o for o in plan.outputs if o.view in live or o.view in self.shipping.edges]
         kept = BatchFiles.partition(receive(_payloads(messages)), standing, self._takes_files)
         unstored = outbox.pack_blocks(kept.read_others(self.paths.answer_files))
-        found = gather_changes(plan.outputs, live, [*outbox.receive(self.paths.outbox, _payloads(messages)), *unstored])
+        blocks = [*outbox.receive(self.paths.outbox, _payloads(messages)), *unstored]
+        found = gather_changes(plan.outputs, live, blocks)
         logs = [run_for_views(changes, self._log) for changes in found]
-        shown = gather_changes(
-            plan.outputs, live, list(outbox.receive(self.paths.outbox, _tentative_payloads(messages)))
-        )
+        tentative = list(outbox.receive(self.paths.outbox, _tentative_payloads(messages)))
+        shown = gather_changes(plan.outputs, live, tentative)
         published = self._collect_logs(found, logs)
         self.sinks.deliver(self.views.values())
         for view_id, log in published.items():
             self._write_sinks(self.views[view_id], log, batch)
         summary["content"] = self.feedback.write(batch, messages, summary, seeds, self._before())
         closed = advance_frontiers(plan, summary["outputs"], frontiers)
-        closed |= {name: frontiers[name] for v in all_stopped if (name := f"view {v}") in frontiers}
+        stopped_edges = self.shipping.stop(failing)
+        closed |= {n: frontiers[n] for v in (*all_stopped, *stopped_edges) if (n := f"view {v}") in frontiers}
+        self.shipping.write(batch, plan, blocks, frontiers, closed, self.duck)
         meta = self._batch_meta(batch, summary, closed) | {
             "seeds": json.dumps(delivered),
             "rows": self._row_counts(found, kept),
@@ -351,9 +355,9 @@ class Outlet:
         return bool(view.sinks) or bool(self.subscribers.get(view.id)) or followed
 
     def _takes_files(self, view_id: str) -> bool:
-        """Whether a view's rows can stay in the files that the stages wrote: it has no sink and no subscriber."""
-        view = self.views[view_id]
-        return view.takes_files and not self._has_readers(view)
+        """Whether rows can stay in the files of the stages: of a view without sinks, subscribers and other sites."""
+        view = self.views.get(view_id)
+        return view is not None and view.takes_files and not self._has_readers(view)
 
     def _read_meta(self, name: str, default: Any) -> Any:
         return json.loads(self.known[name]) if name in self.known else default

@@ -229,7 +229,10 @@ class Interpreter:
             raise ProtocolProblem("54000", "too many cursors are open", hint="CLOSE some of them")
         outcome = await self._run_query(command.query, cancellation)
         # Outside of a transaction a cursor lasts until it is closed.
-        self.cursors[command.name] = (command.hold or self.status == "I", Portal(outcome, [0] * len(outcome.fields or ())))
+        self.cursors[command.name] = (
+            command.hold or self.status == "I",
+            Portal(outcome, [0] * len(outcome.fields or ())),
+        )
         return Outcome("DECLARE CURSOR")
 
     async def _fetch(self, command: c.Fetch, cancellation: Cancellation) -> Outcome:

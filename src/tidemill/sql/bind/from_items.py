@@ -74,8 +74,11 @@ class FromItems:
         return replace(bound, needs=bound.needs | {view})
 
     def _table(self, node: exp.Table) -> Input:
-        if node.args.get("db") or node.args.get("catalog"):
-            raise problem(f'"{node.sql()}" has too many parts', node, code="TM202", hint="names here have one part")
+        if node.args.get("catalog"):
+            hint = "names have one part, or two: that of a site and that of what it exports"
+            raise problem(f'"{node.sql()}" has too many parts', node, code="TM202", hint=hint)
+        if node.args.get("db"):
+            return replace(self.lookup(f"{node.db}.{node.name}", node), alias=self._alias(node))
         for names in reversed(self.local):
             if node.name.lower() in names:
                 return names[node.name.lower()].as_input(self._alias(node))

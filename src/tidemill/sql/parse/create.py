@@ -1,22 +1,23 @@
-"""CREATE TAGGED STREAM, CREATE VIEW and CREATE SINK."""
+"""CREATE TAGGED STREAM, CREATE VIEW, CREATE SINK and CREATE SITE."""
 
 from __future__ import annotations
 
 from typing import Any, cast
 
-from tidemill.plan.statements import CreateSink, CreateTaggedStream, CreateUser, CreateView, Output
+from tidemill.plan.statements import CreateSink, CreateSite, CreateTaggedStream, CreateUser, CreateView, Output
 from tidemill.sql.lexical.cursor import Cursor, quote
 from tidemill.sql.lexical.tokens import problem
 from tidemill.sql.parse.options import parse_options
 from tidemill.sql.parse.query import parse_query
 from tidemill.sql.parse.register import parse_if_not_exists
+from tidemill.sql.parse.sites import parse_site
 from tidemill.sql.parse.users import parse_create_user
 
 OUTPUTS = ("STREAMED", "COMPLETE", "RSTREAM", "ISTREAM", "DSTREAM", "VIRTUAL")
 _HINT = f"write CREATE TAGGED STREAM, CREATE [{' | '.join(OUTPUTS)}] VIEW or CREATE SINK"
 
 
-def parse_create(cursor: Cursor) -> CreateTaggedStream | CreateView | CreateSink | CreateUser:
+def parse_create(cursor: Cursor) -> CreateTaggedStream | CreateView | CreateSink | CreateSite | CreateUser:
     """Read what follows CREATE."""
     if cursor.take("USER"):
         return parse_create_user(cursor)
@@ -26,6 +27,10 @@ def parse_create(cursor: Cursor) -> CreateTaggedStream | CreateView | CreateSink
         return _parse_tagged_stream(cursor, or_replace)
     if cursor.take("SINK"):
         return _parse_sink(cursor, or_replace)
+    if not or_replace and cursor.take("LOCAL", "SITE"):
+        return parse_site(cursor, local=True)
+    if not or_replace and cursor.take("SITE"):
+        return parse_site(cursor, local=False)
     if cursor.word() in OUTPUTS:
         output = cast(Output, cursor.advance().text.lower())
         cursor.expect("VIEW")

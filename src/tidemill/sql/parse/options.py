@@ -42,6 +42,7 @@ KNOWN: dict[str, tuple[str, ...]] = {
     "select": ("unbounded_state", "spread", "empty_windows", "begin"),
     "sink": ("format",),
     "subscribe": ("progress",),
+    "site": ("ca", "certificate", "key", "token_file", "plaintext"),
 }
 
 

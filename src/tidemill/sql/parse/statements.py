@@ -37,11 +37,12 @@ from tidemill.sql.parse.create import parse_create
 from tidemill.sql.parse.options import parse_options, parse_value
 from tidemill.sql.parse.query import parse_query
 from tidemill.sql.parse.register import parse_alter, parse_register
+from tidemill.sql.parse.sites import parse_export, parse_revoke_export
 from tidemill.sql.parse.users import parse_alter_user, parse_drop_user, parse_grant, parse_revoke
 
 __all__ = ["parse", "parse_one", "position"]
 
-DROPPABLE = ("SOURCE", "TABLE", "STREAM", "VIEW", "SINK", "QUERY", "AGGREGATE")
+DROPPABLE = ("SOURCE", "TABLE", "STREAM", "VIEW", "SINK", "QUERY", "AGGREGATE", "SITE")
 SHOWN = (
     "SOURCES",
     "TABLES",
@@ -55,6 +56,7 @@ SHOWN = (
     "SETTINGS",
     "PLANS",
     "USERS",
+    "SITES",
 )
 FOREIGN = (
     "INSERT",
@@ -75,7 +77,6 @@ FOREIGN = (
     "PREPARE",
     "INSTALL",
     "LOAD",
-    "EXPORT",
     "IMPORT",
     "VACUUM",
     "ANALYZE",
@@ -95,8 +96,8 @@ FOREIGN = (
     "END",
 )
 _SUPPORTED = (
-    "supported: REGISTER, ALTER, CREATE, DROP, SELECT, SHOW, DESCRIBE, EXPLAIN, SUBSCRIBE, SET, RESTART, SKIP, GRANT"
-    " and REVOKE"
+    "supported: REGISTER, ALTER, CREATE, DROP, SELECT, SHOW, DESCRIBE, EXPLAIN, SUBSCRIBE, SET, RESTART, SKIP, GRANT,"
+    " EXPORT and REVOKE"
 )
 
 
@@ -257,6 +258,11 @@ def _parse_explain(cursor: Cursor) -> Explain | Why:
     return Explain(exp.Table(this=name))
 
 
+def _parse_revoke(cursor: Cursor) -> Statement:
+    """REVOKE STREAM s FROM SITE lyon, or REVOKE SELECT ON v FROM user."""
+    return parse_revoke_export(cursor) if cursor.word() in ("STREAM", "VIEW") else parse_revoke(cursor)
+
+
 _READERS: dict[str, Callable[[Cursor], Statement]] = {
     "REGISTER": parse_register,
     "ALTER": _parse_alter,
@@ -271,5 +277,6 @@ _READERS: dict[str, Callable[[Cursor], Statement]] = {
     "RESTART": _parse_restart,
     "SKIP": _parse_skip,
     "GRANT": parse_grant,
-    "REVOKE": parse_revoke,
+    "EXPORT": parse_export,
+    "REVOKE": _parse_revoke,
 }

@@ -1,0 +1,248 @@
+"""What this database answers to other sites: descriptions of what is exported, edges, and their rows.
+
+The caller is known by its certificate. It may read what is exported to it and nothing else. Only rows of committed
+micro-batches leave, with how far time is closed behind them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from tidemill.engine.sites.exports import may_read
+from tidemill.engine.sites.fragments import bind_fragment, departing_view, describe_export
+from tidemill.engine.workload import Workload
+from tidemill.errors import CatalogProblem, EngineProblem, TidemillError
+from tidemill.plan.physical import BEGINNING
+from tidemill.runtime.paths import Paths
+from tidemill.runtime.sites.durable import read_note, write_note
+from tidemill.runtime.sites.limits import note_size
+from tidemill.runtime.sites.messages import NONE, Link, decode_header
+from tidemill.runtime.sites.outbox import Outbox
+from tidemill.runtime.sites.protocol import (
+    DELIVERY_BYTES,
+    HEARTBEAT_S,
+    Delivery,
+    Description,
+    Note,
+    Want,
+    Wish,
+    encode_problem,
+)
+from tidemill.runtime.views.outlet import Outlet
+from tidemill.sql.catalog import Catalog, Entry
+
+_LOCK_S = 5.0  # how long a request waits for the statement that is executed
+Refusals = dict[str, dict[str, Any]]
+
+
+class Service:
+    """Answers requests. `changed` is called with the lock held when edges came or went."""
+
+    def __init__(
+        self, paths: Paths, catalog: Catalog, workload: Workload, outlet: Callable[[], Outlet], lock: threading.RLock
+    ) -> None:
+        self._paths, self._catalog, self._workload = paths, catalog, workload
+        self._outlet, self._lock = outlet, lock
+        self.changed: Callable[[str], None] = lambda cause: None
+        self._news = threading.Condition()
+        self._moment = 0  # counts what may be news
+        self.is_closed = False
+        self._by_site: dict[str, dict[str, Entry]] = {}  # site → edge; as it was when the plan last changed
+        self._ended = read_note(self._end_path)
+        self.sent: dict[str, int] = {}  # bytes, by edge
+        for entry in catalog.of("edge"):
+            self._workload.shipped[entry.id] = self._bind(entry)
+
+    # ---- requests --------------------------------------------------------------------------------
+
+    def describe(self, caller: str, name: str) -> Description:
+        """What an exported stream or view is. No lock is taken: the caller may hold its own while it waits."""
+        return describe_export(self._workload, may_read(self._catalog, caller), name)
+
+    def greet(self, caller: str, database: str, wishes: dict[str, Wish]) -> Refusals:
+        """Begin edges that are new, forget those that the caller does not name; edges that are refused, and why."""
+        refused: Refusals = {}
+        with self._locked():
+            gone = [e for e in self._edges(caller) if e.options["edge"] not in wishes or _is_other(e, database)]
+            for entry in gone:
+                self._forget(entry)
+            made = False
+            for edge, wish in wishes.items():
+                try:
+                    made |= self._begin(caller, database, edge, wish)
+                except TidemillError as error:
+                    refused[edge] = encode_problem(error)
+            if gone or made:
+                self.changed(f"edges of site {caller}")
+        return refused
+
+    def fetch(self, caller: str, wants: dict[str, Want], patience: float) -> Delivery:
+        """Rows and times that the caller has not; held back until there are some, at most `patience` seconds."""
+        until = time.monotonic() + min(patience, HEARTBEAT_S)
+        while True:
+            with self._news:
+                seen = self._moment
+            is_late = time.monotonic() >= until
+            found = self._collect(caller, wants, is_late)
+            if is_late or not found.is_empty or self.is_closed:
+                return found
+            with self._news:
+                while self._moment == seen and self._news.wait(max(until - time.monotonic(), 0.0)):
+                    pass
+
+    # ---- what happens here -----------------------------------------------------------------------
+
+    def wake(self, *_: Any) -> None:
+        """A micro-batch was committed, or the input is over: requests that wait look again."""
+        with self._news:
+            self._moment += 1
+            self._news.notify_all()
+
+    def close(self) -> None:
+        """Answer the requests that wait."""
+        self.is_closed = True
+        self.wake()
+
+    def mark_end(self, final: bool) -> None:
+        """A finite run has taken in everything; with `final` the input is over for good."""
+        outlet = self._outlet()
+        end = int(outlet.known.get("floor", BEGINNING)) - 1 if final else BEGINNING
+        self._ended = {"batch": outlet.committed, "end": end}
+        if any(self._catalog.of("edge")):
+            write_note(self._end_path, self._ended)
+        self.wake()
+
+    def revoke(self) -> None:
+        """Forget edges that read what is not exported any more; the caller holds the lock and publishes the plan."""
+        for entry in list(self._catalog.of("edge")):
+            if entry.needs[0].lower() not in may_read(self._catalog, entry.options["site"]):
+                self._forget(entry)
+
+    def forget(self, entry: Entry) -> None:
+        """An edge was dropped together with what it reads."""
+        self._workload.shipped.pop(entry.id, None)
+
+    def show_edges(self) -> None:
+        """Let the outlet know which edges there are."""
+        shipping, shown = self._outlet().shipping, list(self._catalog.of("edge"))
+        shipping.edges = {e.id: departing_view(e, self._workload.shipped[e.id]) for e in shown}
+        shipping.forget()
+        found: dict[str, dict[str, Entry]] = {}
+        for entry in shown:
+            found.setdefault(entry.options["site"].lower(), {})[entry.options["edge"]] = entry
+        self._by_site = found
+
+    # ---- edges -----------------------------------------------------------------------------------
+
+    def _begin(self, caller: str, database: str, edge: str, wish: Wish) -> bool:
+        """An edge, if it is new. One that the caller has rows of cannot be."""
+        known = next((e for e in self._edges(caller) if e.options["edge"] == edge), None)
+        if known is not None and known.text == wish.text:
+            return False
+        if known is not None or wish.after != NONE or wish.frontier > BEGINNING:
+            raise EngineProblem(
+                "TM711",
+                f'edge "{edge}" is not known here, and rows of it have arrived there',
+                detail="one of the databases was restored from a backup, or the export was revoked",
+                hint="DROP the views that read it and create them again",
+            )
+        birth = self._workload.pending
+        stream, node = bind_fragment(self._workload, may_read(self._catalog, caller), wish.text, birth)
+        options = {"site": caller, "edge": edge, "database": database}
+        needs = (stream.name, self._catalog.find(caller, "site").name)
+        entry = Entry("edge", f"{caller}/{edge}", wish.text, needs, birth=birth, id=self._catalog.next_id("v"))
+        entry.options |= options
+        self._catalog.add(entry)
+        self._workload.shipped[entry.id] = node
+        return True
+
+    def _bind(self, entry: Entry) -> Any:
+        return bind_fragment(self._workload, {entry.needs[0].lower()}, entry.text, entry.birth)[1]
+
+    def _forget(self, entry: Entry) -> None:
+        self._workload.drop(entry.name)
+        self.forget(entry)
+
+    def _edges(self, caller: str) -> list[Entry]:
+        return [e for e in self._catalog.of("edge") if e.options["site"].lower() == caller.lower()]
+
+    # ---- rows ------------------------------------------------------------------------------------
+
+    def _collect(self, caller: str, wants: dict[str, Want], is_late: bool) -> Delivery:
+        messages: list[bytes] = []
+        notes: list[Note] = []
+        refused: Refusals = {}
+        outlet, room = self._outlet(), DELIVERY_BYTES
+        # First how far time is closed, then the batch: rows of a batch in between are sent, its time is not yet.
+        gates = json.loads(outlet.known.get("gates", "{}"))
+        committed = outlet.committed
+        known = self._by_site.get(caller.lower(), {})
+        for edge, want in wants.items():
+            try:
+                if edge not in known:
+                    raise CatalogProblem("TM703", f'there is no edge "{edge}"', hint="was the export revoked?")
+                found, note = self._take(known[edge], want, gates, committed, room, is_late)
+            except TidemillError as error:
+                refused[edge] = encode_problem(error)
+                continue
+            messages += found
+            room -= sum(map(len, found))
+            notes += [note] if note is not None else []
+        return Delivery(tuple(messages), tuple(notes), refused)
+
+    def _take(
+        self, entry: Entry, want: Want, gates: dict[str, int], committed: int, room: int, is_late: bool
+    ) -> tuple[list[bytes], Note | None]:
+        """Messages of one edge, and what is closed behind them where these are all."""
+        edge, shipping = entry.options["edge"], self._outlet().shipping
+        if entry.id in shipping.stopped:
+            raise EngineProblem(
+                "TM715",
+                f'edge "{edge}" has stopped',
+                detail=shipping.stopped[entry.id],
+                hint="DROP the views that read it and create them again",
+            )
+        outbox = Outbox(os.path.join(self._paths.departures, entry.id), edge)
+        outbox.acknowledge(Link(want.after, want.chain), committed)
+        note_size(self._paths, entry.id, outbox.size, shipping.most_bytes)
+        frontier = gates.get(f"view {entry.id}", BEGINNING)
+        if frontier < want.frontier:
+            raise EngineProblem(
+                "TM711",
+                f'edge "{edge}" was further than it is here: this database was restored from a backup',
+                hint="DROP the views that read it and create them again",
+            )
+        found = outbox.pending(want.after, committed, room) if want.room and room > 0 else []
+        self.sent[edge] = self.sent.get(edge, 0) + sum(map(len, found))
+        last = decode_header(found[-1], f'edge "{edge}"').seq if found else want.after
+        if last != outbox.last_before(committed + 1):
+            return found, None
+        ended = self._ended.get("batch") == committed
+        end = self._ended.get("end", BEGINNING) if ended else BEGINNING
+        is_awaited = want.until is not None and frontier > want.until
+        is_news = bool(found) or ended != want.ended or (frontier > want.frontier and (is_awaited or is_late))
+        return found, Note(edge, last, frontier, ended, end) if is_news else None
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        if not self._lock.acquire(timeout=_LOCK_S):
+            raise EngineProblem("TM714", "the site is busy", hint="it is asked again")
+        try:
+            yield
+        finally:
+            self._lock.release()
+
+    @property
+    def _end_path(self) -> str:
+        return os.path.join(self._paths.departures, "end.json")
+
+
+def _is_other(entry: Entry, database: str) -> bool:
+    """Whether an edge belongs to another database that had the same name."""
+    return bool(entry.options["database"] != database)

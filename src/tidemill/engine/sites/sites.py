@@ -1,0 +1,190 @@
+"""The sites of a database: what it answers to others, its conversations with them, and where both go on."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from tidemill.engine.sites.exports import EXPORTS, LOCAL, PLAINTEXT, local_site
+from tidemill.engine.sites.imports import Imports
+from tidemill.engine.sites.service import Service
+from tidemill.engine.sites.sessions import INBOX_BYTES, Session
+from tidemill.engine.workload import Workload
+from tidemill.errors import CatalogProblem
+from tidemill.plan.physical import BEGINNING
+from tidemill.plan.sources import SourceSpec
+from tidemill.runtime.paths import Paths, load_plan
+from tidemill.runtime.planning.time_batches import Awaited
+from tidemill.runtime.sites.inbox import Inbox
+from tidemill.runtime.sites.outbox import Outbox
+from tidemill.runtime.sites.protocol import Description, Peer
+from tidemill.runtime.views.outlet import Outlet
+from tidemill.sql.catalog import Catalog, Entry
+
+
+class Listener(Protocol):
+    """An open address at which other sites ask."""
+
+    def close(self) -> None: ...
+
+
+class Transport(Protocol):
+    """How sites reach each other. `me` are the options of the local site, if there is one."""
+
+    def connect(self, site: str, options: dict[str, Any], me: Entry | None) -> Peer: ...
+
+    def listen(self, name: str, options: dict[str, Any], catalog: Catalog, service: Service) -> Listener: ...
+
+
+class Sites:
+    """What a database has to do with other sites. Without any it does nothing."""
+
+    def __init__(
+        self,
+        paths: Paths,
+        catalog: Catalog,
+        workload: Workload,
+        outlet: Callable[[], Outlet],
+        lock: threading.RLock,
+        transport: Transport,
+    ) -> None:
+        self._paths, self._catalog, self._workload, self._outlet = paths, catalog, workload, outlet
+        self.transport = transport
+        self.is_open = False
+        self.threads = True  # False: a test makes every step of a conversation itself
+        self.service = Service(paths, catalog, workload, outlet, lock)
+        self.imports = Imports(paths, catalog, workload, self._describe)
+        self.sessions: dict[str, Session] = {}
+        self._listener: Listener | None = None
+        self._awaited: tuple[int, Awaited] | None = None  # of a plan version
+
+    # ---- running ---------------------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Listen, and begin the conversations that are not there yet."""
+        self.is_open, self.service.is_closed, me = True, False, local_site(self._catalog)
+        if me is not None and self._listener is None:
+            self._listener = self.transport.listen(me.name, me.options, self._catalog, self.service)
+        for entry in self._catalog.of("site"):
+            if not entry.options[LOCAL] and entry.options["address"] and entry.name.lower() not in self.sessions:
+                session = self.sessions[entry.name.lower()] = self._session(entry)
+                if self.threads:
+                    session.start()
+
+    def close(self) -> None:
+        """End all conversations and stop listening."""
+        self.is_open = False
+        for session in self.sessions.values():
+            session.stop()
+        self.sessions.clear()
+        self.service.close()
+        if self._listener is not None:
+            self._listener.close()
+            self._listener = None
+
+    def note_edges(self) -> None:
+        """The plan has changed: which edges there are, both ways."""
+        self.service.show_edges()
+        self.imports.note_edges()
+
+    def forget(self, entry: Entry) -> None:
+        """An entry was dropped: of a site, of an edge, or of something that was exported or read."""
+        if entry.kind == "edge":
+            self.service.forget(entry)
+        if entry.kind == "site":
+            session = self.sessions.pop(entry.name.lower(), None)
+            if session is not None:
+                session.stop()
+            if entry.options[LOCAL] and self._listener is not None:
+                self._listener.close()
+                self._listener = None
+        if entry.kind == "stream" or entry.is_stored:
+            for site in self._catalog.of("site"):
+                site.options[EXPORTS] = [n for n in site.options[EXPORTS] if n != entry.name.lower()]
+
+    # ---- what is shown ---------------------------------------------------------------------------
+
+    def status(self) -> list[dict[str, Any]]:
+        """Each other site: whether it is connected, what waits, and its edges both ways."""
+        return [self._site_status(e) for e in self._catalog.of("site") if not e.options[LOCAL]]
+
+    def _site_status(self, entry: Entry) -> dict[str, Any]:
+        session = self.sessions.get(entry.name.lower())
+        reads = [self._reading(spec, session) for spec in self.imports.edges(entry.name)]
+        sends = [self._sending(e) for e in self._catalog.of("edge") if e.options["site"].lower() == entry.name.lower()]
+        ages = [e["age_seconds"] for e in sends if e["age_seconds"] is not None]
+        idle = {"connected": False, "problem": None, "heard_at": None, "round_trip_seconds": None}
+        return {
+            "name": entry.name,
+            "address": entry.options["address"],
+            "security": "plaintext" if entry.options[PLAINTEXT] else "mutual TLS",
+            **(session.describe() if session is not None else idle),
+            "inbox_bytes": sum(e["bytes"] for e in reads),
+            "outbox_bytes": sum(e["bytes"] for e in sends),
+            "oldest_seconds": max(ages, default=None),
+            "exports": list(entry.options[EXPORTS]),
+            "reads": reads,
+            "sends": sends,
+        }
+
+    def _reading(self, spec: SourceSpec, session: Session | None) -> dict[str, Any]:
+        inbox = Inbox(self._paths.source(spec.name), spec.name)
+        head = inbox.head()
+        return {
+            "edge": spec.name,
+            "name": f"{spec.origin['site']}.{spec.origin['name']}",
+            "bytes": inbox.size,
+            "received": session.received.get(spec.name, 0) if session is not None else 0,
+            "frontier": head.frontier if head.frontier > BEGINNING else None,
+            "problem": session.refused.get(spec.name) if session is not None else None,
+            "algorithm": "sp_s",
+        }
+
+    def _sending(self, entry: Entry) -> dict[str, Any]:
+        outbox = Outbox(os.path.join(self._paths.departures, entry.id), entry.options["edge"])
+        oldest = outbox.oldest
+        return {
+            "edge": entry.options["edge"],
+            "name": entry.needs[0],
+            "bytes": outbox.size,
+            "sent": self.service.sent.get(entry.options["edge"], 0),
+            "age_seconds": None if oldest is None else max(time.time() - oldest, 0.0),
+        }
+
+    # ---- other sites -----------------------------------------------------------------------------
+
+    def _session(self, entry: Entry) -> Session:
+        return Session(
+            entry.name,
+            self._paths,
+            lambda: self._connect(entry),
+            lambda: self.imports.edges(entry.name),
+            self._wanted,
+            INBOX_BYTES,
+        )
+
+    def _connect(self, entry: Entry) -> Peer:
+        return self.transport.connect(entry.name, entry.options, local_site(self._catalog))
+
+    def _describe(self, entry: Entry, name: str) -> Description:
+        if not entry.options["address"]:
+            raise CatalogProblem(
+                "TM702", f'site "{entry.name}" has no address', hint="CREATE SITE … AT 'host:7443' names it"
+            )
+        peer = self._connect(entry)
+        try:
+            return peer.describe(name)
+        finally:
+            peer.close()
+
+    def _wanted(self, spec: SourceSpec, closed: int) -> int | None:
+        """The first time at which an answer waits for an edge that is closed up to `closed`; None where none does."""
+        outlet = self._outlet()
+        if not outlet.plan:
+            return closed
+        if self._awaited is None or self._awaited[0] != outlet.plan:
+            self._awaited = outlet.plan, Awaited.by(load_plan(self._paths.plan(outlet.plan)))
+        return self._awaited[1].next_point(spec.name, closed, outlet.progress.get("waits"))

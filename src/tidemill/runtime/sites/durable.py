@@ -1,0 +1,45 @@
+"""Files that are on the disk when a function returns: written beside, synced, renamed, and the folder synced."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+from tidemill.runtime.integrity import parsed, stamped
+
+
+def write_file(path: str, data: bytes) -> None:
+    """Replace a file in one step, durably: after a crash it has the old or the new content."""
+    folder = os.path.dirname(path)
+    os.makedirs(folder, exist_ok=True)
+    draft = os.path.join(folder, f".{os.path.basename(path)}.part")
+    with open(draft, "wb") as out:
+        out.write(data)
+        out.flush()
+        os.fsync(out.fileno())
+    os.replace(draft, path)
+    sync_folder(folder)
+
+
+def sync_folder(folder: str) -> None:
+    """Make renames in a folder durable."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def write_note(path: str, note: dict[str, Any]) -> None:
+    """Replace a small JSON file, with a checksum in it."""
+    write_file(path, stamped(json.dumps(note).encode()))
+
+
+def read_note(path: str) -> dict[str, Any]:
+    """The content of a small JSON file; {} where there is none, damage is refused."""
+    try:
+        with open(path, "rb") as source:
+            return parsed(path, source.read())
+    except FileNotFoundError:
+        return {}

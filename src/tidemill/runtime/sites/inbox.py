@@ -1,0 +1,157 @@
+"""The inbox of an edge: messages that arrived from another site, in the folder of their source.
+
+A message is appended and synced, and then the head, which is what the next request acknowledges. A message that is
+there already is dropped, one that leaves out another is refused. The head also says how far time is closed and whether
+the other site has ended; that may move without a message.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict, dataclass, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidemill.errors import EngineProblem
+from tidemill.plan.physical import BEGINNING
+from tidemill.runtime.sites.durable import read_note, write_file, write_note
+from tidemill.runtime.sites.messages import NONE, TIME, Header, Link, decode_header, read_rows, verify
+
+_ENDING = ".msg"
+
+
+@dataclass(frozen=True)
+class Head:
+    """How far an inbox reaches."""
+
+    seq: int = NONE
+    chain: int = 0
+    frontier: int = BEGINNING  # no row before this time follows
+    ended: bool = False  # the other site's input is over
+    end: int = BEGINNING  # the greatest time of its input, where it is over for good
+
+    @property
+    def link(self) -> Link:
+        """What is acknowledged."""
+        return Link(self.seq, self.chain)
+
+
+class Inbox:
+    """The messages of one edge. One process appends; any process may read what the head names."""
+
+    def __init__(self, folder: str, edge: str) -> None:
+        self.folder, self.edge = folder, edge
+
+    # ---- receiving -------------------------------------------------------------------------------
+
+    def recover(self) -> None:
+        """Remove what a crash left behind the head: it was never acknowledged, and is sent again."""
+        head = self.head()
+        for seq in self._list():
+            if seq > head.seq:
+                os.remove(self._path(seq))
+
+    def append(self, data: bytes) -> bool:
+        """Keep a message; False for one that is there already. One that does not follow the last is refused."""
+        head = self.head()
+        header = decode_header(data, self._what)
+        if header.edge != self.edge:
+            raise EngineProblem(
+                "TM712", f'a message of edge "{header.edge}" arrived on edge "{self.edge}"', hint="see status"
+            )
+        if header.seq <= head.seq:
+            return False
+        if header.after != head.seq:
+            raise EngineProblem(
+                "TM712",
+                f'edge "{self.edge}" misses a message',
+                detail=f"message {header.seq} follows {header.after}, and the last one here is {head.seq}",
+                hint="it is asked for again; see status if it stays",
+            )
+        header = verify(data, head.link, self._what)
+        self._check_times(read_rows(data, header, self._what), head)
+        write_file(self._path(header.seq), data)
+        self._write_head(Head(header.seq, header.chain, max(head.frontier, header.frontier)))
+        return True
+
+    def note(self, after: int, frontier: int, ended: bool, end: int) -> bool:
+        """Time is closed up to `frontier` behind message `after`; False where that says nothing new."""
+        head = self.head()
+        if after != head.seq or frontier < head.frontier:
+            return False
+        new = replace(head, frontier=frontier, ended=ended, end=max(head.end, end))
+        if new == head:
+            return False
+        self._write_head(new)
+        return True
+
+    def _check_times(self, rows: pa.Table, head: Head) -> None:
+        """No row comes before what was closed."""
+        least = pc.min(rows.column(TIME)).as_py()
+        if least is not None and least < head.frontier:
+            raise EngineProblem(
+                "TM712",
+                f'a message of edge "{self.edge}" has rows before its time',
+                detail=f"a row of time {least}, and time is closed up to {head.frontier}",
+                hint="the other site may have been restored from a backup; DROP the views that read it",
+            )
+
+    # ---- reading ---------------------------------------------------------------------------------
+
+    def head(self) -> Head:
+        """How far the inbox reaches."""
+        found = read_note(self._head)
+        return Head(**found) if found else Head()
+
+    def headers(self, after: int, until: int) -> list[Header]:
+        """The headers of the messages in (after, until], in order."""
+        return [self._read_header(seq) for seq in self._list() if after < seq <= until]
+
+    def rows(self, header: Header) -> pa.Table:
+        """The rows of a message; one that is not what arrived is refused."""
+        with open(self._path(header.seq), "rb") as source:
+            data = source.read()
+        return read_rows(data, header, self._what)
+
+    def trim(self, seq: int) -> None:
+        """Messages up to this one are never read again."""
+        for old in self._list():
+            if old <= seq:
+                os.remove(self._path(old))
+
+    @property
+    def size(self) -> int:
+        """Bytes that lie here."""
+        total = 0
+        for seq in self._list():
+            try:
+                total += os.path.getsize(self._path(seq))
+            except FileNotFoundError:  # read meanwhile
+                continue
+        return total
+
+    def _read_header(self, seq: int) -> Header:
+        with open(self._path(seq), "rb") as source:
+            return decode_header(source.read(1 << 16), self._what)
+
+    def _write_head(self, head: Head) -> None:
+        write_note(self._head, asdict(head))
+
+    def _list(self) -> list[int]:
+        try:
+            names = os.listdir(self.folder)
+        except FileNotFoundError:
+            return []
+        return sorted(int(n.removesuffix(_ENDING)) for n in names if n.endswith(_ENDING) and not n.startswith("."))
+
+    @property
+    def _what(self) -> str:
+        return f'edge "{self.edge}"'
+
+    @property
+    def _head(self) -> str:
+        return os.path.join(self.folder, "head.json")
+
+    def _path(self, seq: int) -> str:
+        return os.path.join(self.folder, f"{seq:018d}{_ENDING}")

@@ -1,0 +1,148 @@
+"""The outbox of an edge: messages that another site has not acknowledged yet.
+
+A message is written before its micro-batch is committed, under the number of the batch; a replay writes it again. Only
+messages of committed batches leave. What the other site has acknowledged is removed, and the acknowledgement is kept:
+a site that acknowledges less than before, or something that was never sent, has another history.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pyarrow as pa
+
+from tidemill.errors import EngineProblem
+from tidemill.runtime.sites.durable import read_note, write_file, write_note
+from tidemill.runtime.sites.messages import NONE, PART_BITS, Header, Link, cut_parts, decode_header, encode, first_seq
+
+_ENDING = ".msg"
+
+
+class Outbox:
+    """The messages of one edge, in a folder of its own."""
+
+    def __init__(self, folder: str, edge: str) -> None:
+        self.folder, self.edge = folder, edge
+
+    # ---- writing, in the outlet ------------------------------------------------------------------
+
+    def write(self, batch: int, rows: pa.Table, before: int, frontier: int) -> int:
+        """Write the messages of a batch in the place of those that an earlier attempt left; bytes written."""
+        for seq in self._list():
+            if seq >= first_seq(batch):
+                os.remove(self._path(seq))
+        if not rows.num_rows:
+            return 0
+        link, size = self.last(), 0
+        for part, (piece, closed) in enumerate(cut_parts(rows, before, frontier)):
+            data, link = encode(self.edge, first_seq(batch) + part, link, closed, piece)
+            write_file(self._path(link.seq), data)
+            size += len(data)
+        return size
+
+    # ---- reading, for the other site -------------------------------------------------------------
+
+    def acknowledge(self, link: Link, committed: int) -> None:
+        """The other site has everything up to `link`: messages up to it are removed. Refused if it was never sent."""
+        known = self.acknowledged()
+        if link.seq < known.seq:
+            raise _restored(self.edge, "the other site has acknowledged more before than it knows now")
+        if link.seq == known.seq:
+            if link.chain != known.chain:
+                raise _restored(self.edge, "what the other site has received is not what was sent")
+            return
+        if link.seq >> PART_BITS > committed or link != self._link(link.seq):
+            raise _restored(self.edge, "the other site has received a message that this one has not sent")
+        write_note(self._note, {"seq": link.seq, "chain": link.chain})
+        self._trim(link.seq)
+
+    def acknowledged(self) -> Link:
+        """The last message that the other site has acknowledged."""
+        found = read_note(self._note)
+        return Link(found["seq"], found["chain"]) if found else Link()
+
+    def pending(self, after: int, committed: int, most: int) -> list[bytes]:
+        """Messages behind `after` of committed batches, the oldest first: one, and more up to `most` bytes."""
+        found: list[bytes] = []
+        size = 0
+        for seq in self._list():
+            if after < seq < first_seq(committed + 1):
+                data = self._read(seq)
+                if found and size + len(data) > most:
+                    break
+                found.append(data)
+                size += len(data)
+        return found
+
+    def last(self) -> Link:
+        """The end of the chain."""
+        seqs = self._list()
+        return self._link(seqs[-1]) if seqs else self.acknowledged()
+
+    def last_before(self, batch: int) -> int:
+        """The last message of the batches before one."""
+        return max((s for s in self._list() if s < first_seq(batch)), default=self.acknowledged().seq)
+
+    @property
+    def size(self) -> int:
+        """Bytes that lie here."""
+        total = 0
+        for seq in self._list():
+            try:
+                total += os.path.getsize(self._path(seq))
+            except FileNotFoundError:  # acknowledged meanwhile
+                continue
+        return total
+
+    @property
+    def oldest(self) -> float | None:
+        """When the oldest message was written, in seconds; None where there is none."""
+        for seq in self._list():
+            try:
+                return os.path.getmtime(self._path(seq))
+            except FileNotFoundError:
+                continue
+        return None
+
+    def _trim(self, seq: int) -> None:
+        for old in self._list():
+            if old <= seq:
+                os.remove(self._path(old))
+
+    def _link(self, seq: int) -> Link:
+        try:
+            header = self._header(seq)
+        except FileNotFoundError:
+            return Link(NONE, NONE)
+        return Link(seq, header.chain)
+
+    def _header(self, seq: int) -> Header:
+        with open(self._path(seq), "rb") as source:
+            return decode_header(source.read(1 << 16), f'edge "{self.edge}"')
+
+    def _read(self, seq: int) -> bytes:
+        with open(self._path(seq), "rb") as source:
+            return source.read()
+
+    def _list(self) -> list[int]:
+        try:
+            names = os.listdir(self.folder)
+        except FileNotFoundError:
+            return []
+        return sorted(int(n.removesuffix(_ENDING)) for n in names if n.endswith(_ENDING) and not n.startswith("."))
+
+    @property
+    def _note(self) -> str:
+        return os.path.join(self.folder, "acknowledged.json")
+
+    def _path(self, seq: int) -> str:
+        return os.path.join(self.folder, f"{seq:018d}{_ENDING}")
+
+
+def _restored(edge: str, why: str) -> EngineProblem:
+    return EngineProblem(
+        "TM711",
+        f'the two ends of edge "{edge}" do not fit: one of the databases was restored from a backup',
+        detail=why,
+        hint="DROP the views that read it and create them again",
+    )

@@ -1,0 +1,144 @@
+"""What two sites say to each other. Requests and replies are JSON and rows; no plan and no code ever travels.
+
+The site that reads asks. `greet` names all edges that it has, with the SQL text of each; the other site binds new ones
+against what it exports, and forgets those that are not named any more. `fetch` says of each edge what has arrived,
+which acknowledges it, and which time is waited for; the answer is held back until there is something to say.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from typing import Any, Protocol
+
+from tidemill.errors import CatalogProblem, EngineProblem, PlanProblem, SourceProblem, SyntaxProblem, TidemillError
+from tidemill.plan.physical import BEGINNING
+from tidemill.plan.sources import Column, Schema
+from tidemill.runtime.sites.messages import NONE
+
+VERSION = 1
+REQUEST_BYTES = 1 << 20  # a longer request is refused
+DELIVERY_BYTES = 16 << 20  # rows in the answer to one request
+HEARTBEAT_S = 10.0  # the answer to a request is held back so long, if there is nothing to say
+
+
+@dataclass(frozen=True)
+class Description:
+    """What a site says about a stream or a view that it exports."""
+
+    name: str
+    columns: Schema
+    unit_us: int
+    key: tuple[str, ...] = ()
+    event: str | None = None  # the column that times are taken from
+    operation: str | None = None
+    key_null: bool = False
+    is_view: bool = False  # its changes are shipped, not its records
+    keyed: bool = True  # views: whether `key` identifies a row; an empty key is that of one row
+    domain: str | None = None  # views: how times are shown
+    period: tuple[int, int] | None = None  # views: length and offset of the periods at which it is refreshed
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @staticmethod
+    def from_json(data: dict[str, Any]) -> Description:
+        columns = tuple(Column(str(c["name"]), str(c["type"])) for c in data["columns"])
+        period = tuple(data["period"]) if data.get("period") else None
+        return Description(**{**data, "columns": columns, "key": tuple(data["key"]), "period": period})
+
+
+@dataclass(frozen=True)
+class Wish:
+    """An edge that a site wants to read: the SQL text of its rows, and what has arrived of them."""
+
+    text: str
+    after: int = NONE
+    frontier: int = BEGINNING
+
+
+@dataclass(frozen=True)
+class Want:
+    """What a site has of an edge, and up to which time it waits; None: only rows are waited for."""
+
+    after: int
+    chain: int
+    frontier: int
+    ended: bool = False
+    until: int | None = None
+    room: bool = True  # whether rows may be sent
+
+
+@dataclass(frozen=True)
+class Note:
+    """Of one edge: behind message `after` time is closed up to `frontier`."""
+
+    edge: str
+    after: int
+    frontier: int
+    ended: bool = False
+    end: int = BEGINNING
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """The answer to a request: messages of edges, what is closed behind them, and edges that are refused."""
+
+    messages: tuple[bytes, ...] = ()
+    notes: tuple[Note, ...] = ()
+    refused: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.messages or self.notes or self.refused)
+
+
+class Peer(Protocol):
+    """Another site, as the one that reads from it sees it. Every call may fail with a TidemillError."""
+
+    def describe(self, name: str) -> Description: ...
+
+    def greet(self, database: str, wishes: dict[str, Wish]) -> dict[str, dict[str, Any]]: ...
+
+    def fetch(self, wants: dict[str, Want], patience: float) -> Delivery: ...
+
+    def close(self) -> None: ...
+
+
+Connect = Callable[[dict[str, Any]], Peer]  # the options of a site → the site
+
+_KINDS = {k.__name__: k for k in (CatalogProblem, EngineProblem, PlanProblem, SourceProblem, SyntaxProblem)}
+
+
+def encode_problem(error: TidemillError) -> dict[str, Any]:
+    """An error as it travels: its place in a text stays here."""
+    return {
+        "kind": type(error).__name__,
+        "code": error.code,
+        "message": error.message,
+        "detail": error.detail,
+        "hint": error.hint,
+    }
+
+
+def decode_problem(site: str, found: dict[str, Any]) -> TidemillError:
+    """The error that a site answered with."""
+    kind = _KINDS.get(str(found.get("kind")), EngineProblem)
+    detail = f"said by site {site}" + (f": {found['detail']}" if found.get("detail") else "")
+    return kind(str(found.get("code")), str(found.get("message")), detail=detail, hint=found.get("hint"))
+
+
+def parse_request(body: bytes) -> dict[str, Any]:
+    """A request; one that is too long or no JSON object is refused."""
+    if len(body) > REQUEST_BYTES:
+        raise EngineProblem(
+            "TM713", f"a request has {len(body):,} bytes", hint=f"at most {REQUEST_BYTES:,}: read fewer edges"
+        )
+    try:
+        found = json.loads(body)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise EngineProblem("TM713", "a request is not what this version understands", hint="use the same version")
+    return found

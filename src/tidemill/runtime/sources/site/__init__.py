@@ -1,0 +1,1 @@
+"""What another site delivers, as a source: the inbox of an edge."""

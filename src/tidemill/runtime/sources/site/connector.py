@@ -1,0 +1,88 @@
+"""The connector of an edge: reads the inbox that a conversation with another site fills; any process may.
+
+What arrives has its times from the other site and is in their order. The clock of the source is the frontier that
+travelled with the rows, so no row is ever late.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+import pyarrow as pa
+
+from tidemill.plan.sources import SourceSpec
+from tidemill.runtime.integrity import damaged
+from tidemill.runtime.sites.inbox import Inbox
+from tidemill.runtime.sites.messages import DIFF, NONE, SEQ, TIME, Header
+from tidemill.runtime.sources.columns import arrow_schema
+from tidemill.runtime.sources.connector import Chunk, Position, Progress, Range
+from tidemill.runtime.sources.records import bad_table, make_chunk
+
+
+class Site:
+    """Positions are {"seq": n}, the last message that was read."""
+
+    def __init__(self, spec: SourceSpec, directory: str) -> None:
+        arrow_schema(spec.columns)
+        self.spec = spec
+        self._directory = directory
+        self._inbox = Inbox(directory, spec.name)
+
+    def initial(self) -> Position:
+        return {"seq": NONE}
+
+    def latest(self, start: Position, max_rows: int | None, live: bool, now_us: int) -> Progress:
+        head, first = self._inbox.head(), int(start["seq"])
+        if head.seq < first:
+            raise damaged(self._directory, f"the inbox ends with message {head.seq}, and {first} has been read")
+        taken = self._admit(self._inbox.headers(first, head.seq), max_rows)
+        end = taken[-1].seq if taken else first
+        if end < head.seq:
+            return Progress({"seq": end}, False, taken[-1].frontier)
+        return Progress({"seq": end}, live or head.ended, head.frontier, head.end)
+
+    def _admit(self, headers: list[Header], max_rows: int | None) -> list[Header]:
+        """The first messages, with at most max_rows rows together, and one at least."""
+        taken: list[Header] = []
+        rows = 0
+        for header in headers:
+            if taken and max_rows is not None and rows + header.rows > max_rows:
+                break
+            taken.append(header)
+            rows += header.rows
+        return taken
+
+    def split(self, start: Position, end: Position, parts: int) -> list[Range]:
+        first, last = int(start["seq"]), int(end["seq"])
+        seqs = [h.seq for h in self._inbox.headers(first, last)]
+        if not seqs or seqs[-1] != last:
+            if first == last:
+                return []
+            raise damaged(self._directory, f"message {last} is not there, and a batch reads it")
+        cuts = sorted({seqs[len(seqs) * i // parts - 1] for i in range(1, parts + 1) if len(seqs) * i // parts})
+        return [Range({"seq": a}, {"seq": b}, None) for a, b in pairwise([first, *cuts])]
+
+    def read(self, piece: Range) -> Iterator[Chunk]:
+        last = int(piece.start["seq"])
+        for header in self._inbox.headers(last, int(piece.end["seq"])):
+            yield self._chunk(self._inbox.rows(header))
+            last = header.seq
+        if last != int(piece.end["seq"]):
+            raise damaged(self._directory, f"message {piece.end['seq']} is not there, and a batch reads it")
+
+    def _chunk(self, rows: pa.Table) -> Chunk:
+        schema = arrow_schema(self.spec.columns)
+        plain = rows.select(schema.names).cast(schema)
+        if DIFF not in rows.column_names:
+            return make_chunk(plain, rows.column(SEQ).to_numpy, rows.column(TIME).to_numpy, [])
+        stamps = {SEQ: rows.column(TIME), "__arrival": rows.column(TIME), DIFF: rows.column(DIFF)}
+
+        def stamp() -> pa.Table:
+            return pa.table({**dict(zip(plain.column_names, plain.columns, strict=True)), **stamps})
+
+        return Chunk(plain, bad_table([]), stamp)
+
+    def trim(self, committed: Position) -> None:
+        """Messages up to the position are never read again."""
+        self._inbox.trim(int(committed["seq"]))

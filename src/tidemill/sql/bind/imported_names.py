@@ -1,0 +1,35 @@
+"""Names of other sites in a query that stands: each is replaced by the stream that delivers it here.
+
+    FROM paris.Packets [WINDOW 3 SECONDS] B      becomes      FROM "paris.Packets#7" [WINDOW 3 SECONDS] B
+
+Which stream that is was decided when the query was created, and is kept in the options of its entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sqlglot import exp
+
+from tidemill.sql.dialect.nodes import copy_tree
+
+IMPORTS = "imports"  # the option: name of another site → name of the stream here
+
+
+def replace_imported(query: exp.Expression, options: Mapping[str, Any]) -> exp.Expression:
+    """The query with the names of streams of this catalog; the one given stays as it is."""
+    named: Mapping[str, str] = options.get(IMPORTS, {})
+    if not named:
+        return query
+    query = copy_tree(query)
+    for table in list(query.find_all(exp.Table)):
+        stream = named.get(f"{table.db}.{table.name}".lower()) if table.args.get("db") else None
+        if stream is not None:
+            if not table.args.get("alias"):
+                table.set("alias", exp.TableAlias(this=table.this.copy()))
+            name = exp.to_identifier(stream, quoted=True)
+            name.meta.update(table.this.meta)
+            table.set("this", name)
+            table.set("db", None)
+    return query
