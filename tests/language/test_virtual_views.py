@@ -110,7 +110,8 @@ def test_the_catalog_says_that_it_is_virtual(db):
     shown = db.execute("SHOW VIEWS").to_pylist()
     assert [(r["name"], r["detail"], r["reads"]) for r in shown] == [("Hot", "virtual", "K")]
     described = [tuple(r.values()) for r in db.execute("DESCRIBE Hot").to_pylist()]
-    assert described == [("grp", "VARCHAR", True), ("v", "INTEGER", False), ("w", "BIGINT", False)]
+    assert [row[:3] for row in described] == [("grp", "VARCHAR", True), ("v", "INTEGER", False), ("w", "BIGINT", False)]
+    assert {row[3] for row in described} == {"virtual: every change"}
     assert "Hot is virtual: it does not run by itself but as a part of its readers; there is none" in str(
         db.explain("EXPLAIN Hot")
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pyarrow as pa
 
 from tidemill.engine.adapt.history import PlanHistory
@@ -9,6 +11,7 @@ from tidemill.engine.settings.queries import QueryLimits
 from tidemill.engine.workload import Workload
 from tidemill.errors import CatalogProblem
 from tidemill.plan.points import show_relation_points
+from tidemill.plan.sources import Schema
 from tidemill.runtime.views.store import ViewStore
 from tidemill.sql.catalog import CLOCK, VIRTUAL, Catalog, Entry
 
@@ -97,12 +100,12 @@ def columns_table(name: str, catalog: Catalog, workload: Workload) -> pa.Table:
         return _columns([("argument", entry.options["accepts"]), ("answer", entry.options["returns"])], set())
     if entry.output == VIRTUAL:
         bound = workload.bind(workload.virtual_query(entry))
-        return _columns([(c.name, c.type) for c in bound.schema], set(bound.keys or ()))
+        points = show_relation_points(bound.node, workload.unit_us, bound.domain)
+        return _view_columns(bound.schema, bound.keys, f"virtual: {points}")
     if entry.is_stored:
         view = workload.views[entry.name.lower()]
-        found = _columns([(c.name, c.type) for c in view.node.schema], set(view.stored.keys or ()))
         points = show_relation_points(view.node, workload.unit_us, view.query.domain)
-        return found.append_column("points", pa.array([points] * found.num_rows, pa.string()))
+        return _view_columns(view.node.schema, view.stored.keys, points)
     if entry.kind == "sink":
         return columns_table(entry.needs[0], catalog, workload)
     if entry.kind in ("site", "edge"):
@@ -112,6 +115,11 @@ def columns_table(name: str, catalog: Catalog, workload: Workload) -> pa.Table:
     spec = entry.spec or catalog.find(entry.needs[0], "source").spec
     assert spec is not None
     return _columns([(c.name, c.type) for c in spec.columns], set(entry.key))
+
+
+def _view_columns(schema: Schema, keys: Iterable[str] | None, points: str) -> pa.Table:
+    found = _columns([(c.name, c.type) for c in schema], set(keys or ()))
+    return found.append_column("points", pa.array([points] * found.num_rows, pa.string()))
 
 
 def _columns(pairs: list[tuple[str, str]], keys: set[str]) -> pa.Table:

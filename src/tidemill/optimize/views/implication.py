@@ -173,13 +173,18 @@ def _holds(a: Constant, sign: str, b: Constant) -> bool:
     """
     if type(a) is not type(b):
         return False
-    if isinstance(a, str):
-        return _compare_values(a, sign, b)
-    assert isinstance(b, Fraction)
+    if isinstance(a, str) or isinstance(b, str):
+        assert isinstance(a, str) and isinstance(b, str)
+        return _satisfies(a < b, a == b, sign)
     try:
-        return all(_compare_values(kind(a), sign, kind(b)) for kind in (Fraction, float, _single))
+        pairs: list[tuple[Fraction | float, Fraction | float]] = [
+            (a, b),
+            (float(a), float(b)),
+            (_single(a), _single(b)),
+        ]
     except OverflowError:
         return False
+    return all(_satisfies(left < right, left == right, sign) for left, right in pairs)
 
 
 def _single(number: Fraction) -> float:
@@ -187,8 +192,8 @@ def _single(number: Fraction) -> float:
     return found
 
 
-def _compare_values(a: object, sign: str, b: object) -> bool:
-    less, equal = a < b, a == b  # type: ignore[operator]
+def _satisfies(less: bool, equal: bool, sign: str) -> bool:
+    """Whether a comparison holds of two values of which the first is less, or equal, or neither."""
     return {"=": equal, "<>": not equal, "<": less, "<=": less or equal, ">": not less and not equal, ">=": not less}[
         sign
     ]

@@ -6,7 +6,7 @@ The data of both are compared as blocks (`block`), after their synchronizers wer
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tidemill.optimize.views.block import Block, GroupedBlock, block_of, grouped_block_of, pair_leaves
@@ -84,20 +84,22 @@ def _match_rows(query: Relation, wanted: Block, view: Block) -> Match | NoMatch:
     rest = _rest(wanted.conditions, view, given)
     if isinstance(rest, NoMatch):
         return rest
-    windows = [rewrite_window(w, given) for w in wanted.windows if w not in view.windows]
-    if None in windows:
+    narrower = [rewrite_window(w, given) for w in wanted.windows if w not in view.windows]
+    windows = [window for window in narrower if window is not None]
+    if len(windows) < len(narrower):
         return NoMatch("it does not give the TS that the window needs")
-    values = {name: rewrite(value, given) for name, value in wanted.columns.items()}
-    lacking = next((name for name, value in values.items() if value is None), None)
-    if lacking is not None:
-        return NoMatch(f"it does not give {shown(wanted.columns[lacking])}")
+    values: dict[str, Scalar] = {}
+    for name, value in wanted.columns.items():
+        found = rewrite(value, given)
+        if found is None:
+            return NoMatch(f"it does not give {shown(value)}")
+        values[name] = found
 
     def over(source: Relation) -> Relation:
         node = _select(source, rest)
         for window in windows:
-            assert window is not None
             node = r.Temporal(node, window.lower, window.upper)
-        return project(node, query, values)  # type: ignore[arg-type]  # no value is None
+        return project(node, query, values)
 
     return Match(over, tuple(rest), _implications(wanted, view))
 
@@ -155,9 +157,9 @@ def _rest(conditions: Sequence[Scalar], view: Block, given: Given) -> list[Scala
     return rest
 
 
-def _given(view: Block, columns: object) -> Given:
+def _given(view: Block, columns: Mapping[str, Scalar]) -> Given:
     """What the columns of a view hold; where it says that two columns are equal, either stands for the other."""
-    given, types = Given.of(columns), view.types  # type: ignore[arg-type]
+    given, types = Given.of(columns), view.types
     for condition in view.conditions:
         if isinstance(condition, Operation) and condition.sign == "=":
             pair = [canonical(condition.left), canonical(condition.right)]
