@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from tidemill.errors import PlanProblem
 from tidemill.sql.bind.functions import aggregate_name
+from tidemill.sql.bind.scope import problem
 from tidemill.sql.bind.subqueries.forms import own_nodes
 
 
@@ -26,3 +28,18 @@ def find_aggregate_calls(root: exp.Expression) -> list[exp.Expression]:
         elif not isinstance(node, exp.Query):
             todo += [child for child in node.iter_expressions()]
     return found
+
+
+def not_grouped(error: Exception) -> bool:
+    """Whether an error of binding says that the groups do not have a column."""
+    return getattr(error, "code", "") == "TM203" and "not found in FROM" in str(error)
+
+
+def column_not_grouped(node: exp.Expression) -> PlanProblem:
+    """The error of a column that is not the same for all rows of a group."""
+    return problem(
+        "a column must be grouped or inside an aggregate",
+        node,
+        code="TM206",
+        hint="add it to GROUP BY, or use MIN(…) or MAX(…)",
+    )
