@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from tidemill.errors import PlanProblem
 from tidemill.sql.bind.functions import aggregate_name
 from tidemill.sql.bind.scope import problem
 from tidemill.sql.bind.window_syntax import aggregates_rows
@@ -69,3 +70,18 @@ def _count_arguments(call: exp.Expression) -> int:
     """How many arguments a call has: none is ever ignored."""
     given = [value for value in call.args.values() if value]
     return sum(len(value) if isinstance(value, list) else isinstance(value, exp.Expression) for value in given)
+
+
+def not_grouped(error: Exception) -> bool:
+    """Whether an error of binding says that the groups do not have a column."""
+    return getattr(error, "code", "") == "TM203" and "not found in FROM" in str(error)
+
+
+def column_not_grouped(node: exp.Expression) -> PlanProblem:
+    """The error of a column that is not the same for all rows of a group."""
+    return problem(
+        "a column must be grouped or inside an aggregate",
+        node,
+        code="TM206",
+        hint="add it to GROUP BY, or use MIN(…) or MAX(…)",
+    )

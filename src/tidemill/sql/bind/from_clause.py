@@ -101,6 +101,12 @@ class _Joins:
         """The joined inputs, and the conditions that are left; `joins` has those of USING beside each join."""
         wanted = _columns_read(self.select, synchronized)
         sides = [rename_columns(i, wanted[i.alias]) for i in synchronized]
+        if has_subquery(*own_clauses(self.select)):
+            # What is joined with a subquery has a column, also where the query shows none.
+            first = [{f.name.lower() for f in i.fields[:1]} for i in synchronized]
+            sides = [
+                s if s.node.names else rename_columns(i, f) for s, i, f in zip(sides, synchronized, first, strict=True)
+            ]
         hidden = {s.alias for (clause, _), s in zip(joins, sides[1:], strict=True) if _join_kind(clause) in HALF}
         seen = [s for s in sides if s.alias not in hidden]
         seen, conditions = _push_conditions(seen, conditions, self.nullable, self.unit_us)

@@ -13,7 +13,7 @@ from tidemill.plan.scalars import Cast, Ceiling, ColumnRef, Epoch, Literal, Scal
 from tidemill.plan.sources import Column
 from tidemill.plan.two_level import APPROXIMATE, by_register, decomposes
 from tidemill.plan.user_aggregates import UserAggregate, UserAggregateDefinition
-from tidemill.sql.bind.aggregate_calls import find_aggregate_calls, read_argument
+from tidemill.sql.bind.aggregate_calls import column_not_grouped, find_aggregate_calls, not_grouped, read_argument
 from tidemill.sql.bind.functions import aggregate_name, user_aggregate_of
 from tidemill.sql.bind.grouping_sets import find_groupings, replace_grouping_calls
 from tidemill.sql.bind.scalar import Bound, Scalars, cast_null_column, duration_us, types_of
@@ -355,13 +355,8 @@ class _Groups:
         try:
             bound = above.column(self.calls[id(node)]) if id(node) in self.calls else above.bind(node)
         except Exception as error:
-            if getattr(error, "code", "") == "TM203" and "not found in FROM" in str(error):
-                raise problem(
-                    "a column must be grouped or inside an aggregate",
-                    node,
-                    code="TM206",
-                    hint="add it to GROUP BY, or use MIN(…) or MAX(…)",
-                ) from None
+            if not_grouped(error):
+                raise column_not_grouped(node) from None
             raise
         if predicate and bound.type != "BOOLEAN":
             raise problem(

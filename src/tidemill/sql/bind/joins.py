@@ -9,13 +9,14 @@ from typing import Any
 
 from sqlglot import exp
 
+from tidemill.errors import PlanProblem
 from tidemill.plan import relations as r
 from tidemill.plan.relations import Item
 from tidemill.plan.released import release_chains
 from tidemill.plan.scalars import Cast, ColumnRef, Literal, Scalar, conjunction
 from tidemill.plan.sources import Column
 from tidemill.sql.bind.scalar import Scalars, duration_us, types_of
-from tidemill.sql.bind.scope import Field, Input, Rhythm, Scope
+from tidemill.sql.bind.scope import Field, Input, Rhythm, Scope, problem
 
 
 def rename_columns(item: Input, wanted: set[str] | None) -> Input:
@@ -96,7 +97,10 @@ def _equality(condition: exp.Expression, left: Scope, right: Input, both: Scope)
     mine, theirs = Scalars(left).bind(a), Scalars(Scope([right], right.node, left.unit_us)).bind(b)
     if mine.type == theirs.type:
         return Item("", mine.value, mine.type), Item("", theirs.value, theirs.type)
-    common = types_of([f"CASE WHEN TRUE THEN {mine.sql} ELSE {theirs.sql} END"], both.node.schema)[0]
+    try:
+        common = types_of([f"CASE WHEN TRUE THEN {mine.sql} ELSE {theirs.sql} END"], both.node.schema)[0]
+    except PlanProblem as error:
+        raise problem(error.message, condition, code=error.code, hint=error.hint) from None
     return Item("", Cast(mine.value, common), common), Item("", Cast(theirs.value, common), common)
 
 

@@ -12,6 +12,7 @@ from tidemill.plan.aggregates import Aggregate
 from tidemill.plan.relations import Item, Relation
 from tidemill.plan.scalars import ColumnRef, Literal, Paren, Scalar, template
 from tidemill.sql.bind.from_items import FromItems
+from tidemill.sql.bind.functions import aggregate_name
 from tidemill.sql.bind.scope import Scope, problem
 from tidemill.sql.bind.subqueries.attach import MATCHED, Key, attach
 from tidemill.sql.bind.subqueries.domain import bind_by_domain
@@ -20,7 +21,15 @@ from tidemill.sql.bind.subqueries.half_joins import apply_half_join, read_half_j
 from tidemill.sql.bind.subqueries.inner import Inner, Query, bind_by_keys, find_equalities, finish, keep_conditions
 from tidemill.sql.bind.subqueries.marks import in_value, quantified_value
 from tidemill.sql.bind.subqueries.names import CommonTables, Names
-from tidemill.sql.bind.subqueries.one_row import OneRow, check_width, empty_value, is_one_row, take_apart, value_of_row
+from tidemill.sql.bind.subqueries.one_row import (
+    OneRow,
+    check_width,
+    empty_value,
+    is_one_row,
+    refuse_rows,
+    take_apart,
+    value_of_row,
+)
 from tidemill.sql.bind.subqueries.outer import Outer
 from tidemill.sql.bind.window_syntax import has_windows
 from tidemill.sql.bind.windows import conjuncts
@@ -129,7 +138,9 @@ class Subqueries:
 
     def _outside(self, query: exp.Expression, outer: Outer) -> list[exp.Column]:
         """The columns in a subquery that belong to the outer rows."""
-        return [c for c in self.names.unknown_columns(query) if outer.names(c)]
+        found = [c for c in self.names.unknown_columns(query) if outer.names(c)]
+        _refuse_outer_aggregates(query, {id(c) for c in found})
+        return found
 
     def _bind(self, query: exp.Expression, outside: list[exp.Column], outer: Outer) -> Inner:
         if not outside:
@@ -174,12 +185,7 @@ class Subqueries:
             matched = self._match(inner, inner.keys, outer)
             return outer.add(template("coalesce({0}, FALSE)", matched), "BOOLEAN")
         if isinstance(nested.left, exp.Tuple):
-            raise problem(
-                "a comparison of rows with a subquery is possible as a condition of WHERE by itself",
-                nested.node,
-                code="TM202",
-                hint="(a, b) IN (SELECT …), or EXISTS with a condition for each column",
-            )
+            raise refuse_rows(nested)
         return self._compared(nested, inner, outer)
 
     def _single_value(self, inner: Inner, outer: Outer) -> exp.Expression:
@@ -220,6 +226,19 @@ class Subqueries:
             matched = self._match(inner, (*inner.keys, Key(left, value, nested.node)), outer)
             return outer.add(in_value(compared, matched, *counts), "BOOLEAN")
         return outer.add(quantified_value(type(nested.node), nested.kind == "all", compared, *counts), "BOOLEAN")
+
+
+def _refuse_outer_aggregates(query: exp.Expression, outside: set[int]) -> None:
+    """Refuse an aggregate over outer columns alone: in SQL it aggregates the outer rows."""
+    for call in (n for n in all_nodes(query) if aggregate_name(n)):
+        columns = [n for n in all_nodes(call) if isinstance(n, exp.Column)]
+        if columns and all(id(c) in outside for c in columns):
+            raise problem(
+                "an aggregate of outer rows is not possible in a subquery",
+                call,
+                code="TM206",
+                hint="group in a subquery in FROM, and compare with its columns",
+            )
 
 
 def _typed(column: ColumnRef, outer: Outer) -> tuple[Scalar, str]:

@@ -69,7 +69,10 @@ def _replace_columns(query: exp.Expression, outside: list[exp.Column], outer: Ou
         bound = outer.bind(column)
         one = found.setdefault(bound.sql, _Mentioned(f"{DOMAIN} {len(found)}", bound, copy_tree(column)))
         one.strict |= id(column) in strict
-        column.replace(_domain_column(one.name, column))
+        made: exp.Expression = _domain_column(one.name, column)
+        # An item of SELECT keeps the name that it has by its column.
+        selected = isinstance(column.parent, exp.Select) and column.arg_key == "expressions"
+        column.replace(exp.alias_(made, column.name, quoted=True) if selected else made)
     return list(found.values())
 
 

@@ -101,7 +101,7 @@ def _unwrap(query: exp.Expr, kind: Kind) -> exp.Expression:
     while isinstance(query, exp.Subquery) and not any(query.args.get(c) for c in ("limit", "offset", "with_")):
         query = query.this
     limit, offset = query.args.get("limit"), query.args.get("offset")
-    if kind == "exists" and limit is not None and offset is None and _is_positive(limit.expression):
+    if kind == "exists" and limit is not None and offset is None and is_positive(limit.expression):
         query.set("limit", None)
         limit = None
     if limit is None and offset is None:
@@ -109,7 +109,8 @@ def _unwrap(query: exp.Expr, kind: Kind) -> exp.Expression:
     return query  # type: ignore[return-value]
 
 
-def _is_positive(number: exp.Expr | None) -> bool:
+def is_positive(number: exp.Expr | None) -> bool:
+    """Whether the number of a LIMIT is a literal that keeps a row."""
     return isinstance(number, exp.Literal) and number.is_int and int(number.name) > 0
 
 

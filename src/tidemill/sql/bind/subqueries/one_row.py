@@ -10,11 +10,12 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from tidemill.errors import PlanProblem
 from tidemill.plan.scalars import ColumnRef, Literal, Scalar, template
-from tidemill.sql.bind.aggregate_calls import find_aggregate_calls, is_grouped
+from tidemill.sql.bind.aggregate_calls import column_not_grouped, find_aggregate_calls, is_grouped
 from tidemill.sql.bind.functions import aggregate_name
 from tidemill.sql.bind.scope import problem
-from tidemill.sql.bind.subqueries.forms import Nested, own_nodes
+from tidemill.sql.bind.subqueries.forms import Nested, is_positive, own_nodes
 from tidemill.sql.dialect.dialect import to_sql
 from tidemill.sql.dialect.nodes import PlanColumn
 
@@ -42,7 +43,9 @@ class OneRow:
 
 def is_one_row(query: exp.Expression) -> bool:
     """Whether a query has one row, or none where a condition on it fails, for any rows of its tables."""
-    if not isinstance(query, exp.Select) or any(query.args.get(c) for c in ("limit", "offset", "with_", "qualify")):
+    if not isinstance(query, exp.Select) or any(query.args.get(c) for c in ("offset", "with_", "qualify")):
+        return False
+    if query.args.get("limit") and not is_positive(query.args["limit"].expression):
         return False
     if query.args.get("from_") is None:
         return not is_grouped(query)
@@ -64,7 +67,7 @@ def take_apart(select: exp.Select, outside: set[int]) -> OneRow:
         holes.setdefault(text, []).append(PlanColumn(this=text))
         call.replace(holes[text][-1])
     _check_columns([roots, condition], outside)
-    for key in ("having", "distinct"):
+    for key in ("having", "distinct", "limit"):
         select.set(key, None)
     listed = [exp.alias_(call, f"a{i}", copy=False) for i, call in enumerate(calls.values())]
     select.set("expressions", listed or [exp.alias_(exp.Count(this=exp.Star()), "a0")])
@@ -80,12 +83,7 @@ def _check_columns(roots: list[exp.Expression], outside: set[int]) -> None:
             and id(node) not in outside
             and not isinstance(node.parent, exp.Column)
         ):
-            raise problem(
-                "a column must be grouped or inside an aggregate",
-                node,
-                code="TM206",
-                hint="add GROUP BY, or use MIN(…) or MAX(…)",
-            )
+            raise column_not_grouped(node)
 
 
 def empty_value(call: exp.Expression, column: ColumnRef) -> Scalar:
@@ -118,8 +116,20 @@ def check_width(nested: Nested, width: int) -> None:
         )
 
 
+def refuse_rows(nested: Nested) -> PlanProblem:
+    """The error of a comparison of several columns that is not possible."""
+    return problem(
+        "several columns can be compared with a subquery by IN as a condition of WHERE",
+        nested.node,
+        code="TM202",
+        hint="(a, b) IN (SELECT …), or EXISTS with a condition for each column",
+    )
+
+
 def _compare(nested: Nested, items: list[exp.Expression]) -> exp.Expression:
     sign = exp.EQ if nested.kind == "in" else type(nested.node)
+    if isinstance(nested.left, exp.Tuple) and nested.kind != "in":
+        raise refuse_rows(nested)
     lefts = nested.left.expressions if isinstance(nested.left, exp.Tuple) else [nested.left]
     pairs = [sign(this=exp.Paren(this=a), expression=exp.Paren(this=b)) for a, b in zip(lefts, items, strict=True)]
     return exp.Paren(this=exp.and_(*pairs, copy=False, wrap=False))

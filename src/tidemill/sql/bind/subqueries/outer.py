@@ -6,9 +6,11 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
+from tidemill.errors import PlanProblem
 from tidemill.plan import relations as r
 from tidemill.plan.relations import Item, Relation
 from tidemill.plan.scalars import ColumnRef, Scalar
+from tidemill.sql.bind.aggregate_calls import column_not_grouped, not_grouped
 from tidemill.sql.bind.bound import BoundQuery
 from tidemill.sql.bind.scalar import Bound, Scalars
 from tidemill.sql.bind.scope import Input, Scope
@@ -52,7 +54,12 @@ class Outer:
         merged = self.scope.merged
         if isinstance(expression, exp.Column) and not expression.table and expression.name.lower() in merged:
             expression = copy_tree(merged[expression.name.lower()])
-        return self.scalars.bind(expression)
+        try:
+            return self.scalars.bind(expression)
+        except PlanProblem as error:
+            if self.grouped is not None and not_grouped(error):
+                raise column_not_grouped(expression) from None
+            raise
 
     def read_beside(self, bound: BoundQuery) -> None:
         """Take note of a relation that is read beside the inputs of FROM."""
