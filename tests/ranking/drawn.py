@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from hypothesis import strategies as st
 
-from tests.properties.queries import Columns, Query, Source, View, item, predicate, stream_source
+from tests.properties.queries import Columns, Item, Query, Source, View, item, predicate, stream_source
 from tests.properties.streams import Stream
 
 FRAMES = (
@@ -130,10 +130,10 @@ def complete(order: tuple[str, ...], read: list[str]) -> tuple[str, ...]:
 def windows(draw: st.DrawFn, sources: list[Source]) -> Ranking:
     """SELECT columns, window functions FROM one item [WHERE …] [QUALIFY …]."""
     found = draw(item(sources, [], "a"))
-    columns = dict(found.columns)
+    columns = _exact(found)
     names = list(columns)
     shown = draw(st.lists(st.sampled_from(names), min_size=1, max_size=3, unique=True))
-    partition = tuple(draw(st.lists(st.sampled_from([n for n in names if n[2:] in ("k", "s")]), max_size=1)))
+    partition = draw(partitions(names))
     order = tuple(o for o in draw(orders(names)) if o.split()[0] not in partition)
     drawn = [draw(calls(columns, order)) for _ in range(draw(st.integers(1, 2)))]
     test = draw(st.sampled_from(["", "", "row_number()", "rank()", "dense_rank()"]))
@@ -147,7 +147,23 @@ def windows(draw: st.DrawFn, sources: list[Source]) -> Ranking:
         chosen = [*shown, *(f"{t[i]} AS f{n}" for n, t in enumerate(texts))]
         qualify = f" QUALIFY {Call(test).texts(over)[i]} {limit}" if test else ""
         both.append(f"SELECT {', '.join(chosen)} FROM ⟨0⟩{where}{qualify}")
-    return Ranking(both[0], (found,), {}, asked=both[1])
+    return Ranking(both[0], (found,), _shown(shown, columns), asked=both[1])
+
+
+def _exact(found: Item) -> Columns:
+    """Columns by whose value something may be decided."""
+    return {name: kind for name, kind in found.columns.items() if kind != "noise"}
+
+
+def _shown(names: list[str], columns: Columns) -> Columns:
+    return {name[2:]: columns[name] for name in names}
+
+
+@st.composite
+def partitions(draw: st.DrawFn, names: list[str]) -> tuple[str, ...]:
+    """Nothing, or one column of few values."""
+    able = [n for n in names if n[2:] in ("k", "s", "o0")]
+    return tuple(draw(st.lists(st.sampled_from(able), max_size=1))) if able else ()
 
 
 def _spaced(text: str) -> str:
@@ -157,10 +173,10 @@ def _spaced(text: str) -> str:
 @st.composite
 def first_rows(draw: st.DrawFn, sources: list[Source]) -> Ranking:
     """The first rows of each partition: a condition on the rank in an outer query."""
-    found = draw(item(sources, [], "a"))
+    found = draw(item([s for s in sources if s.stream], [], "a"))
     names = list(found.columns)
     order = draw(orders(names))
-    partition = tuple(draw(st.lists(st.sampled_from(["a.k", "a.s"]), max_size=1)))
+    partition = draw(partitions(names))
     order = tuple(o for o in order if o.split()[0] not in partition)
     shown = [n for n in names if n[2:] in ("k", "v", "s")]
     over = Over(partition, order, complete(order, [n for n in names if n in {*shown, *partition, *_plain(order)}]))
@@ -171,7 +187,8 @@ def first_rows(draw: st.DrawFn, sources: list[Source]) -> Ranking:
         f"SELECT {outer} FROM (SELECT {', '.join(shown)}, {t} AS rn FROM ⟨0⟩) q WHERE {limit}"
         for t in Call(function).texts(over)
     ]
-    return Ranking(both[0], (found,), {}, asked=both[1])
+    kinds = {"k": "int", "v": "int", "s": "str", "rn": "int"}
+    return Ranking(both[0], (found,), {n: kinds[n] for n in outer.split(", ")}, asked=both[1])
 
 
 def _plain(order: tuple[str, ...]) -> list[str]:
@@ -182,10 +199,10 @@ def _plain(order: tuple[str, ...]) -> list[str]:
 def limits(draw: st.DrawFn, sources: list[Source]) -> Ranking:
     """ORDER BY … LIMIT … OFFSET, and DISTINCT ON."""
     found = draw(item(sources, [], "a"))
-    names = list(found.columns)
+    names = list(_exact(found))
     shown = draw(st.lists(st.sampled_from(names), min_size=1, max_size=3, unique=True))
     order = draw(orders(names))
-    on = draw(st.sampled_from(["", "", "a.k", "a.s"]))
+    on = draw(st.sampled_from(["", "", *(n for n in names if n in ("a.k", "a.s"))]))
     distinct = f"DISTINCT ON ({on}) " if on else draw(st.sampled_from(["", "", "DISTINCT "]))
     if distinct == "DISTINCT ":
         order = tuple(o for o in order if o.split()[0] in shown)
@@ -194,29 +211,31 @@ def limits(draw: st.DrawFn, sources: list[Source]) -> Ranking:
     head = f"SELECT {distinct}{', '.join(shown)} FROM ⟨0⟩"
     written = f" ORDER BY {', '.join(order)}" if order else ""
     total = complete(order, shown)
-    return Ranking(head + written + limit, (found,), {}, asked=f"{head} ORDER BY {', '.join(total)}{limit}")
+    asked = f"{head} ORDER BY {', '.join(total)}{limit}"
+    return Ranking(head + written + limit, (found,), _shown(shown, found.columns), asked=asked)
 
 
 @st.composite
 def groups(draw: st.DrawFn, sources: list[Source]) -> Ranking:
     """Window functions over the groups of a grouping."""
-    found = draw(item(sources, [], "a"))
+    found = draw(item([s for s in sources if s.stream], [], "a"))
     down = draw(st.sampled_from(["", " DESC"]))
     function = draw(st.sampled_from(["rank()", "dense_rank()", "row_number()", "lag(count(*))", "sum(count(*))"]))
     over = Over((), (f"count(*){down}",), (f"count(*){down}", "a.k", "sum(a.v)"))
     limit = draw(st.sampled_from(["", " QUALIFY f <= 2", " ORDER BY n DESC, 1 LIMIT 2"]))
-    both = []
-    for text in Call(function).texts(over):
-        order = ", 3, 4" if "LIMIT" in limit and text != Call(function).texts(over)[0] else ""
-        tail = limit.replace(" LIMIT", f"{order} LIMIT")
-        both.append(f"SELECT a.k, count(*) AS n, sum(a.v) AS total, {text} AS f FROM ⟨0⟩ GROUP BY a.k{tail}")
-    return Ranking(both[0], (found,), {}, asked=both[1])
+    plain, asked = (
+        f"SELECT a.k, count(*) AS n, sum(a.v) AS total, {text} AS f FROM ⟨0⟩ GROUP BY a.k"
+        for text in Call(function).texts(over)
+    )
+    whole = limit.replace(" LIMIT", ", 3, 4 LIMIT")
+    return Ranking(plain + limit, (found,), {"k": "int", "n": "int", "total": "int"}, asked=asked + whole)
 
 
 @st.composite
-def views(draw: st.DrawFn, streams: list[Stream]) -> list[View]:
-    """One to three views with rankings over the streams."""
+def views(draw: st.DrawFn, streams: list[Stream], known: list[View] | None = None, prefix: str = "r") -> list[View]:
+    """One to three views with rankings over the streams and over known views."""
     sources = [stream_source(s) for s in streams if not s.static]
-    kinds = st.one_of(windows(sources), first_rows(sources), limits(sources), groups(sources))
-    outputs = st.sampled_from(["STREAMED", "STREAMED", "COMPLETE"])
-    return [View(f"V{i}", draw(outputs), draw(kinds)) for i in range(draw(st.integers(1, 3)))]
+    above = [v.as_source() for v in known or [] if any(c != "noise" for c in v.query.columns.values())]
+    kinds = st.one_of(windows(sources + above), first_rows(sources), limits(sources + above), groups(sources))
+    outputs = st.sampled_from(["STREAMED", "STREAMED", "STREAMED", "COMPLETE", "RSTREAM"])
+    return [View(f"{prefix}{i}", draw(outputs), draw(kinds)) for i in range(draw(st.integers(1, 3)))]

@@ -29,9 +29,12 @@ class Ranking(Edges):
             node.name,
             node.last is not None and r.insert_only(node.input),
         )
-        if node.last is not None and not node.partition:
-            below = self._place_firsts(op, below)
-        return self._place_whole(op, below, node.partition)
+        if node.last is None or node.partition:
+            return self._place_whole(op, below, node.partition)
+        firsts = self._place_firsts(op, below)
+        if firsts is not below:
+            op = replace(op, bounded=False)  # the first rows of a shard are taken back when others come
+        return self._place_whole(op, firsts, ())
 
     def place_window_functions(self, node: r.WindowFunctions) -> Handle:
         schema = node.input.schema

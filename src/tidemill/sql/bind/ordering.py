@@ -132,7 +132,7 @@ def read_ordering(query: exp.Expression) -> Ordering | None:
     given = offset if offset is not None else limit if limit is not None and limit.args.get("offset") else None
     after = 0 if given is None else _constant(given.args.get("offset") or given.expression, "OFFSET", query)
     if function == "rank" and after:
-        raise problem("WITH TIES has no OFFSET", query, code="TM240", hint="leave one of them out")
+        raise problem("WITH TIES has no OFFSET", query, code="TM245", hint="leave one of them out")
     sorted_by = [c for o in (order.expressions if order is not None else []) for c in _read_column(o, query)]
     groups = [_Column(e, number=_number(e)) for e in _expressions(on)]
     return Ordering(query, sorted_by, groups, after, None if last is None else after + last, function)
@@ -147,7 +147,7 @@ def _read_limit(limit: exp.Expression | None, query: exp.Expression) -> tuple[in
         raise problem(
             "LIMIT of a share or BY columns is not possible in a standing query",
             query,
-            code="TM240",
+            code="TM245",
             hint="QUALIFY row_number() OVER (PARTITION BY … ORDER BY …) <= n",
         )
     count = limit.args.get("count") if isinstance(limit, exp.Fetch) else limit.expression
@@ -167,7 +167,7 @@ def _constant(node: exp.Expression, clause: str, query: exp.Expression) -> int:
         raise problem(
             f"{clause} must be a constant, a whole number that is not negative",
             node if position(node) is not None else query,
-            code="TM240",
+            code="TM245",
             hint=f"for example  {clause} 10",
         )
     return int(found)

@@ -65,7 +65,7 @@ class _Windows:
             raise problem(
                 "QUALIFY needs a window function",
                 self.select,
-                code="TM241",
+                code="TM246",
                 hint="conditions on rows belong into WHERE",
             )
         above = self._scope_above()
@@ -88,7 +88,7 @@ class _Windows:
             raise problem(
                 "a window function inside another is not possible",
                 window,
-                code="TM241",
+                code="TM246",
                 hint="compute the inner one in a subquery in FROM",
             )
         text = window.sql(dialect="duckdb")
@@ -120,7 +120,7 @@ class _Windows:
                 raise problem(
                     "the order of a window is one of columns and expressions, ASC or DESC, NULLS FIRST or LAST",
                     window,
-                    code="TM241",
+                    code="TM246",
                     hint="for case-insensitive order  ORDER BY lower(name)",
                 )
             name = self._column(ordered.this)
@@ -177,7 +177,7 @@ class _Windows:
             wrong = "has no order of its own"
         if wrong:
             hint = "leave that out; the order and the frame of aggregates stand behind OVER"
-            raise problem(f"{call.name} {wrong}", window, code="TM241", hint=hint)
+            raise problem(f"{call.name} {wrong}", window, code="TM246", hint=hint)
 
     def _bind_arguments(self, call: Call, window: exp.Window) -> tuple[tuple[str, ...], bool]:
         """(arguments as columns and constants, whether they are DISTINCT)."""
@@ -192,7 +192,7 @@ class _Windows:
             raise problem(
                 f"{call.name} takes {most or 'no'} argument{'s' if most > 1 else ''}",
                 window,
-                code="TM241",
+                code="TM246",
                 hint="leave out the others",
             )
         bounds = [self.scalars.bind(g) for g in given]

@@ -67,7 +67,7 @@ def refuse_misplaced_windows(select: exp.Select) -> None:
             raise problem(
                 f"a window function is not possible in {'GROUP BY' if clause == 'group' else clause.upper()}",
                 window,
-                code="TM241",
+                code="TM246",
                 hint="use QUALIFY, or compute it in a subquery in FROM",
             )
 
@@ -182,4 +182,4 @@ def _reversed(start: str, end: str) -> bool:
 
 
 def _wrong_frame(window: exp.Window, message: str) -> Exception:
-    return problem(message, window, code="TM241", hint="for example  ROWS BETWEEN 2 PRECEDING AND CURRENT ROW")
+    return problem(message, window, code="TM246", hint="for example  ROWS BETWEEN 2 PRECEDING AND CURRENT ROW")
