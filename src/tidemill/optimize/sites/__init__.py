@@ -1,12 +1,13 @@
 """Joins between sites: what each algorithm of paper 001 ships and costs, and the search for the cheapest plan.
 
 `parameters` are statistics of streams and links, `printed` the paper's cost formulas, `shipments` and `corrected` what
-crosses the network by occupancy, `known` what our own fragments ship, `sequences` joins of m streams, `search` the
-greedy and the exhaustive algorithm.
+crosses the network by occupancy, `known` what our own fragments ship and `choose` which of them run, `sequences`
+joins of m streams, `search` the greedy and the exhaustive algorithm.
 """
 
 from __future__ import annotations
 
+from tidemill.optimize.sites.choose import Choice, Situation, choose_methods, list_algorithms, price_choice, takes_over
 from tidemill.optimize.sites.corrected import Price, price_join, price_shipments
 from tidemill.optimize.sites.known import list_known_shipments
 from tidemill.optimize.sites.parameters import ALGORITHMS, Constants, Link, OneWayJoin, SiteStream, occupancy
@@ -17,6 +18,7 @@ from tidemill.optimize.sites.shipments import Shipment, list_shipments
 
 __all__ = [
     "ALGORITHMS",
+    "Choice",
     "Constants",
     "Flow",
     "JoinGraph",
@@ -27,15 +29,20 @@ __all__ = [
     "SequencePlan",
     "Shipment",
     "SiteStream",
+    "Situation",
     "Step",
     "choose_greedy",
+    "choose_methods",
     "choose_shared",
+    "list_algorithms",
     "list_known_shipments",
     "list_shipments",
     "occupancy",
+    "price_choice",
     "price_join",
     "price_plan",
     "price_shipments",
     "printed_cost",
     "search_exhaustively",
+    "takes_over",
 ]

@@ -41,15 +41,17 @@ def _semijoin(
 ) -> list[Shipment]:
     """Keys of the near stream go to the far one, rows come back; with two steps only keys that the far one has."""
     near, far = ends
-    common, asked = min(near.distinct, far.distinct), _known(near, age) / near.distinct
+    common, asked = min(near.distinct, far.distinct), known_share(near, age)
     rows = far.rate * common / far.distinct * asked
     found = []
     if algorithm in ("SM-S2", "SM-D2"):
-        new = _new(far, age)
+        new = new_values(far, age)
         found.append(_shipment(f"keys of {names[1]}", far, near, new * far.partial, new, join.interval))
-        fresh = common * (_share(near, age + 1) * _share(far, age + 1) - _share(near, age) * _share(far, age))
+        fresh = common * (
+            known_share(near, age + 1) * known_share(far, age + 1) - known_share(near, age) * known_share(far, age)
+        )
     else:
-        fresh = _new(near, age)
+        fresh = new_values(near, age)
     size = constants.fingerprint_bytes if algorithm == "BLOOM" else near.partial
     found.append(_shipment(f"keys of {names[0]}", near, far, fresh * size, fresh, join.interval))
     found.append(_shipment(f"rows of {names[1]}", far, near, rows * far.full, rows, join.interval))
@@ -68,10 +70,11 @@ def _known(stream: SiteStream, age: float) -> float:
     return occupancy(stream.distinct, stream.rate * age)
 
 
-def _share(stream: SiteStream, age: float) -> float:
+def known_share(stream: SiteStream, age: float) -> float:
+    """The share of a stream's join values that have come."""
     return _known(stream, age) / stream.distinct
 
 
-def _new(stream: SiteStream, age: float) -> float:
+def new_values(stream: SiteStream, age: float) -> float:
     """Join values that come for the first time in a second."""
     return _known(stream, age + 1) - _known(stream, age)
