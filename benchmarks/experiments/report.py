@@ -8,7 +8,7 @@ from typing import Any
 from benchmarks.markdown import link_papers, reflow
 from benchmarks.report import shown
 
-ORDER = ("phantoms", "weaving", "joins", "pipelines")
+ORDER = ("phantoms", "weaving", "joins", "pipelines", "sites")
 
 
 def render(results: dict[str, Any]) -> str:
