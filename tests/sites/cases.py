@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hypothesis import strategies as st
 
 from tests.sites.histories import Join, Window, log_of
-from tests.sites.simulated_network import Network
+from tests.sites.network import Network
 from tests.sites.simulation import Input, World
 from tidemill.plan.sites import (
     ALGORITHMS,

@@ -1,161 +1,97 @@
-"""Sites in one process, joined by a network that fails: requests and answers that are lost, answers that come late or
-twice, databases that crash at a point of the protocol.
-"""
+"""A simulated network: messages are delayed, overtake each other, come twice or not at all, and are sent again."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import asdict
-from pathlib import Path
+import random
+from collections import Counter
+from dataclasses import dataclass, field
 from typing import Any
 
-from tests.harness import LocalDatabase
-from tidemill.engine.sites.service import Service
-from tidemill.errors import EngineProblem
-from tidemill.runtime.sites.protocol import Delivery, Description, Want, Wish
 
-FAULTS = ("", "", "", "request lost", "answer lost", "answer late", "answer twice")
+@dataclass(frozen=True)
+class Message:
+    """The changes of one micro-batch of an edge, its number, and how far the edge is closed after it.
+
+    `seen`: how far the keys that this edge answers had been applied.
+    """
+
+    edge: str
+    number: int
+    changes: tuple[tuple[int, Any, int], ...]
+    frontier: int
+    seen: int = 0
 
 
-class Cut(EngineProblem):
-    """The network lost something."""
+@dataclass
+class Outbox:
+    """What was sent on an edge and not acknowledged; sent again until it is."""
+
+    messages: list[Message] = field(default_factory=list)
+    acknowledged: int = 0
+
+    def waiting(self) -> list[Message]:
+        return self.messages[self.acknowledged :]
 
 
-def _cut() -> Cut:
-    return Cut("TM702", "the simulated network lost something", hint="try again")
+@dataclass
+class Inbox:
+    """Messages in the order of their numbers: duplicates are dropped, a gap is refused."""
+
+    received: list[Message] = field(default_factory=list)
+
+    def take(self, message: Message) -> bool:
+        if message.number == len(self.received):
+            self.received.append(message)
+            return True
+        return False
 
 
+@dataclass
 class Network:
-    """Who is where, what happens to the next request, and what was counted."""
+    """Links between sites with a mood of their own; `counts` says what happened."""
 
-    def __init__(self) -> None:
-        self.nodes: dict[str, LocalDatabase] = {}
-        self.fault = ""
-        self.late: dict[tuple[str, str], list[Delivery]] = {}
-        self.cut: set[tuple[str, str]] = set()  # (from, to): nothing passes
-        self.counts = {"requests": 0, "lost": 0, "late": 0, "twice": 0, "bytes": 0, "messages": 0}
+    chance: random.Random
+    loss: float
+    patience: float
+    outboxes: dict[str, Outbox] = field(default_factory=dict)
+    inboxes: dict[str, Inbox] = field(default_factory=dict)
+    cut: dict[str, int] = field(default_factory=dict)  # rounds for which an edge is cut
+    counts: Counter[str] = field(default_factory=Counter)
 
-    def add(self, name: str, db: LocalDatabase) -> None:
-        """A database as the site of that name."""
-        self.nodes[name] = db
-        db.state.sites.transport = _Transport(self, name)
-        db.state.sites.threads = False
+    def open(self, edge: str) -> None:
+        self.outboxes[edge], self.inboxes[edge] = Outbox(), Inbox()
 
-    def pump(self, reader: str, site: str, fault: str = "") -> bool:
-        """One request of a site to another; whether something arrived. What the network does is no error of a test."""
-        db = self.nodes[reader]
-        db.state.sites.open()
-        session = db.state.sites.sessions[site]
-        self.fault = fault
-        try:
-            return session.step(0.0)
-        except Cut:
-            return True
-        except EngineProblem as problem:
-            if problem.code not in ("TM710", "TM712"):  # an old answer that came late is refused, and asked for again
-                raise
-            return True
-        finally:
-            self.fault = ""
+    def send(self, edge: str, changes: list[tuple[int, Any, int]], frontier: int, seen: int) -> None:
+        box = self.outboxes[edge]
+        box.messages.append(Message(edge, len(box.messages), tuple(changes), frontier, seen))
 
-    def settle(self, reader: str, site: str) -> None:
-        """Requests until nothing is new."""
-        while self.pump(reader, site):
-            pass
+    def round(self, *, calm: bool = False) -> list[tuple[str, Message]]:
+        """Some of what waits arrives, in any order; what is accepted is acknowledged, perhaps."""
+        arrived: list[tuple[str, Message]] = []
+        flight = [m for box in self.outboxes.values() for m in box.waiting()]
+        if not calm:
+            self._cut_links()
+            flight = [m for m in flight if self._gets_through(m)]
+            flight += [m for m in flight if self.chance.random() < self.loss]
+            self.chance.shuffle(flight)
+        for message in flight:
+            accepted = self.inboxes[message.edge].take(message)
+            self.counts["accepted" if accepted else "refused"] += 1
+            if accepted:
+                arrived.append((message.edge, message))
+            if calm or self.chance.random() >= self.loss:
+                box = self.outboxes[message.edge]
+                box.acknowledged = max(box.acknowledged, len(self.inboxes[message.edge].received))
+        return arrived
 
+    def _cut_links(self) -> None:
+        for edge in self.outboxes:
+            self.cut[edge] = max(0, self.cut.get(edge, 0) - 1)
+            if self.chance.random() < self.loss / 4:
+                self.cut[edge] = self.chance.randint(1, 6)
+                self.counts["cut"] += 1
 
-class _Transport:
-    def __init__(self, network: Network, name: str) -> None:
-        self.network, self.name = network, name
-
-    def connect(self, site: str, options: dict[str, Any], me: Any) -> _Peer:
-        return _Peer(self.network, self.name, site)
-
-    def listen(self, name: str, options: dict[str, Any], catalog: Any, service: Service) -> _Peer:
-        return _Peer(self.network, name, name)
-
-
-class _Peer:
-    """A site as another one sees it; everything passes through JSON, as on the wire."""
-
-    def __init__(self, network: Network, caller: str, site: str) -> None:
-        self.network, self.caller, self.site = network, caller, site
-
-    @property
-    def _service(self) -> Service:
-        return self.network.nodes[self.site].state.sites.service
-
-    def describe(self, name: str) -> Description:
-        return Description.from_json(json.loads(json.dumps(self._service.describe(self.caller, name).to_json())))
-
-    def greet(self, database: str, wishes: dict[str, Wish]) -> dict[str, Any]:
-        self._pass()
-        sent = json.loads(json.dumps({e: asdict(w) for e, w in wishes.items()}))
-        return self._service.greet(self.caller, database, {e: Wish(**w) for e, w in sent.items()})
-
-    def fetch(self, wants: dict[str, Want], patience: float) -> Delivery:
-        network, link = self.network, (self.site, self.caller)
-        network.counts["requests"] += 1
-        self._pass()
-        if network.fault == "request lost":
-            network.counts["lost"] += 1
-            raise _cut()
-        sent = json.loads(json.dumps({e: asdict(w) for e, w in wants.items()}))
-        found = self._service.fetch(self.caller, {e: Want(**w) for e, w in sent.items()}, patience)
-        network.counts["bytes"] += sum(map(len, found.messages))
-        network.counts["messages"] += len(found.messages)
-        if network.fault in ("answer lost", "answer late") or (self.site, self.caller) in network.cut:
-            network.counts["lost"] += 1
-            if network.fault == "answer late":
-                network.late.setdefault(link, []).append(found)
-            raise _cut()
-        waiting = network.late.get(link)
-        if waiting and not found.messages:
-            network.counts["late"] += 1
-            return waiting.pop(0)
-        if network.fault == "answer twice":
-            network.counts["twice"] += 1
-            return Delivery((*found.messages, *found.messages), (*found.notes, *found.notes), found.refused)
-        return found
-
-    def close(self) -> None:
-        """Nothing is open."""
-
-    def _pass(self) -> None:
-        if (self.caller, self.site) in self.network.cut:
-            self.network.counts["lost"] += 1
-            raise _cut()
-
-
-@contextmanager
-def two_sites(folder: Path, **options: Any) -> Iterator[tuple[Network, LocalDatabase, LocalDatabase]]:
-    """Paris and lyon, which know each other."""
-    network = Network()
-    with (
-        LocalDatabase(str(folder / "paris"), **options) as paris,
-        LocalDatabase(str(folder / "lyon"), **options) as lyon,
-    ):
-        network.add("paris", paris)
-        network.add("lyon", lyon)
-        paris.execute("CREATE SITE lyon WITH (plaintext = true)")
-        lyon.execute("CREATE SITE paris AT 'localhost:7443' WITH (plaintext = true)")
-        yield network, paris, lyon
-
-
-def finish(network: Network, paris: LocalDatabase, lyon: LocalDatabase) -> None:
-    """All input is there: close both sides, paris first."""
-    paris.stop()
-    network.settle("lyon", "paris")
-    paris.run()
-    network.settle("lyon", "paris")
-    lyon.stop()
-    lyon.run()
-
-
-def crash(db: LocalDatabase, work: Callable[[], Any]) -> None:
-    """Do something, then lose everything that is in memory only."""
-    work()
-    db.state.sites.sessions.clear()
-    db.reopen_outlet()
+    def _gets_through(self, message: Message) -> bool:
+        through = not self.cut[message.edge] and self.chance.random() < self.patience
+        self.counts["arrived" if through else "delayed"] += 1
+        return through

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.sites.histories import TS, Join, K, Relation, Row, Window, stream
-from tests.sites.simulated_network import Message, Network
+from tests.sites.network import Message, Network
 from tidemill.plan.sites import (
     Fragment,
     Keys,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.properties.effort import thorough
-from tests.sites.network import crash, finish, two_sites
+from tests.sites.two_sites import crash, finish, two_sites
 from tidemill.runtime.sites import inbox, outbox
 from tidemill.runtime.sites.inbox import Inbox
 from tidemill.runtime.sites.outbox import Outbox

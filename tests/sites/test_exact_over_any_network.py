@@ -13,7 +13,7 @@ from tests.properties import queries, streams
 from tests.properties.effort import effort
 from tests.properties.test_invariance import outcome, rounded
 from tests.properties.trial import create, drawn_database
-from tests.sites.network import FAULTS, crash, finish, two_sites
+from tests.sites.two_sites import FAULTS, crash, finish, two_sites
 from tidemill.errors import CatalogProblem
 
 NEAR, FAR = "Near", ("FarRows", "FarKeys", "FarView0")  # names that occur nowhere else in a drawn text

@@ -253,3 +253,20 @@ def test_a_site_is_secure_or_refused(tmp_path, statement, code):
     with LocalDatabase(str(tmp_path / "db")) as db:
         found = refusal(lambda: db.execute(statement))
         assert found.code == code and found.hint
+
+
+def test_an_address_in_use_is_said(tmp_path):
+    with socket.socket() as taken, LocalDatabase(str(tmp_path / "db")) as db:
+        taken.bind(("localhost", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        db.execute(f"CREATE LOCAL SITE me AT 'localhost:{port}' WITH (plaintext = true)")
+        assert refusal(db.state.sites.open).code == "TM708"
+
+
+def test_a_site_that_is_gone_is_said_and_holds_nothing_up(tmp_path):
+    with LocalDatabase(str(tmp_path / "db")) as db:
+        db.execute(f"CREATE SITE paris AT 'localhost:{free_port()}' WITH (plaintext = true)")
+        found = refusal(lambda: db.execute("CREATE VIEW V AS SELECT a FROM paris.S"))
+        assert found.code == "TM702" and "cannot be reached" in found.message and found.line == 1
+        assert not list(db.catalog.of("view"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.sites.network import finish, two_sites
+from tests.sites.two_sites import finish, two_sites
 from tidemill.engine.sites import sessions
 from tidemill.plan.physical import BEGINNING
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.sites.network import finish, two_sites
+from tests.sites.two_sites import finish, two_sites
 from tidemill.errors import TidemillError
 
 PACKETS = """

@@ -14,7 +14,7 @@ from typing import Any
 from tidemill.engine.settings.options import check_options
 from tidemill.engine.sources import source_spec
 from tidemill.errors import CatalogProblem
-from tidemill.plan.sources import Schema, SourceSpec
+from tidemill.plan.sources import SITE, Schema, SourceSpec
 from tidemill.plan.statements import RegisterSource
 from tidemill.sql.catalog import Entry
 from tidemill.sql.parse.statements import parse_one
@@ -38,6 +38,7 @@ def as_of(entry: Entry, birth: int) -> SourceSpec:
 
 def rebuild_statement(entry: Entry, options: dict[str, Any], unit_us: int) -> RegisterSource:
     """The statement that registers a source again, with other options; impossible options are refused."""
+    _check_own(entry)
     statement = check_options(parse_one(entry.text))
     assert isinstance(statement, RegisterSource) and entry.spec is not None
     given = {**statement.options, **entry.options.get("with", {}), **options}
@@ -53,7 +54,16 @@ def inherit(entry: Entry, before: Entry, options: dict[str, Any]) -> None:
     entry.options["with"] = {**before.options.get("with", {}), **options}
 
 
+def _check_own(entry: Entry) -> None:
+    """What another site delivers is changed there."""
+    if entry.spec is not None and entry.spec.kind == SITE:
+        raise CatalogProblem(
+            "TM309", f'"{entry.name}" belongs to another site', hint="DROP the views that read it and create them again"
+        )
+
+
 def _check(entry: Entry, spec: SourceSpec, columns: Schema) -> None:
+    _check_own(entry)
     known = {c.name.lower() for c in spec.columns}
     for column in columns:
         if column.name.lower() in known:

@@ -15,6 +15,7 @@ from rich.text import Text
 from tidemill.interrupts import plain_interrupts
 from tidemill.plan.value_text import clean, moment, plain
 from tidemill.serve.render import format_count, format_length, format_size, grid
+from tidemill.serve.sites import sites_tables
 
 REFRESH = 1.0
 LONG = 2.0  # seconds from which a running micro-batch is shown
@@ -39,7 +40,8 @@ def clock_text(value: Any) -> str:
 
 def status_view(status: dict[str, Any]) -> Group:
     """All of `Database.status`, as tables."""
-    parts = [engine_line(status), sources_table(status), views_table(status), *problem_lines(status)]
+    parts = [engine_line(status), sources_table(status), views_table(status), *sites_tables(status)]
+    parts += problem_lines(status)
     return Group(*parts, *([plans_table(status)] if status.get("plan_changes") else []))
 
 

@@ -15,6 +15,7 @@ from tidemill.engine.workload import Workload
 from tidemill.plan.node import walk
 from tidemill.plan.physical import BEGINNING, FOREVER
 from tidemill.plan.relations import Clock, RowPoints
+from tidemill.plan.sources import SITE, SourceSpec
 from tidemill.sql.catalog import Catalog, Entry
 
 Finding = tuple[str, str]  # (what it is about, what was found)
@@ -139,10 +140,19 @@ class _Why:
                     " before that are late; WITH (ahead = '1 hour') keeps such rows out"
                 ),
             )
+        if spec.kind == SITE:
+            yield from self._of_site(about, spec)
         times = self.known.get(spec.name, {})
         if BEGINNING < times.get("floor", BEGINNING) < FOREVER:
             rest = f", its lateness is {exactly(spec.lateness_us)}" if spec.lateness_us else ""
             yield about, f"closed up to {plain_time(times['floor'])}; newest row {plain_time(times['top'])}{rest}"
+
+    def _of_site(self, about: str, spec: SourceSpec) -> Iterator[Finding]:
+        """Why another site does not deliver."""
+        for site in self.status["sites"]:
+            for edge in site["reads"]:
+                if edge["edge"] == spec.name and (why := edge["problem"] or site["problem"]):
+                    yield about, f"site {site['name']} does not deliver it: {why.splitlines()[0]}"
 
     def _nothing_read(self, entry: Entry, shown: dict[str, Any]) -> str:
         assert entry.spec is not None
@@ -152,6 +162,8 @@ class _Why:
         if entry.spec.kind == "port":
             senders = shown.get("senders", {}).get("connections", 0)
             return f"no row yet; {senders:,} senders are connected to port {entry.spec.origin['port']}"
+        if entry.spec.kind == SITE:
+            return f"no row yet of site {entry.spec.origin['site']}"
         return "no row yet"
 
     def _slowest(self, sources: list[Entry]) -> Iterator[Finding]:

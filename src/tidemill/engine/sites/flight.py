@@ -5,8 +5,12 @@ Their content is kept in no catalog and shown in no error. The module of Flight 
 
 from __future__ import annotations
 
+import errno
 import hmac
+import socket
 from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
 
 from tidemill.engine.sites.exports import LOCAL, PLAINTEXT, parse_address
 from tidemill.errors import CatalogProblem, EngineProblem
@@ -37,8 +41,9 @@ class FlightTransport:
         host, port = parse_address(options["address"])
         identity = None if options[PLAINTEXT] else _identity(name, options)
         try:
+            _check_free(host, port)
             return SiteServer(host, port, identity, lambda *given: admit(catalog, *given), service)
-        except OSError as error:
+        except (OSError, pa.ArrowException) as error:
             raise EngineProblem(
                 "TM708",
                 f'site "{name}" cannot listen on {options["address"]}',
@@ -60,6 +65,18 @@ def admit(catalog: Catalog, certified: str | None, claimed: str, token: str) -> 
         if not wanted or not hmac.compare_digest(wanted, token.encode()):
             raise CatalogProblem("TM702", f'site "{entry.name}" has another token', hint="compare the token files")
     return entry.name
+
+
+def _check_free(host: str, port: int) -> None:
+    """Raise where another program listens: gRPC would share the address with it, or be content with a part of it."""
+    for family, kind, proto, _, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+        with socket.socket(family, kind, proto) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(address)
+            except OSError as error:
+                if error.errno == errno.EADDRINUSE:
+                    raise
 
 
 def _identity(site: str, options: dict[str, Any]) -> Identity:

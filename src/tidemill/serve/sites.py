@@ -1,0 +1,51 @@
+"""Other sites in `tidemill status`: whether they are there, what waits for them and what is read from them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tidemill.plan.value_text import clean
+from tidemill.serve.render import format_length, format_size, grid
+
+
+def sites_tables(status: dict[str, Any]) -> list[Any]:
+    """One line for each site, and one for each edge; nothing without sites."""
+    sites = status.get("sites") or []
+    if not sites:
+        return []
+    table = grid("Sites", "name", "address", "connected", ">round trip", ">outbox", ">inbox", ">oldest", "")
+    for site in sites:
+        trip, oldest = site.get("round_trip_seconds"), site.get("oldest_seconds")
+        table.add_row(
+            clean(site["name"]),
+            clean(site.get("address") or "–"),
+            "yes" if site.get("connected") else "no",
+            "–" if trip is None else f"{trip * 1000:.0f} ms",
+            format_size(site.get("outbox_bytes") or 0),
+            format_size(site.get("inbox_bytes") or 0),
+            "–" if oldest is None else format_length(oldest),
+            first_line(site.get("problem")) if site.get("reads") else "",
+        )
+    edges = grid("Edges", "name", "way", ">bytes", ">waiting", "")
+    for site in sites:
+        for edge in site["reads"]:
+            way = f"from {clean(site['name'])}"
+            size = format_size(edge["received"]), format_size(edge["bytes"])
+            edges.add_row(clean(edge["name"]), way, *size, first_line(edge.get("problem")))
+        for edge in site["sends"]:
+            edges.add_row(
+                clean(edge["name"]),
+                f"to {clean(site['name'])}",
+                format_size(edge["sent"]),
+                format_size(edge["bytes"]),
+                "",
+            )
+    return [table, edges] if edges.row_count else [table]
+
+
+def first_line(problem: str | None) -> str:
+    """
+    >>> first_line("TM702 site cannot be reached\\ndetail: …"), first_line(None)
+    ('TM702 site cannot be reached', '')
+    """
+    return clean(problem.splitlines()[0]) if problem else ""
