@@ -14,6 +14,7 @@ from tidemill.engine.directory.consistency import check_parts, claim_parts, read
 from tidemill.engine.directory.directory import Directory
 from tidemill.engine.directory.rescale import follow_checkpoint
 from tidemill.engine.ports import Ports
+from tidemill.engine.rereadable import RereadableSources
 from tidemill.engine.settings.dead_letters import bounds_of
 from tidemill.engine.settings.options import microseconds
 from tidemill.engine.views.bound_view import BoundView
@@ -121,7 +122,9 @@ def open_state(
     outlet.catalog = catalog.saved
     workload.stopped = dict(outlet.stopped)
     totals = OperatorTotals(paths.operators, directory.database)
-    return DatabaseState(directory, catalog, store, workload, outlet, Ports(paths), totals)
+    state = DatabaseState(directory, catalog, store, workload, outlet, Ports(paths), totals)
+    workload.answering.sources = RereadableSources(paths, lambda: state.outlet)
+    return state
 
 
 def _check_views(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -20,13 +20,13 @@ from tidemill.engine.physical_plans import PhysicalPlans
 from tidemill.engine.sources import source_spec
 from tidemill.engine.views.answering import Answering, Beginning, decisions_of
 from tidemill.engine.views.bound_view import BoundView, PlannedQuery, Sinks, bind_view, stamp_type
-from tidemill.engine.views.checks import check_names, check_parquet, check_user_aggregates, spread_input
+from tidemill.engine.views.checks import UnboundedViews, check_names, check_parquet, check_user_aggregates, spread_input
 from tidemill.engine.views.history import HISTORY, OPTION, begins_with_history
 from tidemill.engine.views.inputs import Inputs, view_input
+from tidemill.engine.views.rereading import hold_back
 from tidemill.engine.views.virtual import find_stored
 from tidemill.errors import CatalogProblem, PlanProblem
 from tidemill.optimize.optimizer import optimize, younger_rules
-from tidemill.optimize.views.answer import Answer
 from tidemill.optimize.views.tagging import TaggingSettings
 from tidemill.plan import relations as r
 from tidemill.plan.empty_windows import drop_empty_windows
@@ -54,17 +54,6 @@ from tidemill.sql.bind.unfolding import unfold
 from tidemill.sql.bind.window_bounds import Bounds, remove_bounds
 from tidemill.sql.catalog import PLANNING, VIRTUAL, Catalog, Entry
 from tidemill.sql.parse.statements import parse_one
-
-
-@dataclass(frozen=True)
-class _UnboundedViews(Container[str]):
-    """The names of views whose state may grow for ever, as their users have said."""
-
-    views: Mapping[str, BoundView]
-
-    def __contains__(self, name: object) -> bool:
-        view = self.views.get(str(name).lower())
-        return view is not None and bool(view.entry.options.get("unbounded_state"))
 
 
 def _creation(entry: Entry) -> int:
@@ -287,10 +276,10 @@ class Workload:
         if (output == "rstream" or bounds) and not options.get("empty_windows"):
             bound = replace(bound, node=drop_empty_windows(bound.node))
         if not options.get("unbounded_state"):
-            unbounded = _UnboundedViews(self.views)
+            unbounded = UnboundedViews(self.views)
             check_bounded(bound.node, lambda: self._streams(bound.needs), unbounded, lambda n: place_of(n, query))
         without = (*options.get("without", ()), *younger_rules(begin.planning))
-        answer = self.answering.answer(bound.node, begin, without) if bounds is None else Answer(bound.node)
+        answer = self.answering.answer(bound.node, begin, without, searches=bounds is None)
         done = optimize(answer.node, without)
         node = spread_input(done.node, options.get("spread"))
         check_names(node, output)
@@ -303,7 +292,7 @@ class Workload:
         elif output in ("istream", "dstream"):
             node = r.ChangeStream(node, "inserted" if output == "istream" else "deleted", stamp, stamp_type(bound))
         trace = tuple((rule, f"{type(a).__name__} → {type(b).__name__}") for rule, a, b in done.trace)
-        return PlannedQuery(bound, node, trace, answer)
+        return PlannedQuery(bound, hold_back(node, answer.moment), trace, answer)
 
     def _without_bounds(self, query: exp.Expression, begin: Beginning) -> tuple[exp.Expression, Bounds | None]:
         """A query without window_start and window_end, and these; unless they are columns like any other."""
@@ -335,7 +324,7 @@ class Workload:
     def _install(self, entry: Entry, query: exp.Expression) -> BoundView:
         view = self._bind_view(entry, query, (), Beginning(entry.birth, history=begins_with_history(entry.options)))
         self._check_reads_running(view.query.needs)
-        entry.answered = decisions_of(view.answer)
+        entry.answered, entry.moment = decisions_of(view.answer), view.answer.moment
         entry.needs = tuple(sorted(view.query.needs))
         self.catalog.add(entry)
         self.views[entry.name.lower()] = view

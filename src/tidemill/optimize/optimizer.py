@@ -16,7 +16,7 @@ from tidemill.optimize.rewrite.filters import push_filters
 from tidemill.optimize.rewrite.join_aggregates import join_aggregates
 from tidemill.optimize.rewrite.keyless_windows import keyless_windows
 from tidemill.optimize.rewrite.presynchronization import presynchronize
-from tidemill.optimize.rewrite.select_tagger import merge_select_tagger
+from tidemill.optimize.rewrite.select_tagger import merge_any_selection, merge_select_tagger
 from tidemill.optimize.rewrite.synchronizers import merge_synchronizers
 from tidemill.optimize.rewrite.window_aggregates import window_aggregates
 from tidemill.plan.relations import Filter, Project, Relation, Synchronize, SynchronizeOn, View, with_children
@@ -34,6 +34,7 @@ RULES: tuple[Rule, ...] = (
     join_aggregates,
 )
 POINTS = "points"  # in `without`: rules leave synchronizers on points from data as they are
+TOTAL = "total"  # in `without`: selections that may fail are merged into taggers
 _ROUNDS = 100
 
 
@@ -46,7 +47,7 @@ class Optimized:
 
 
 def optimize(node: Relation, without: Iterable[str] = ()) -> Optimized:
-    """Apply the rules until nothing changes. `without` names rules to leave out, or `POINTS`."""
+    """Apply the rules until nothing changes. `without` names rules to leave out, or `POINTS`, or `TOTAL`."""
     return _optimize(node, frozenset(without))
 
 
@@ -54,7 +55,7 @@ def optimize(node: Relation, without: Iterable[str] = ()) -> Optimized:
 def _optimize(node: Relation, off: frozenset[str]) -> Optimized:
     result = Optimized(node)
     nodes = _nodes(node)
-    for rule in map(_leave_points, RULES) if POINTS in off else RULES:
+    for rule in _rules(off):
         if rule.__name__ not in off:
             for _ in range(_ROUNDS):
                 # Most rules apply to few queries: nothing is rebuilt where none of the nodes matches.
@@ -70,7 +71,19 @@ def _optimize(node: Relation, off: frozenset[str]) -> Optimized:
 
 def younger_rules(planning: int) -> tuple[str, ...]:
     """What a view of an older `sql.catalog.PLANNING` does without: its state fits the plan that it has."""
-    return () if planning >= 1 else (POINTS, merge_synchronizers.__name__)
+    names = () if planning >= 1 else (POINTS, merge_synchronizers.__name__)
+    return names if planning >= 2 else (*names, TOTAL)
+
+
+def _rules(off: frozenset[str]) -> list[Rule]:
+    """The rules as some of them were before."""
+    rules = [_merge_any if rule is merge_select_tagger and TOTAL in off else rule for rule in RULES]
+    return list(map(_leave_points, rules)) if POINTS in off else rules
+
+
+@wraps(merge_select_tagger)
+def _merge_any(node: Relation) -> Relation | None:
+    return merge_any_selection(node)
 
 
 def _leave_points(rule: Rule) -> Rule:

@@ -18,8 +18,15 @@ class KnownViews:
     New views are added; when one is dropped or stops, everything is made again the next time that it is needed.
     """
 
-    def __init__(self, views: Callable[[], Iterable[BoundView]], may_answer: Callable[[BoundView], bool]) -> None:
-        self._views, self._may_answer = views, may_answer
+    def __init__(
+        self,
+        views: Callable[[], Iterable[BoundView]],
+        may_answer: Callable[[BoundView], bool],
+        define: Callable[[BoundView], Relation],
+        has_whole_times: Callable[[BoundView], bool],
+    ) -> None:
+        self._views, self._may_answer, self._define = views, may_answer, define
+        self._has_whole_times = has_whole_times
         self._definitions: dict[Relation, Relation] = {}
         self._candidates: dict[str, Candidate] = {}
         self._born: dict[int, Candidates] = {}
@@ -56,7 +63,14 @@ class KnownViews:
         if known is None:
             source, size = r.View(view.entry.name, view.node), AddedCost(()).rows(view.node)
             known = Candidate(
-                view.entry.id, view.entry.name, source, view.query.node, self.define, size, bool(view.answer.parts)
+                view.entry.id,
+                view.entry.name,
+                source,
+                view.query.node,
+                self.define,
+                size,
+                bool(view.answer.parts),
+                self._has_whole_times(view),
             )
             self._candidates[view.entry.id] = known
         return known
@@ -66,7 +80,7 @@ class KnownViews:
         return self._born.setdefault(birth, Candidates())
 
     def _learn(self, view: BoundView) -> None:
-        self._definitions[view.node] = view.query.node
+        self._definitions[view.node] = self._define(view)
         self.running.update(n.fingerprint for n in walk(view.node))
         if self._may_answer(view) and view.entry.id not in self._stopped:
             self.born(view.entry.birth).add(self.candidate(view))

@@ -15,7 +15,7 @@ from tidemill.optimize.views.block import Block, WindowBounds, block_of
 from tidemill.optimize.views.match import Match, NoMatch, ViewData, match
 from tidemill.optimize.views.peel import Definition, Peeled, peel_query, peel_view
 from tidemill.plan import relations as r
-from tidemill.plan.points import contained, show_points
+from tidemill.plan.points import Every, contained, show_points
 from tidemill.plan.relations import Relation
 
 MOST_COMPARED = 100  # views that a part is compared with: bounded where there are thousands
@@ -34,6 +34,7 @@ class Candidate:
     define: Definition
     size: float = 1.0  # how many rows it has, relative to its streams
     is_answered: bool = False  # it is read from another view itself, which contains what it contains
+    whole_times: bool = True  # no event time of its streams is between two clock units
 
     @cached_property
     def peeled(self) -> Peeled:
@@ -43,7 +44,7 @@ class Candidate:
     @cached_property
     def data(self) -> ViewData:
         """Its data as blocks."""
-        return ViewData.of(self.peeled.data)
+        return ViewData.of(self.peeled.data, self.whole_times)
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,7 @@ class Answer:
     node: Relation
     parts: list[Answered] = field(default_factory=list)
     refused: dict[str, str] = field(default_factory=dict)  # by the name of the view
+    moment: int | None = None  # of the creation of a query that reads its streams again
 
 
 Weigh = Callable[[Answered], Costs]
@@ -172,11 +174,21 @@ class _Search:
         is_new = not tried or isinstance(node, r.GroupBy)
         found = self._find(node) if isinstance(node, _PARTS) and is_new else None
         if found is None:
-            below = isinstance(node, _PARTS) and not isinstance(node, (r.Join, r.GroupBy))
-            return _with_inputs(node, lambda child: self.replace(child, below))
+            return self._replace_below(node)
         self.result.parts.append(found)
         self.result.refused.pop(found.view.name, None)
         return found.node
+
+    def _replace_below(self, node: Relation) -> Relation:
+        below = isinstance(node, _PARTS) and not isinstance(node, (r.Join, r.GroupBy))
+        known = len(self.result.parts)
+        found = _with_inputs(node, lambda child: self.replace(child, below))
+        if isinstance(node, r.GroupBy) and not node.keys and not _begin_alike(node, found):
+            for part in self.result.parts[known:]:
+                self.result.refused[part.view.name] = "an answer without groups would begin at another time"
+            del self.result.parts[known:]
+            return node
+        return found
 
     def _find(self, node: Relation) -> Answered | None:
         part = Part.of(node, self.define)
@@ -204,6 +216,25 @@ class _Search:
         if not costs.accepted:
             self.result.refused[best.view.name] = "it would not be cheaper"
         return replace(best, costs=costs) if costs.accepted else None
+
+
+def _begin_alike(one: Relation, other: Relation) -> bool:
+    """Whether two groupings without keys have their first row at the same time."""
+    ways, others = r.beginning(one), r.beginning(other)
+    if isinstance(ways, str) or isinstance(others, str):
+        return ways == others
+    return {*map(_last_rounds, ways)} == {*map(_last_rounds, others)}
+
+
+def _last_rounds(way: r.Rounds) -> r.Rounds:
+    """The periods of a way that matter: what is rounded to a period and then to some of its points is rounded to these
+    points.
+    """
+    return tuple(
+        period
+        for i, period in enumerate(way)
+        if not any(contained(Every(*later), Every(*period)) for later in way[i + 1 :])
+    )
 
 
 def _named_points(peeled: Peeled) -> str:

@@ -82,6 +82,7 @@ from tidemill.plan.physical.sharing import (
     WeaveQuery,
 )
 from tidemill.plan.physical.times import (
+    CatchUp,
     ChangeStream,
     Clock,
     RowPoints,
@@ -100,6 +101,7 @@ __all__ = [
     "OPERATOR_SECONDS",
     "SEALED_ROWS",
     "Beginning",
+    "CatchUp",
     "Chains",
     "ChangeStream",
     "Clock",

@@ -13,6 +13,7 @@ from tidemill.plan.relations.aggregations import GroupBy, JoinAggregate, WindowA
 from tidemill.plan.relations.base import SEQ, STATIC_TIME, TS, Item, Relation
 from tidemill.plan.relations.inputs import Amended, Clock, Scan, Seed, Shed, Tag, View
 from tidemill.plan.relations.properties import (
+    Rounds,
     beginning,
     first_answer_time,
     insert_only,
@@ -24,6 +25,7 @@ from tidemill.plan.relations.properties import (
 )
 from tidemill.plan.relations.rows import Filter, Join, Project, SetCombine, SetKind, Union
 from tidemill.plan.relations.times import (
+    CatchUp,
     ChangeStream,
     RowPoints,
     RowsWindow,
@@ -41,6 +43,7 @@ __all__ = [
     "STATIC_TIME",
     "TS",
     "Amended",
+    "CatchUp",
     "ChangeStream",
     "Clock",
     "Filter",
@@ -50,6 +53,7 @@ __all__ = [
     "JoinAggregate",
     "Project",
     "Relation",
+    "Rounds",
     "RowPoints",
     "RowsWindow",
     "Rstream",

@@ -21,10 +21,20 @@ from tidemill.runtime.messages.assignments import Assignment, Work, spec_of
 from tidemill.runtime.messages.ticks import BatchNote, SourceNote
 from tidemill.runtime.paths import Paths, load_plan, read_part
 from tidemill.runtime.planning.batch_size import Portion, rows_to_take
+from tidemill.runtime.planning.second_readings import (
+    advance_second,
+    describe_second,
+    in_step,
+    is_behind,
+    needed_places,
+    note_jump,
+    second_pieces,
+)
 from tidemill.runtime.planning.time_batches import Awaited, Waits, held
 from tidemill.runtime.sources.clock import SteadyClock
 from tidemill.runtime.sources.connector import Connector
 from tidemill.runtime.sources.registry import open_connector
+from tidemill.runtime.thresholds import sizes
 
 REST_PART = 4  # what is left of files is taken with the batch before it if it is so small a part of that
 CLOCK_STEP_US = 500_000  # time alone is worth a batch only so often: one costs some 0.2 s of two cores
@@ -85,6 +95,12 @@ class Planner:
             exhausted = [
                 self._advance(plan, spec, end["sources"], live, notes.get(spec.name), previews.get(spec.name))
                 for spec in plan.sources
+                if spec.rereads is None
+            ]
+            exhausted += [
+                self._advance_second(plan, spec, start, end, live, notes.get(spec.name))
+                for spec in plan.sources
+                if spec.rereads is not None
             ]
             self._pass_time(plan, start["sources"], end["sources"], progress)
             if not live and all(exhausted):
@@ -172,8 +188,12 @@ class Planner:
         lanes: list[list[Work]] = [[] for _ in range(self.cores)]
         for spec in plan.sources:
             skip = spec.name in skipped
-            for lane, work in enumerate(self._pieces(spec, start, end, 1 if skip else self.cores)):
-                lanes[lane].append(replace(work, skip=skip))
+            if spec.rereads is None:
+                also = in_step(plan, spec.name, start, end)
+                for lane, work in enumerate(self._pieces(spec, start, end, 1 if skip else self.cores)):
+                    lanes[lane].append(replace(work, skip=skip, also=also))
+            elif spec.name not in in_step(plan, spec.rereads, start, end):
+                lanes[-1] += second_pieces(spec, self._connector(spec), start, end)
         # What has content is taken in by the next batch: only the last one can have any.
         taken = [
             b
@@ -189,7 +209,7 @@ class Planner:
             final=end["final"] if end["final"] != start["final"] else 0,
             closes=end.get("closes", 0) != start.get("closes", 0),
             peek=end.get("peek", 0),
-            sources={name: _source_note(entry) for name, entry in end["sources"].items()},
+            sources={name: _source_note(entry) for name, entry in end["sources"].items()} | self._seconds(plan, end),
         )
         busy = [lane for lane in lanes if lane] or [[]]
         return [
@@ -207,9 +227,8 @@ class Planner:
 
     def commit(self, end: Offset) -> None:
         """Everything up to `end` is done for good: sources may drop what they kept for a replay."""
-        for name, entry in end["sources"].items():
-            if name in self.connectors:
-                self.connectors[name].trim(entry["position"])
+        for name, position in needed_places(end, self.connectors):
+            self.connectors[name].trim(position)
 
     def _control(self) -> dict[str, Any]:
         """The control file, which the engine writes."""
@@ -224,7 +243,7 @@ class Planner:
 
     def _connector(self, spec: SourceSpec) -> Connector:
         if spec.name not in self.connectors:
-            self.connectors[spec.name] = open_connector(spec, self.paths.source(spec.name))
+            self.connectors[spec.name] = open_connector(spec, self.paths.source(spec.origin_name))
         return self.connectors[spec.name]
 
     def _advance(
@@ -259,6 +278,9 @@ class Planner:
             "position": progress.end,
             "top": entry["top"] if entry else BEGINNING,
         }
+        if not spec.static:
+            needed = is_behind(plan, spec.name, {**sources, spec.name: entry}) if entry else False
+            sources[spec.name]["jumps"] = note_jump(entry, note, spec, progress.end != start, needed)
         before = entry if entry is not None and progress.end == start else None
         if spec.ahead_us is not None:
             # When it came: a replay believes the same rows.
@@ -266,6 +288,28 @@ class Planner:
             sources[spec.name]["seen"] = self.clock.now() if known is None else known
         sources[spec.name] |= _shedding(spec, before, live and not progress.exhausted)
         return progress.exhausted
+
+    def _advance_second(
+        self, plan: Physical, spec: SourceSpec, start: Offset, end: Offset, live: bool, note: dict[str, Any] | None
+    ) -> bool:
+        """Move the second reading of a source forward; True when it has caught up."""
+        rows = rows_to_take(self.portions, plan, spec, note, None)
+        rows = min(rows, sizes.second_rows) if live else rows
+        before = end["sources"].get(spec.name, {}).get("position")
+        caught_up = advance_second(spec, self._connector(spec), start["sources"], end["sources"], rows)
+        if before != end["sources"][spec.name]["position"] or spec.name not in self.progressed:
+            self.progressed[spec.name] = time.monotonic()
+        return caught_up
+
+    def _seconds(self, plan: Physical, end: Offset) -> dict[str, SourceNote]:
+        """How far the second readings of sources are."""
+        seconds = [spec for spec in plan.sources if spec.rereads is not None]
+        return {
+            s.name: replace(
+                _source_note(end["sources"].get(s.name, {})), second=describe_second(s, self._connector(s), end)
+            )
+            for s in seconds
+        }
 
     def _pieces(self, spec: SourceSpec, start: Offset, end: Offset, parts: int) -> list[Work]:
         entry = end["sources"].get(spec.name)
@@ -315,4 +359,5 @@ def _source_note(entry: dict[str, Any]) -> SourceNote:
         clock=None if clock == "" else clock,
         silent=entry.get("silent", 0),
         shed=bool(entry.get("shed")),
+        again=entry.get("jumps") is not None,
     )
