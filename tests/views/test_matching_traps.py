@@ -166,6 +166,50 @@ def test_views_of_earlier_versions_keep_their_merged_selections(db):
     assert filters == {1: False, 2: True}
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT DISTINCT k FROM B",
+        "SELECT k FROM B UNION SELECT v FROM B",
+        "SELECT k FROM B EXCEPT SELECT v FROM B",
+        "SELECT a.k, b.v FROM K SYNC EVERY 2 AS a JOIN B [WINDOW 4] SYNC EVERY 3 AS b ON a.k = b.k",
+    ],
+)
+def test_a_view_of_the_same_text_answers_a_query_with_history(db, query):
+    db.execute(f"CREATE VIEW V AS {query}")
+    db.run(final=False)
+    db.execute(f"CREATE VIEW Past WITH (begin = 'history') AS {query}")
+    assert [part.view.name for part in db.workload.views["past"].answer.parts] == ["V"]
+    db.run()
+    assert contents_of(db, "Past") == contents_of(db, "V")
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT q.k, q.TS AS since FROM (SELECT k, v FROM B WHERE v > 3) AS q",
+        "SELECT q.k FROM (SELECT k, v FROM B WHERE v > 3) AS q [ROWS 2]",
+        "SELECT q.k FROM (SELECT k, v FROM B WHERE v > 3) AS q [WINDOW 4]",
+    ],
+)
+def test_contents_of_a_view_do_not_answer_what_depends_on_when_rows_came(db, query):
+    db.execute(f"CREATE VIEW All_ AS SELECT k, v FROM B; CREATE STREAMED VIEW Twin WITH (retain = 9999) AS {query}")
+    db.run(final=False)
+    db.execute(f"CREATE STREAMED VIEW Past WITH (begin = 'history') AS {query}")
+    assert db.workload.views["past"].entry.moment is not None
+    db.run()
+    assert contents_of(db, "Past") == contents_of(db, "Twin")
+
+
+def test_a_view_is_not_replaced_by_one_that_only_it_answers(db, folder):
+    db.execute("CREATE VIEW Hot AS SELECT k, v FROM B WHERE v > 3")
+    db.run(final=False)
+    (folder / "w" / "1.json").unlink()
+    with pytest.raises(PlanProblem, match="TM223"):
+        db.execute("CREATE OR REPLACE VIEW Hot WITH (begin = 'history') AS SELECT k FROM B WHERE v > 4")
+    assert sorted(db.query("SELECT k FROM Hot")["k"].to_pylist()) == [1, 1, 2]
+
+
 # ---- what is kept and said -----------------------------------------------------------------------
 
 

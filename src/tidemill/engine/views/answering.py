@@ -7,13 +7,21 @@ created, and kept in the catalog: what stands is planned alike at every opening.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from tidemill.engine.rereadable import RereadableSources
 from tidemill.engine.views.bound_view import BoundView
-from tidemill.engine.views.history import FirstReaders, begins_with_history, has_whole_times, no_history, streams_of
+from tidemill.engine.views.history import (
+    FirstReaders,
+    begins_with_history,
+    depends_on_arrival,
+    has_whole_times,
+    no_history,
+    streams_of,
+)
 from tidemill.engine.views.inputs import view_input
 from tidemill.engine.views.known_views import KnownViews
 from tidemill.engine.views.rereading import NotAgain, SecondReadings, first_name, second_readings
@@ -65,6 +73,7 @@ class Answering:
         self._known = KnownViews(self._all_views, self._may_be_listed, self._define, self._has_whole_times)
         self.first_readers = FirstReaders(catalog)
         self.sources: RereadableSources | None = None  # of an open database
+        self._left_out = ""
 
     def add(self, view: BoundView) -> None:
         """A view was created, or bound again."""
@@ -74,6 +83,15 @@ class Answering:
     def forget(self) -> None:
         """A view was dropped."""
         self._known.forget()
+
+    @contextmanager
+    def leaving_out(self, view: str) -> Iterator[None]:
+        """Inside, the view of this id answers no query: it is about to be replaced."""
+        self._left_out = view
+        try:
+            yield
+        finally:
+            self._left_out = ""
 
     def forget_source(self, entry: Entry) -> None:
         """An entry was dropped; where it was a source, its readers are no longer known."""
@@ -125,7 +143,7 @@ class Answering:
         if begin.decided is not None:
             return self._repeat(wanted, begin.decided, lambda view: self._complete_candidate(view, begin.birth))
         found = self._search_complete(wanted, begin, without) if searches else Answer(wanted)
-        rest = streams_of(found.node)
+        rest = streams_of(wanted if depends_on_arrival(found.node) else found.node)
         if not rest:
             return found
         try:
@@ -225,7 +243,8 @@ class Answering:
         return self.first_readers.since_the_beginning(node) if self._has_history(view) else node
 
     def _may_answer(self, view: BoundView) -> bool:
-        return _shows_its_rows(view) and view.entry.id not in self._stopped()
+        stands = view.entry.id != self._left_out and view.entry.id not in self._stopped()
+        return stands and _shows_its_rows(view)
 
     def _all_views(self) -> Iterator[BoundView]:
         yield from self._views.values()

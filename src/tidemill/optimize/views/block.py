@@ -109,6 +109,8 @@ def block_of(node: Relation) -> Block:
         return replace(below, columns={i.name: i.value.over(below.columns) for i in node.items})
     if isinstance(node, r.Temporal) and node.period is None:
         below = block_of(node.input)
+        if node.lower is None and node.upper is None:
+            return below  # [WINDOW UNTIL NOW]
         window = WindowBounds(node.lower, node.upper).substitute(below.columns)
         return replace(below, windows=(*below.windows, window))
     if isinstance(node, r.Join):

@@ -53,7 +53,7 @@ def is_total(value: Scalar, types: Mapping[str, str]) -> bool:
         return isinstance(bare(value.parts[0]), ColumnRef)
     stamp = stamp_of(value)
     if stamp is not None:  # not every number is a time
-        return stamp[1] is not None or stamp[0].name.rpartition(".")[2] == TS
+        return stamp[1] is not None or _is_time(stamp[0])
     return _is_total_logic(value, types)
 
 
@@ -89,10 +89,13 @@ def _are_comparable(values: list[Scalar], types: Mapping[str, str]) -> bool:
     """True when values are compared as they are, or by a conversion that cannot fail."""
     kinds = set()
     for value in map(bare, values):
-        constant = constant_of(value)
-        if constant is None and not isinstance(value, ColumnRef):
+        constant, stamp = constant_of(value), stamp_of(value)
+        if stamp is not None and _is_time(stamp[0]):
+            kinds.add("TIMESTAMP" if stamp[1] is None else "number")
+        elif constant is None and not isinstance(value, ColumnRef):
             return False
-        kinds.add(_kind(types.get(canonical(value), "")) if constant is None else _constant_kind(constant))
+        else:
+            kinds.add(_kind(types.get(canonical(value), "")) if constant is None else _constant_kind(constant))
     if kinds == {"number"}:
         return _fit_together([_shape(bare(value), types) for value in values])
     return len(kinds) == 1 and "" not in kinds
@@ -115,11 +118,18 @@ def _shape(value: Scalar, types: Mapping[str, str]) -> tuple[int, int, bool] | N
             digits, scale = decimal_shape(type_name) or (_MOST_DIGITS + 1, 0)
             return digits - scale, scale, True
         return None if type_name in _FLOATS else (_DIGITS[type_name], 0, False)
+    if stamp_of(value) is not None:
+        return _DIGITS["BIGINT"], 0, False
     while isinstance(value, Negative):
         value = bare(value.value)
     assert isinstance(value, Literal)
     whole, point, rest = value.text.partition(".")
     return len(whole), len(rest), bool(point)
+
+
+def _is_time(column: ColumnRef) -> bool:
+    """Whether a column is the TS of a stream, as the engine has it."""
+    return column.name.rpartition(".")[2] == TS
 
 
 def _constant_kind(constant: object) -> str:

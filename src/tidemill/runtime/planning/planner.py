@@ -25,7 +25,6 @@ from tidemill.runtime.planning.second_readings import (
     advance_second,
     describe_second,
     in_step,
-    is_behind,
     needed_places,
     note_jump,
     second_pieces,
@@ -92,18 +91,9 @@ class Planner:
         }
         if not finished:
             previews = {} if live else control.get("previews", {})
-            exhausted = [
-                self._advance(plan, spec, end["sources"], live, notes.get(spec.name), previews.get(spec.name))
-                for spec in plan.sources
-                if spec.rereads is None
-            ]
-            exhausted += [
-                self._advance_second(plan, spec, start, end, live, notes.get(spec.name))
-                for spec in plan.sources
-                if spec.rereads is not None
-            ]
+            exhausted = self._advance_all(plan, start, end, live, notes, previews)
             self._pass_time(plan, start["sources"], end["sources"], progress)
-            if not live and all(exhausted):
+            if not live and exhausted:
                 end["final"] = control["run"]
                 end["closes"] = control["run"] if control.get("closes") else end["closes"]
         known = {*control["sources"], *(spec.name for spec in plan.sources)}
@@ -246,6 +236,21 @@ class Planner:
             self.connectors[spec.name] = open_connector(spec, self.paths.source(spec.origin_name))
         return self.connectors[spec.name]
 
+    def _advance_all(
+        self, plan: Physical, start: Offset, end: Offset, live: bool, notes: dict[str, Any], previews: dict[str, Any]
+    ) -> bool:
+        """Move all sources forward, first readings first; True when there is nothing more at this moment."""
+        exhausted = []
+        for spec in sorted(plan.sources, key=lambda s: s.rereads is not None):
+            name, note = spec.name, notes.get(spec.name)
+            if spec.rereads is not None:
+                exhausted.append(self._advance_second(plan, spec, start, end, live, note))
+                continue
+            exhausted.append(self._advance(plan, spec, end["sources"], live, note, previews.get(name)))
+            if not spec.static:
+                end["sources"][name]["jumps"] = note_jump(plan, spec, start["sources"], end["sources"], note)
+        return all(exhausted)
+
     def _advance(
         self,
         plan: Physical,
@@ -278,9 +283,6 @@ class Planner:
             "position": progress.end,
             "top": entry["top"] if entry else BEGINNING,
         }
-        if not spec.static:
-            needed = is_behind(plan, spec.name, {**sources, spec.name: entry}) if entry else False
-            sources[spec.name]["jumps"] = note_jump(entry, note, spec, progress.end != start, needed)
         before = entry if entry is not None and progress.end == start else None
         if spec.ahead_us is not None:
             # When it came: a replay believes the same rows.

@@ -27,20 +27,22 @@ Jumps = list[Any]  # [place, how far time was closed] in order
 _Entry = Mapping[str, Any]
 
 
-def note_jump(entry: _Entry | None, note: _Entry | None, spec: SourceSpec, moves: bool, needed: bool) -> Jumps | None:
-    """The jumps of a source whose last `entry` in an offset this was, when a batch reads on (`moves`); None where some
-    are not known. `needed`: a second reading is under way.
+def note_jump(plan: Physical, spec: SourceSpec, before: _Entry, after: _Entry, note: _Entry | None) -> Jumps | None:
+    """The jumps of a source that a batch reads on from `before` to `after`; None where some are not known. `note` is
+    how far the source was closed when the batch was planned.
     """
+    entry = before.get(spec.name)
     if entry is None:
         return []
     jumps: Jumps | None = entry.get("jumps")
-    if jumps is None or not moves or not spec.timestamp:
+    if jumps is None or after[spec.name]["position"] == entry["position"] or not spec.timestamp:
         return jumps
     top, floor = ((note or entry)[name] for name in ("top", "floor"))
     by_rows = top - spec.lateness_us if top > BEGINNING else BEGINNING
     if floor <= max([by_rows, *(closed for _, closed in jumps[-1:])]):
         return jumps
-    return [*jumps, [entry["position"], floor]] if needed or len(jumps) < MOST_JUMPS else None
+    keeps = len(jumps) < MOST_JUMPS or _is_behind(plan, spec.name, before)
+    return [*jumps, [entry["position"], floor]] if keeps else None
 
 
 def advance_second(spec: SourceSpec, connector: Connector, before: _Entry, sources: dict[str, Any], rows: int) -> bool:
@@ -103,7 +105,7 @@ def in_step(plan: Physical, source: str, start: Offset, end: Offset) -> tuple[st
     return tuple(name for name in seconds if places(name) == places(source))
 
 
-def is_behind(plan: Physical, source: str, sources: _Entry) -> bool:
+def _is_behind(plan: Physical, source: str, sources: _Entry) -> bool:
     """Whether a second reading of a source has not caught up."""
     seconds = [s.name for s in plan.sources if s.rereads == source]
     return any(name not in sources or sources[name]["position"] != sources[source]["position"] for name in seconds)
