@@ -67,6 +67,7 @@ def check_cuts(connector: Connector, cuts: list[Position], parts: int) -> tuple[
         bad += wrong
     assert pa.concat_tables(tables).combine_chunks().equals(whole)
     assert bad == whole_bad
+    check_portions(connector, cuts[0], cuts[-1])
     return whole, whole_bad
 
 
@@ -79,3 +80,17 @@ def steps(connector: Connector, max_rows: int | None, live: bool = False, now_us
             cuts.append(progress.end)
         if progress.exhausted:
             return cuts
+
+
+def check_portions(connector: Connector, start: Position, end: Position, max_rows: int = 2) -> None:
+    """Of a connector that can be read again: portions lead forwards to the end, and shares grow to 1."""
+    if not hasattr(connector, "portion"):
+        return
+    place, shares = start, [connector.share(start, end)]
+    while place != end:
+        after = connector.portion(place, end, max_rows)
+        assert after == end or connector.order(place) < connector.order(after) < connector.order(end)
+        place = after
+        shares.append(connector.share(place, end))
+    assert shares == sorted(shares) and shares[0] >= 0
+    assert shares[-1] == (1 if connector.share(end, end) else 0)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from tidemill.engine.adapt.joins import JoinPlanning
 from tidemill.engine.adapt.sharing import Sharing
 from tidemill.engine.adapt.tagging import Tagging
+from tidemill.engine.views.rereading import second_specs
 from tidemill.optimize.lower import lower
 from tidemill.optimize.share.sharing_key import sharing_key
 from tidemill.optimize.share.weave import Bits
@@ -44,7 +45,7 @@ class PhysicalPlans:
         self, version: int, shards: tuple[int, ...], roots: dict[str, Relation], tagging: TaggingSettings | None
     ) -> Physical:
         """The plan of the roots under their names; it is kept unless `tagging` is what they would share with others."""
-        specs, keep = self._specs(), tagging is None
+        specs, keep = self._specs(roots), tagging is None
         if keep:
             self.join_planning.forget(roots.values())
             windows = (n for root in roots.values() for n in walk(root) if isinstance(n, r.WindowAggregate))
@@ -85,7 +86,7 @@ class PhysicalPlans:
         found: dict[str, Home] = {}
         lower(
             roots,
-            self._specs(),
+            self._specs(roots),
             version=0,
             unit_us=self.unit_us,
             shards=shards,
@@ -97,8 +98,10 @@ class PhysicalPlans:
         )
         return found
 
-    def _specs(self) -> dict[str, SourceSpec]:
-        return {e.spec.name: e.spec for e in self.catalog.of("source", "table") if e.spec}
+    def _specs(self, roots: dict[str, Relation]) -> dict[str, SourceSpec]:
+        """The sources, and second readings of them that the roots need."""
+        known = {e.spec.name: e.spec for e in self.catalog.of("source", "table") if e.spec}
+        return known | second_specs(roots.values(), known)
 
     def _bits(self, keep: bool) -> Bits:
         """Which bit of a signature belongs to which query: kept with the catalog; a plan that is only looked at gets a

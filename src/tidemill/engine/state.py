@@ -14,6 +14,7 @@ from tidemill.engine.directory.consistency import check_parts, claim_parts, read
 from tidemill.engine.directory.directory import Directory
 from tidemill.engine.directory.rescale import follow_checkpoint
 from tidemill.engine.ports import Ports
+from tidemill.engine.rereadable import RereadableSources
 from tidemill.engine.settings.dead_letters import bounds_of
 from tidemill.engine.settings.options import microseconds
 from tidemill.engine.sites.flight import FlightTransport
@@ -128,6 +129,7 @@ def open_state(
     lock = threading.RLock()
     sites = Sites(paths, catalog, workload, lambda: state.outlet, lock, FlightTransport())
     state = DatabaseState(directory, catalog, store, workload, outlet, Ports(paths), totals, sites, lock=lock)
+    workload.answering.sources = RereadableSources(paths, lambda: state.outlet)
     return state
 
 

@@ -21,14 +21,14 @@ from tidemill.engine.alter_sources import add_columns
 from tidemill.engine.physical_plans import PhysicalPlans
 from tidemill.engine.sources import source_spec
 from tidemill.engine.views.answering import Answering, Beginning, decisions_of
-from tidemill.engine.views.bound_view import BoundView, PlannedQuery, Sinks, UnboundedViews, bind_view, stamp_type
-from tidemill.engine.views.checks import check_names, check_parquet, check_user_aggregates, spread_input
+from tidemill.engine.views.bound_view import BoundView, PlannedQuery, Sinks, bind_view, stamp_type
+from tidemill.engine.views.checks import UnboundedViews, check_names, check_parquet, check_user_aggregates, spread_input
 from tidemill.engine.views.history import HISTORY, OPTION, begins_with_history
 from tidemill.engine.views.inputs import Inputs, view_input
+from tidemill.engine.views.rereading import hold_back
 from tidemill.engine.views.virtual import find_stored
 from tidemill.errors import CatalogProblem, PlanProblem
 from tidemill.optimize.optimizer import optimize, recognise_limits, younger_rules
-from tidemill.optimize.views.answer import Answer
 from tidemill.optimize.views.tagging import TaggingSettings
 from tidemill.plan import relations as r
 from tidemill.plan.empty_windows import drop_empty_windows
@@ -286,7 +286,7 @@ class Workload:
             rows, unbounded = recognise_limits(bound.node), UnboundedViews(self.views)
             check_bounded(rows, lambda: self._streams(bound.needs), unbounded, lambda n: place_of(n, query))
         without = (*options.get("without", ()), *younger_rules(begin.planning))
-        answer = self.answering.answer(bound.node, begin, without) if bounds is None else Answer(bound.node)
+        answer = self.answering.answer(bound.node, begin, without, searches=bounds is None)
         done = optimize(answer.node, without)
         node = spread_input(done.node, options.get("spread"))
         check_names(node, output)
@@ -299,7 +299,7 @@ class Workload:
         elif output in ("istream", "dstream"):
             node = r.ChangeStream(node, "inserted" if output == "istream" else "deleted", stamp, stamp_type(bound))
         trace = tuple((rule, f"{type(a).__name__} → {type(b).__name__}") for rule, a, b in done.trace)
-        return PlannedQuery(bound, node, trace, answer)
+        return PlannedQuery(bound, hold_back(node, answer.moment), trace, answer)
 
     def _without_bounds(self, query: exp.Expression, begin: Beginning) -> tuple[exp.Expression, Bounds | None]:
         """A query without window_start and window_end, and these; unless they are columns like any other."""
@@ -331,7 +331,7 @@ class Workload:
     def _install(self, entry: Entry, query: exp.Expression) -> BoundView:
         view = self._bind_view(entry, query, (), Beginning(entry.birth, history=begins_with_history(entry.options)))
         self._check_reads_running(view.query.needs)
-        entry.answered = decisions_of(view.answer)
+        entry.answered, entry.moment = decisions_of(view.answer), view.answer.moment
         entry.needs = tuple(sorted(view.query.needs))
         self.catalog.add(entry)
         self.views[entry.name.lower()] = view

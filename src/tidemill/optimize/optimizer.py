@@ -17,7 +17,7 @@ from tidemill.optimize.rewrite.join_aggregates import join_aggregates
 from tidemill.optimize.rewrite.keyless_windows import keyless_windows
 from tidemill.optimize.rewrite.limit_ranks import hide_ranks, limit_ranks
 from tidemill.optimize.rewrite.presynchronization import presynchronize
-from tidemill.optimize.rewrite.select_tagger import merge_select_tagger
+from tidemill.optimize.rewrite.select_tagger import merge_any_selection, merge_select_tagger
 from tidemill.optimize.rewrite.stream_views import unfold_stream_views
 from tidemill.optimize.rewrite.synchronizers import merge_synchronizers
 from tidemill.optimize.rewrite.window_aggregates import window_aggregates
@@ -39,6 +39,7 @@ RULES: tuple[Rule, ...] = (
     join_aggregates,
 )
 POINTS = "points"  # in `without`: rules leave synchronizers on points from data as they are
+TOTAL = "total"  # in `without`: selections that may fail are merged into taggers
 _ROUNDS = 100
 
 
@@ -51,7 +52,7 @@ class Optimized:
 
 
 def optimize(node: Relation, without: Iterable[str] = ()) -> Optimized:
-    """Apply the rules until nothing changes. `without` names rules to leave out, or `POINTS`."""
+    """Apply the rules until nothing changes. `without` names rules to leave out, or `POINTS`, or `TOTAL`."""
     return _optimize(node, frozenset(without))
 
 
@@ -59,7 +60,7 @@ def optimize(node: Relation, without: Iterable[str] = ()) -> Optimized:
 def _optimize(node: Relation, off: frozenset[str]) -> Optimized:
     result = Optimized(node)
     nodes = _nodes(node)
-    for rule in map(_leave_points, RULES) if POINTS in off else RULES:
+    for rule in _rules(off):
         if rule.__name__ not in off:
             for _ in range(_ROUNDS):
                 # Most rules apply to few queries: nothing is rebuilt where none of the nodes matches.
@@ -76,7 +77,7 @@ def _optimize(node: Relation, off: frozenset[str]) -> Optimized:
 def younger_rules(planning: int) -> tuple[str, ...]:
     """What a view of an older `sql.catalog.PLANNING` does without: its state fits the plan that it has."""
     younger: list[str] = [] if planning >= 1 else [POINTS, merge_synchronizers.__name__]
-    return tuple(younger if planning >= 2 else [*younger, unfold_stream_views.__name__])
+    return tuple(younger if planning >= 2 else [*younger, TOTAL, unfold_stream_views.__name__])
 
 
 def recognise_limits(node: Relation) -> Relation:
@@ -86,6 +87,17 @@ def recognise_limits(node: Relation) -> Relation:
     if not any(isinstance(n, Ranked) for n in _nodes(node)):
         return node
     return optimize(node, [rule.__name__ for rule in RULES if rule is not limit_ranks]).node
+
+
+def _rules(off: frozenset[str]) -> list[Rule]:
+    """The rules as some of them were before."""
+    rules = [_merge_any if rule is merge_select_tagger and TOTAL in off else rule for rule in RULES]
+    return list(map(_leave_points, rules)) if POINTS in off else rules
+
+
+@wraps(merge_select_tagger)
+def _merge_any(node: Relation) -> Relation | None:
+    return merge_any_selection(node)
 
 
 def _leave_points(rule: Rule) -> Rule:

@@ -82,6 +82,12 @@ class SourceSpec:
     static: bool = False
     unread: Schema = ()  # columns that no query reads; a record whose value in one is bad is still a bad record
     optional: tuple[str, ...] = ()  # columns that were added later: files without them have NULL there
+    rereads: str | None = None  # the source of which this is a second reading, from the beginning
+
+    @property
+    def origin_name(self) -> str:
+        """The source whose records these are: itself, or the one that it reads again."""
+        return self.rereads or self.name
 
     @property
     def event(self) -> str | None:

@@ -139,6 +139,7 @@ class Thresholds:
     assumed_rows: int = _size(500_000, 50)  # of a first batch whose tables were chosen without statistics
     least_rows: int = _size(1_000_000, 50)  # of any other batch
     most_rows: int = _size(64_000_000, 5_000)
+    second_rows: int = _size(1 << 18, 3)  # of a source that is read a second time, in a batch of a live job
     telling_rows: int = _size(100_000, 1)  # of a batch from which the size of the next one is learnt
     preview_rows: int = _size(1 << 17, 4)  # of each end of the files that a preview reads
     preview_group_rows: int = _size(2_000_000, _ANY)  # of a row group of a file: no preview

@@ -12,7 +12,8 @@ from tidemill.plan.sources import SourceSpec
 from tidemill.plan.user_aggregates import UserAggregateDefinition
 
 CLOCK = "clockstr"
-# How views are bound and optimized: 0 before synchronizers had an algebra of points, 1 before windows over views share.
+# How views are bound and optimized: 0 before synchronizers had an algebra of points; 1 before windows over views share
+# and selections that may fail stay above taggers.
 PLANNING = 2
 VIRTUAL = "virtual"  # the output of views that are unfolded into their readers
 Kind = Literal["source", "table", "stream", "view", "query", "sink", "aggregate", "site", "edge"]
@@ -36,6 +37,7 @@ class Entry:
     answered: list[dict[str, str]] = field(default_factory=list)  # views: parts that are read from other views
     aliases: dict[str, str] = field(default_factory=dict)  # hidden views: ids of views that were dropped, by name
     planning: int = 0  # views: the `PLANNING` of their creation; their state fits that plan only
+    moment: int | None = None  # views that read their streams again: when they were created, in event time
 
     @property
     def is_stored(self) -> bool:
@@ -128,7 +130,7 @@ class Catalog:
         found = {name.lower()}
         result = []
         # What a hidden view reads is needed by the views that it answers; a view that it reads would be hidden as well.
-        unseen = self.hidden.values() if self.entries[name.lower()].kind not in ("view", "query") else ()
+        unseen = () if self.entries[name.lower()].is_stored else self.hidden.values()
         for key, entry in self.entries.items():
             through = {h.id for h in unseen if self._reads(h, name, set())}
             if found & {n.lower() for n in entry.needs} or through & {a["view"] for a in entry.answered}:
@@ -148,7 +150,7 @@ class Catalog:
     def remove(self, name: str) -> Entry:
         """Take an entry out. A view that others are answered from is hidden: it has no name, and runs on for them."""
         entry = self.entries.pop(name.lower())
-        if entry.kind in ("view", "query"):
+        if entry.is_stored:
             self._hide(entry)
             self._forget_unread()
         return entry

@@ -56,8 +56,9 @@ def _later_plans(paths: Paths, oldest: int) -> list[Physical]:
 
 def _forget_counts(outlet: Outlet, known: set[str]) -> None:
     with outlet.lock:
-        totals = json.loads(outlet.known.get("totals", "{}"))
-        kept = {name: total for name, total in totals.items() if name in known}
-        if len(kept) < len(totals):
-            outlet.known["totals"] = json.dumps(kept)
-            outlet.store.remember({"totals": outlet.known["totals"]})
+        for meta in ("totals", "read"):
+            found = json.loads(outlet.known.get(meta, "{}"))
+            kept = {name: note for name, note in found.items() if name in known}
+            if len(kept) < len(found):
+                outlet.known[meta] = json.dumps(kept)
+                outlet.store.remember({meta: outlet.known[meta]})

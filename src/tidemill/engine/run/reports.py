@@ -46,11 +46,11 @@ class BatchReports:
 def describe_progress(seen: list[Report], began: float) -> dict[str, Any]:
     """What `run(progress=…)` is told after each batch: its report, rows so far, rows a second."""
     last = seen[-1]
-    total = sum(t["rows"] for s in seen for t in s["tallies"].values())
+    total = sum(t["rows"] for s in seen for t in _tallies(s).values())
     seconds = max(time.monotonic() - began, 1e-6)
     return {
         **last,
-        "rows": sum(t["rows"] for t in last["tallies"].values()),
+        "rows": sum(t["rows"] for t in _tallies(last).values()),
         "total_rows": total,
         "rows_per_second": total / seconds,
     }
@@ -58,11 +58,11 @@ def describe_progress(seen: list[Report], began: float) -> dict[str, Any]:
 
 def summarize_run(seen: list[Report], began: float, stopped: list[str]) -> RunSummary:
     """Batches, rows and warnings of a finite run; `stopped` has a sentence for each view that has stopped."""
+    tallies = [_tallies(s) for s in seen]
 
     def total(what: str) -> int:
-        return sum(t[what] for s in seen for t in s["tallies"].values())
+        return sum(t[what] for tally in tallies for t in tally.values())
 
-    tallies = [s["tallies"] for s in seen]
     return RunSummary(
         len(seen),
         total("rows"),
@@ -76,6 +76,12 @@ def summarize_run(seen: list[Report], began: float, stopped: list[str]) -> RunSu
 def stopped_text(view: str, reason: str) -> str:
     """What the summary of a run says of a view that has stopped."""
     return f"view {view} has stopped: {reason.splitlines()[0][:200]}"
+
+
+def _tallies(report: Report) -> dict[str, Any]:
+    """What was read of each source in a batch, without second readings of rows that were counted before."""
+    second = {name for name, entry in report.get("sources", {}).items() if "behind" in entry}
+    return {name: tally for name, tally in report["tallies"].items() if name not in second}
 
 
 def _newest_times(seen: list[Report]) -> dict[str, int]:

@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from tidemill.optimize.views.answer import Answer, Answered, show_cost
+from tidemill.plan import relations as r
+from tidemill.plan.node import walk
 from tidemill.plan.points import Domain, show_points
 from tidemill.plan.show.answers import AnswerReport
 
 
-def report_answers(answer: Answer, unit_us: int, domain: Domain) -> tuple[AnswerReport, ...]:
-    """One report for each part of a query that a view answers."""
-    return tuple(_report(part, unit_us, domain) for part in answer.parts)
+def report_answers(
+    answer: Answer, unit_us: int, domain: Domain, dropped: Container[str] = ()
+) -> tuple[AnswerReport, ...]:
+    """One report for each part of a query that a view answers; `dropped` are the ids of views without a name."""
+    return tuple(_report(part, unit_us, domain, part.view.id in dropped) for part in answer.parts)
 
 
-def _report(part: Answered, unit_us: int, domain: Domain) -> AnswerReport:
+def _report(part: Answered, unit_us: int, domain: Domain, is_dropped: bool) -> AnswerReport:
     own, view = (show_points(p.points, unit_us, domain) for p in (part.peeled, part.view.peeled))
+    is_older = any(isinstance(n, r.Seed) for n in walk(part.view.source))
     return AnswerReport(
-        part.view.name,
+        f"{part.view.name}, which was dropped and runs on" if is_dropped else part.view.name,
         _data(part),
         own if own == view else f"{own} ⊆ {view}",
-        "with the view: both were created before the same batch",
+        "with what the view held at its creation (history)"
+        if is_older
+        else "with the view: both were created before the same batch",
         _cost(part),
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tidemill.engine.views.rereading import second_specs
 from tidemill.engine.workload import Workload
 from tidemill.optimize.joins.report import report as join_report
 from tidemill.optimize.lower import lower
@@ -41,6 +42,7 @@ def report_sharing(
     everything = {v.entry.name: v.node for v in workload.views.values()} | roots
     settings = workload.sharing.settings.copy()
     specs = {e.spec.name: e.spec for e in workload.catalog.of("source", "table") if e.spec}
+    specs |= second_specs(everything.values(), specs)
     lower(
         everything,
         specs,

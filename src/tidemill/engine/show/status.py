@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tidemill.engine.directory.directory import is_held
+from tidemill.engine.show.backfilling import share_read
 from tidemill.engine.show.lateness import LONG_AGO, ahead_of_wall
 from tidemill.engine.workload import Workload
 from tidemill.errors import EngineProblem
@@ -36,7 +37,7 @@ class Status(dict[str, Any]):
 
 
 _SOURCES = ("name", "kind", "rows", "rows_per_second", "lag_seconds", "frontier", "late", "bad", "shed")
-_VIEWS = ("name", "output", "rows", "frontier", "stopped")
+_VIEWS = ("name", "output", "rows", "frontier", "backfilled", "stopped")
 
 
 def plain_time(us: int | None) -> str | None:
@@ -109,7 +110,9 @@ def _source_status(
 
 
 def _view_statuses(workload: Workload, store: ViewStore) -> list[dict[str, Any]]:
-    """Rows and frontier of each view, and why it has stopped."""
+    """Rows and frontier of each view, how much it has read again of its streams if it has not caught up, and why it has
+    stopped.
+    """
     counts = Counter(json.loads(store.meta("rows") or "{}")) + Counter(json.loads(store.meta("tentative") or "{}"))
     gates = json.loads(store.meta("gates") or "{}")
     return [
@@ -118,6 +121,7 @@ def _view_statuses(workload: Workload, store: ViewStore) -> list[dict[str, Any]]
             "output": view.entry.output,
             "rows": counts.get(view.entry.id, 0),
             "frontier": plain_time(gates.get(f"view {view.entry.id}")),
+            "backfilled": share_read(view, store),
             "stopped": workload.stopped.get(view.entry.id, {}).get("reason"),
         }
         for view in workload.views.values()

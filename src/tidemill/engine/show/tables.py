@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from tidemill.engine.adapt.history import PlanHistory
 from tidemill.engine.settings.queries import QueryLimits
+from tidemill.engine.show.backfilling import backfilling_text, share_read
 from tidemill.engine.workload import Workload
 from tidemill.errors import CatalogProblem
 from tidemill.plan.points import show_relation_points
@@ -27,6 +28,10 @@ _KINDS = {
 }
 
 
+_INTERNAL = (
+    *("used", "dropped", "unpublished", "sharing", "joining", "bits", "plan_history", "querying", "tagging"),
+    "first_read",
+)
 _PLAN_CHANGES = pa.schema(
     [
         ("at", pa.timestamp("us")),
@@ -54,8 +59,7 @@ def catalog_table(what: str, catalog: Catalog, workload: Workload, store: ViewSt
         finally:
             duck.close()
     if what == "settings":
-        hidden = ("used", "dropped", "unpublished", "sharing", "joining", "bits", "plan_history", "querying", "tagging")
-        shown = {k: v for k, v in catalog.settings.items() if k not in hidden} | workload.sharing.describe()
+        shown = {k: v for k, v in catalog.settings.items() if k not in _INTERNAL} | workload.sharing.describe()
         shown |= workload.join_planning.describe() | workload.tagging.describe() | querying.describe()
         return pa.table({"name": list(shown), "value": [str(v) for v in shown.values()]})
     if what == "plans":
@@ -67,7 +71,7 @@ def catalog_table(what: str, catalog: Catalog, workload: Workload, store: ViewSt
         {
             "name": pa.array([e.name for e in entries], pa.string()),
             "kind": pa.array([e.kind for e in entries], pa.string()),
-            "detail": pa.array([_detail(e, workload) for e in entries], pa.string()),
+            "detail": pa.array([_detail(e, workload, store) for e in entries], pa.string()),
             "reads": pa.array([", ".join(e.needs) for e in entries], pa.string()),
             "definition": pa.array([e.text for e in entries], pa.string()),
         }
@@ -132,7 +136,7 @@ def _columns(pairs: list[tuple[str, str]], keys: set[str]) -> pa.Table:
     )
 
 
-def _detail(entry: Entry, workload: Workload) -> str:
+def _detail(entry: Entry, workload: Workload, store: ViewStore) -> str:
     stopped = workload.stopped.get(entry.id) if entry.id else None
     if stopped:
         return f"stopped: {stopped['reason']}"
@@ -146,4 +150,6 @@ def _detail(entry: Entry, workload: Workload) -> str:
         return str(entry.options.get("path") or entry.options.get("target"))
     if entry.kind == "site":
         return str(entry.options["address"] or "reads from here")
-    return entry.output
+    view = workload.views.get(entry.name.lower())
+    text = backfilling_text(share_read(view, store)) if view is not None else ""
+    return f"{entry.output}, {text}" if text else entry.output

@@ -8,9 +8,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from tidemill.engine.show.backfilling import backfilling_text
 from tidemill.engine.show.lateness import at_least, exactly
 from tidemill.engine.show.status import plain_time
 from tidemill.engine.views.bound_view import BoundView
+from tidemill.engine.views.history import begins_with_history
 from tidemill.engine.workload import Workload
 from tidemill.plan.node import walk
 from tidemill.plan.physical import BEGINNING, FOREVER
@@ -22,7 +24,11 @@ Finding = tuple[str, str]  # (what it is about, what was found)
 
 
 def missed_rows(view: BoundView, catalog: Catalog, totals: dict[str, dict[str, Any]]) -> dict[str, int]:
-    """For each stream of a new view, how many rows were read before it: the view will not see them."""
+    """For each stream of a new view, how many rows were read before it: the view will not see them, unless it begins
+    with its history.
+    """
+    if begins_with_history(view.entry.options):
+        return {}
     found = {}
     for name in sorted(view.query.needs):
         entry = catalog.entries.get(name.lower())
@@ -36,6 +42,8 @@ def missed_rows(view: BoundView, catalog: Catalog, totals: dict[str, dict[str, A
 
 def describe_start(view: BoundView, catalog: Catalog) -> str:
     """What CREATE VIEW says about rows before the view; empty where there were none."""
+    if view.entry.moment is not None:
+        return "; its streams are read again from the beginning, SHOW VIEWS says how far it is"
     views = [n for n in sorted(view.query.needs) if _is_older_view(n, view, catalog)]
     said = [f"it begins with what {' and '.join(views)} now {'hold' if len(views) > 1 else 'holds'}"] if views else []
     said += [
@@ -104,6 +112,8 @@ class _Why:
             yield about, f"it has stopped: {shown['stopped']}; RESTART VIEW {entry.name} begins it anew"
         until = f"closed up to {shown['frontier']}" if shown["frontier"] else "no time of it is closed yet"
         yield about, f"{shown['rows']:,} rows; {until}"
+        if text := backfilling_text(shown["backfilled"]):
+            yield about, f"{text}: it shows nothing before it has read its streams again"
         for stream, rows in entry.missed.items():
             yield about, f"it was created after {rows:,} rows of {stream} had been taken in, and does not see them"
         rhythm = self.workload.views[entry.name.lower()].query.rhythm

@@ -16,6 +16,7 @@ import duckdb
 from tidemill.engine.directory.consistency import mark_source
 from tidemill.engine.results import Created
 from tidemill.engine.run.runner import Runner
+from tidemill.engine.show.backfilling import views_behind
 from tidemill.engine.show.why import describe_start, missed_rows
 from tidemill.engine.state import DatabaseState
 from tidemill.engine.statements.aggregates import entry_of
@@ -69,7 +70,9 @@ class Definitions:
 
     def _check_replacement(self, existing: Entry, statement: CreateView) -> None:
         """The new definition must be possible without the old one."""
-        if existing.name in self._workload.names_read(statement):
+        with self._workload.answering.leaving_out(existing.id):
+            read = self._workload.names_read(statement)
+        if existing.name in read:
             raise CatalogProblem(
                 "TM306",
                 f'{existing.kind} "{existing.name}" cannot be replaced by a query that reads it',
@@ -98,12 +101,26 @@ class Definitions:
 
     def alter(self, statement: AlterSource) -> Created:
         """ALTER SOURCE … ADD COLUMN, for views that are created from now on."""
+        self._check_not_backfilled(statement)
         self._runner.publisher.publish()  # views that stand belong to a plan version before the column
         entry = self._workload.alter(statement)
         self._workload.history.record_cause(f"ALTER SOURCE {entry.name}")
         self.record(changes_plan=True)
         names = ", ".join(c.name for c in statement.columns)
         return Created("source", entry.name, f"source {entry.name} has {names}; views created from now on may read it")
+
+    def _check_not_backfilled(self, statement: AlterSource) -> None:
+        """A second reading must decode records as the first one did."""
+        spec = self._catalog.find(statement.name, "source").spec
+        views = list(self._workload.views.values())
+        behind = views_behind(views, spec.name, self._state.store) if spec is not None else []
+        if behind:
+            raise CatalogProblem(
+                "TM309",
+                f'source "{statement.name}" cannot get another column while it is read again',
+                detail=f"for {', '.join(behind)}",
+                hint="wait until SHOW VIEWS no longer says backfilling, or drop the view",
+            )
 
     def drop(self, statement: Drop) -> Created:
         """DROP; CASCADE drops what depends on it too."""

@@ -59,8 +59,9 @@ def _explain_virtual(state: DatabaseState, entry: Entry) -> Explanation:
 
 def _explain_query(state: DatabaseState, name: str, query: _Query, trace: Trace, answer: Answer) -> Explanation:
     found = _explain_roots(state, {name: query}, trace, {name: query[1]})
-    reports = report_answers(answer, state.workload.unit_us, query[0].domain)
-    return replace(found, answers=reports, refused=answer.refused)
+    reports = report_answers(answer, state.workload.unit_us, query[0].domain, state.catalog.hidden)
+    again = () if answer.moment is None else (f"{name} reads its streams again from the beginning",)
+    return replace(found, answers=reports, refused=answer.refused, remarks=(*again, *found.remarks))
 
 
 def _explain_roots(

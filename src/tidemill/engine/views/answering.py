@@ -7,20 +7,33 @@ created, and kept in the catalog: what stands is planned alike at every opening.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from tidemill.engine.adapt.measured_rates import MeasuredRates
+from tidemill.engine.rereadable import RereadableSources
 from tidemill.engine.views.bound_view import BoundView
-from tidemill.engine.views.history import FirstReaders, begins_with_history, no_history, streams_of
+from tidemill.engine.views.history import (
+    FirstReaders,
+    begins_with_history,
+    depends_on_arrival,
+    has_whole_times,
+    no_history,
+    streams_of,
+)
 from tidemill.engine.views.inputs import view_input
 from tidemill.engine.views.known_views import KnownViews
+from tidemill.engine.views.rereading import NotAgain, SecondReadings, first_name, second_readings
 from tidemill.optimize.optimizer import optimize
 from tidemill.optimize.views.added_cost import AddedCost, add_estimates, shares_windows
 from tidemill.optimize.views.answer import Answer, Answered, Candidate, Candidates, Costs, Part, Weigh, answer, replay
 from tidemill.optimize.views.cost import RowCosts
-from tidemill.optimize.views.match import OTHER_SHAPE, NoMatch, match
+from tidemill.optimize.views.match import OTHER_SHAPE, NoMatch
 from tidemill.plan import relations as r
+from tidemill.plan.node import walk
+from tidemill.plan.physical import BEGINNING
 from tidemill.plan.relations import Relation
 from tidemill.sql.catalog import PLANNING, Catalog, Entry
 
@@ -39,11 +52,13 @@ class Beginning:
     aliases: Mapping[str, str] = field(default_factory=dict)  # ids of dropped views, by the names that the query uses
     history: bool = False  # it begins with the history of its streams, not with its creation
     planning: int = PLANNING  # as old as its plan
+    moment: int | None = None  # when it was created, in event time, where it reads its streams again
 
     @classmethod
     def repeated(cls, entry: Entry) -> Beginning:
         """The beginning of a view that stands."""
-        return cls(entry.birth, entry.answered, entry.aliases, begins_with_history(entry.options), entry.planning)
+        history = begins_with_history(entry.options)
+        return cls(entry.birth, entry.answered, entry.aliases, history, entry.planning, entry.moment)
 
 
 class Answering:
@@ -60,8 +75,10 @@ class Answering:
     ) -> None:
         self._catalog, self._views, self._hidden, self._stopped = catalog, views, hidden, stopped
         self._rates, self._costs = rates, costs
-        self._known = KnownViews(self._all_views, self._may_be_listed, rates)
+        self._known = KnownViews(self._all_views, self._may_be_listed, self._define, self._has_whole_times, rates)
         self.first_readers = FirstReaders(catalog)
+        self.sources: RereadableSources | None = None  # of an open database
+        self._left_out = ""
 
     def add(self, view: BoundView) -> None:
         """A view was created, or bound again."""
@@ -72,15 +89,30 @@ class Answering:
         """A view was dropped."""
         self._known.forget()
 
+    @contextmanager
+    def leaving_out(self, view: str) -> Iterator[None]:
+        """Inside, the view of this id answers no query: it is about to be replaced."""
+        self._left_out = view
+        try:
+            yield
+        finally:
+            self._left_out = ""
+
     def forget_source(self, entry: Entry) -> None:
         """An entry was dropped; where it was a source, its readers are no longer known."""
         if entry.spec is not None:
             self.first_readers.forget(entry.spec.name)
 
-    def answer(self, query: Relation, begin: Beginning, without: Sequence[str]) -> Answer:
-        """The query with the parts that views answer: as was decided, or as is best now."""
+    def answer(self, query: Relation, begin: Beginning, without: Sequence[str], searches: bool = True) -> Answer:
+        """The query with the parts that views answer: as was decided, or as is best now. Without `searches` no view
+        answers it, but it may begin with its history.
+        """
+        if begin.moment is not None:
+            return Answer(self._read_again(query, begin.birth), moment=begin.moment)
         if begin.history and self.first_readers.has_history(query):
-            return self._answer_history(query, begin, without)
+            return self._answer_history(query, begin, without, searches)
+        if not searches:
+            return Answer(query)
         if begin.decided is None:
             return self._search(query, lambda: self._known.born(begin.birth), without)
         return self._repeat(query, begin.decided, self._known.candidate)
@@ -97,35 +129,81 @@ class Answering:
             is_stored = view.stored.output == "complete" and self._may_answer(view)
             if is_stored and self.first_readers.is_complete(view, by_id):
                 candidate = self._complete_candidate(view, view.entry.birth)
-                found = match(part.peeled.data, part.block, candidate.data)
+                found = part.find(candidate)
                 if isinstance(found, NoMatch):
                     reasons += [] if found.reason in OTHER_SHAPE else [f"{candidate.name}: {found.reason}"]
                 else:
-                    matches.append((self._known.size(view), view.entry.name, found.over(candidate.source)))
+                    matches.append((self._known.size(view), view.entry.name, found.found.over(candidate.source)))
         best = min(matches, key=lambda one: one[:2], default=None)
         return best[1:] if best is not None else "; ".join(reasons[:_MOST_REASONS]) or "there is no such view over it"
 
-    def _answer_history(self, query: Relation, begin: Beginning, without: Sequence[str]) -> Answer:
-        """The query as it would stand since the beginning: all of it from views that have seen every row."""
+    def _answer_history(self, query: Relation, begin: Beginning, without: Sequence[str], searches: bool) -> Answer:
+        """The query as it would stand since the beginning: all of it from views that have seen every row, or else from
+        its streams, which are read again.
+        """
         wanted = self.first_readers.since_the_beginning(query)
+        if begin.decided is not None and not searches:
+            return Answer(query)
         if begin.decided is not None:
             return self._repeat(wanted, begin.decided, lambda view: self._complete_candidate(view, begin.birth))
+        found = self._search_complete(wanted, begin, without) if searches else Answer(wanted)
+        rest = streams_of(wanted if depends_on_arrival(found.node) else found.node)
+        if not rest:
+            return found
+        try:
+            node = self._read_again(query, begin.birth)
+            return Answer(node, refused=found.refused, moment=self._find_moment(node))
+        except NotAgain as reason:
+            raise no_history(rest, found.refused, str(reason)) from None
+
+    def _search_complete(self, wanted: Relation, begin: Beginning, without: Sequence[str]) -> Answer:
+        """A query with the parts that views answer which have seen every row."""
         by_id = {view.entry.id: view for view in self._all_views()}
         complete = [
             self._complete_candidate(view, begin.birth)
             for view in self._views.values()
             if self._may_answer(view) and self.first_readers.is_complete(view, by_id)
         ]
-        found = self._search(wanted, lambda: Candidates(complete), without, always=True)
-        if rest := streams_of(found.node):
-            raise no_history(rest, found.refused)
-        return found
+        return self._search(wanted, lambda: Candidates(complete), without, always=True)
+
+    def _read_again(self, query: Relation, birth: int) -> Relation:
+        """A query that begins with plan `birth` over second readings of its streams."""
+        views = {view.node: view for view in self._all_views()}
+        by_id = {view.entry.id: view for view in self._all_views()}
+
+        def why_incomplete(node: r.View) -> str | None:
+            view = views.get(node.input)
+            complete = view is not None and self.first_readers.is_complete(view, by_id)
+            return None if complete else f'view "{node.name}" has not seen every row'
+
+        return SecondReadings(birth, partial(self.first_readers.was_read, birth=birth), why_incomplete).replace(query)
+
+    def _find_moment(self, node: Relation) -> int:
+        """As of which time a query begins whose streams are read again: all of them are closed up to it."""
+        entries = {e.spec.name: e for e in self._catalog.of("source") if e.spec}
+        floors = []
+        for name in sorted({first_name(second) for second in second_readings(node)}):
+            entry, known = entries[name], self.sources
+            assert entry.spec is not None
+            reason = known.why_not(entry, self.first_readers.first_read(name)) if known else "nothing is known of it"
+            if known is None or reason is not None:
+                raise NotAgain(f'"{entry.name}" cannot be read again: {reason}')
+            floors.append(known.closed(entry.spec))
+        return min(floors) - 1 if min(floors) > BEGINNING else BEGINNING
 
     def _complete_candidate(self, view: BoundView, birth: int) -> Candidate:
         """A view with its contents, for a query that began later."""
         bound = self.first_readers.since_the_beginning(self._define_older(view.query.node))
         source = view_input(view, birth).node
-        return Candidate(view.entry.id, view.entry.name, source, bound, self._known.define, self._known.size(view))
+        return Candidate(
+            view.entry.id,
+            view.entry.name,
+            source,
+            bound,
+            self._known.define,
+            self._known.size(view),
+            whole_times=self._has_whole_times(view),
+        )
 
     def _define_older(self, node: Relation) -> Relation:
         """A tree in which views that ran before it are replaced by their definitions."""
@@ -163,8 +241,20 @@ class Answering:
         """Whether a view began with rows that came before its creation."""
         return begins_with_history(view.entry.options) and self.first_readers.has_history(view.query.node)
 
+    def _has_whole_times(self, view: BoundView) -> bool:
+        """Whether no event time of the streams of a view is between two clock units."""
+        specs = {e.spec.name: e.spec for e in self._catalog.of("source") if e.spec}
+        names = {first_name(n.source) for n in walk(view.query.node) if isinstance(n, r.Scan) and not n.static}
+        return all(name not in specs or has_whole_times(specs[name]) for name in names)
+
+    def _define(self, view: BoundView) -> Relation:
+        """The bound tree of a view. One that begins with its history has seen what queries of its birth have not."""
+        node = view.query.node
+        return self.first_readers.since_the_beginning(node) if self._has_history(view) else node
+
     def _may_answer(self, view: BoundView) -> bool:
-        return _shows_its_rows(view) and view.entry.id not in self._stopped()
+        stands = view.entry.id != self._left_out and view.entry.id not in self._stopped()
+        return stands and _shows_its_rows(view)
 
     def _all_views(self) -> Iterator[BoundView]:
         yield from self._views.values()

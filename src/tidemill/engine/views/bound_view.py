@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,17 +41,6 @@ class PlannedQuery:
     node: Relation
     trace: Trace
     answer: Answer  # the bound query with the parts that other views answer
-
-
-@dataclass(frozen=True)
-class UnboundedViews(Container[str]):
-    """The names of views whose state may grow for ever, as their users have said."""
-
-    views: Mapping[str, BoundView]
-
-    def __contains__(self, name: object) -> bool:
-        view = self.views.get(str(name).lower())
-        return view is not None and bool(view.entry.options.get("unbounded_state"))
 
 
 def bind_view(entry: Entry, planned: PlannedQuery, unit_us: int, sinks: Sinks) -> BoundView:

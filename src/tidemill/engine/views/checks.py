@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Container, Mapping
+from dataclasses import dataclass
 from typing import Any
 
+from tidemill.engine.views.bound_view import BoundView
 from tidemill.errors import PlanProblem
 from tidemill.optimize.rewrite.window_aggregates import why_not
 from tidemill.plan import relations as r
@@ -11,6 +14,17 @@ from tidemill.plan.aggregation_joins import with_spread_input
 from tidemill.plan.node import walk
 from tidemill.plan.relations import Relation
 from tidemill.plan.statements import STREAM_OUTPUTS
+
+
+@dataclass(frozen=True)
+class UnboundedViews(Container[str]):
+    """The names of views whose state may grow for ever, as their users have said."""
+
+    views: Mapping[str, BoundView]
+
+    def __contains__(self, name: object) -> bool:
+        view = self.views.get(str(name).lower())
+        return view is not None and bool(view.entry.options.get("unbounded_state"))
 
 
 def spread_input(node: Relation, label: Any) -> Relation:

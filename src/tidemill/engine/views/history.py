@@ -1,8 +1,9 @@
 """Queries that begin with the history of their streams: `WITH (begin = 'history')`.
 
-Usually a query sees the rows that come after its creation. With its history it has, from its first point on, the answer
-that it would have if it had stood since its streams were first read. That is possible where the streams have not been
-read yet, or where views that have seen every row contain the query: it then begins with what is stored of them.
+Usually a query sees the rows that come after its creation. With its history it has the answer that it would have if it
+had stood since its streams were first read. That is possible where the streams have not been read yet, where views
+that have seen every row contain the query (it then begins with what is stored of them), and where the streams can be
+read again (`rereading`).
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ from typing import Any
 from tidemill.engine.views.bound_view import BoundView
 from tidemill.errors import PlanProblem
 from tidemill.plan import relations as r
+from tidemill.plan.aggregates import INTEGERS
 from tidemill.plan.node import walk
 from tidemill.plan.relations import Relation
+from tidemill.plan.sources import SourceSpec
 from tidemill.sql.catalog import Catalog
 
 OPTION, HISTORY = "begin", "history"
@@ -46,6 +49,14 @@ class FirstReaders:
         """Whether rows of the query's streams were read before it begins."""
         return any(self._births.get(scan.source, scan.birth) < scan.birth for scan in streams_of(query))
 
+    def was_read(self, source: str, birth: int) -> bool:
+        """Whether a source was read before plan `birth`."""
+        return self._births.get(source, birth) < birth
+
+    def first_read(self, source: str) -> int:
+        """The plan version in which a source was first read."""
+        return self._births.get(source, _UNKNOWN)
+
     def since_the_beginning(self, node: Relation) -> Relation:
         """The query as it would stand since its streams were first read."""
         if isinstance(node, r.View):
@@ -58,8 +69,10 @@ class FirstReaders:
 
     def is_complete(self, view: BoundView, views: Mapping[str, BoundView]) -> bool:
         """Whether a view has seen every row of its streams, and keeps its whole answer."""
-        if view.entry.options.get("retain"):
+        if view.entry.options.get("retain") and view.entry.output != "complete":
             return False
+        if view.entry.moment is not None:
+            return True
         node = view.query.node
         return self._is_complete(
             self.since_the_beginning(node) if begins_with_history(view.entry.options) else node, views
@@ -74,9 +87,11 @@ class FirstReaders:
         seeds = [i for i in inputs if isinstance(i, r.Seed)]
         if seeds:  # a view that ran before: its contents are its history
             return all(s.view in views and self.is_complete(views[s.view], views) for s in seeds)
+        if isinstance(node, r.CatchUp):
+            return True
         if isinstance(node, (r.Seed, r.Clock)):
             return False
-        later = any(isinstance(n, r.Seed) for n in walk(node))
+        later = any(isinstance(n, (r.Seed, r.CatchUp)) for n in walk(node))
         return (not later or isinstance(node, _POINTWISE)) and all(self._is_complete(i, views) for i in inputs)
 
 
@@ -93,16 +108,31 @@ def streams_of(query: Relation) -> list[r.Scan]:
     return found
 
 
-def no_history(scans: list[r.Scan], refused: Mapping[str, str]) -> PlanProblem:
+def depends_on_arrival(node: Relation) -> bool:
+    """Whether a query depends on when rows of a view came. Contents that it begins with have all come at one time."""
+    above = (n for n in walk(node) if isinstance(n, (r.Stamp, r.RowsWindow, r.RowPoints)))
+    return any(isinstance(below, r.Seed) for n in above for below in walk(n))
+
+
+def no_history(scans: list[r.Scan], refused: Mapping[str, str], why_not_again: str) -> PlanProblem:
     """Why a query cannot begin with the history of its streams."""
     sources = ", ".join(sorted({f'"{scan.source.partition("#")[0]}"' for scan in scans}))
     nearest = next(iter(refused.items()), None)
+    views = f"nearest is {nearest[0]}: {nearest[1]}" if nearest else "there is no such view over the same inputs"
     return PlanProblem(
         "TM223",
         f"the rows that were read of {sources} are gone: no view that has seen all of them contains this query",
-        detail=f"nearest is {nearest[0]}: {nearest[1]}" if nearest else "there is no such view over the same inputs",
+        detail=f"{views}; {why_not_again}",
         hint="leave out begin = 'history' to begin with the rows to come, or RESTART SOURCE to read it again",
     )
+
+
+def has_whole_times(spec: SourceSpec) -> bool:
+    """Whether the event times of a source are whole clock units, or are shown as they are."""
+    if spec.timestamp is None:
+        return True
+    kind = next(c.type for c in spec.columns if c.name == spec.timestamp)
+    return kind in INTEGERS or kind.startswith(("TIMESTAMP", "DATE"))
 
 
 def begins_with_history(options: Mapping[str, Any]) -> bool:

@@ -20,9 +20,15 @@ class KnownViews:
     """
 
     def __init__(
-        self, views: Callable[[], Iterable[BoundView]], may_answer: Callable[[BoundView], bool], rates: MeasuredRates
+        self,
+        views: Callable[[], Iterable[BoundView]],
+        may_answer: Callable[[BoundView], bool],
+        define: Callable[[BoundView], Relation],
+        has_whole_times: Callable[[BoundView], bool],
+        rates: MeasuredRates,
     ) -> None:
-        self._views, self._may_answer, self._rates = views, may_answer, rates
+        self._views, self._may_answer, self._define = views, may_answer, define
+        self._has_whole_times, self._rates = has_whole_times, rates
         self._definitions: dict[Relation, Relation] = {}
         self._candidates: dict[str, Candidate] = {}
         self._born: dict[int, Candidates] = {}
@@ -60,7 +66,14 @@ class KnownViews:
         if known is None:
             source, size = r.View(view.entry.name, view.node), self.size(view)
             known = Candidate(
-                view.entry.id, view.entry.name, source, view.query.node, self.define, size, bool(view.answer.parts)
+                view.entry.id,
+                view.entry.name,
+                source,
+                view.query.node,
+                self.define,
+                size,
+                bool(view.answer.parts),
+                self._has_whole_times(view),
             )
             self._candidates[view.entry.id] = known
         return known
@@ -74,7 +87,7 @@ class KnownViews:
         return self._born.setdefault(birth, Candidates())
 
     def _learn(self, view: BoundView) -> None:
-        self._definitions[view.node] = view.query.node
+        self._definitions[view.node] = self._define(view)
         self._rates.learn(view.node)
         self.running.update(n.fingerprint for n in walk(view.node))
         if self._may_answer(view) and view.entry.id not in self._stopped:

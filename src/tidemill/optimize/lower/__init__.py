@@ -52,6 +52,7 @@ _PLACES: dict[type[Relation], Callable[[_Lowering, Any], Handle]] = {
     r.Stamp: _Lowering.place_stamp,
     r.Rstream: _Lowering.place_rstream,
     r.ChangeStream: _Lowering.place_change_stream,
+    r.CatchUp: _Lowering.place_catch_up,
     r.WindowAggregate: _Lowering.place_window_aggregate,
     r.Shed: _Lowering.place_shed,
     r.Tag: _Lowering.place_tag,
@@ -94,7 +95,7 @@ def lower(
         version=version,
         unit_us=unit_us,
         shards=tuple(shards),
-        sources=tuple(work.specs.values()),
+        sources=_with_first_readings(work),
         reader=tuple(work.reader.values()),
         stage=tuple(work.stage.values()),
         exchanges=tuple(work.exchanges.values()),
@@ -102,6 +103,12 @@ def lower(
         outputs=tuple(outputs),
         seeds=tuple(work.seeds),
     )
+
+
+def _with_first_readings(work: _Lowering) -> tuple[SourceSpec, ...]:
+    """The sources of a plan; a second reading goes on with the first, which is therefore in the plan as well."""
+    first = {spec.rereads: work.sources[spec.rereads] for spec in work.specs.values() if spec.rereads}
+    return tuple((first | work.specs).values())
 
 
 def _find_homes(work: _Lowering) -> dict[str, Home]:

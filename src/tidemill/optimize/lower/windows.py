@@ -23,7 +23,7 @@ from tidemill.plan.sources import Column, Schema
 
 
 class Windows(Edges):
-    """WindowAggregate, RowsWindow, RowPoints, SynchronizeOn, Stamp, Rstream, ChangeStream."""
+    """WindowAggregate, RowsWindow, RowPoints, SynchronizeOn, Stamp, Rstream, ChangeStream, CatchUp."""
 
     def weave(self, roots: Iterable[Relation], bits: Bits, sharing: Settings) -> None:
         """Plan the window aggregates of each source together, before anything is placed."""
@@ -171,6 +171,12 @@ class Windows(Edges):
         deleted = node.rows == "deleted"
         name = self.add_stage(p.ChangeStream(name_of(node), (source,), node.schema, node.stamp.sql, deleted))
         return Handle("stage", name, node.schema, placement_after(below, need))
+
+    def place_catch_up(self, node: r.CatchUp) -> Handle:
+        below = self.build(node.input)
+        source = self.deliver(below, ANY)
+        name = self.add_stage(p.CatchUp(name_of(node), (source,), node.schema, node.sources, node.moment))
+        return Handle("stage", name, node.schema, placement_after(below, ANY))
 
     def _place_whole_answers(self, node: r.Rstream) -> Handle | None:
         """RSTREAM of a window aggregate at the points of its window: the fragment store itself makes whole answers, and

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from tidemill.optimize.views.canonical import canonical
+from tidemill.optimize.views.total import is_total_condition
 from tidemill.plan import relations as r
 from tidemill.plan.relations import Relation
-from tidemill.plan.scalars import Literal, Scalar, Template, conjunction, template
+from tidemill.plan.scalars import ColumnRef, Literal, Scalar, Template, conjunction, template
 
 _FAILS = "coalesce(NOT ({0}), TRUE)"
 _EITHER = "(coalesce({0}, FALSE) OR {1})"
@@ -20,7 +22,18 @@ def merge_select_tagger(node: Relation) -> Relation | None:
     A record that fails p deletes its key: the tagger then stores qualifying rows only, and p is evaluated once for each
     record instead of once for the new and once for the old row. A predicate on the key alone cannot change
     for a key, so it drops the records before they travel.
+
+    Not where p may fail: the record would be put aside before the tagger, and the row that it replaces would stay.
     """
+    if not isinstance(node, r.Filter) or not isinstance(node.input, r.Tag):
+        return None
+    types = {canonical(ColumnRef(c.name)): c.type for c in node.schema}
+    own = is_total_condition(node.predicate, types) or node.predicate.columns <= set(node.input.keys)
+    return merge_any_selection(node) if own else None
+
+
+def merge_any_selection(node: Relation) -> Relation | None:
+    """The same where p may fail as well: in plans of views that were created when the rule did so."""
     if not isinstance(node, r.Filter) or not isinstance(node.input, r.Tag):
         return None
     tag = node.input

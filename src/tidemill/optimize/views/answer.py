@@ -12,15 +12,20 @@ from functools import cached_property
 from itertools import chain, islice
 
 from tidemill.optimize.views.block import Block, WindowBounds, block_of
+from tidemill.optimize.views.columns import project
 from tidemill.optimize.views.match import Match, NoMatch, ViewData, match
 from tidemill.optimize.views.peel import Definition, Peeled, peel_query, peel_view
 from tidemill.plan import relations as r
-from tidemill.plan.points import contained, show_points
+from tidemill.plan.points import Every, contained, show_points
 from tidemill.plan.relations import Relation
+from tidemill.plan.scalars import ColumnRef
 
 MOST_COMPARED = 100  # views that a part is compared with: bounded where there are thousands
 MOST_MATCHES = 8  # views that contain a part and are weighed against each other
-_PARTS = (r.Project, r.Filter, r.Join, r.GroupBy, r.Temporal, r.Synchronize, r.SynchronizePeriods, r.SynchronizeOn)
+_PARTS = (
+    *(r.Project, r.Filter, r.Join, r.GroupBy, r.Temporal, r.Synchronize, r.SynchronizePeriods, r.SynchronizeOn),
+    *(r.SetCombine, r.Union),
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +39,7 @@ class Candidate:
     define: Definition
     size: float = 1.0  # how many rows it brings in a second
     is_answered: bool = False  # it is read from another view itself, which contains what it contains
+    whole_times: bool = True  # no event time of its streams is between two clock units
 
     @cached_property
     def peeled(self) -> Peeled:
@@ -43,7 +49,7 @@ class Candidate:
     @cached_property
     def data(self) -> ViewData:
         """Its data as blocks."""
-        return ViewData.of(self.peeled.data)
+        return ViewData.of(self.peeled.data, self.whole_times)
 
 
 @dataclass(frozen=True)
@@ -81,6 +87,7 @@ class Answer:
     node: Relation
     parts: list[Answered] = field(default_factory=list)
     refused: dict[str, str] = field(default_factory=dict)  # by the name of the view
+    moment: int | None = None  # of the creation of a query that reads its streams again
 
 
 Weigh = Callable[[Answered], Costs]
@@ -92,6 +99,7 @@ class Candidates:
 
     def __init__(self, views: Iterable[Candidate] = ()) -> None:
         self._by_inputs: dict[_Inputs, dict[str, Candidate]] = {}
+        self._by_text: dict[Relation, list[Candidate]] = {}
         for view in views:
             self.add(view)
 
@@ -99,11 +107,15 @@ class Candidates:
         """One more view."""
         key = _inputs_of(view.data.block, view.data.grouped is not None)
         self._by_inputs.setdefault(key, {})[view.id] = view
+        self._by_text.setdefault(view.bound, []).append(view)
 
-    def over(self, block: Block, grouped: bool) -> Iterable[Candidate]:
-        """The views over the same inputs that show groups, or rows; first those that are not answered from others."""
-        found = self._by_inputs.get(_inputs_of(block, grouped), {}).values()
-        return chain((v for v in found if not v.is_answered), (v for v in found if v.is_answered))
+    def near(self, part: Part, grouped: bool) -> Iterable[Candidate]:
+        """The views of the same text, and those over the same inputs that show groups, or rows; of these first those
+        that are not answered from others.
+        """
+        same = self._by_text.get(part.node, [])
+        found = [v for v in self._by_inputs.get(_inputs_of(part.block, grouped), {}).values() if v not in same]
+        return chain(same, (v for v in found if not v.is_answered), (v for v in found if v.is_answered))
 
 
 def _inputs_of(block: Block, grouped: bool) -> _Inputs:
@@ -152,7 +164,12 @@ class Part:
         return cls(node, peeled, block_of(data.input if isinstance(data, r.GroupBy) else data))
 
     def find(self, candidate: Candidate) -> Answered | NoMatch:
-        """Whether a view contains the part."""
+        """Whether a view contains the part: it has the same text, or its data and points are found in the view."""
+        if self.node is candidate.bound and not (isinstance(self.node, r.GroupBy) and not self.node.keys):
+            columns = {name: ColumnRef(name) for name in self.node.names}
+            return Answered(
+                self.node, candidate, Match(lambda source: project(source, self.node, columns)), Peeled(self.node)
+            )
         found = match(self.peeled.data, self.block, candidate.data)
         if isinstance(found, NoMatch):
             return found
@@ -175,17 +192,27 @@ class _Search:
         is_new = not tried or isinstance(node, r.GroupBy)
         found = self._find(node) if isinstance(node, _PARTS) and is_new else None
         if found is None:
-            below = isinstance(node, _PARTS) and not isinstance(node, (r.Join, r.GroupBy))
-            return _with_inputs(node, lambda child: self.replace(child, below))
+            return self._replace_below(node)
         self.result.parts.append(found)
         self.result.refused.pop(found.view.name, None)
         return found.node
+
+    def _replace_below(self, node: Relation) -> Relation:
+        below = isinstance(node, _PARTS) and not isinstance(node, (r.Join, r.GroupBy, r.SetCombine, r.Union))
+        known = len(self.result.parts)
+        found = _with_inputs(node, lambda child: self.replace(child, below))
+        if isinstance(node, r.GroupBy) and not node.keys and not _begin_alike(node, found):
+            for part in self.result.parts[known:]:
+                self.result.refused[part.view.name] = "an answer without groups would begin at another time"
+            del self.result.parts[known:]
+            return node
+        return found
 
     def _find(self, node: Relation) -> Answered | None:
         part = Part.of(node, self.define)
         grouped = isinstance(part.peeled.data, r.GroupBy)
         named, matches = _named(node), []
-        near = islice(self.candidates.over(part.block, grouped), MOST_COMPARED)
+        near = islice(self.candidates.near(part, grouped), MOST_COMPARED)
         for candidate in near:
             if candidate.name in named:
                 continue  # read by its name already
@@ -218,6 +245,25 @@ def show_cost(nanoseconds: float) -> str:
     """
     found = float(f"{nanoseconds / 1e6:.2g}")
     return f"{found:,.10f}".rstrip("0").rstrip(".")
+
+
+def _begin_alike(one: Relation, other: Relation) -> bool:
+    """Whether two groupings without keys have their first row at the same time."""
+    ways, others = r.beginning(one), r.beginning(other)
+    if isinstance(ways, str) or isinstance(others, str):
+        return ways == others
+    return {*map(_last_rounds, ways)} == {*map(_last_rounds, others)}
+
+
+def _last_rounds(way: r.Rounds) -> r.Rounds:
+    """The periods of a way that matter: what is rounded to a period and then to some of its points is rounded to these
+    points.
+    """
+    return tuple(
+        period
+        for i, period in enumerate(way)
+        if not any(contained(Every(*later), Every(*period)) for later in way[i + 1 :])
+    )
 
 
 def _named_points(peeled: Peeled) -> str:

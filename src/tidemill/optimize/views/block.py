@@ -13,7 +13,7 @@ from functools import cached_property
 from itertools import islice, permutations, product
 
 from tidemill.optimize.views.canonical import canonical, conjuncts, subexpressions
-from tidemill.optimize.views.total import is_total
+from tidemill.optimize.views.total import is_total, is_total_condition
 from tidemill.plan import relations as r
 from tidemill.plan.relations import Relation
 from tidemill.plan.scalars import ColumnRef, Operation, Scalar
@@ -59,8 +59,8 @@ class Block:
     @cached_property
     def partial(self) -> tuple[Scalar, ...]:
         """The expressions that may fail."""
-        values = (*self.conditions, *self.columns.values())
-        return tuple(value for value in values if not is_total(value, self.types))
+        failing = [value for value in self.conditions if not is_total_condition(value, self.types)]
+        return (*failing, *(value for value in self.columns.values() if not is_total(value, self.types)))
 
     def renumber(self, numbers: tuple[int, ...]) -> Block:
         """The same block with leaf i under the number numbers[i]; the leaves are in the order of their numbers."""
@@ -109,6 +109,8 @@ def block_of(node: Relation) -> Block:
         return replace(below, columns={i.name: i.value.over(below.columns) for i in node.items})
     if isinstance(node, r.Temporal) and node.period is None:
         below = block_of(node.input)
+        if node.lower is None and node.upper is None:
+            return below  # [WINDOW UNTIL NOW]
         window = WindowBounds(node.lower, node.upper).substitute(below.columns)
         return replace(below, windows=(*below.windows, window))
     if isinstance(node, r.Join):

@@ -75,7 +75,8 @@ def _canonical(value: Scalar) -> str:
 
 
 def negate(value: Scalar) -> Scalar | None:
-    """The condition that is true exactly where this one is false, and unknown where it is; None where it is not simple.
+    """The condition that is true exactly where this one is false, and unknown where it is; None where it is not simple,
+    and where what is negated twice is no truth value: NOT (NOT 5) is TRUE.
 
     >>> negate(Operation("<", ColumnRef("a"), Literal("3")))
     <"a" >= 3>
@@ -83,7 +84,9 @@ def negate(value: Scalar) -> Scalar | None:
     value = bare(value)
     if isinstance(value, Operation) and value.sign in _OPPOSITE:
         return Operation(_OPPOSITE[value.sign], value.left, value.right)
-    return bare(value.value) if isinstance(value, Not) else None
+    inner = bare(value.value) if isinstance(value, Not) else None
+    is_truth = isinstance(inner, (Chain, Not, In)) or (isinstance(inner, Operation) and inner.sign in MIRROR)
+    return inner if is_truth else None
 
 
 def conjuncts(predicate: Scalar | None) -> Iterator[Scalar]:
@@ -127,6 +130,7 @@ class Given:
     names: dict[str, str] = field(default_factory=dict)
     epochs: list[tuple[str, int, str]] = field(default_factory=list)  # canonical text of the time, length, column
     times: dict[str, Scalar] = field(default_factory=dict)  # microseconds of a time, by its canonical text
+    loose: frozenset[str] = frozenset()  # values of which one stands for all that are equal to it, such as 0.0 for -0.0
 
     @classmethod
     def of(cls, columns: Mapping[str, Scalar]) -> Given:
@@ -168,10 +172,17 @@ def rewrite(value: Scalar, given: Given) -> Scalar | None:
     parts: dict[str, Scalar] = {}
     for part in value.parts:
         new = rewrite(part, given)
-        if new is None:
+        if new is None or (canonical(part) in given.loose and not _is_same_for_equals(value)):
             return None
         parts[part.sql] = new
     return _rebuild(value, lambda part: parts[part.sql])
+
+
+def _is_same_for_equals(value: Scalar) -> bool:
+    """True when an expression has the same value for all values of its parts that are equal to each other."""
+    if isinstance(value, Operation):
+        return value.sign in MIRROR
+    return isinstance(value, (Paren, In)) or (isinstance(value, Template) and value.texts == ("", " IS NULL"))
 
 
 def _coarser_epoch(value: Epoch, given: Given) -> Scalar | None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import lru_cache
 
 from tidemill.plan import relations as r
 from tidemill.plan.relations import Item, Relation
 from tidemill.plan.scalars import Cast, ColumnRef, Scalar
+
+_STAMP = re.compile(r'\(?"__ts" // \d+\)?|make_timestamp\("__ts"\)')
 
 
 def project(source: Relation, query: Relation, values: Mapping[str, Scalar]) -> Relation:
@@ -22,9 +25,11 @@ def project(source: Relation, query: Relation, values: Mapping[str, Scalar]) -> 
 
 @lru_cache(maxsize=4096)
 def shown(value: Scalar) -> str:
-    """An expression over the columns of leaves without the numbers of the leaves.
+    """An expression over the columns of leaves as users write it: without the numbers of the leaves, and with TS.
 
-    >>> shown(ColumnRef("0.temp"))
-    '"temp"'
+    >>> from tidemill.plan.scalars import template
+    >>> shown(ColumnRef("0.temp")), shown(template("{0} // 1000000 > 3", ColumnRef("0.__ts")))
+    ('"temp"', 'TS > 3')
     """
-    return value.substitute({c: ColumnRef(c.partition(".")[2]) for c in value.columns}).sql
+    text = value.substitute({c: ColumnRef(c.partition(".")[2]) for c in value.columns}).sql
+    return _STAMP.sub("TS", text)

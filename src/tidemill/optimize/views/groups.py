@@ -22,6 +22,7 @@ from tidemill.plan.aggregates import INTEGERS, Aggregate, decimal_shape
 from tidemill.plan.relations import Item, Relation
 from tidemill.plan.scalars import Cast, ColumnRef, Scalar, template
 
+_SUMMABLE_DIGITS = 19  # of a DECIMAL: fewer rows than 10^19 have a sum of at most 38 digits
 _AVERAGE = "CASE WHEN {1} > 0 THEN CAST({0} AS DOUBLE) / {1} END"
 
 
@@ -48,6 +49,9 @@ def regroup(query: r.GroupBy, wanted: Block, grouped: GroupedBlock, view: Block,
         reason = work.take_over(aggregate) if same else work.combine(aggregate)
         if reason is not None:
             return reason
+    failing = _failing_aggregate(grouped, view, {identity(a, wanted) for a in query.aggregates} if same else set())
+    if failing is not None:
+        return f"{failing.function.upper()} of {failing.argument_type} may fail, and the view stops where it does"
     if same:
         return Regrouped(lambda source: project(source, query, {**keys, **work.answers}), False)
     return Regrouped(lambda source: _group(source, query, keys, work), True)
@@ -61,6 +65,27 @@ def _shown_aggregates(grouped: GroupedBlock, view: Block) -> dict[Any, str]:
         for name, value in grouped.columns.items()
         if isinstance(value, ColumnRef) and value.name in calls
     }
+
+
+def _failing_aggregate(grouped: GroupedBlock, view: Block, computed: set[Any]) -> Aggregate | None:
+    """An aggregate of the view that may fail, and is none of those that the query computes for the same groups."""
+    for aggregate in grouped.grouping.aggregates:
+        if not _never_fails(aggregate) and identity(aggregate, view) not in computed:
+            return aggregate
+    return None
+
+
+def _never_fails(aggregate: Aggregate) -> bool:
+    """True when an aggregate has a value for any rows: sums of so many digits that they may overflow have not."""
+    kind, type_name = aggregate.function, str(aggregate.argument_type)
+    if aggregate.user_functions is not None:
+        return False
+    if kind in ("count", "min", "max"):
+        return True
+    if kind in ("sum", "avg") and type_name in ("DOUBLE", "FLOAT"):
+        return True
+    decimal = decimal_shape(type_name)
+    return type_name in INTEGERS - {"HUGEINT"} or (decimal is not None and decimal[0] <= _SUMMABLE_DIGITS)
 
 
 def identity(aggregate: Aggregate, block: Block) -> tuple[Any, ...]:

@@ -7,7 +7,7 @@ The data of both are compared as blocks (`block`), after their synchronizers wer
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tidemill.optimize.views.block import Block, GroupedBlock, block_of, grouped_block_of, pair_leaves
 from tidemill.optimize.views.canonical import Given, canonical, rewrite
@@ -21,6 +21,8 @@ from tidemill.plan.scalars import ColumnRef, Operation, Scalar, conjunction
 
 OTHER_SHAPE = ("it shows groups, not rows", "it shows rows, not groups", "other inputs")
 Compensation = Callable[[Relation], Relation]
+# Types whose equal values are the same.
+_STRICT = ("TINY", "SMALL", "INTEGER", "BIG", "HUGE", "U", "DECIMAL", "VARCHAR", "BOOLEAN", "DATE", "TIMESTAMP", "BLOB")
 
 
 @dataclass(frozen=True)
@@ -46,12 +48,13 @@ class ViewData:
 
     block: Block
     grouped: GroupedBlock | None = None
+    whole_times: bool = True  # its times are whole clock units, or it shows them with their fractions
 
     @classmethod
-    def of(cls, data: Relation) -> ViewData:
+    def of(cls, data: Relation, whole_times: bool = True) -> ViewData:
         """The blocks of a peeled tree."""
         grouped = grouped_block_of(data)
-        return cls(block_of(data) if grouped is None else grouped.block, grouped)
+        return cls(block_of(data) if grouped is None else grouped.block, grouped, whole_times)
 
 
 def match(query: Relation, wanted: Block, view: ViewData) -> Match | NoMatch:
@@ -64,7 +67,7 @@ def match(query: Relation, wanted: Block, view: ViewData) -> Match | NoMatch:
         return _first(_match_groups(query, wanted, grouped, block) for block in pairs)
     if grouped is not None:
         return NoMatch(OTHER_SHAPE[0])
-    return _first(_match_rows(query, wanted, block) for block in pairs)
+    return _first(_match_rows(query, wanted, block, view.whole_times) for block in pairs)
 
 
 def _first(found: Iterable[Match | NoMatch]) -> Match | NoMatch:
@@ -76,7 +79,7 @@ def _first(found: Iterable[Match | NoMatch]) -> Match | NoMatch:
     return answer
 
 
-def _match_rows(query: Relation, wanted: Block, view: Block) -> Match | NoMatch:
+def _match_rows(query: Relation, wanted: Block, view: Block, whole_times: bool) -> Match | NoMatch:
     refused = _refusal(wanted, view)
     if refused is not None:
         return refused
@@ -86,6 +89,8 @@ def _match_rows(query: Relation, wanted: Block, view: Block) -> Match | NoMatch:
         return rest
     narrower = [rewrite_window(w, given) for w in wanted.windows if w not in view.windows]
     windows = [window for window in narrower if window is not None]
+    if narrower and not whole_times:
+        return NoMatch("it rounds the TS that the window needs")
     if len(windows) < len(narrower):
         return NoMatch("it does not give the TS that the window needs")
     values: dict[str, Scalar] = {}
@@ -117,10 +122,13 @@ def _match_groups(query: r.GroupBy, wanted: Block, grouped: GroupedBlock, view: 
         for name, value in grouped.columns.items()
         if isinstance(value, ColumnRef) and value.name in grouped.grouping.keys
     }
-    rest = _rest(wanted.conditions, view, _given(view, shown_keys))
+    loose = frozenset(
+        canonical(view.columns[k]) for k in grouped.grouping.keys if _is_loose(grouped.grouping.type_of(k))
+    )
+    rest = _rest(wanted.conditions, view, replace(_given(view, shown_keys), loose=loose))
     if isinstance(rest, NoMatch):
         return NoMatch(f"{rest.reason} among its groups")
-    found = regroup(query, wanted, grouped, view, Given.of(shown_keys))
+    found = regroup(query, wanted, grouped, view, replace(Given.of(shown_keys), loose=loose))
     if isinstance(found, str):
         return NoMatch(found)
     return Match(
@@ -164,11 +172,16 @@ def _given(view: Block, columns: Mapping[str, Scalar]) -> Given:
         if isinstance(condition, Operation) and condition.sign == "=":
             pair = [canonical(condition.left), canonical(condition.right)]
             kinds = {types.get(side) for side in pair}
-            if len(kinds) == 1 and not kinds & {None, "DOUBLE", "FLOAT"}:
+            if len(kinds) == 1 and not any(kind is None or _is_loose(kind) for kind in kinds):
                 for one, other in (pair, pair[::-1]):
                     if other in given.names:
                         given.names.setdefault(one, given.names[other])
     return given
+
+
+def _is_loose(type_name: str) -> bool:
+    """True for types with values that are equal and not the same: 0.0 and -0.0, a month and 30 days."""
+    return not type_name.startswith(_STRICT)
 
 
 def _implications(wanted: Block, view: Block) -> tuple[tuple[str, str], ...]:

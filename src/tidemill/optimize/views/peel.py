@@ -82,7 +82,10 @@ class _Peeling:
             return Peeled(node)
         points = intersect(EveryChange(), *(p.points for p in changing))
         data = r.with_children(node, *(p.data for p in peeled))
-        return Peeled(data, points, changing[0].synchronizer if changing else None)
+        synchronizer = changing[0].synchronizer if changing else None
+        if self.every_point and synchronizer is not None and r.may_precede_clock(data):
+            return Peeled(node)  # rows of tables are there before all points
+        return Peeled(data, points, synchronizer)
 
 
 def _peel_window(node: r.Temporal) -> Peeled:

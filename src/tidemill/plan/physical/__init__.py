@@ -83,6 +83,7 @@ from tidemill.plan.physical.sharing import (
     WeaveQuery,
 )
 from tidemill.plan.physical.times import (
+    CatchUp,
     ChangeStream,
     Clock,
     RowPoints,
@@ -101,6 +102,7 @@ __all__ = [
     "OPERATOR_SECONDS",
     "SEALED_ROWS",
     "Beginning",
+    "CatchUp",
     "Chains",
     "ChangeStream",
     "Clock",

@@ -41,6 +41,7 @@ OPERATORS: tuple[type[Op], ...] = (
     times.Stamp,
     times.Rstream,
     times.ChangeStream,
+    times.CatchUp,
     times.ViewOutput,
     sharing.Lfta,
     sharing.Numbering,

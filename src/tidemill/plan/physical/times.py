@@ -73,6 +73,16 @@ class ChangeStream(Op):
 
 
 @dataclass(frozen=True)
+class CatchUp(Op):
+    """Changes, those before `moment` at that time; none is closed before the `sources` have caught up."""
+
+    kind: ClassVar[str] = "catch_up"
+
+    sources: tuple[str, ...]
+    moment: int
+
+
+@dataclass(frozen=True)
 class ViewOutput(Op):
     """A view's changes, net, once their time is closed; `closed`: the input has only such."""
 

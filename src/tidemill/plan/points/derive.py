@@ -9,6 +9,7 @@ a *partial* point, some input is as old as its own last point.
     filter, project, grouping, …        those of the input                  those of the input
     join, union, set operation          those of all inputs                 those of any input
     synchronizer, periodic window       those of the input that are points  its points
+    a query that catches up             those of the input                  all times: also when it has caught up
 """
 
 from __future__ import annotations
@@ -75,6 +76,8 @@ def all_points(node: Relation) -> Points:
     """
     if r.never_changes(node) or isinstance(node, r.Seed):
         return Never()
+    if isinstance(node, r.CatchUp):
+        return EveryChange()
     if isinstance(node, (r.Clock, r.Filter, r.Project)) and (periods := clock_periods(node)) is not None:
         return unite(*periods)  # a view of the clock changes when it has a point
     below = unite(*(all_points(i) for i in _data_inputs(node))) if _data_inputs(node) else EveryChange()

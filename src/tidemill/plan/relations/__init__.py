@@ -13,6 +13,7 @@ from tidemill.plan.relations.aggregations import GroupBy, JoinAggregate, WindowA
 from tidemill.plan.relations.base import SEQ, STATIC_TIME, TS, Item, Relation
 from tidemill.plan.relations.inputs import Amended, Clock, Delivered, Scan, Seed, Shed, Tag, View
 from tidemill.plan.relations.properties import (
+    Rounds,
     beginning,
     first_answer_time,
     insert_only,
@@ -25,6 +26,7 @@ from tidemill.plan.relations.properties import (
 from tidemill.plan.relations.ranking import Ranked, RankFunction, WindowFunctions
 from tidemill.plan.relations.rows import Filter, Join, Project, SetCombine, SetKind, Union
 from tidemill.plan.relations.times import (
+    CatchUp,
     ChangeStream,
     RowPoints,
     RowsWindow,
@@ -42,6 +44,7 @@ __all__ = [
     "STATIC_TIME",
     "TS",
     "Amended",
+    "CatchUp",
     "ChangeStream",
     "Clock",
     "Delivered",
@@ -54,6 +57,7 @@ __all__ = [
     "RankFunction",
     "Ranked",
     "Relation",
+    "Rounds",
     "RowPoints",
     "RowsWindow",
     "Rstream",

@@ -10,6 +10,7 @@ from tidemill.plan.relations.base import Relation
 from tidemill.plan.relations.inputs import Amended, Clock, Scan, Seed, Shed, View
 from tidemill.plan.relations.rows import Filter, Join, Project, SetCombine, Union
 from tidemill.plan.relations.times import (
+    CatchUp,
     ChangeStream,
     RowPoints,
     Rstream,
@@ -39,7 +40,7 @@ def insert_only(node: Relation) -> bool:
         return node.kind in ("distinct", "intersect", "intersect_all", "semi") and all(
             insert_only(c) for c in node.children if isinstance(c, Relation)
         )
-    if isinstance(node, (*_ROW_BY_ROW, Amended, Shed, SynchronizeOn, Stamp, View)):
+    if isinstance(node, (*_ROW_BY_ROW, Amended, CatchUp, Shed, SynchronizeOn, Stamp, View)):
         return insert_only(node.input)
     return False
 

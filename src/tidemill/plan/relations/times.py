@@ -71,6 +71,22 @@ class SynchronizeOn(Relation):
 
 
 @dataclass(frozen=True, eq=False)
+class CatchUp(Relation):
+    """The answer of a query that reads `sources` a second time, from the beginning, shown once they have caught up.
+
+    What is present at `moment` appears then, as one change; later changes keep their times.
+    """
+
+    input: Relation
+    sources: tuple[str, ...]
+    moment: int
+
+    @cached_property
+    def schema(self) -> Schema:
+        return self.input.schema
+
+
+@dataclass(frozen=True, eq=False)
 class RowPoints(Relation):
     """Time points at which the number of rows inserted so far passes a multiple of `rows`."""
 

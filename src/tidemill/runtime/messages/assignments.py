@@ -20,6 +20,7 @@ class Work:
     top: int
     seen: int = BEGINNING  # the wall time at which the batch was planned, for sources that ask how far ahead rows are
     skip: bool = False  # its records become dead letters
+    also: tuple[str, ...] = ()  # second readings of the source that have caught up: they get the same rows
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,15 @@ from tidemill.runtime.messages.source_counts import Tally
 
 
 @dataclass(frozen=True)
+class SecondReading:
+    """How far the second reading of a source is when a batch ends."""
+
+    behind: bool  # the first reading is further
+    share: float  # of what the first reading has read
+    floor: int  # how far time is closed there, whatever the rows say
+
+
+@dataclass(frozen=True)
 class SourceNote:
     """The state of a source when the planner plans a batch."""
 
@@ -25,6 +34,8 @@ class SourceNote:
     silent: int = 0  # for how long all sources that are read together have been silent, in microseconds
     shed: bool = False  # the batch drops updates beyond the cap of the source
     end: int = BEGINNING  # the greatest time of the input of another site, where that is over
+    again: bool = False  # it can be read a second time with the same late rows
+    second: SecondReading | None = None  # of a source that is read a second time
 
 
 @dataclass(frozen=True)
@@ -106,7 +117,7 @@ def encode_tick(tick: ReaderTick | ShardTick) -> bytes:
 def decode_reader_tick(payload: bytes | memoryview) -> ReaderTick:
     """The tick of a reader."""
     found = json.loads(bytes(payload))
-    sources = {name: SourceNote(**source) for name, source in found["note"]["sources"].items()}
+    sources = {name: _decode_note(source) for name, source in found["note"]["sources"].items()}
     note = BatchNote(**{**found["note"], "sources": sources})
     return ReaderTick(**{**found, "note": note, **_decode_counts(found)})
 
@@ -116,6 +127,11 @@ def decode_shard_tick(payload: bytes) -> ShardTick:
     found = json.loads(payload)
     shed = {op: ShedCount(**{**count, "keys": tuple(count["keys"])}) for op, count in found["shed"].items()}
     return ShardTick(**{**found, **_decode_counts(found), "shed": shed})
+
+
+def _decode_note(found: dict[str, Any]) -> SourceNote:
+    second = found.get("second")
+    return SourceNote(**{**found, "second": SecondReading(**second) if second else None})
 
 
 def _decode_counts(found: dict[str, Any]) -> dict[str, Any]:

@@ -22,11 +22,20 @@ from tidemill.runtime.messages.assignments import Assignment, Work, spec_of
 from tidemill.runtime.messages.ticks import BatchNote, SourceNote
 from tidemill.runtime.paths import Paths, load_plan, read_part
 from tidemill.runtime.planning.batch_size import Portion, rows_to_take
+from tidemill.runtime.planning.second_readings import (
+    advance_second,
+    describe_second,
+    in_step,
+    needed_places,
+    note_jump,
+    second_pieces,
+)
 from tidemill.runtime.planning.time_batches import Awaited, Waits, held
 from tidemill.runtime.sites.limits import full_edges
 from tidemill.runtime.sources.clock import SteadyClock
 from tidemill.runtime.sources.connector import Connector
 from tidemill.runtime.sources.registry import open_connector
+from tidemill.runtime.thresholds import sizes
 
 REST_PART = 4  # what is left of files is taken with the batch before it if it is so small a part of that
 CLOCK_STEP_US = 500_000  # time alone is worth a batch only so often: one costs some 0.2 s of two cores
@@ -83,9 +92,8 @@ class Planner:
             "sources": dict(start["sources"]),
         }
         if not finished:
-            exhausted = self._advance_all(
-                plan, end["sources"], live, notes, {} if live else control.get("previews", {})
-            )
+            previews = {} if live else control.get("previews", {})
+            exhausted = self._advance_all(plan, start, end, live, notes, previews)
             self._pass_time(plan, start["sources"], end["sources"], progress)
             if not live and exhausted:
                 end["final"] = control["run"]
@@ -104,20 +112,6 @@ class Planner:
             return start
         _refresh(end, notes)
         return sign_offset(end, start, progress.get("batch"), self.paths.database)
-
-    def _advance_all(
-        self, plan: Physical, sources: dict[str, Any], live: bool, notes: dict[str, Any], previews: dict[str, Any]
-    ) -> bool:
-        """Move all sources forward but those that feed an outbox that is full; True when there is nothing more."""
-        full = full_edges(self.paths)
-        ops = [output.op for output in plan.outputs if output.view in full] if full else []
-        held_back = {name for op in ops for name in Below(plan).sources(op)} & sources.keys()
-        exhausted = [
-            self._advance(plan, spec, sources, live, notes.get(spec.name), previews.get(spec.name))
-            for spec in plan.sources
-            if spec.name not in held_back
-        ]
-        return all(exhausted) and not held_back
 
     def _is_quiet(self, end: Offset, notes: dict[str, Any]) -> bool:
         """Whether no rows have come for a moment, and the newest times are open and not shown by a batch yet."""
@@ -189,8 +183,12 @@ class Planner:
         lanes: list[list[Work]] = [[] for _ in range(self.cores)]
         for spec in plan.sources:
             skip = spec.name in skipped
-            for lane, work in enumerate(self._pieces(spec, start, end, 1 if skip else self.cores)):
-                lanes[lane].append(replace(work, skip=skip))
+            if spec.rereads is None:
+                also = in_step(plan, spec.name, start, end)
+                for lane, work in enumerate(self._pieces(spec, start, end, 1 if skip else self.cores)):
+                    lanes[lane].append(replace(work, skip=skip, also=also))
+            elif spec.name not in in_step(plan, spec.rereads, start, end):
+                lanes[-1] += second_pieces(spec, self._connector(spec), start, end)
         # What has content is taken in by the next batch: only the last one can have any.
         taken = [
             b
@@ -206,7 +204,7 @@ class Planner:
             final=end["final"] if end["final"] != start["final"] else 0,
             closes=end.get("closes", 0) != start.get("closes", 0),
             peek=end.get("peek", 0),
-            sources={name: _source_note(entry) for name, entry in end["sources"].items()},
+            sources={name: _source_note(entry) for name, entry in end["sources"].items()} | self._seconds(plan, end),
         )
         busy = [lane for lane in lanes if lane] or [[]]
         return [
@@ -224,9 +222,8 @@ class Planner:
 
     def commit(self, end: Offset) -> None:
         """Everything up to `end` is done for good: sources may drop what they kept for a replay."""
-        for name, entry in end["sources"].items():
-            if name in self.connectors:
-                self.connectors[name].trim(entry["position"])
+        for name, position in needed_places(end, self.connectors):
+            self.connectors[name].trim(position)
 
     def _control(self) -> dict[str, Any]:
         """The control file, which the engine writes."""
@@ -241,8 +238,35 @@ class Planner:
 
     def _connector(self, spec: SourceSpec) -> Connector:
         if spec.name not in self.connectors:
-            self.connectors[spec.name] = open_connector(spec, self.paths.source(spec.name))
+            self.connectors[spec.name] = open_connector(spec, self.paths.source(spec.origin_name))
         return self.connectors[spec.name]
+
+    def _advance_all(
+        self, plan: Physical, start: Offset, end: Offset, live: bool, notes: dict[str, Any], previews: dict[str, Any]
+    ) -> bool:
+        """Move all sources forward, first readings first, but those that feed a full outbox; True when there is nothing
+        more at this moment.
+        """
+        exhausted = []
+        held_back = self._held_back(plan, end["sources"])
+        for spec in sorted(plan.sources, key=lambda s: s.rereads is not None):
+            name, note = spec.name, notes.get(spec.name)
+            if name in held_back:
+                exhausted.append(False)
+                continue
+            if spec.rereads is not None:
+                exhausted.append(self._advance_second(plan, spec, start, end, live, note))
+                continue
+            exhausted.append(self._advance(plan, spec, end["sources"], live, note, previews.get(name)))
+            if not spec.static:
+                end["sources"][name]["jumps"] = note_jump(plan, spec, start["sources"], end["sources"], note)
+        return all(exhausted)
+
+    def _held_back(self, plan: Physical, sources: dict[str, Any]) -> set[str]:
+        """The sources below an outbox that is full."""
+        full = full_edges(self.paths)
+        ops = [output.op for output in plan.outputs if output.view in full] if full else []
+        return {name for op in ops for name in Below(plan).sources(op)} & sources.keys()
 
     def _advance(
         self,
@@ -284,6 +308,28 @@ class Planner:
             sources[spec.name]["seen"] = self.clock.now() if known is None else known
         sources[spec.name] |= _shedding(spec, before, live and not progress.exhausted)
         return progress.exhausted
+
+    def _advance_second(
+        self, plan: Physical, spec: SourceSpec, start: Offset, end: Offset, live: bool, note: dict[str, Any] | None
+    ) -> bool:
+        """Move the second reading of a source forward; True when it has caught up."""
+        rows = rows_to_take(self.portions, plan, spec, note, None)
+        rows = min(rows, sizes.second_rows) if live else rows
+        before = end["sources"].get(spec.name, {}).get("position")
+        caught_up = advance_second(spec, self._connector(spec), start["sources"], end["sources"], rows)
+        if before != end["sources"][spec.name]["position"] or spec.name not in self.progressed:
+            self.progressed[spec.name] = time.monotonic()
+        return caught_up
+
+    def _seconds(self, plan: Physical, end: Offset) -> dict[str, SourceNote]:
+        """How far the second readings of sources are."""
+        seconds = [spec for spec in plan.sources if spec.rereads is not None]
+        return {
+            s.name: replace(
+                _source_note(end["sources"].get(s.name, {})), second=describe_second(s, self._connector(s), end)
+            )
+            for s in seconds
+        }
 
     def _pieces(self, spec: SourceSpec, start: Offset, end: Offset, parts: int) -> list[Work]:
         entry = end["sources"].get(spec.name)
@@ -334,4 +380,5 @@ def _source_note(entry: dict[str, Any]) -> SourceNote:
         silent=entry.get("silent", 0),
         shed=bool(entry.get("shed")),
         end=entry.get("end", BEGINNING),
+        again=entry.get("jumps") is not None,
     )

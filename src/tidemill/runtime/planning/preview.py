@@ -44,7 +44,7 @@ def preview_source(root: str, plan: Physical, source: str) -> Preview | None:
     all, or where it is not possible: an error in the files is reported when a batch reads them.
     """
     spec = next(s for s in plan.sources if s.name == source)
-    if spec.kind != "files" or spec.static or spec.batch_rows or not is_light(plan, source):
+    if spec.kind != "files" or spec.static or spec.rereads or spec.batch_rows or not is_light(plan, source):
         return None
     try:
         pieces = list(_ends(spec, first_rows(plan, source)))

@@ -25,7 +25,7 @@ class Awaited:
     def by(plan: Physical) -> Awaited:
         below = Below(plan)
         return Awaited(
-            {op.id: below.sources(op.id) for op in plan.stage},
+            {op.id: below.first_readings(op.id) for op in plan.stage},
             tuple((op.id, *found) for op in plan.stage if (found := _rhythm(op)) is not None),
             sources_read_together(plan),
         )
@@ -61,7 +61,7 @@ def held(
     return {
         s.name: notes.get(s.name, {}).get("floor", BEGINNING)
         for s in plan.sources
-        if s.timestamp and not s.static and not sources[s.name]["idle"]
+        if s.timestamp and not s.static and not s.rereads and not sources[s.name]["idle"]
     }
 
 

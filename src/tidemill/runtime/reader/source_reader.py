@@ -5,11 +5,13 @@ shard. Stateless: the same piece always gives the same messages.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
+from tidemill.errors import SourceProblem
 from tidemill.plan.physical import FOREVER, Exchange, Leaf, Op, Physical, ids
 from tidemill.plan.sources import SourceSpec
 from tidemill.runtime import fast_paths
@@ -30,6 +32,16 @@ from tidemill.runtime.sources.connector import Chunk
 from tidemill.runtime.sources.registry import open_connector
 
 
+@dataclass(frozen=True)
+class _Feed:
+    """What reads the rows of a piece: the operators over a scan, and the hash tables of window aggregates."""
+
+    source: str
+    scan: str
+    travels: bool  # something but the hash tables reads the rows
+    shared: Lfta | None
+
+
 class SourceReader:
     """The reader of one partition: what it reads, what it counts on the way, and what it puts aside."""
 
@@ -46,7 +58,7 @@ class SourceReader:
 
     def read(self, work: Work) -> Iterator[Message]:
         """The messages of one piece; their bytes are counted as sent."""
-        for message in self._read(work):
+        for message in self._read_second(work) if self._spec(work).rereads else self._read(work):
             self.tallies[work.source].sent += len(message[2])
             yield message
 
@@ -71,30 +83,55 @@ class SourceReader:
                 if found is not None:
                     yield from guard(edge.source_op, self._split(edge, found.rows), self.failed)
 
+    def _spec(self, work: Work) -> SourceSpec:
+        return spec_of(self.plan, work.source)
+
+    def _read_second(self, work: Work) -> Iterator[Message]:
+        """The messages of a piece that was read before. What cannot be read any more stops the views that need it: it
+        fails their scan, and the others go on.
+        """
+        try:
+            yield from self._read(work)
+        except SourceProblem as problem:
+            self.failed[ids.scan(work.source)] = f"{problem.code} {problem.message}: {problem.detail}"
+
     def _read(self, work: Work) -> Iterator[Message]:
-        spec = spec_of(self.plan, work.source)
+        spec = self._spec(work)
         if work.skip:
             self._skip(spec, work)
             return
-        scan = ids.scan(work.source)
         tally = self.tallies.setdefault(work.source, Tally(top=work.top))
-        times_of = EventTime(spec, self.plan.unit_us, work, tally, self.dead)
-        narrow = narrow_spec(spec, needed_columns(self.plan, scan))
-        connector = open_connector(narrow, self.paths.source(work.source))
-        shared = self._shared(work.source)
-        others = self._travels(scan)
+        # The first reading has put aside the same records.
+        times_of = EventTime(spec, self.plan.unit_us, work, tally, DeadLetters() if spec.rereads else self.dead)
+        feeds = [self._feed(name) for name in (work.source, *work.also) if ids.scan(name) in self.ops]
+        needed = set().union(*(needed_columns(self.plan, feed.scan) for feed in feeds))
+        connector = open_connector(narrow_spec(spec, needed), self.paths.source(spec.origin_name))
         for chunk in connector.read(work.piece):
             tally.note(chunk)
-            for rows, times in _timed_rows(times_of, chunk, None if others else shared):
-                if len(times) and others:
-                    yield from self.exchange(scan, stamp_rows(rows, times))
-                if len(times) and shared is not None:
-                    add_count(self.counts, shared.op.id, OperatorCount(rows_in=rows.num_rows))
-                    yield from self._evict(shared, shared.push(rows, times))
-        if shared is not None:
-            yield from self._evict(shared, shared.finish())
-        if shared is not None and shared.op.id not in self.failed:
-            self.lfta.setdefault(work.source, []).append(shared.note())
+            for rows, times in _timed_rows(times_of, chunk, feeds):
+                if len(times):
+                    yield from self._push(feeds, rows, times)
+        for feed in feeds:
+            yield from self._finish(feed)
+
+    def _push(self, feeds: list[_Feed], rows: pa.Table, times: np.ndarray) -> Iterator[Message]:
+        stamped = stamp_rows(rows, times) if any(feed.travels for feed in feeds) else None
+        for feed in feeds:
+            if feed.travels and stamped is not None:
+                yield from self.exchange(feed.scan, stamped)
+            if feed.shared is not None:
+                self.feeding = feed.source
+                add_count(self.counts, feed.shared.op.id, OperatorCount(rows_in=rows.num_rows))
+                yield from self._evict(feed.shared, feed.shared.push(rows, times))
+
+    def _finish(self, feed: _Feed) -> Iterator[Message]:
+        """The last evictions of the hash tables of a source."""
+        if feed.shared is None:
+            return
+        self.feeding = feed.source
+        yield from self._evict(feed.shared, feed.shared.finish())
+        if feed.shared.op.id not in self.failed:
+            self.lfta.setdefault(feed.source, []).append(feed.shared.note())
 
     def _skip(self, spec: SourceSpec, work: Work) -> None:
         """Every record of the piece becomes a dead letter; where it cannot even be read, the piece becomes one."""
@@ -109,16 +146,15 @@ class SourceReader:
             tally.bad += 1
             self.dead.add_piece(spec, work, f"skipped by hand: {reason_of(error)}")
 
-    def _travels(self, scan: str) -> bool:
-        """True when something but the hash tables reads the rows of a scan."""
+    def _feed(self, source: str) -> _Feed:
+        """What reads a source, with the hash tables of its window aggregates, empty."""
+        scan = ids.scan(source)
         reached = _above(scan, self.plan.reader)
-        return any(e.source_op in reached and not isinstance(self.ops[e.source_op], Leaf) for e in self.plan.exchanges)
-
-    def _shared(self, source: str) -> Lfta | None:
-        """The hash tables of the source's window aggregates, empty."""
+        edges = (e for e in self.plan.exchanges if e.source_op in reached)
+        travels = any(not isinstance(self.ops[e.source_op], Leaf) for e in edges)
         op = self.plan.lfta_of(source)
         self.feeding = source
-        return Lfta(op, self._on_row_error) if op is not None else None
+        return _Feed(source, scan, travels, Lfta(op, self._on_row_error) if op is not None else None)
 
     def _evict(self, shared: Lfta, rows: Iterator[tuple[str, pa.Table]]) -> Iterator[Message]:
         """What the leaves of the hash tables evict, split by shard."""
@@ -145,12 +181,12 @@ class SourceReader:
         self.dead.add_row_error(self.feeding, rows, reason)
 
 
-def _timed_rows(times_of: EventTime, chunk: Chunk, alone: Lfta | None) -> list[Timed]:
-    """The rows of a chunk with their times; piece by piece where only hash tables (`alone`) read them and all are in
-    order.
-    """
-    if alone is not None and fast_paths.is_on("ordered_rows"):
-        pieces = times_of.in_order(chunk, chunk.plain if alone.unfailing else chunk.rows)
+def _timed_rows(times_of: EventTime, chunk: Chunk, feeds: list[_Feed]) -> list[Timed]:
+    """The rows of a chunk with their times; piece by piece where only hash tables read them and all are in order."""
+    tables = [feed.shared for feed in feeds if feed.shared is not None and not feed.travels]
+    if feeds and len(tables) == len(feeds) and fast_paths.is_on("ordered_rows"):
+        unfailing = all(shared.unfailing for shared in tables)
+        pieces = times_of.in_order(chunk, chunk.plain if unfailing else chunk.rows)
         if pieces is not None:
             return pieces
     return [times_of.assign(chunk)]

@@ -21,7 +21,7 @@ import pyarrow as pa
 from tidemill.plan.sources import SourceSpec
 from tidemill.runtime.sources.columns import arrow_schema, event_time_us
 
-__all__ = ["Chunk", "Connector", "Position", "Progress", "Range", "arrow_schema", "event_time_us"]
+__all__ = ["Chunk", "Connector", "Position", "Progress", "Range", "Rereadable", "arrow_schema", "event_time_us"]
 
 Position = dict[str, int | str]
 
@@ -86,3 +86,21 @@ class Connector(Protocol):
     def read(self, piece: Range) -> Iterator[Chunk]: ...
 
     def trim(self, committed: Position) -> None: ...
+
+
+class Rereadable(Connector, Protocol):
+    """A connector whose records can be read again after they were committed; all of this runs where the batch is
+    planned.
+    """
+
+    def why_gone(self) -> str | None:
+        """Why something that was read cannot be read again; None where all of it can."""
+
+    def order(self, position: Position) -> tuple[int, ...]:
+        """A value that is greater for a later position, and equal for positions of the same place."""
+
+    def portion(self, start: Position, end: Position, max_rows: int) -> Position:
+        """A position about `max_rows` rows behind `start`; `end` itself where it would not be before that."""
+
+    def share(self, position: Position, end: Position) -> float:
+        """How much of what is before `end` is before `position`: 0 to 1."""

@@ -10,6 +10,7 @@ from tidemill.plan.physical import BEGINNING, FOREVER, Physical
 from tidemill.plan.relations import STATIC_TIME
 from tidemill.plan.sources import SHED_UPDATES, SITE, SourceSpec
 from tidemill.runtime.messages.ticks import BatchNote, ReaderTick, SourceNote
+from tidemill.runtime.stage.second_readings import follow_first_readings
 
 _FIRST_DAYS_US = 400 * 86_400_000_000  # longer than any calendar period, so that each has a point in them
 
@@ -18,6 +19,7 @@ def advance(known: dict[str, Any], plan: Physical, ticks: list[ReaderTick]) -> d
     """Update `known` (source → top, floor) in place; a floor never falls.
 
     floor = greatest time seen − lateness, or the arrival clock where there is no timestamp column.
+    The second reading of a source is where the first one was, and with it once it has caught up (`second_readings`).
     The time of an idle source is closed, and it follows the event times that it is read together with; where all of
     those are idle, time passes as long as they are silent. Arrival times close no event times. When the input is over
     for good, every source is closed up to and including the greatest time of all; if none has ever had a row, up to
@@ -33,14 +35,18 @@ def advance(known: dict[str, Any], plan: Physical, ticks: list[ReaderTick]) -> d
                 if entry.get("first") is None and tally.first is not None:
                     # Rows may still come from before the first one, as far back as the lateness allows.
                     entry["first"] = tally.first - spec.lateness_us
-        if spec.kind == SITE and spec.name in note.sources:
-            entry["top"] = max(entry["top"], note.sources[spec.name].end)
+        said = note.sources.get(spec.name, SourceNote())
+        if spec.kind == SITE:
+            entry["top"] = max(entry["top"], said.end)
         if SHED_UPDATES in spec.options:
-            entry["shed"] = spec.name in note.sources and note.sources[spec.name].shed
+            entry["shed"] = said.shed
+        if said.again or "again" in entry:
+            entry["again"] = said.again
         entry["floor"] = max(entry["floor"], _source_floor(spec, entry["top"], note.sources.get(spec.name)))
     _advance_idle(known, plan, note)
     if note.closes:
-        known |= close_sources(known, {s.name for s in plan.sources if not s.static})
+        known |= close_sources(known, {s.name for s in _moving(plan)})
+    follow_first_readings(known, plan, note)
     for name in [n for n in known if n not in {s.name for s in plan.sources}]:
         del known[name]
     return known
@@ -63,15 +69,17 @@ def _clock_sources(plan: Physical) -> list[SourceSpec]:
     """The sources that the clock follows: those of this site, so that another one cannot stop it; where there are
     none, what other sites deliver.
     """
-    moving = [s for s in plan.sources if not s.static]
+    moving = _moving(plan)
     return [s for s in moving if s.kind != SITE] or moving
 
 
-def has_ended(clock: dict[str, Any], ticks: list[ReaderTick]) -> bool:
+def has_ended(plan: Physical, clock: dict[str, Any], ticks: list[ReaderTick]) -> bool:
     """True from the end of the input until rows come again; answers may still be on their way through loops."""
     if ticks[0].note.closes:
         return True
-    return bool(clock.get("ended")) and not any(t.rows for tick in ticks for t in tick.tallies.values())
+    second = {s.name for s in plan.sources if s.rereads}
+    rows = (t.rows for tick in ticks for name, t in tick.tallies.items() if name not in second)
+    return bool(clock.get("ended")) and not any(rows)
 
 
 def close_sources(known: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
@@ -87,6 +95,11 @@ def close_sources(known: dict[str, Any], names: Iterable[str]) -> dict[str, Any]
     }
 
 
+def _moving(plan: Physical) -> list[SourceSpec]:
+    """The sources whose time passes: no tables, and no second readings."""
+    return [s for s in plan.sources if not s.static and not s.rereads]
+
+
 def _source_floor(spec: SourceSpec, top: int, note: SourceNote | None) -> int:
     if spec.static:
         return FOREVER if note and note.done else BEGINNING
@@ -97,7 +110,7 @@ def _source_floor(spec: SourceSpec, top: int, note: SourceNote | None) -> int:
 
 def _advance_idle(known: dict[str, Any], plan: Physical, note: BatchNote) -> None:
     notes = note.sources
-    idle = {s.name for s in plan.sources if s.timestamp and not s.static and notes.get(s.name, SourceNote()).idle}
+    idle = {s.name for s in _moving(plan) if s.timestamp and notes.get(s.name, SourceNote()).idle}
     if not idle:
         return
     for together in sources_read_together(plan):

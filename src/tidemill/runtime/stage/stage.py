@@ -68,7 +68,7 @@ class Stage:
         clock = self.state.value("@clock")
         if clock.get("begin") is None:
             clock["begin"] = clock_begin(plan, sources)
-        clock |= {"ended": has_ended(clock, ticks), "closed": clock_of(plan, sources)}
+        clock |= {"ended": has_ended(plan, clock, ticks), "closed": clock_of(plan, sources)}
         failed = {op: reason for tick in ticks for op, reason in tick.failed.items()}
         evaluation = Evaluation(
             {op.id: op for op in plan.stage},

@@ -42,7 +42,7 @@ from tidemill.runtime.views.pools import Pools
 from tidemill.runtime.views.resumable_subscriptions import ResumableSubscriptions
 from tidemill.runtime.views.shipping import Shipping
 from tidemill.runtime.views.sinks import Sinks
-from tidemill.runtime.views.source_totals import add_tallies
+from tidemill.runtime.views.source_totals import add_tallies, note_read
 from tidemill.runtime.views.stopped_views import ViewsFailed, find_failing, gather_changes, run_for_views
 from tidemill.runtime.views.stopped_views import note as stopped_note
 from tidemill.runtime.views.store import ViewStore
@@ -91,6 +91,11 @@ class Outlet:
         """What has been read of each source up to the last committed batch."""
         totals: dict[str, dict[str, Any]] = self._read_meta("totals", {})
         return totals
+
+    @property
+    def read_sources(self) -> dict[str, dict[str, Any]]:
+        """How far each source was closed when it was last read, and whether it can be read again."""
+        return dict(self._read_meta("read", {}))
 
     @property
     def plan(self) -> int:
@@ -190,6 +195,7 @@ class Outlet:
             "floor": str(max((entry["floor"] for entry in summary["sources"].values()), default=BEGINNING)),
             "loops": json.dumps(summary["loops"]),
             "totals": json.dumps(add_tallies(self._read_meta("totals", {}), summary["tallies"])),
+            "read": json.dumps(self.read_sources | note_read(summary["sources"])),
             "peek": str(summary["peek"]),
             "peeks": json.dumps(summary["peeks"]),
         }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tidemill.plan.physical import FOREVER
 from tidemill.runtime.messages.source_counts import MOST_FILES
 from tidemill.runtime.sources.records import MOST_UNDECLARED
 
@@ -33,3 +34,14 @@ def add_tallies(totals: Totals, tallies: Totals) -> Totals:
                 fields[field] = fields.get(field, 0) + count
         total["files"] = [*total.get("files", ()), *tally["files"]][-MOST_FILES:]
     return totals
+
+
+def note_read(sources: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """What is kept of sources after they have left the plan: how far they are closed, and whether their late rows would
+    be found again. Nothing of tables, and of second readings.
+
+    >>> note_read({"S": {"floor": 5, "top": 6, "again": True}, "S#history2": {"floor": 3, "behind": True}})
+    {'S': {'floor': 5, 'again': True}}
+    """
+    first = {name: entry for name, entry in sources.items() if "behind" not in entry and entry["floor"] < FOREVER}
+    return {name: {"floor": entry["floor"], "again": bool(entry.get("again"))} for name, entry in first.items()}

@@ -204,6 +204,37 @@ class Files:
         if len(self._committed) == KEPT_BATCHES:
             self._log.forget(self._committed[0])
 
+    def why_gone(self) -> str | None:
+        """A file that was read may have been removed or changed since, or be listed no more."""
+        entries = self._log.entries()
+        if entries.first:
+            return "the list of its first files is not kept any more"
+        for entry in entries.between(0):
+            try:
+                if entry.bad is None:
+                    listing.check_unchanged(entry, self.spec, self._base)
+            except SourceProblem as problem:
+                return problem.detail or problem.message
+        return None
+
+    def order(self, position: Position) -> tuple[int, ...]:
+        return _place(position, self._log.entries(int(position["file"])))
+
+    def portion(self, start: Position, end: Position, max_rows: int) -> Position:
+        entries = self._log.entries(int(end["file"]))
+        place = self._admit(entries, *_place(start, entries), max_rows)
+        return _position(place) if place < _place(end, entries) else end
+
+    def share(self, position: Position, end: Position) -> float:
+        entries = self._log.entries(int(end["file"]))
+        done, whole = (self._measure(entries, _place(p, entries)) for p in (position, end))
+        return done / max(whole, 1)
+
+    def _measure(self, entries: Listed, place: Place) -> int:
+        """How many rows or bytes are before a place."""
+        spans = (entry.span((0, 0), place) for entry in entries.between(0, place[0] + 1))
+        return sum(max(high - low, 0) for low, high in spans)
+
 
 def _where(entry: Entry, place: str) -> str:
     at = json.loads(place)["at"]

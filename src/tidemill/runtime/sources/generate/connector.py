@@ -196,3 +196,17 @@ class Generate:
 
     def trim(self, committed: Position) -> None:
         """Nothing is stored."""
+
+    def why_gone(self) -> str | None:
+        """All rows can be made again."""
+        return None
+
+    def order(self, position: Position) -> tuple[int, ...]:
+        return (int(position["row"]),)
+
+    def portion(self, start: Position, end: Position, max_rows: int) -> Position:
+        row = int(start["row"]) + max(max_rows, 1)
+        return {"row": row} if row < int(end["row"]) else end
+
+    def share(self, position: Position, end: Position) -> float:
+        return int(position["row"]) / max(int(end["row"]), 1)
