@@ -7,7 +7,7 @@ many changes has a table and a statement of its own.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import duckdb
@@ -184,6 +184,20 @@ def select_log(view: StoredView, log: pa.Table) -> pa.Table:
     if "__view" not in log.column_names:
         return log
     return log.filter(pc.equal(log.column("__view").cast(pa.string()), view.id)).drop_columns(["__view"])
+
+
+def collect_logs(
+    found: list[Changes], logs: list[pa.Table | None], has_readers: Callable[[StoredView], bool]
+) -> dict[str, pa.Table]:
+    """The tagged changes of each view that has a sink or a subscriber."""
+    published = {
+        view.id: select_log(view, log)
+        for changes, log in zip(found, logs, strict=True)
+        if log is not None
+        for view in changes.views
+        if has_readers(view)
+    }
+    return {view_id: log for view_id, log in published.items() if log.num_rows}
 
 
 def signed_sql(changes: Changes) -> str:

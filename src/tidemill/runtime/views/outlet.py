@@ -32,7 +32,7 @@ from tidemill.runtime.paths import Paths, load_plan
 from tidemill.runtime.thresholds import sizes
 from tidemill.runtime.views import provisional_rows
 from tidemill.runtime.views.batch_summary import summarize
-from tidemill.runtime.views.changes import Changes, select_log, tag_changes
+from tidemill.runtime.views.changes import Changes, collect_logs, tag_changes
 from tidemill.runtime.views.dead_letter_table import Bounds, LetterCount, count_letters, keep_letters
 from tidemill.runtime.views.feedback import Before, Feedback, contents_at, last_closed, make_seeds
 from tidemill.runtime.views.history import History
@@ -160,7 +160,7 @@ class Outlet:
         logs = [run_for_views(changes, self._log) for changes in found]
         tentative = list(outbox.receive(self.paths.outbox, _tentative_payloads(messages)))
         shown = gather_changes(plan.outputs, live, tentative)
-        published = self._collect_logs(found, logs)
+        published = collect_logs(found, logs, self._has_readers)
         self.sinks.deliver(self.views.values())
         for view_id, log in published.items():
             self._write_sinks(self.views[view_id], log, batch)
@@ -308,17 +308,6 @@ class Outlet:
             changes.net(self.duck)
             return None
         return tag_changes(changes, self.duck, ordered=bool(published))
-
-    def _collect_logs(self, found: list[Changes], logs: list[pa.Table | None]) -> dict[str, pa.Table]:
-        """The tagged changes of each view that has a sink or a subscriber."""
-        published = {
-            v.id: select_log(v, log)
-            for changes, log in zip(found, logs, strict=True)
-            if log is not None
-            for v in changes.views
-            if self._has_readers(v)
-        }
-        return {view_id: log for view_id, log in published.items() if log.num_rows}
 
     def close(self) -> None:
         """Let go of the view store; Spark's callback server may keep this object until the process ends."""
