@@ -137,9 +137,9 @@ def _late(value: Any) -> Any:
 
 
 def _beginning(value: Any) -> Any:
-    if str(value) not in ("creation", "history"):
+    if str(value).lower() not in ("creation", "history"):
         raise Wrong("'creation' or 'history'")
-    return value
+    return str(value).lower()
 
 
 def _shed(value: Any) -> Any:

@@ -123,7 +123,7 @@ def no_history(scans: list[r.Scan], refused: Mapping[str, str], why_not_again: s
         "TM223",
         f"the rows that were read of {sources} are gone: no view that has seen all of them contains this query",
         detail=f"{views}; {why_not_again}",
-        hint="leave out begin = 'history' to begin with the rows to come, or RESTART SOURCE to read it again",
+        hint="WITH (begin = 'creation') begins with the rows to come; RESTART SOURCE reads the source again",
     )
 
 
