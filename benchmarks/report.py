@@ -25,6 +25,7 @@ ORDER = (
     "live",
     "start",
     "neighbours",
+    "planning",
     "fast_paths",
 )
 
