@@ -44,7 +44,7 @@ class Case:
 
     def query(self, text: str = "", unit: int = 1) -> SiteQuery:
         return SiteQuery(
-            tuple(_site_input(i, unit) for i in self.inputs),
+            tuple(_site_input(i, unit, self.join.band) for i in self.inputs),
             tuple(_equality(self.join, self.inputs, a, b) for a, b in self.join.edges),
             self.site,
             text,
@@ -56,8 +56,10 @@ class Case:
         return plan_sites(query, choice, join_site=site, lead_us=self.lead * unit, keys_stay=self.keys_stay)
 
 
-def _site_input(item: Input, unit: int) -> SiteInput:
-    kept = item.window.retention
+def _site_input(item: Input, unit: int, band: int | None) -> SiteInput:
+    """Without a window, a row of a stream finds new partners as long as the band allows."""
+    plain = not item.keyed and not item.window.kind and item.window.row_local
+    kept = band if plain and band is not None else item.window.retention
     return SiteInput(
         item.alias,
         f"S{item.alias}",

@@ -57,8 +57,9 @@ class Choice:
 
 
 def choose_methods(query: SiteQuery, situation: Situation, *, max_latency: float | None = None) -> Choice:
-    """The cheapest choice whose answers are no later than `max_latency` seconds; where none is, the least late. Of those
-    that cost nearly the same the one with the earliest answers, so the one with the fewest crossings.
+    """The cheapest choice whose answers are no later than `max_latency` seconds; where none is, the least late.
+
+    Of those that cost nearly the same the one with the earliest answers, so the one with the fewest crossings.
     """
     found = [price_choice(query, methods, site, situation) for methods, site in _all_choices(query)]
     in_time = [c for c in found if max_latency is None or c.price.latency <= max_latency]

@@ -1,7 +1,8 @@
 """Joins between sites: which site owns which input, what is shipped, and what each site computes.
 
 `query` describes a join with a placement, `tree` and `algorithms` what crosses the network, `fragments` the SQL text
-that each site runs, `clocks` which times are closed. Laws and proofs: docs/ideas/semijoins.md.
+that each site runs, `clocks` which times are closed, `half_joins` joins in which each input has an order of its own.
+Laws and proofs: docs/ideas/semijoins.md.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from tidemill.plan.sites.clocks import (
     switched_frontier,
 )
 from tidemill.plan.sites.fragments import Fragment, LocalInput, SitePlan, plan_sites
+from tidemill.plan.sites.half_joins import HalfJoins, closed_until, connected_orders, moment_seen
 from tidemill.plan.sites.query import Equality, SiteInput, SiteQuery
 from tidemill.plan.sites.tree import JoinAt, Keys, Leaf, Matching, Ship, show_tree, site_of
 
@@ -22,6 +24,7 @@ __all__ = [
     "ALGORITHMS",
     "Equality",
     "Fragment",
+    "HalfJoins",
     "JoinAt",
     "Keys",
     "Leaf",
@@ -33,10 +36,13 @@ __all__ = [
     "SitePlan",
     "SiteQuery",
     "build_tree",
+    "closed_until",
+    "connected_orders",
     "earliest_switch",
     "effective_frontier",
     "landing_time",
     "methods_of",
+    "moment_seen",
     "plan_sites",
     "show_tree",
     "site_of",
