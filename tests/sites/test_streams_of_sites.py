@@ -173,3 +173,29 @@ def test_plain_conditions_are_evaluated_where_the_rows_are(tmp_path, query, cond
         assert edge.text.partition(" WHERE ")[2] == condition
         finish(network, paris, lyon)
         assert lyon.changes("V").to_pylist() == expected and expected
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT ip, len FROM paris.Keyed",
+        "SELECT ip, len FROM paris.Others [ROWS 2]",
+        "SELECT ip, sum(len) AS total FROM paris.Others [ROWS 3 SLIDE 2] GROUP BY ip",
+    ],
+)
+def test_records_of_one_time_keep_their_order(tmp_path, query):
+    """The last of them replaces the others, and windows of rows count them as they came."""
+    write(tmp_path, "Others", "1,100,1\n2,50,1\n1,70,1\n2,20,1\n1,30,2\n3,1,2\n1,31,2\n2,7,5\n")
+    statements = PACKETS.format("Others", tmp_path) + "CREATE TAGGED STREAM Keyed OVER OthersSource KEY ip;"
+    from tests.harness import LocalDatabase
+
+    with LocalDatabase(str(tmp_path / "one")) as one:
+        one.execute(statements + f"CREATE STREAMED VIEW V AS {query.replace('paris.', '')}")
+        one.run()
+        expected = one.changes("V").to_pylist()
+    with two_sites(tmp_path) as (network, paris, lyon):
+        paris.execute(statements + "EXPORT STREAM Others TO SITE lyon; EXPORT STREAM Keyed TO SITE lyon")
+        lyon.execute(f"CREATE STREAMED VIEW V AS {query}")
+        network.settle("lyon", "paris")
+        finish(network, paris, lyon)
+        assert lyon.changes("V").to_pylist() == expected and expected
