@@ -5,12 +5,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.properties import queries, streams, test_later_views
+from tests.properties import queries, streams
 from tests.properties.effort import effort
+from tests.properties.test_later_views import check_later_views
 from tests.properties.trial import check_directly, check_view, create, drawn_database, oracle, plain_sql
 from tests.ranking import drawn
-
-check_later_views = test_later_views.test_later_views_see_stored_contents_and_later_rows.hypothesis.inner_test
 
 
 @st.composite

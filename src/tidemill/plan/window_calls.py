@@ -18,6 +18,10 @@ VALUES = ("first_value", "last_value", "nth_value")
 _OF_PEERS = ("rank", "dense_rank", "percent_rank", "cume_dist")
 _OF_ROWS = ("row_number", "ntile", "lag", "lead")
 FRAMELESS = (*_OF_PEERS, *_OF_ROWS)
+_ROWS = re.compile(
+    r"ROWS BETWEEN (?:(\d+) PRECEDING|CURRENT ROW|\d+ FOLLOWING)"
+    r" AND (?:\d+ PRECEDING|CURRENT ROW|(\d+) FOLLOWING)(?: EXCLUDE CURRENT ROW)?"
+)
 _DISTANCE = re.compile(r"(?<!UNBOUNDED) (PRECEDING|FOLLOWING)")
 
 
@@ -52,6 +56,21 @@ class WindowCall:
         True
         """
         return self.frame is not None and self.frame.startswith("RANGE") and bool(_DISTANCE.search(self.frame))
+
+    @property
+    def reach(self) -> int | None:
+        """How many rows before and behind a row its result may depend on, together; None where there is no bound.
+
+        >>> WindowCall("s", "BIGINT", "sum", ('"v"',), frame="ROWS BETWEEN 2 PRECEDING AND 1 FOLLOWING").reach
+        3
+        >>> WindowCall("l", "BIGINT", "lag", ('"v"',)).reach, WindowCall("r", "BIGINT", "row_number").reach
+        (1, None)
+        """
+        if self.function in ("lag", "lead"):
+            distance = self.arguments[1] if len(self.arguments) > 1 else "1"
+            return int(distance) if distance.isdigit() and not self.ignore_nulls else None
+        found = _ROWS.fullmatch(self.frame or "") if self.function not in FRAMELESS else None
+        return sum(int(n or 0) for n in found.groups()) if found else None
 
     def sql(self, partition: Sequence[str], order: tuple[SortKey, ...], total: tuple[SortKey, ...]) -> str:
         """The call over partitions by these columns (quoted): `order` is the user's, `total` the completed one.

@@ -38,7 +38,7 @@ _OF_OPERATORS: dict[type[p.Op], tuple[str, ...]] = {
     p.Group: ("extremes", "delta_join"),
     p.Rstream: ("delta_join",),
     p.Ranked: ("ranks", "delta_join"),
-    p.WindowFunctions: ("delta_join",),
+    p.WindowFunctions: ("ranks", "delta_join"),
 }
 
 

@@ -25,6 +25,7 @@ from tidemill.runtime.kernels.compiling.cache import compile_missing
 from tidemill.runtime.kernels.compiling.lazy import prepare
 from tidemill.runtime.kernels.grouping.distinct import turn_values
 from tidemill.runtime.kernels.grouping.extremes import slide_extremes
+from tidemill.runtime.kernels.grouping.neighbours import find_neighbours
 from tidemill.runtime.kernels.grouping.ranks import Moves, Rows, Wanted, walk_ranks
 from tidemill.runtime.kernels.grouping.tagging import tag_steps, walk_records
 from tidemill.runtime.kernels.joins import delta_join_rows
@@ -150,7 +151,9 @@ def _extremes() -> None:
 def _ranks() -> None:
     """One row comes."""
     one, two = np.zeros(1, np.int64), np.array([0, 1])
-    walk_ranks(Rows(two, one, one), Moves(two, one, one, one + 1, -1), Wanted(0, 0, 1, True, True), one.copy())
+    moves = Moves(two, one, one, one + 1, -1)
+    walk_ranks(Rows(two, one, one), moves, Wanted(0, 0, 1, True, True), one.copy())
+    find_neighbours(one, one + 1, moves, 1)
 
 
 def _sliding() -> None:

@@ -60,7 +60,7 @@ class _Live(NamedTuple):
 
 
 @njit(nogil=True)
-def _add(tree, at, change):
+def add_to(tree, at, change):
     """Position `at` of a Fenwick tree gets `change` more."""
     i = at + 1
     while i < tree.shape[0]:
@@ -69,7 +69,7 @@ def _add(tree, at, change):
 
 
 @njit(nogil=True)
-def _sum_before(tree, at):
+def sum_before(tree, at):
     """The sum of the positions before `at`."""
     total = 0
     while at > 0:
@@ -79,7 +79,7 @@ def _sum_before(tree, at):
 
 
 @njit(nogil=True)
-def _find(tree, top, wanted):
+def find_place(tree, top, wanted):
     """The first position up to which the sum is `wanted` or more; the number of positions where there is none."""
     at, step = 0, top
     while step > 0:
@@ -95,20 +95,20 @@ def _find(tree, top, wanted):
 def _move(live, at, change, dense):
     """`change` more of a row."""
     live.copies[at] += change
-    _add(live.tree, at, change)
+    add_to(live.tree, at, change)
     if dense:
         group = live.peer[at]
         before = live.in_group[group]
         live.in_group[group] = before + change
-        _add(live.groups, group, (before + change > 0) - (before > 0))
+        add_to(live.groups, group, (before + change > 0) - (before > 0))
 
 
 @njit(nogil=True)
 def _list_shown(live, low, stop, wanted, entries):
     """Entries (row, first rank, copies) of the rows from `low` to `stop` whose rank is wanted; how many they are."""
     n, found, group, rank = live.copies.shape[0], 0, -1, 0
-    before = _sum_before(live.tree, low)
-    at = _find(live.tree, live.top, before + 1)
+    before = sum_before(live.tree, low)
+    at = find_place(live.tree, live.top, before + 1)
     while at < n and at <= stop:
         copies = live.copies[at]
         if wanted.kind == ROW_NUMBER:
@@ -119,16 +119,16 @@ def _list_shown(live, low, stop, wanted, entries):
         elif live.peer[at] != group:
             group = live.peer[at]
             if wanted.kind == RANK:
-                rank = _sum_before(live.tree, live.head[at]) + 1
+                rank = sum_before(live.tree, live.head[at]) + 1
             else:
-                rank = _sum_before(live.groups, group) + 1
+                rank = sum_before(live.groups, group) + 1
             if rank > wanted.last:
                 break
         if copies > 0 and rank > wanted.after:
             entries[found, 0], entries[found, 1], entries[found, 2] = at, rank, copies
             found += 1
         before += live.copies[at]
-        at = _find(live.tree, live.top, before + 1)
+        at = find_place(live.tree, live.top, before + 1)
     return found
 
 
@@ -204,9 +204,9 @@ def _forget(live, wanted, kept):
             if wanted.kind == ROW_NUMBER:
                 kept[at] = max(min(live.copies[at], wanted.last - before), 0)
             elif wanted.kind == RANK:
-                kept[at] = live.copies[at] if _sum_before(live.tree, live.head[at]) < wanted.last else 0
+                kept[at] = live.copies[at] if sum_before(live.tree, live.head[at]) < wanted.last else 0
             else:
-                dense = _sum_before(live.groups, live.peer[at])
+                dense = sum_before(live.groups, live.peer[at])
                 kept[at] = live.copies[at] if dense < wanted.last else 0
         before += live.copies[at]
 

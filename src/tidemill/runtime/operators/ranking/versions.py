@@ -128,3 +128,19 @@ class Versions:
         at = np.repeat(np.arange(len(piece.part)), counts)
         chosen = np.arange(len(at)) + np.repeat(first - np.cumsum(counts) + counts, counts)
         return chosen, at
+
+    def find_neighbours(self, parts: np.ndarray, reach: int) -> tuple[np.ndarray, ...]:
+        """(move, version, side, copies): rows of these partitions (a mask) as they are before (side 0) and after (side
+        1) each version that changes rows within their reach, by partition, version, side and order.
+        """
+        from tidemill.runtime.kernels.grouping import neighbours
+
+        number, firsts = np.cumsum(self.row_begins) - 1, np.flatnonzero(self.row_begins)
+        chosen = np.flatnonzero(parts[self.part])
+        part = self.part[chosen]
+        order = chosen[np.lexsort((self.time[chosen], part))]
+        start = np.append(np.flatnonzero(np.diff(part, prepend=-1)), len(part))
+        low, high = number[chosen[start[:-1]]], number[chosen[start[1:] - 1]] + 1
+        moves = neighbours.Moves(start, number[order], self.time[order], self.diff[order], BEGINNING)
+        row, version, side, copies = neighbours.find_neighbours(low, high, moves, reach).T
+        return firsts[row], np.array(version), np.array(side), np.array(copies)

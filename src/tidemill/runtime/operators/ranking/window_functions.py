@@ -6,6 +6,11 @@ is what DuckDB computes over R(k, v) in its total order, and the output is A(k, 
 Partitions whose rows are *appended* need one version in the place of all: every change inserts a row behind all rows
 that were there, and no function looks at what is behind. Then the answer of a row at its time is that of the last
 version, and older rows keep theirs.
+
+Where every function looks at a bounded number of rows around its own, a version is compared with the one before it in
+the *neighbourhood* of the rows that change. Let each function look a rows back and b ahead, with a + b <= r. Results
+that change are within b rows before a change and a behind it, and depend on rows within r of that change. Rows that are
+taken along and lack some of their own neighbours lack the same ones before and after, so their results cancel.
 """
 
 from __future__ import annotations
@@ -29,6 +34,7 @@ from tidemill.runtime.operators.ranking.versions import Piece, Versions
 from tidemill.runtime.state.shard_state import ShardState
 from tidemill.runtime.thresholds import sizes
 
+_FAR = 16  # rows: functions that reach farther are computed over whole partitions
 _PEER, _PLACE = SortKey("__peer"), SortKey("__place")
 
 
@@ -67,8 +73,50 @@ class WindowFunctions(Operator[p.WindowFunctions]):
             appended = versions.find_appended(any(call.of_peers for call in self.op.calls))
         if appended.any():
             yield self._append(moves, versions, appended)
+        reach = self._reach()
+        if reach is not None and not appended.all():
+            yield from self._compare_near(moves, versions, ~appended, reach)
+            return
         for piece in versions.cut(np.flatnonzero(~appended), sizes.version_rows):
             yield self._compare(moves, versions, piece)
+
+    def _reach(self) -> int | None:
+        """How many rows around its own a function looks at most; None where that is not bounded, or far."""
+        each = [call.reach for call in self.op.calls]
+        known = [n for n in each if n is not None]
+        return max(known) if len(known) == len(each) and max(known) <= _FAR else None
+
+    def _compare_near(self, moves: pa.Table, versions: Versions, parts: np.ndarray, reach: int) -> Iterator[pa.Table]:
+        """The difference that changes make in their neighbourhood, in pieces that fit into memory."""
+        move, version, side, copies = versions.find_neighbours(parts, reach)
+        part = versions.part[move]
+        begins = np.ones(len(move), np.bool_)
+        begins[1:] = (part[1:] != part[:-1]) | (version[1:] != version[:-1])
+        pair = np.cumsum(begins) - 1
+        slot = np.cumsum(copies) // sizes.version_rows
+        for one in np.split(np.arange(len(move)), np.flatnonzero(begins[1:] & (slot[1:] != slot[:-1])) + 1):
+            if len(one):
+                yield self._compare_sides(
+                    moves, versions, *(np.repeat(a[one], copies[one]) for a in (move, pair, side, version))
+                )
+
+    def _compare_sides(
+        self,
+        moves: pa.Table,
+        versions: Versions,
+        move: np.ndarray,
+        pair: np.ndarray,
+        side: np.ndarray,
+        version: np.ndarray,
+    ) -> pa.Table:
+        """What is on side 1 of each pair without what is on side 0."""
+        answers = self._answer(moves, versions, move, 2 * pair + side)
+        columns = [pa.array(move), pa.array(pair), *(answers.column(name) for name in self.results)]
+        ids, first = number_rows(columns, len(move))
+        diff = np.bincount(ids, 2 * side - 1, len(first)).astype(np.int64)
+        taken, diff = first[diff != 0], diff[diff != 0]
+        times = versions.time_of(versions.part[move[taken]], version[taken])
+        return self._table(moves, move[taken], answers.take(pa.array(taken)), times, diff)
 
     def _append(self, moves: pa.Table, versions: Versions, appended: np.ndarray) -> pa.Table:
         """The changes of partitions whose rows are appended: the new rows."""
