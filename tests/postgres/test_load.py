@@ -68,7 +68,6 @@ def test_a_server_that_stops_tells_its_clients(db):
     waiting.until("D")
     server.stop()
     for each in (client, waiting):
-        kind, body = each.until("E")[-1]
-        assert fields_of(body)["C"] in ("57P01", "57014")
+        assert fields_of(each.until("E")[-1][1])["C"] in ("57P01", "57014")
     with pytest.raises(OSError):
         RawClient(server.port)
