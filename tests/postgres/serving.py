@@ -76,7 +76,6 @@ class ServerThread(Addressed):
 
     def __init__(self, db: Any, tls: Any = None, **limits: Any) -> None:
         self.db, self.tls, self.limits = db, tls, Limits(**limits)
-        self.server = None
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()

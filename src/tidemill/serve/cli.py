@@ -13,6 +13,7 @@ import typer
 from tidemill.interrupts import plain_interrupts
 from tidemill.serve import opening
 from tidemill.serve.problems import report_errors
+from tidemill.serve.serve_command import serve
 from tidemill.serve.terminal import console
 from tidemill.version import __version__
 
@@ -112,52 +113,7 @@ def sql(
             raise typer.Exit(1)
 
 
-@app.command()
-def serve(
-    db: Annotated[str, typer.Option("--db", metavar="DIR", help="Directory of the database; made when missing.")],
-    listen: Annotated[str, typer.Option(metavar="ADDRESS", help="Address to listen on; others need TLS and users.")] = (
-        "127.0.0.1"
-    ),
-    port: Annotated[
-        int, typer.Option(min=0, max=65_535, help="Port of the Postgres protocol; 0 takes a free one.")
-    ] = 5433,
-    tls_cert: Annotated[str | None, typer.Option(metavar="FILE", help="Certificate (PEM) for TLS.")] = None,
-    tls_key: Annotated[str | None, typer.Option(metavar="FILE", help="Key (PEM) of the certificate.")] = None,
-    init: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE.sql", exists=True, dir_okay=False, help="Statements to begin with; what stands stays."
-        ),
-    ] = None,
-    name: Annotated[str, typer.Option(help="Name of the database, as clients see it.")] = "tidemill",
-    max_connections: Annotated[int, typer.Option(min=1, help="Connections at a time.")] = 256,
-    queue_mb: Annotated[int, typer.Option(min=1, help="Megabytes of changes that wait for one subscriber.")] = 64,
-    clock: Clock = None,
-    shards: Shards = None,
-) -> None:
-    """Run a database live and serve it to psql, drivers and tools by the Postgres protocol, until SIGTERM or ctrl-C.
-
-    Without users everyone on this machine may connect. Another address needs TLS and users (CREATE USER).
-
-    Examples:
-
-        tidemill serve --db /data/lot --init pipeline.sql
-
-        psql -h 127.0.0.1 -p 5433 tidemill
-    """
-    from tidemill.serve.postgres.services import Limits
-    from tidemill.serve.serving import Serving, serve
-
-    limits = Limits(connections=max_connections, subscription_bytes=queue_mb << 20)
-    wanted = Serving(listen, port, tls_cert, tls_key, init, name, limits)
-    text = _read(init) if init is not None else None
-    out = console(stderr=True)
-    with (
-        report_errors(out, text, str(init) if init else None),
-        opening.database(db, out, clock=clock, shards=shards) as opened,
-    ):
-        if not serve(opened, wanted):
-            raise typer.Exit(1)
+app.command()(serve)
 
 
 @app.command()

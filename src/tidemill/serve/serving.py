@@ -7,6 +7,7 @@ import logging
 import os
 import signal
 import socket
+import ssl
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -40,7 +41,7 @@ class Serving:
     limits: Limits = field(default_factory=Limits)
 
 
-def serve(db: Database, wanted: Serving) -> bool:
+def serve_database(db: Database, wanted: Serving) -> bool:
     """Serve until SIGTERM or ctrl-C; False when the job has failed."""
     _begin_log()
     tls = make_context(wanted.certificate, wanted.key)
@@ -67,8 +68,8 @@ def run_init(db: Database, text: str) -> None:
             log.info("%s", result)
 
 
-async def _serve(db: Database, wanted: Serving, tls: object) -> bool:
-    services = Services(db, wanted.name, tls, wanted.limits)  # type: ignore[arg-type]
+async def _serve(db: Database, wanted: Serving, tls: ssl.SSLContext | None) -> bool:
+    services = Services(db, wanted.name, tls, wanted.limits)
     server = PostgresServer(services)
     try:
         port = await server.start(wanted.host, wanted.port)

@@ -9,9 +9,9 @@ from tidemill.engine.state import DatabaseState
 from tidemill.engine.users.verifiers import make_verifier
 from tidemill.errors import CatalogProblem
 from tidemill.plan.statements import AlterUser, CreateUser, DropUser, Grant, Revoke
-from tidemill.sql.catalog import User
+from tidemill.sql.catalog import Kind, User
 
-_READABLE = ("view", "query", "table", "stream")
+_READABLE: tuple[Kind, ...] = ("view", "query", "table", "stream")
 
 
 class Users:

@@ -72,7 +72,7 @@ class Extended:
         data = m.Body(body)
         name, prepared = data.text(), self._statement(data.text())
         forms = [data.int16() for _ in range(_count(data))]
-        values = [None if (n := data.int32()) < 0 else data.bytes(n) for _ in range(_count(data))]
+        values = [None if (n := data.int32()) < 0 else data.take(n) for _ in range(_count(data))]
         formats = [data.int16() for _ in range(_count(data))]
         if len(values) != len(prepared.types):
             wanted = len(prepared.types)

@@ -44,7 +44,7 @@ async def begin(
         body = m.Body(await m.read_startup(reader))
         code = body.int32()
         if code == _CANCEL:
-            process, secret = struct.unpack(">iI", body.bytes(8))
+            process, secret = struct.unpack(">iI", body.take(8))
             return CancelRequest(process, secret)
         if code in (_TLS, _GSS):
             starts = code == _TLS and services.tls is not None and not is_encrypted
@@ -103,7 +103,7 @@ async def authenticate(
     body = m.Body((await _read_password(reader, writer)).body)
     if body.text() != MECHANISM:
         raise ProtocolProblem("28000", "the client chose an unknown way to log in", hint=MECHANISM, fatal=True)
-    first = m.decode_text(body.bytes(body.int32()))
+    first = m.decode_text(body.take(body.int32()))
     writer.write(m.authentication(_SASL_CONTINUE, exchange.challenge(first).encode()))
     proof = exchange.verify(m.decode_text((await _read_password(reader, writer)).body))
     if proof is None:

@@ -32,12 +32,12 @@ class Body:
         self._data, self._at = data, 0
 
     def int16(self) -> int:
-        return int(_INT16.unpack(self.bytes(2))[0])
+        return int(_INT16.unpack(self.take(2))[0])
 
     def int32(self) -> int:
-        return int(_INT32.unpack(self.bytes(4))[0])
+        return int(_INT32.unpack(self.take(4))[0])
 
-    def bytes(self, count: int) -> bytes:
+    def take(self, count: int) -> bytes:
         """The next bytes."""
         if count < 0 or self._at + count > len(self._data):
             raise ProtocolProblem("08P01", "a message is shorter than its fields say")
@@ -53,7 +53,7 @@ class Body:
         return decode_text(found)
 
     def rest(self) -> bytes:
-        return self.bytes(len(self._data) - self._at)
+        return self.take(len(self._data) - self._at)
 
     @property
     def is_empty(self) -> bool:

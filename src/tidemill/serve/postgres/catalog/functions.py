@@ -23,25 +23,25 @@ def _format_type() -> str:
 _MACROS: dict[str, tuple[tuple[str, str], ...]] = {
     "format_type": (("t, m", _format_type()),),
     "pg_get_userbyid": (("o", "(SELECT any_value(rolname) FROM pg.pg_roles WHERE oid = o)"),),
-    "pg_get_viewdef": [
+    "pg_get_viewdef": (
         ("o", "(SELECT any_value(ev_action) FROM pg.pg_rewrite WHERE ev_class = o)"),
         ("o, p", "(SELECT any_value(ev_action) FROM pg.pg_rewrite WHERE ev_class = o)"),
-    ],
+    ),
     "to_regclass": (("n", "(SELECT any_value(oid) FROM pg.pg_class WHERE relname = n)"),),
     "to_regtype": (("n", "(SELECT any_value(oid) FROM pg.pg_type WHERE typname = n)"),),
-    "regclass_name": [
-        ("o", "coalesce((SELECT any_value(relname) FROM pg.pg_class WHERE oid = o), CAST(o AS VARCHAR))")
-    ],
+    "regclass_name": (
+        ("o", "coalesce((SELECT any_value(relname) FROM pg.pg_class WHERE oid = o), CAST(o AS VARCHAR))"),
+    ),
     "regclass_oid": (("n", "(SELECT any_value(oid) FROM pg.pg_class WHERE relname = split_part(n, '.', -1))"),),
     "regtype_oid": (("n", "(SELECT any_value(oid) FROM pg.pg_type WHERE typname = split_part(n, '.', -1))"),),
     "regnamespace_oid": (("n", "(SELECT any_value(oid) FROM pg.pg_namespace WHERE nspname = n)"),),
-    "quote_ident": [
+    "quote_ident": (
         (
             "n",
             "CASE WHEN regexp_full_match(n, '[a-z_][a-z0-9_$]*') THEN n"
             " ELSE '\"' || replace(n, '\"', '\"\"') || '\"' END",
-        )
-    ],
+        ),
+    ),
     "quote_literal": (("n", "'''' || replace(n, '''', '''''') || ''''"),),
     "array_remove": (("a, x", "list_filter(a, lambda e: e IS DISTINCT FROM x)"),),
     "array_to_string": (

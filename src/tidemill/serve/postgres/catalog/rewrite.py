@@ -54,14 +54,14 @@ class _Rewriter:
     def __init__(self, context: Context, setting: Setting) -> None:
         self._context, self._setting = context, setting
 
-    def rewrite(self, tree: exp.Expression) -> exp.Expression:
+    def rewrite(self, tree: exp.Expr) -> exp.Expr:
         tree = _replace_all(tree, self._drop_schemas)
         known = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
         for table in list(tree.find_all(exp.Table)):
             self._replace_table(table, known)
         return _replace_all(tree, self._replace)
 
-    def _drop_schemas(self, node: exp.Expression) -> exp.Expression:
+    def _drop_schemas(self, node: exp.Expr) -> exp.Expr:
         """pg_catalog.f(x) is f(x), and a column is named without the schema of its table."""
         if isinstance(node, exp.Dot) and isinstance(node.expression, exp.Func):
             name = node.this.name.lower()
@@ -95,7 +95,7 @@ class _Rewriter:
         table.set("db", exp.to_identifier(place))
         table.set("catalog", None)
 
-    def _replace(self, node: exp.Expression) -> exp.Expression:
+    def _replace(self, node: exp.Expr) -> exp.Expr:
         if isinstance(node, exp.Cast):
             return self._replace_cast(node)
         if isinstance(node, (exp.RegexpLike, exp.RegexpILike)):
@@ -115,7 +115,7 @@ class _Rewriter:
             return self._replace_call(node)
         return node
 
-    def _replace_word(self, node: exp.Column) -> exp.Expression:
+    def _replace_word(self, node: exp.Column) -> exp.Expr:
         name = node.name.lower()
         quoted = node.this.args.get("quoted") if isinstance(node.this, exp.Identifier) else True
         value = None if quoted else self._words().get(name)
@@ -126,7 +126,7 @@ class _Rewriter:
         users = dict.fromkeys(("current_user", "session_user", "current_role", "user"), user)
         return users | {"current_catalog": database, "current_schema": "public"}
 
-    def _replace_cast(self, node: exp.Cast) -> exp.Expression:
+    def _replace_cast(self, node: exp.Cast) -> exp.Expr:
         """'v'::regclass is the number of v, and oid::regclass its name."""
         kind = _REG.get(node.to.sql(dialect="postgres").upper())
         if kind is None:
@@ -140,7 +140,7 @@ class _Rewriter:
             return exp.Anonymous(this=f"{PREFIX}format_type", expressions=[inner, exp.Literal.number(-1)])
         return exp.Anonymous(this=f"{PREFIX}regclass_name", expressions=[inner])
 
-    def _replace_call(self, node: exp.Func) -> exp.Expression:
+    def _replace_call(self, node: exp.Func) -> exp.Expr:
         name = node.name.lower() if isinstance(node, exp.Anonymous) else node.sql_name().lower()
         value = self._value(name, node)
         if value is not None:
@@ -157,7 +157,7 @@ class _Rewriter:
             return node
         raise ProtocolProblem("42883", f"function {name} does not exist in the catalog")
 
-    def _value(self, name: str, node: exp.Func) -> exp.Expression | None:
+    def _value(self, name: str, node: exp.Func) -> exp.Expr | None:
         """The value of a function about the session."""
         if name in ("version", "current_version"):
             text = f"PostgreSQL {SERVER_VERSION} (Tidemill {__version__})"
@@ -183,7 +183,7 @@ class _Rewriter:
             raise
 
 
-def _replace_all(tree: exp.Expression, function: Callable[[exp.Expression], exp.Expression]) -> exp.Expression:
+def _replace_all(tree: exp.Expr, function: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:
     """Replace every node by what the function makes of it, inner ones first."""
     for node in reversed(list(tree.walk(bfs=True))):
         made = function(node)
@@ -195,7 +195,7 @@ def _replace_all(tree: exp.Expression, function: Callable[[exp.Expression], exp.
     return tree
 
 
-def _named(node: exp.Expression, name: str, value: exp.Expression) -> exp.Expression:
+def _named(node: exp.Expr, name: str, value: exp.Expr) -> exp.Expr:
     """A value that keeps the name of the column it stands for."""
     return exp.alias_(value, name) if isinstance(node.parent, exp.Select) and node.arg_key == "expressions" else value
 
