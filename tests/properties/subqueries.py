@@ -160,4 +160,4 @@ def grouped(draw: st.DrawFn, sources: list[Source], points: list[str]) -> Query:
 def views(draw: st.DrawFn, sources: list[Source], points: list[str], most: int = 4) -> list[View]:
     """Some views with subqueries."""
     shapes = st.one_of(filtered(sources, points), filtered(sources, points), grouped(sources, points))
-    return [View(f"v{i}", "STREAMED", draw(shapes)) for i in range(draw(st.integers(1, most)))]
+    return [View(f"v{i}", "STREAMED", draw(shapes)) for i in range(draw(st.integers(most // 2, most)))]
