@@ -1,4 +1,4 @@
-"""Functions that look at a few rows around their own are computed around the rows that change, with the same answers."""
+"""Functions that look at a few rows around their own are computed around the rows that change: same answers."""
 
 from __future__ import annotations
 

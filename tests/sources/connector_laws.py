@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pickle
 from itertools import pairwise
+from typing import cast
 
 import pyarrow as pa
 
-from tidemill.runtime.sources.connector import Connector, Position, arrow_schema, event_time_us
+from tidemill.runtime.sources.connector import Connector, Position, Rereadable, arrow_schema, event_time_us
 
 
 def read(connector: Connector, start: Position, end: Position, parts: int = 1) -> tuple[pa.Table, list[dict]]:
@@ -86,11 +87,12 @@ def check_portions(connector: Connector, start: Position, end: Position, max_row
     """Of a connector that can be read again: portions lead forwards to the end, and shares grow to 1."""
     if not hasattr(connector, "portion"):
         return
-    place, shares = start, [connector.share(start, end)]
+    again = cast(Rereadable, connector)
+    place, shares = start, [again.share(start, end)]
     while place != end:
-        after = connector.portion(place, end, max_rows)
-        assert after == end or connector.order(place) < connector.order(after) < connector.order(end)
+        after = again.portion(place, end, max_rows)
+        assert after == end or again.order(place) < again.order(after) < again.order(end)
         place = after
-        shares.append(connector.share(place, end))
+        shares.append(again.share(place, end))
     assert shares == sorted(shares) and shares[0] >= 0
-    assert shares[-1] == (1 if connector.share(end, end) else 0)
+    assert shares[-1] == (1 if again.share(end, end) else 0)
