@@ -62,7 +62,7 @@ def test_two_sites_that_run(spark, tmp_path):
         assert pairs == {(a, b) for a in range(14) for b in range(14) if a % 3 == b % 3}
         [shown] = lyon.status()["sites"]
         assert shown["connected"] and shown["reads"][0]["received"] > 0
-        # Idle is idle: no micro-batch, and the peer is asked no more than once in ten seconds.
+        time.sleep(3)  # what the newest times show, and what is on its way
         batches = paris.status()["batch"], lyon.status()["batch"]
         time.sleep(4)
-        assert (paris.status()["batch"], lyon.status()["batch"]) == batches or lyon.status()["batch"] - batches[1] <= 2
+        assert (paris.status()["batch"], lyon.status()["batch"]) == batches, "idle is idle: no micro-batch"
