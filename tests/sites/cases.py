@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hypothesis import strategies as st
 
@@ -43,8 +43,9 @@ class Case:
     patience: float
 
     def query(self, text: str = "", unit: int = 1) -> SiteQuery:
+        band = self.join.band if all(map(_plain, self.inputs)) else None
         return SiteQuery(
-            tuple(_site_input(i, unit, self.join.band) for i in self.inputs),
+            tuple(_site_input(i, unit, band) for i in self.inputs),
             tuple(_equality(self.join, self.inputs, a, b) for a, b in self.join.edges),
             self.site,
             text,
@@ -56,10 +57,16 @@ class Case:
         return plan_sites(query, choice, join_site=site, lead_us=self.lead * unit, keys_stay=self.keys_stay)
 
 
+def _plain(item: Input) -> bool:
+    """A stream whose rows are there from their stamps on."""
+    return not item.keyed and not item.window.kind and item.window.row_local
+
+
 def _site_input(item: Input, unit: int, band: int | None) -> SiteInput:
-    """Without a window, a row of a stream finds new partners as long as the band allows."""
-    plain = not item.keyed and not item.window.kind and item.window.row_local
-    kept = band if plain and band is not None else item.window.retention
+    """Between streams without windows a row finds new partners as long as the band allows. A row that a window shows
+    later than its stamp would come too late for that.
+    """
+    kept = item.window.retention if band is None else band
     return SiteInput(
         item.alias,
         f"S{item.alias}",
@@ -137,6 +144,18 @@ def leading(draw: st.DrawFn) -> Case:
     seed, lead = draw(st.integers(0, 2**32)), draw(st.sampled_from([1, 2, 4, 8]))
     slow = draw(st.sampled_from([0.5, 0.3, 0.15]))
     return Case(inputs, Join(((0, 1),)), name, None, lead, True, "n1", seed, draw(st.sampled_from([0.0, 0.2])), slow)
+
+
+@st.composite
+def bands(draw: st.DrawFn) -> Case:
+    """Streams without windows, joined within a band, in closed or leading mode."""
+    plain = [draw(windowed(alias, site, False)) for alias, site in (("A", "n1"), ("B", "n2"))]
+    inputs = tuple(replace(i, window=Window()) for i in plain)
+    join = Join(((0, 1),), draw(st.sampled_from(["inner", "left", "right"])), draw(st.integers(0, 4)))
+    stay = draw(st.booleans())
+    lead = draw(st.sampled_from([0, 2, 5])) if stay else 0
+    name, seed = draw(st.sampled_from(list(ALGORITHMS))), draw(st.integers(0, 2**32))
+    return Case(inputs, join, name, None, lead, stay, "n1", seed, 0.1, draw(st.sampled_from([1.0, 0.5, 0.2])))
 
 
 @st.composite

@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given
 
 from tests.properties.effort import effort
-from tests.sites.cases import leading, leaving, many_sites, run_case, two_sites
+from tests.sites.cases import bands, leading, leaving, many_sites, run_case, two_sites
 
 HAPPENED: Counter[str] = Counter()
 
@@ -23,6 +23,13 @@ def test_two_sites_answer_as_one(case):
 @effort(250, thorough_cases=5_000)
 @given(case=leading())
 def test_clocks_that_run_ahead_of_the_keys_lose_nothing(case):
+    world, expected = run_case(case)
+    assert world.log == expected
+
+
+@effort(80, thorough_cases=1_500)
+@given(case=bands())
+def test_bands_between_streams_without_windows(case):
     world, expected = run_case(case)
     assert world.log == expected
 

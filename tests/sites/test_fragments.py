@@ -139,7 +139,7 @@ def test_bad_names_are_refused():
         query().input("X")
 
 
-@effort(40, thorough_cases=1_500)
+@effort(25, thorough_cases=1_500)
 @given(case=st.one_of(two_sites(), two_sites(), many_sites()))
 def test_texts_of_fragments_answer_as_the_query_of_one_site(case):
     plan = case.plan(case.first, query_text(case), UNIT)
@@ -151,7 +151,7 @@ def test_texts_of_fragments_answer_as_the_query_of_one_site(case):
         assert found.history("apart", plan.sql) == found.history("together", one_site(case))
 
 
-@effort(40, thorough_cases=1_000)
+@effort(20, thorough_cases=1_000)
 @given(case=two_sites())
 def test_the_python_meaning_of_inputs_and_joins_is_that_of_the_oracle(case):
     """What `test_exact` compares with is what the language says."""

@@ -95,7 +95,7 @@ def test_inputs_at_one_site_ship_nothing():
 
 # ---- predicted and counted -----------------------------------------------------------------------
 
-POINTS = 14
+POINTS = 10
 
 
 def _points(count: int):

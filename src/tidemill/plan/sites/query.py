@@ -16,8 +16,9 @@ class SiteInput:
     `columns` are all that the query reads of it, join columns included. `stamp` is the column from which TS follows:
     the event-time column, or TS itself. `window` is the text behind the name. A `row_local` window decides about each
     row by its stamp and the time alone, so it commutes with leaving rows out; [ROWS n], SYNC, and whatever a view
-    does, do not. `retention_us`: so long after its stamp a row counts no more, or, in a band join without a window, finds
-    no new partner. `filter` are conditions on this input alone, qualified by its alias.
+    does, do not. `retention_us`: so long after its stamp a row counts no more; or, in a band join of streams without
+    windows and SYNC, whose rows are there from their stamps on, finds no new partner. `filter` are conditions on this
+    input alone, qualified by its alias.
     """
 
     alias: str
