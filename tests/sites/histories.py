@@ -40,8 +40,9 @@ class Window:
 
     @property
     def retention(self) -> int | None:
-        """How long after its stamp a row may count."""
-        return {"window": self.size, "range": self.size + self.slide}.get(self.kind)
+        """How long after its stamp a row may count; a synchronizer shows it until its next point."""
+        kept = {"window": self.size, "range": self.size + self.slide}.get(self.kind)
+        return None if kept is None else kept + self.sync
 
     def over(self, leaf: Relation) -> Relation:
         """The rows that count at a moment."""
