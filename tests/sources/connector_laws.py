@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from itertools import pairwise
+from typing import Any
 
 import pyarrow as pa
 
@@ -82,7 +83,7 @@ def steps(connector: Connector, max_rows: int | None, live: bool = False, now_us
             return cuts
 
 
-def check_portions(connector: Connector, start: Position, end: Position, max_rows: int = 2) -> None:
+def check_portions(connector: Any, start: Position, end: Position, max_rows: int = 2) -> None:
     """Of a connector that can be read again: portions lead forwards to the end, and shares grow to 1."""
     if not hasattr(connector, "portion"):
         return

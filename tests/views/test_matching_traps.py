@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -24,7 +25,7 @@ CREATE TAGGED STREAM A OVER S; CREATE TAGGED STREAM B OVER W; CREATE TAGGED STRE
 REGISTER TABLE T (k INTEGER, w INTEGER) FROM FILES '{0}/t.csv';
 """
 LARGE = "90000000000000000000000000000000000000"
-ROWS = (
+ROWS: tuple[dict[str, Any], ...] = (
     {"k": 1, "v": 5, "x": 1.5, "s": "1", "t": True, "b": 3, "h": LARGE, "d": LARGE},
     {"k": 2, "v": 0, "x": -0.0, "s": "abc", "t": False, "b": (1 << 63) - 1, "h": 4, "d": 5},
     {"k": 1, "v": 7, "x": 0.0, "s": "true", "t": None, "b": 3, "h": LARGE, "d": LARGE},
@@ -160,7 +161,8 @@ def test_a_condition_that_fails_takes_the_old_row_away(db):
 
 
 def test_views_of_earlier_versions_keep_their_merged_selections(db):
-    bound = db.workload.bind(parse_one("SELECT k FROM K WHERE CAST(s AS INTEGER) > 3").query)
+    statement: Any = parse_one("SELECT k FROM K WHERE CAST(s AS INTEGER) > 3")
+    bound = db.workload.bind(statement.query)
     plans = {planning: optimize(bound.node, younger_rules(planning)).node for planning in (1, 2)}
     filters = {planning: any(isinstance(n, r.Filter) for n in walk(node)) for planning, node in plans.items()}
     assert filters == {1: False, 2: True}
