@@ -167,3 +167,6 @@ SELECT id FROM S WHERE id IN (SELECT row_number() OVER (ORDER BY key) FROM T)
 SELECT grp, b, count(*) AS n, dense_rank() OVER (ORDER BY count(*)) AS r FROM K GROUP BY CUBE (grp, b)
 SELECT upper(grp) AS g, b, count(*) AS n, dense_rank() OVER (ORDER BY count(*)) AS r FROM K GROUP BY ROLLUP (1, b)
 SELECT id FROM K WHERE v = (SELECT max(v) FROM K) ORDER BY id LIMIT 1
+(SELECT id, v FROM S) ORDER BY v DESC, id LIMIT 3
+SELECT id FROM ((SELECT id, v FROM S) ORDER BY v, id LIMIT 4) AS q
+(SELECT id FROM S WHERE v > 5 UNION SELECT id FROM S WHERE v < 0) ORDER BY id LIMIT 2 OFFSET 1

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pickle
 from itertools import pairwise
-from typing import cast
+from typing import Any
 
 import pyarrow as pa
 
-from tidemill.runtime.sources.connector import Connector, Position, Rereadable, arrow_schema, event_time_us
+from tidemill.runtime.sources.connector import Connector, Position, arrow_schema, event_time_us
 
 
 def read(connector: Connector, start: Position, end: Position, parts: int = 1) -> tuple[pa.Table, list[dict]]:
@@ -83,16 +83,15 @@ def steps(connector: Connector, max_rows: int | None, live: bool = False, now_us
             return cuts
 
 
-def check_portions(connector: Connector, start: Position, end: Position, max_rows: int = 2) -> None:
+def check_portions(connector: Any, start: Position, end: Position, max_rows: int = 2) -> None:
     """Of a connector that can be read again: portions lead forwards to the end, and shares grow to 1."""
     if not hasattr(connector, "portion"):
         return
-    again = cast(Rereadable, connector)
-    place, shares = start, [again.share(start, end)]
+    place, shares = start, [connector.share(start, end)]
     while place != end:
-        after = again.portion(place, end, max_rows)
-        assert after == end or again.order(place) < again.order(after) < again.order(end)
+        after = connector.portion(place, end, max_rows)
+        assert after == end or connector.order(place) < connector.order(after) < connector.order(end)
         place = after
-        shares.append(again.share(place, end))
+        shares.append(connector.share(place, end))
     assert shares == sorted(shares) and shares[0] >= 0
-    assert shares[-1] == (1 if again.share(end, end) else 0)
+    assert shares[-1] == (1 if connector.share(end, end) else 0)

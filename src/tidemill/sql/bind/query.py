@@ -41,7 +41,8 @@ class Binder:
     def query(self, node: exp.Expression) -> BoundQuery:
         """Bind a SELECT, a set operation, a parenthesised query or a difference."""
         if isinstance(node, exp.Subquery):
-            return self.query(node.this)
+            inner, around = self.query(node.this), read_ordering(node)
+            return inner if around is None else around.apply(inner)
         if isinstance(node, Difference):
             return visible(self.items.bind_difference(node))
         ordering = read_ordering(node)
