@@ -207,6 +207,8 @@ def test_every_function_that_the_reference_lists_for_ad_hoc_queries_works(db):
         "rank": "",
         "dense_rank": "",
         "percent_rank": "",
+        "cume_dist": "",
+        "nth_value": "n, 1",
         "ntile": "3",
         "quantile": "n, 0.5",
         "string_agg": "n, ','",

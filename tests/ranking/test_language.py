@@ -18,6 +18,7 @@ QUERIES = {
     "limit all": "SELECT id FROM K ORDER BY id LIMIT ALL OFFSET 3",
     "fetch": "SELECT id FROM S ORDER BY id FETCH FIRST 2 ROWS ONLY",
     "by number": "SELECT v, id FROM S ORDER BY 1 NULLS FIRST, 2 DESC LIMIT 4",
+    "a column twice": "SELECT v, id FROM S ORDER BY v, id DESC, v DESC LIMIT 4",
     "by alias": "SELECT id, v * 2 AS twice FROM S ORDER BY twice DESC NULLS LAST, id LIMIT 4",
     "by a hidden expression": "SELECT grp FROM S ORDER BY abs(v) DESC, id LIMIT 4",
     "star": "SELECT * FROM L ORDER BY n DESC LIMIT 2",

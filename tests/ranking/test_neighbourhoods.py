@@ -1,4 +1,4 @@
-"""Functions that look at a few rows around their own are computed around the rows that change: same answers."""
+"""Functions that look at a few rows around their own are computed around the changes, with the same answers."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def workloads(draw):
         part = draw(st.sampled_from(["", "PARTITION BY a.k "]))
         over = part + "ORDER BY " + draw(st.sampled_from(["a.v", "a.x DESC", "a.s NULLS FIRST", "a.tm DESC"]))
         framed = f"{draw(st.sampled_from(FRAMED))} OVER ({over} {draw(st.sampled_from(FRAMES))})"
-        plain = f"{draw(st.sampled_from(NEIGHBOURS))} OVER ({over})"
-        calls = draw(st.sampled_from([[framed], [plain], [framed, plain]]))
+        plain, other = (f"{draw(st.sampled_from(NEIGHBOURS))} OVER ({over})" for _ in range(2))
+        calls = draw(st.sampled_from([[framed], [plain], [framed, plain], [plain, other]]))
         shown = ", ".join(f"{call} AS f{n}" for n, call in enumerate(calls))
         query = Ranking(
             f"SELECT a.k, a.v, {shown} FROM ⟨0⟩",

@@ -58,19 +58,21 @@ class WindowCall:
         return self.frame is not None and self.frame.startswith("RANGE") and bool(_DISTANCE.search(self.frame))
 
     @property
-    def reach(self) -> int | None:
-        """How many rows before and behind a row its result may depend on, together; None where there is no bound.
+    def reach(self) -> tuple[int, int] | None:
+        """How many rows before and behind a row its result depends on at most; None where there is no bound.
 
         >>> WindowCall("s", "BIGINT", "sum", ('"v"',), frame="ROWS BETWEEN 2 PRECEDING AND 1 FOLLOWING").reach
-        3
+        (2, 1)
         >>> WindowCall("l", "BIGINT", "lag", ('"v"',)).reach, WindowCall("r", "BIGINT", "row_number").reach
-        (1, None)
+        ((1, 0), None)
         """
         if self.function in ("lag", "lead"):
-            distance = self.arguments[1] if len(self.arguments) > 1 else "1"
-            return int(distance) if distance.isdigit() and not self.ignore_nulls else None
+            text = self.arguments[1] if len(self.arguments) > 1 else "1"
+            if self.ignore_nulls or not text.isdigit():
+                return None
+            return (int(text), 0) if self.function == "lag" else (0, int(text))
         found = _ROWS.fullmatch(self.frame or "") if self.function not in FRAMELESS else None
-        return sum(int(n or 0) for n in found.groups()) if found else None
+        return (int(found[1] or 0), int(found[2] or 0)) if found else None
 
     def sql(self, partition: Sequence[str], order: tuple[SortKey, ...], total: tuple[SortKey, ...]) -> str:
         """The call over partitions by these columns (quoted): `order` is the user's, `total` the completed one.

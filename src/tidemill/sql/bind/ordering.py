@@ -48,6 +48,7 @@ class Ordering:
     last: int | None
     function: RankFunction
     hidden: list[_Column] = field(default_factory=list)
+    visible: tuple[str, ...] | None = None  # the columns that are selected
 
     def hide(self, select: exp.Select) -> None:
         """Add what is sorted by to the selected items, unless it is one of them."""
@@ -80,11 +81,14 @@ class Ordering:
     def apply(self, bound: BoundQuery) -> BoundQuery:
         """The first rows of a bound query."""
         node = bound.node
-        visible = getattr(self, "visible", node.names)
+        visible = node.names if self.visible is None else self.visible
         for column in (*self.on, *self.columns):
             column.name = column.name or self._find(column, visible)
         on = tuple(dict.fromkeys(str(c.name) for c in self.on))
-        order = tuple({c.key().column: c.key() for c in reversed(self.columns)}.values())[::-1]
+        sorted_by: dict[str, SortKey] = {}
+        for column in self.columns:
+            sorted_by.setdefault(column.key().column, column.key())
+        order = tuple(sorted_by.values())
         keys = bound.keys if bound.keys is not None and set(bound.keys) <= set(visible) else None
         if on:
             node = r.Ranked(node, on, tuple(k for k in order if k.column not in on), "row_number", last=1)

@@ -8,9 +8,9 @@ that were there, and no function looks at what is behind. Then the answer of a r
 version, and older rows keep theirs.
 
 Where every function looks at a bounded number of rows around its own, a version is compared with the one before it in
-the *neighbourhood* of the rows that change. Let each function look a rows back and b ahead, with a + b <= r. Results
-that change are within b rows before a change and a behind it, and depend on rows within r of that change. Rows that are
-taken along and lack some of their own neighbours lack the same ones before and after, so their results cancel.
+the *neighbourhood* of the rows that change. Let the functions look at most a rows back and b ahead, and r = a + b.
+Results that change are within b rows before a change and a behind it, and depend on rows within r of that change. Rows
+that are taken along and lack some of their own neighbours lack the same ones before and after, so their results cancel.
 """
 
 from __future__ import annotations
@@ -81,10 +81,11 @@ class WindowFunctions(Operator[p.WindowFunctions]):
             yield self._compare(moves, versions, piece)
 
     def _reach(self) -> int | None:
-        """How many rows around its own a function looks at most; None where that is not bounded, or far."""
+        """How many rows back and ahead the functions look, together; None where that is not bounded, or far."""
         each = [call.reach for call in self.op.calls]
-        known = [n for n in each if n is not None]
-        return max(known) if len(known) == len(each) and max(known) <= _FAR else None
+        known = [reach for reach in each if reach is not None]
+        total = max(back for back, _ in known) + max(ahead for _, ahead in known) if known else 0
+        return total if len(known) == len(each) and total <= _FAR else None
 
     def _compare_near(self, moves: pa.Table, versions: Versions, parts: np.ndarray, reach: int) -> Iterator[pa.Table]:
         """The difference that changes make in their neighbourhood, in pieces that fit into memory."""
