@@ -192,7 +192,7 @@ def test_a_slow_subscriber_holds_up_no_other_and_is_cut_off_with_an_error(tmp_pa
     live = start(tmp_path, own_feed, subscription_bytes=200_000, stuck_seconds=60.0)
     try:
         slow = RawClient(live.port).start()
-        slow.line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        slow.line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 18)
         slow.send("Q", b"SUBSCRIBE Flow\0")
         with psycopg.connect(live.dsn(), autocommit=True) as connection:
             fast = connection.cursor().stream("SUBSCRIBE Flow")

@@ -49,7 +49,7 @@ def test_pandas_reads_queries_and_tables(engine):
     assert [len(part) for part in portions] == [2, 1]
 
 
-# Like what the query builder of the data source asks for: version, tables, columns.
+# Modelled on what the query builder of the data source asks for; not copied from a running Grafana.
 GRAFANA = [
     ("SELECT current_setting('server_version_num')::int/100 as version", [(1500,)]),
     (

@@ -98,11 +98,8 @@ def test_verify_full_works_and_another_authority_does_not(server, certificate, t
         assert connection.pgconn.ssl_in_use
     other = tmp_path / "other.pem"
     command = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost"
-    subprocess.run(
-        ["openssl", *command.split(), "-keyout", str(tmp_path / "k"), "-out", str(other)],
-        check=True,
-        capture_output=True,
-    )
+    files = ["-keyout", str(tmp_path / "k"), "-out", str(other)]
+    subprocess.run(["openssl", *command.split(), *files], check=True, capture_output=True)
     with pytest.raises(psycopg.OperationalError, match="certificate verify failed"):
         connect(server, "reader", SECRET + "2", **{**right, "sslrootcert": str(other)})
 

@@ -66,7 +66,7 @@ class Interpreter:
 
     # ---- one statement -------------------------------------------------------------------------
 
-    async def run(self, piece: Piece, cancellation: Cancellation, wants_rows: bool = True) -> Outcome:
+    async def run(self, piece: Piece, cancellation: Cancellation) -> Outcome:
         """Execute a statement."""
         return await self.run_command(c.classify(piece), piece, cancellation)
 
@@ -229,10 +229,8 @@ class Interpreter:
             raise ProtocolProblem("54000", "too many cursors are open", hint="CLOSE some of them")
         outcome = await self._run_query(command.query, cancellation)
         # Outside of a transaction a cursor lasts until it is closed.
-        self.cursors[command.name] = (
-            command.hold or self.status == "I",
-            Portal(outcome, [0] * len(outcome.fields or ())),
-        )
+        portal = Portal(outcome, [0] * len(outcome.fields or ()))
+        self.cursors[command.name] = (command.hold or self.status == "I", portal)
         return Outcome("DECLARE CURSOR")
 
     async def _fetch(self, command: c.Fetch, cancellation: Cancellation) -> Outcome:

@@ -14,7 +14,7 @@ def drop_qualifiers(piece: Piece, database: str) -> str:
 
     >>> from tidemill.serve.postgres.lexical import split_statements
     >>> drop_qualifiers(split_statements('SELECT a.b FROM "lot"."public".v')[0], "lot")
-    'SELECT a.b FROM               v'
+    'SELECT a.b FROM                v'
     """
     text, tokens, at = list(piece.text), piece.tokens, 0
     while at + 2 < len(tokens):
