@@ -64,9 +64,9 @@ def switch_edges(old: Sequence[Change], new: Sequence[Change], at: int) -> list[
 def earliest_switch(started: int, retentions: Iterable[int | None], lead_us: int = 0) -> int | None:
     """The least time from which fragments that began at time `started` hold all rows that still count.
 
-    A fragment sees the rows that come after it began, so the windows of all inputs must have filled since. A synchronizer
-    shows a row until its next point: its period is part of the retention. None where an input has no bound: such a
-    fragment begins with the stored contents.
+    A fragment sees the rows that come after it began, so the windows of all inputs must have filled since. The period
+    of a synchronizer is part of the retention: it shows a row until its next point. None where an input has no bound:
+    such a fragment begins with the stored contents.
 
     >>> earliest_switch(100, [30, 20]), earliest_switch(100, [30, None])
     (130, None)
