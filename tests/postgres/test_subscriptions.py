@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from typing import Any
 
 import psycopg
 import pytest
@@ -82,7 +83,7 @@ def test_a_cursor_of_a_subscription_is_fetched_from_time_to_time(live, own_feed)
 def test_progress_says_up_to_which_time_all_changes_came(live, own_feed):
     own_feed.write((1, 10, ""), (2, 20, ""), (3, 30, ""))
     with psycopg.connect(live.dsn(), autocommit=True) as connection:
-        rows = connection.cursor().stream("SUBSCRIBE Latest WITH (progress = true)")
+        rows: Any = connection.cursor().stream("SUBSCRIBE Latest WITH (progress = true)")
         seen = [next(rows) for _ in range(3)]
         while seen[-1][:2] != ("p", 2):
             seen.append(next(rows))
@@ -195,7 +196,7 @@ def test_a_slow_subscriber_holds_up_no_other_and_is_cut_off_with_an_error(tmp_pa
         slow.line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 18)
         slow.send("Q", b"SUBSCRIBE Flow\0")
         with psycopg.connect(live.dsn(), autocommit=True) as connection:
-            fast = connection.cursor().stream("SUBSCRIBE Flow")
+            fast: Any = connection.cursor().stream("SUBSCRIBE Flow")
             note = "x" * 60_000
             for part in range(8):
                 own_feed.write(*((room, part, note) for room in range(30)))

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from typing import Any
 
 import psycopg
 import pytest
@@ -39,7 +40,7 @@ def test_the_command_serves_live_answers_and_stops_when_told(tmp_path):
         with psycopg.connect(dsn, autocommit=True) as connection:
             _wait_for_rows(connection, 9)
             before = connection.execute("SELECT sum(n) AS n FROM PerRoom").fetchone()[0]
-            rows = connection.cursor().stream("SUBSCRIBE PerRoom WITH (progress = true)")
+            rows: Any = connection.cursor().stream("SUBSCRIBE PerRoom WITH (progress = true)")
             seen = [next(rows) for _ in range(30)]
             rows.close()
             assert {"+", "u", "p"} >= {row[0] for row in seen} >= {"+", "p"}
