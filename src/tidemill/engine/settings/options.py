@@ -202,6 +202,10 @@ CHECKS: dict[str, Check] = {
     "certificate": _text,
     "key": _text,
     "token_file": _text,
+    "mode": _text,
+    "snapshot": _switch,
+    "catalog": _text,
+    "warehouse": _text,
     **dict.fromkeys(
         (
             "key_column",

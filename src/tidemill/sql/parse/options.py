@@ -62,7 +62,7 @@ KNOWN: dict[str, tuple[str, ...]] = {
     "view": ("retain", "unbounded_state", "spread", "empty_windows", "begin"),
     "virtual view": (),  # its readers have options
     "select": ("unbounded_state", "spread", "empty_windows", "begin"),
-    "sink": ("format",),
+    "sink": ("format", "mode", "snapshot", "catalog", "warehouse", *_KAFKA_CLIENT),
     "subscribe": ("progress",),
     "site": ("ca", "certificate", "key", "token_file", "plaintext"),
 }
