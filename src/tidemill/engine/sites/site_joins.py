@@ -13,22 +13,24 @@ from typing import Any
 from sqlglot import exp
 
 from tidemill.engine.sites.edges import EXPIRES, LENT, new_edge, reads_of
-from tidemill.engine.sites.exports import AT, SITE_JOIN, SITE_JOINS, find_other_site, local_site
+from tidemill.engine.sites.exports import AT, MAX_LATENCY, SITE_JOIN, SITE_JOINS, find_other_site, local_site
 from tidemill.engine.sites.fragments import describe_export, fragment_text
 from tidemill.engine.sites.imports import Imports, Known
 from tidemill.engine.sites.placing import STAMP, PlacedItem, place_items, shipped_columns
+from tidemill.engine.sites.remarks import SITE_PLAN
 from tidemill.engine.workload import Workload
 from tidemill.errors import PlanProblem, TidemillError
-from tidemill.plan.sites import ALGORITHMS, Fragment, Leaf, Method, SiteQuery, plan_sites
-from tidemill.plan.sites.tree import leaf_of
+from tidemill.plan.sites import ALGORITHMS, Fragment, Leaf, Method, SiteQuery, build_tree, plan_sites
+from tidemill.plan.sites.tree import crossings, leaf_of
 from tidemill.runtime.paths import Paths
 from tidemill.runtime.sites.protocol import Description
 from tidemill.sql.bind.imported_names import EVALUATED, IMPORTS, PLACED
+from tidemill.sql.bind.scalar import in_us
 from tidemill.sql.catalog import Catalog, Entry
 from tidemill.sql.dialect.dialect import to_sql
 from tidemill.sql.dialect.nodes import copy_tree
+from tidemill.sql.lexical.durations import duration_from_text
 
-SITE_PLAN = "site_plan"  # the option of a view: how its join between sites is done
 _UNPLACED = ("order", "limit", "offset", "qualify", "with_", "distinct_on")  # a query with these is not sent away
 
 
@@ -47,10 +49,16 @@ class SiteJoins:
     """Plans the joins of statements; `add_edge` makes an edge part of the workload."""
 
     def __init__(
-        self, paths: Paths, catalog: Catalog, workload: Workload, imports: Imports, add_edge: Callable[[Entry], None]
+        self,
+        paths: Paths,
+        catalog: Catalog,
+        workload: Workload,
+        imports: Imports,
+        add_edge: Callable[[Entry], None],
+        round_trip: Callable[[str], float | None],
     ) -> None:
         self._paths, self._catalog, self._workload = paths, catalog, workload
-        self._imports, self._add_edge = imports, add_edge
+        self._imports, self._add_edge, self._round_trip = imports, add_edge, round_trip
 
     def plan(self, statement: Any, known: Known) -> dict[str, Any] | None:
         """The options of a statement whose join is done in another way than by shipping everything here; None where
@@ -78,6 +86,8 @@ class SiteJoins:
         if found is not None:
             placement = self._named(*found, wanted, at, statement)
             if isinstance(placement, Placement):
+                placement = self._too_late(placement, statement) or placement
+            if isinstance(placement, Placement):
                 return placement
             why = placement
         if given or at is not None:
@@ -88,6 +98,19 @@ class SiteJoins:
                 hint="leave out site_join and at, and the rows are shipped here",
             )
         return None
+
+    def _too_late(self, placement: Placement, statement: Any) -> str:
+        """Why the answers would be later than `max_latency` says: the crossings alone take longer, by the round trips
+        that were measured. "" where they would not.
+        """
+        if MAX_LATENCY not in statement.options:
+            return ""
+        limit = _length(str(statement.options[MAX_LATENCY]), self._workload.unit_us)
+        crossed = crossings(build_tree(placement.query, placement.methods, placement.site))
+        crossed += placement.site != placement.query.site
+        trips = [self._round_trip(site) or 0.0 for site in placement.query.sites]
+        late = crossed * max(trips, default=0.0) / 2
+        return f"{crossed} crossings take {late:.3f} s, and {limit:.3f} s are allowed" if late > limit else ""
 
     def _items(self, statement: Any, known: Known) -> tuple[SiteQuery, dict[str, PlacedItem]] | None:
         """The join of a statement with all its items; of local items that cannot be shipped only the names."""
@@ -307,11 +330,21 @@ class _Realisation:
         return to_sql(query)
 
 
+def _length(text: str, unit_us: int) -> float:
+    """A length of time in seconds."""
+    try:
+        return in_us(duration_from_text(text), unit_us) / 1e6
+    except ValueError as error:
+        raise PlanProblem(
+            "TM213", f"max_latency: {error}", hint="for example WITH (max_latency = '2 seconds')"
+        ) from None
+
+
 def _alias(fragment: Fragment) -> str:
     """The item whose rows, or keys, a fragment ships."""
     plan = fragment.plan
     assert not hasattr(plan, "equalities"), "an answer has no single input"
-    return leaf_of(plan).alias  # type: ignore[arg-type]
+    return leaf_of(plan).alias
 
 
 def _method(query: SiteQuery, items: Mapping[str, PlacedItem], alias: str, name: Any, site: str) -> Method:

@@ -11,6 +11,7 @@ from tidemill.engine.show.answers import report_answers
 from tidemill.engine.show.operators import report_operators
 from tidemill.engine.show.sharing import report_joins, report_sharing, report_taggers
 from tidemill.engine.show.shedding import remarks_on_shedding
+from tidemill.engine.sites.remarks import remarks_on_sites
 from tidemill.engine.state import DatabaseState
 from tidemill.engine.views.bound_view import Trace
 from tidemill.engine.views.virtual import remark_on, remarks_on_reader
@@ -36,12 +37,14 @@ def explain(state: DatabaseState, target: Any) -> Explanation:
             return _explain_virtual(state, entry)
         view = state.workload.views[entry.name.lower()]
         made = _explain_query(state, view.entry.name, (view.query, view.node), view.trace, view.answer)
-        return replace(made, remarks=(*remarks_on_reader(entry, state.catalog), *made.remarks))
+        remarks = (*remarks_on_reader(entry, state.catalog), *remarks_on_sites(entry.options, state.sites.status()))
+        return replace(made, remarks=(*remarks, *made.remarks))
     if isinstance(target, (Select, CreateView)):
         name = target.name if isinstance(target, CreateView) else "query"
         output = "complete" if target.output == VIRTUAL else str(target.output)
         planned = state.workload.plan_query(target.query, output, target.options)
-        return _explain_query(state, name, (planned.bound, planned.node), planned.trace, planned.answer)
+        made = _explain_query(state, name, (planned.bound, planned.node), planned.trace, planned.answer)
+        return replace(made, remarks=(*remarks_on_sites(target.options, state.sites.status()), *made.remarks))
     raise PlanProblem(
         "TM216", "only queries and views can be explained", hint="EXPLAIN SELECT …, EXPLAIN VIEW v or EXPLAIN"
     )

@@ -92,6 +92,7 @@ class Delivery:
     messages: tuple[bytes, ...] = ()
     notes: tuple[Note, ...] = ()
     refused: dict[str, dict[str, Any]] = field(default_factory=dict)
+    seconds: float = 0.0  # from the first to the last byte, where that was measured
 
     @property
     def is_empty(self) -> bool:
