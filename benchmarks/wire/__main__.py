@@ -164,7 +164,7 @@ def measure(case: Case, algorithm: str, delay: float = 0.025) -> tuple[int, int,
         write(folder, "Far", far, last)
         wait(lyon, last)
         crossed = sum(network.bytes) - before[0], sum(network.packets) - before[1]
-        found = lyon.ask(rows="V")
+        found = settled(lyon)
         paris.close()
         lyon.close()
         return (*crossed, found)
@@ -180,6 +180,15 @@ def wait(lyon: Site, last: int) -> None:
         if time.monotonic() > end:
             raise RuntimeError(f"the sites have not finished: {reads}")
         time.sleep(0.2)
+
+
+def settled(lyon: Site) -> int:
+    """The rows of the log, when there are no more of them."""
+    seen: list[int] = []
+    while len(seen) < 4 or len(set(seen[-4:])) > 1:
+        time.sleep(0.5)
+        seen.append(lyon.ask(rows="V"))
+    return seen[-1]
 
 
 def report(found: dict[str, dict[str, tuple[int, int, int]]]) -> str:

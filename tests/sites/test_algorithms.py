@@ -206,6 +206,28 @@ def test_three_sites_and_what_is_shown_of_a_join(tmp_path):
         assert edge["algorithm"] == "sm_s1" and 0 < edge["rows"] < 40
 
 
+@pytest.mark.parametrize(("rate", "chosen"), [(40, "sm_s1"), (1, None)])
+def test_auto_uses_join_values_where_they_can_add_little(rate, chosen, tmp_path):
+    """Few rows here and many there; by the rates that were seen when the view is created."""
+    write_rows(tmp_path, "Near", [1, 2])
+    (tmp_path / "Far").mkdir()
+    lines = [f"{n % 7},{n},{n // rate}" for n in range(20 * rate)]
+    (tmp_path / "Far" / "1.csv").write_text("k,v,tm\n" + "\n".join(lines) + "\n")
+    with equal_sites(tmp_path, "paris", "lyon") as (_, (paris, lyon)):
+        paris.execute(
+            STREAMS.format("Far", tmp_path) + "EXPORT STREAM Far TO SITE lyon; CREATE VIEW W AS SELECT k FROM Far"
+        )
+        lyon.execute(STREAMS.format("Near", tmp_path) + "CREATE VIEW W AS SELECT k FROM Near")
+        lyon.execute(f"CREATE VIEW Early AS {JOIN.format('paris.')}")
+        assert "site_plan" not in lyon.catalog.find("Early").options, "nothing is known yet"
+        lyon.execute("DROP VIEW Early")
+        paris.run(final=False)
+        lyon.run(final=False)
+        lyon.execute(f"CREATE VIEW V AS {JOIN.format('paris.')}")
+        plan = lyon.catalog.find("V").options.get("site_plan")
+        assert (plan["algorithm"] if plan else None) == chosen
+
+
 def test_answers_that_would_be_too_late_are_refused(tmp_path):
     write_rows(tmp_path, "Near", [1])
     write_rows(tmp_path, "Far", [1])

@@ -18,6 +18,7 @@ from tidemill.engine.sites.fragments import describe_export, fragment_text
 from tidemill.engine.sites.imports import Imports, Known
 from tidemill.engine.sites.placing import STAMP, PlacedItem, place_items, shipped_columns
 from tidemill.engine.sites.remarks import SITE_PLAN
+from tidemill.engine.sites.service import Service
 from tidemill.engine.workload import Workload
 from tidemill.errors import PlanProblem, TidemillError
 from tidemill.plan.sites import ALGORITHMS, Fragment, Leaf, Method, SiteQuery, build_tree, plan_sites
@@ -31,6 +32,7 @@ from tidemill.sql.dialect.dialect import to_sql
 from tidemill.sql.dialect.nodes import copy_tree
 from tidemill.sql.lexical.durations import duration_from_text
 
+SAFE = 0.05  # `auto` uses join values where they add at most this share
 _UNPLACED = ("order", "limit", "offset", "qualify", "with_", "distinct_on")  # a query with these is not sent away
 
 
@@ -46,7 +48,7 @@ class Placement:
 
 
 class SiteJoins:
-    """Plans the joins of statements; `add_edge` makes an edge part of the workload."""
+    """Plans the joins of statements."""
 
     def __init__(
         self,
@@ -54,11 +56,11 @@ class SiteJoins:
         catalog: Catalog,
         workload: Workload,
         imports: Imports,
-        add_edge: Callable[[Entry], None],
+        service: Service,
         round_trip: Callable[[str], float | None],
     ) -> None:
         self._paths, self._catalog, self._workload = paths, catalog, workload
-        self._imports, self._add_edge, self._round_trip = imports, add_edge, round_trip
+        self._imports, self._service, self._round_trip = imports, service, round_trip
 
     def plan(self, statement: Any, known: Known) -> dict[str, Any] | None:
         """The options of a statement whose join is done in another way than by shipping everything here; None where
@@ -79,7 +81,9 @@ class SiteJoins:
         at = statement.options.get(AT)
         if wanted not in SITE_JOINS:
             raise PlanProblem("TM242", f'there is no join algorithm "{wanted}"', hint=f"use {', '.join(SITE_JOINS)}")
-        if wanted in ("auto", "sp_s") and at is None:
+        if wanted == "auto" and at is None:
+            return self._safe(statement, known)
+        if wanted == "sp_s" and at is None:
             return None
         why = "it is not a join of streams and views of sites by equal columns"
         found = self._items(statement, known)
@@ -98,6 +102,30 @@ class SiteJoins:
                 hint="leave out site_join and at, and the rows are shipped here",
             )
         return None
+
+    def _safe(self, statement: Any, known: Known) -> Placement | None:
+        """Join values in the place of whole streams where that cannot cost much: a value crosses once and a row at most
+        once, so what is added is at most a value for each row of this site. None where the added part may be more than
+        a twentieth of the rows, by the rates so far, or where nothing is known of them.
+        """
+        found = self._items(statement, known)
+        if found is None or MAX_LATENCY in statement.options:
+            return None
+        query, items = found
+        placement = self._named(query, items, "sm_s1", None, statement)
+        if not isinstance(placement, Placement):
+            return None
+        added = saved = 0.0
+        for alias, method in placement.methods.items():
+            if method.name != "whole" and method.by is not None:
+                equality = next(e for e in query.reducers(alias) if e.other(alias) == method.by)
+                near, types = items[method.by], query.input(method.by)
+                rate = self._service.rate_of(near.found.name)
+                if not rate or not items[alias].found.rate or not items[alias].row_local:
+                    return None
+                added += rate * sum(width(types.type_of(c)) for c in equality.columns_of(method.by))
+                saved += items[alias].found.rate * sum(width(c.type) for c in query.input(alias).columns)
+        return placement if added <= SAFE * saved else None
 
     def _too_late(self, placement: Placement, statement: Any) -> str:
         """Why the answers would be later than `max_latency` says: the crossings alone take longer, by the round trips
@@ -158,7 +186,7 @@ class SiteJoins:
 
     def lend(self, site: str, edge: str, text: str, **options: Any) -> None:
         """Begin an edge to another site."""
-        self._add_edge(new_edge(self._workload, site, edge, text, **{LENT: True, **options}))
+        self._service.add(new_edge(self._workload, site, edge, text, **{LENT: True, **options}))
 
     def read(self, site: str, found: Description, text: str, **origin: Any) -> Entry:
         """Begin to read a fragment of another site."""
@@ -328,6 +356,16 @@ class _Realisation:
                 table.set("window", None)
                 table.set("sync", None)
         return to_sql(query)
+
+
+def width(kind: str) -> int:
+    """Bytes of a value, at least.
+
+    >>> width("INTEGER"), width("VARCHAR"), width("TIMESTAMP")
+    (4, 16, 8)
+    """
+    sizes = {"BOOLEAN": 1, "TINYINT": 1, "SMALLINT": 2, "INTEGER": 4, "FLOAT": 4, "DATE": 4, "HUGEINT": 16, "UUID": 16}
+    return 16 if kind.startswith("VARCHAR") else sizes.get(kind, 8)
 
 
 def _length(text: str, unit_us: int) -> float:

@@ -62,7 +62,7 @@ class Sites:
         self.service = Service(paths, catalog, workload, outlet, lock)
         self.imports = Imports(paths, catalog, workload, self._describe)
         self.imports.forget_edge = self.service.forget
-        self.joins = SiteJoins(paths, catalog, workload, self.imports, self.service.add, self._round_trip)
+        self.joins = SiteJoins(paths, catalog, workload, self.imports, self.service, self._round_trip)
         self.imports.plan, self.service.known = self.joins.plan, self.imports.known
         self.sessions: dict[str, Session] = {}
         self._listener: Listener | None = None
