@@ -66,7 +66,7 @@ CASES = (
         rows(100, 1250, 300, 10),
         "INTEGER",
         300,
-        ("sp_s", "sp_d", "sm_s1", "sm_s2", "sm_d1", "sm_d2", "bloom"),
+        ("sp_s", "sm_s1", "sm_s2", "bloom"),
     ),
     Case(
         "everything matches, 1,250 B rows, 300/s",

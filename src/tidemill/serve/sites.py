@@ -29,6 +29,12 @@ def sites_tables(status: dict[str, Any]) -> list[Any]:
             "–" if oldest is None else format_length(oldest),
             first_line(site.get("problem")) if site.get("reads") else "",
         )
+    edges = _edges_table(sites)
+    return [table, edges] if edges.row_count else [table]
+
+
+def _edges_table(sites: list[dict[str, Any]]) -> Any:
+    """One line for each edge, both ways."""
     edges = grid("Edges", "name", "way", "algorithm", ">bytes", ">waiting", ">lag", ">keys", "")
     for site in sites:
         for edge in site["reads"]:
@@ -49,7 +55,7 @@ def sites_tables(status: dict[str, Any]) -> list[Any]:
                 "–",
                 "",
             )
-    return [table, edges] if edges.row_count else [table]
+    return edges
 
 
 def first_line(problem: str | None) -> str:
