@@ -30,6 +30,10 @@ def run_chain(chain: Sequence[p.Linear], schema: tuple[Column, ...], rows: pa.Ta
         return None
     if not all(_passes(field.type) for field in rows.schema):
         return None
+    return _run_steps(chain, schema, rows)
+
+
+def _run_steps(chain: Sequence[p.Linear], schema: tuple[Column, ...], rows: pa.Table) -> pa.Table | None:
     try:
         for op in reversed(chain):
             known = [c for c in schema if c.name in rows.column_names]
