@@ -271,6 +271,10 @@ class Workload:
         given = self._options(options)
         return self._plan(query, output, given, Beginning(self.pending, history=begins_with_history(given)))
 
+    def plan_fragment(self, query: exp.Expression, options: dict[str, Any], birth: int) -> PlannedQuery:
+        """What leaves for another site: as it is written, no other view answers a part of it."""
+        return self._plan(query, "streamed", options, Beginning(birth, decided=[]))
+
     def _plan(self, query: exp.Expression, output: str, options: dict[str, Any], begin: Beginning) -> PlannedQuery:
         """Bind, check, answer from other views, and optimize."""
         query, bounds = self._without_bounds(replace_imported(query, options), begin)

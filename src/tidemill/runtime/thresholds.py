@@ -57,6 +57,7 @@ class Thresholds:
     walked_high: int = _size(1 << 40, 0)  # high words of a sum: SQL adds it up, not the walk in arrays
 
     # State.
+    different_rows: int = _size(1000, 1)  # rows, at least, of which equal ones are looked for by their hash
     inline_bytes: int = _size(16_384, 0)  # of a segment: it is a file of its own, not in the blob
     piece_bytes: int = _size(8 << 20, 64)  # of a message between processes: it is cut
     tagged_rows: int = _size(1 << 20, 2)  # rows of a keyed stream that are taken together
