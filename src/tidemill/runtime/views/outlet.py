@@ -9,6 +9,7 @@ transaction makes them part of the views.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -61,6 +62,7 @@ class Outlet:
         self.lock = store.lock
         self.subscribers: dict[str, list[SubscriptionQueue[pa.Table]]] = {}
         self.listeners: list[Listener] = []
+        self._began = 0.0  # when the batch arrived
         self.catalog = 0  # how many times it was saved
         self.bounds = Bounds()
         self.views: dict[str, StoredView] = {}
@@ -123,6 +125,7 @@ class Outlet:
     def apply(self, batch: int, messages: list[Message]) -> None:
         """Make one micro-batch visible, all of it or nothing."""
         with self.lock, duckdb_file(self.store.path):
+            self._began = time.perf_counter()
             ticks = [decode_shard_tick(p) for _, _, p in select_messages(messages, TICK)]
             if batch > self.committed and ticks:
                 self._apply(batch, messages, ticks)
@@ -383,6 +386,7 @@ class Outlet:
             queues[:] = [queue for queue in queues if queue.put(table)]
         self.together.publish(published, self.known, self.views)
         self.resumable.publish(published, self.known)
+        summary["outlet_seconds"] = time.perf_counter() - self._began
         for listener in list(self.listeners):
             listener(summary)
 
