@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import socket
 import stat
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from tests.http.serving import Client, HttpThread
 from tests.live import LiveDatabase
@@ -136,3 +140,26 @@ def test_streams_end_when_the_server_stops(db):
     list(events)
     events.close()
     assert server.server.api.streams == 0
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    noise=st.binary(max_size=400), path=st.sampled_from(["", "GET / HTTP/1.1\r\n", "POST /api/execute HTTP/1.1\r\n"])
+)
+def test_garbage_on_the_port_harms_nobody(server, noise, path):
+    with socket.create_connection(("127.0.0.1", server.port), 10) as line:
+        line.sendall(path.encode() + noise + b"\r\n\r\n")
+        line.shutdown(socket.SHUT_WR)
+        with contextlib.suppress(OSError):
+            while line.recv(65_536):
+                pass
+    assert "hot" in server.db.catalog.entries
+
+
+def test_half_open_connections_keep_nobody_out(server, client):
+    lines = [socket.create_connection(("127.0.0.1", server.port), 10) for _ in range(50)]
+    for line in lines[::2]:
+        line.sendall(b"POST /api/execute HTTP/1.1\r\nContent-Length: 100\r\n")
+    assert client.get("/api/session")[0] == 200
+    for line in lines:
+        line.close()

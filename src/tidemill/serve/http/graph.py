@@ -91,7 +91,7 @@ def plan_graph(db: Database) -> Graph:
     plan = explained.physical
     assert plan is not None
     graph = Graph(plan.version, counted={op: operator_dict(found) for op, found in explained.operators.items()})
-    views = {view.entry.id: view.entry.name for view in db.workload.views.values()}
+    views = {view.entry.id: view.entry.name for view in list(db.workload.views.values())}
     homes = _add_operators(graph, plan, views)
     for sink in db.catalog.of("sink"):
         graph.nodes[f"sink {sink.name}"] = Node(f"sink {sink.name}", "sink", sink.name, "sink")
