@@ -145,4 +145,4 @@ def test_a_missing_extra_is_named(monkeypatch):
     monkeypatch.setattr(serving, "find_spec", lambda name: None if name == "uvicorn" else object())
     with pytest.raises(EngineProblem, match="uvicorn") as found:
         serving.check_console()
-    assert found.value.code == "TM532" and "tidemill[console]" in found.value.hint
+    assert found.value.code == "TM540" and "tidemill[console]" in found.value.hint

@@ -146,7 +146,7 @@ def _open(url: str) -> Any:
         import psycopg
     except ImportError:
         raise EngineProblem(
-            "TM532", "a client of another process needs psycopg", hint="pip install 'tidemill[client]'"
+            "TM540", "a client of another process needs psycopg", hint="pip install 'tidemill[client]'"
         ) from None
     with _translated():
         return psycopg.connect(url, autocommit=True)

@@ -110,11 +110,11 @@ async def _start_console(server: PostgresServer, wanted: Serving) -> Any:
 
 
 def check_console() -> None:
-    """Refuse to go on without the packages of the HTTP server (TM532)."""
+    """Refuse to go on without the packages of the HTTP server (TM540)."""
     missing = [name for name in ("starlette", "uvicorn", "prometheus_client") if find_spec(name) is None]
     if missing:
         raise EngineProblem(
-            "TM532",
+            "TM540",
             f"the HTTP server needs {', '.join(missing)}",
             hint="pip install 'tidemill[console]', or serve with --no-http",
         )
