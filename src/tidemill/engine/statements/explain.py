@@ -13,6 +13,7 @@ from tidemill.engine.show.answers import Holds, report_answers
 from tidemill.engine.show.operators import report_operators
 from tidemill.engine.show.sharing import report_joins, report_sharing, report_taggers
 from tidemill.engine.show.shedding import remarks_on_shedding
+from tidemill.engine.sites.remarks import remarks_on_sites
 from tidemill.engine.state import DatabaseState
 from tidemill.engine.statements.moment import time_text
 from tidemill.engine.views.bound_view import PlannedQuery, Trace
@@ -45,14 +46,16 @@ def explain(state: DatabaseState, target: Any) -> Explanation:
             return _explain_virtual(state, entry)
         view = state.workload.views[entry.name.lower()]
         made = _explain_query(state, view.entry.name, (view.query, view.node), view.trace, view.answer)
-        return replace(made, remarks=(*remarks_on_reader(entry, state.catalog), *made.remarks))
+        remarks = (*remarks_on_reader(entry, state.catalog), *remarks_on_sites(entry.options, state.sites.status()))
+        return replace(made, remarks=(*remarks, *made.remarks))
     if isinstance(target, (Select, CreateView)):
         name = target.name if isinstance(target, CreateView) else "query"
         output = "complete" if target.output == VIRTUAL else str(target.output)
         planned = state.workload.plan_query(target.query, output, target.options)
         answer = replace(planned.answer, refused={**planned.answer.refused, **_not_compared(state.workload, planned)})
         holds = partial(_say_what_is_held, state)
-        return _explain_query(state, name, (planned.bound, planned.node), planned.trace, answer, holds)
+        made = _explain_query(state, name, (planned.bound, planned.node), planned.trace, answer, holds)
+        return replace(made, remarks=(*remarks_on_sites(target.options, state.sites.status()), *made.remarks))
     raise PlanProblem(
         "TM216", "only queries and views can be explained", hint="EXPLAIN SELECT …, EXPLAIN VIEW v or EXPLAIN"
     )
