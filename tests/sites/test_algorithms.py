@@ -257,3 +257,28 @@ def test_what_cannot_be_joined_so_is_refused_or_shipped(tmp_path):
         assert "site_plan" not in lyon.catalog.find("V").options
         with pytest.raises(PlanProblem, match="there is no join algorithm"):
             lyon.execute(f"CREATE VIEW W WITH (site_join = 'hash') AS {JOIN.format('paris.')}")
+
+
+@pytest.mark.parametrize("algorithm", ["sm_s2", "sm_d1"])
+def test_sites_that_are_opened_again_go_on(algorithm, tmp_path):
+    """What was lent and what is read is bound again from the catalogs, and nothing is lost or taken twice."""
+    write_rows(tmp_path, "Near", [1, 2, 3])
+    write_rows(tmp_path, "Far", [3, 4, 5, 6])
+    with LocalDatabase(str(tmp_path / "one")) as one:
+        one.execute(STREAMS.format("Near", tmp_path) + STREAMS.format("Far", tmp_path))
+        one.execute("CREATE STREAMED VIEW V AS " + JOIN.format(""))
+        one.run()
+        expected = one.changes("V").to_pylist()
+    with equal_sites(tmp_path, "paris", "lyon") as (network, (paris, lyon)):
+        paris.execute(STREAMS.format("Far", tmp_path) + "EXPORT STREAM Far TO SITE lyon")
+        lyon.execute(STREAMS.format("Near", tmp_path))
+        lyon.execute(f"CREATE STREAMED VIEW V WITH (site_join = '{algorithm}') AS {JOIN.format('paris.')}")
+        settle_all(network)
+    with LocalDatabase(str(tmp_path / "paris")) as paris, LocalDatabase(str(tmp_path / "lyon")) as lyon:
+        network.add("paris", paris)
+        network.add("lyon", lyon)
+        finish_together(network)
+        assert lyon.changes("V").to_pylist() == expected and len(expected) > 5
+        paris.execute("REVOKE STREAM Far FROM SITE lyon")
+        assert not list(paris.catalog.of("edge")) or all(e.options.get("lent") for e in paris.catalog.of("edge"))
+        assert len(list(paris.catalog.of("source"))) == 1, "nothing is read from lyon any more"
