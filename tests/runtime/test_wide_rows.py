@@ -105,12 +105,13 @@ def test_keys_of_two_types_are_left_to_sql():
 
 
 @effort(60)
-@given(changes, st.sampled_from([(), ("a",)]), st.booleans(), st.booleans())
-def test_moves_are_in_the_order_of_all_columns(rows, partition, descending, nulls_first):
+@given(changes, st.sampled_from([(), ("a",)]), st.booleans(), st.booleans(), st.booleans())
+def test_moves_are_in_the_order_of_all_columns(rows, partition, descending, nulls_first, complete):
     moves = table([(v, BEGINNING if t == 1 else t, d) for v, t, d in rows])
     first = SortKey("t", descending, nulls_first)
     rest = tuple(SortKey(n) for n in ("a", "b") if n not in partition)
-    order = MoveOrder(COLUMNS, partition, (first,), rest)
+    given_keys, completing = ((first, *rest), ()) if complete else ((first,), rest)
+    order = MoveOrder(COLUMNS, partition, given_keys, completing)
     fast = order.sort(moves)
     with without(["narrow_sort"]):
         slow = order.sort(moves)

@@ -72,8 +72,9 @@ class MoveOrder:
         inside = self._ordered(some, (SortKey(PEERS), *self.completing, SortKey("__time")))
         rows = rows.copy()
         rows[several] = rows[several[inside]]
-        begins[several] |= find_ends(self._take(some, self.completing, inside), self._rest())
         # The first of these rows begins a group of peers, so that it begins a row as well.
+        if self.completing:
+            begins[several] |= find_ends(self._take(some, self.completing, inside), self._rest())
         return rows, begins
 
     def _ordered(self, table: pa.Table, keys: Sequence[SortKey]) -> np.ndarray:
