@@ -96,7 +96,8 @@ def test_times_of_the_wall_clock(tmp_path):
         with tidemill.connect(server.url()) as remote, remote.subscribe("V") as changes:
             first = changes.next(30)
             assert isinstance(first.as_of, dt.datetime)
+            before: dt.datetime = first.as_of
             with remote.subscribe("V", as_of=first.as_of) as again:
                 moment = again.next(30)
-                assert moment.as_of >= first.as_of
+                assert isinstance(moment.as_of, dt.datetime) and moment.as_of >= before
         server.stop()

@@ -11,11 +11,12 @@ from typing import Any
 
 import pyarrow as pa
 
-import tidemill
+from tidemill.engine import Database
 from tidemill.engine.script import group_definitions, join_group, place_statements
 from tidemill.engine.show.notebook import arrow_html, show_tables
 from tidemill.errors import EngineProblem, TidemillError
 from tidemill.plan.html import html_text
+from tidemill.serve.remote import RemoteDatabase
 
 
 class Magics:
@@ -33,40 +34,38 @@ class Magics:
             if known is not None and hasattr(known, "execute"):
                 self.db = known
             else:
-                self.db = tidemill.connect(place) if "://" in place else tidemill.open(place)
+                self.db = RemoteDatabase(place) if "://" in place else Database(place)
         return self.db
 
     def execute(self, line: str, cell: str) -> Any:
         """%%tidemill [VARIABLE]: show the result of every statement; the last one is kept in the variable."""
-        from IPython.display import HTML, display
-
+        display, as_html = _display()
         result = None
         try:
             for group in group_definitions(place_statements(cell)):
                 result = self._database().execute(join_group(group))
                 if isinstance(result, pa.Table) or hasattr(result, "_repr_html_"):
-                    display(HTML(html_of(result)))
+                    display(as_html(html_of(result)))
                 elif result is not None:
-                    display(HTML(html_text(str(result))))
+                    display(as_html(html_text(str(result))))
         except TidemillError as problem:
-            display(HTML(html_text(str(problem))))
+            display(as_html(html_text(str(problem))))
             raise
         if line.strip():
             self.shell.user_ns[line.strip()] = result
 
     def follow(self, line: str) -> None:
         """%tidemill_follow VIEW [SECONDS]: the contents of a view, kept up to date in place."""
-        from IPython.display import HTML, display
-
+        display, as_html = _display()
         name, _, seconds = line.strip().partition(" ")
         end = time.monotonic() + float(seconds or 10)
         quoted = '"' + name.replace('"', '""') + '"'
-        shown = display(HTML(""), display_id=True)
+        shown = display(as_html(""), display_id=True)
         with self._database().subscribe(name) as changes:
             while (left := end - time.monotonic()) > 0:
                 changes.next(left)
                 answer = self._database().query(f"SELECT * FROM {quoted}")
-                shown.update(HTML(html_of(answer)))
+                shown.update(as_html(html_of(answer)))
 
     def _database(self) -> Any:
         if self.db is None:
@@ -74,6 +73,13 @@ class Magics:
                 "TM534", "the notebook has no database", hint="%tidemill DIR or %tidemill postgresql://…"
             )
         return self.db
+
+
+def _display() -> tuple[Any, Any]:
+    """What shows things in a notebook; imported late, because only notebooks have it."""
+    from IPython import display as shown
+
+    return shown.display, shown.HTML
 
 
 def html_of(result: Any) -> str:

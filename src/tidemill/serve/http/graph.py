@@ -106,9 +106,9 @@ def _add_operators(graph: Graph, plan: Physical, views: dict[str, str]) -> dict[
     ports |= {e.port: (e.source_op, e.route, True) for e in plan.loops}
     inputs = {op.id: [ports.get(i, (i, "", False)) for i in op.inputs] for op in (*plan.reader, *plan.stage)}
     readers: dict[str, list[str]] = defaultdict(list)
-    for op, sources in inputs.items():
+    for reader, sources in inputs.items():
         for source, _, _ in sources:
-            readers[source].append(op)
+            readers[source].append(reader)
     shown_by = defaultdict(list)
     for output in plan.outputs:
         shown_by[output.op].append(views.get(output.view, output.view))
@@ -116,16 +116,16 @@ def _add_operators(graph: Graph, plan: Physical, views: dict[str, str]) -> dict[
     for place, ops in (("reader", plan.reader), ("stage", plan.stage)):
         for op in ops:
             homes[op.id] = _place(graph, op, place, inputs[op.id], readers, shown_by[op.id], homes)
-    for name, op in ((name, op) for op, names in shown_by.items() for name in names):
-        home = homes.get(op)
+    for name, gate in [(name, gate) for gate, names in shown_by.items() for name in names]:
+        home = homes.get(gate)
         if home is not None and graph.nodes[home].place != "view":
             graph.nodes[f"view {name}"] = Node(f"view {name}", "view", name, "view")
             _connect(graph, home, f"view {name}")
             home = f"view {name}"
         homes[f"view {name.lower()}"] = home or ""
-    for op, sources in inputs.items():
+    for reader, sources in inputs.items():
         for source, route, loop in sources:
-            _connect(graph, homes.get(source), homes[op], route, loop)
+            _connect(graph, homes.get(source), homes[reader], route, loop)
     return homes
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pyarrow as pa
 
-import tidemill
 from tidemill.engine.results import Created
 from tidemill.engine.script import Placed, group_definitions, join_group
+from tidemill.engine.statements.moment import as_of
 from tidemill.engine.users.session import Session
 from tidemill.errors import PlanProblem, TidemillError
 from tidemill.interrupts import Cancellation
@@ -28,7 +28,7 @@ def run_query(session: Session, text: str, most: int, timeout: float | None, can
     """Answer an ad hoc SELECT."""
     began = time.perf_counter()
     table = session.query(text, timeout, cancellation)
-    moment = tidemill.as_of(table)
+    moment = as_of(table)
     return {"kind": "rows", **table_dict(table, most), "as_of": moment, "seconds": time.perf_counter() - began}
 
 
