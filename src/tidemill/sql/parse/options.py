@@ -37,9 +37,9 @@ KNOWN: dict[str, tuple[str, ...]] = {
     ),
     "restart": ("lateness", "ahead", "idle_timeout", "batch_rows", "on_error", "max_record_bytes"),
     "table": _READING,
-    "view": ("retain", "unbounded_state", "spread", "empty_windows", "begin"),
+    "view": ("retain", "unbounded_state", "keep", "spread", "empty_windows", "begin"),
     "virtual view": (),  # its readers have options
-    "select": ("unbounded_state", "spread", "empty_windows", "begin"),
+    "select": ("unbounded_state", "keep", "spread", "empty_windows", "begin"),
     "sink": ("format",),
     "subscribe": ("progress",),
     "site": ("ca", "certificate", "key", "token_file", "plaintext"),
