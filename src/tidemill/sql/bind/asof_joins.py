@@ -81,7 +81,8 @@ def _read_condition(
             hint="for example  ON A.k = B.k AND A.TS >= B.TS;  other conditions go to WHERE",
         )
     condition = conditions[0]
-    kind, sides = type(condition), (condition.this, condition.expression)
+    kind: type[exp.Expr] = type(condition)
+    sides = (condition.this, condition.expression)
     here = Scope([right], right.node, left.unit_us)
     if _stamp_of(sides[0], left) is None:
         kind, sides = MIRROR[kind], sides[::-1]

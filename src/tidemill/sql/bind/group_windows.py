@@ -21,7 +21,7 @@ def rewrite_group_windows(select: exp.Select, items: list[exp.Expression], unit_
     """Move a window of GROUP BY to FROM. The tree is changed."""
     group = select.args.get("group")
     calls = [k for k in group.expressions if _name(k) in _LENGTHS] if group is not None else []
-    if not calls:
+    if group is None or not calls:
         return
     call, item = calls[0], items[0]
     if len(calls) > 1 or len(items) > 1 or not isinstance(item, exp.Table) or item.args.get("window") is not None:

@@ -64,8 +64,9 @@ def _note_columns(select: exp.Select, items: list[exp.Expression]) -> None:
 
 def _session_of(item: exp.Expression) -> WindowSpec | None:
     window = item.args.get("window")
-    own = isinstance(window, WindowSpec) and window.kind == "session"
-    return window if own and (window.column is None or window.partition is None) else None
+    if not isinstance(window, WindowSpec) or window.kind != "session":
+        return None
+    return window if window.column is None or window.partition is None else None
 
 
 def _keys(select: exp.Select, item: exp.Expression) -> list[exp.Expression]:

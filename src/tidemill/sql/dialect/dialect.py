@@ -101,7 +101,7 @@ class TidemillParser(DuckDBParser):
             return None
         self._advance(2)
         self._match_text_seq("TABLE")
-        item = self._parse_table_parts()
+        item: Any = self._parse_table_parts()
         cursor = self._cursor()
         item.set("window", parse_window_function(cursor, name, (token.line, token.col)))
         self._follow(cursor)
