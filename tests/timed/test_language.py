@@ -118,7 +118,8 @@ def test_buckets_and_weeks_begin_where_duckdb_has_them(db, i):
 
 OF_A_KEY = "SELECT date_trunc('day', at) AS h, count(*) AS n FROM K GROUP BY 1"
 LOOKED_UP = "SELECT S.v, n.name FROM S LEFT JOIN Names FOR SYSTEM_TIME AS OF S.at AS n ON S.k = n.k"
-QUERIES = [*TUMBLED, *SESSIONS, *EPOCHS, *COLUMNS, OF_A_KEY, LOOKED_UP]
+NEWEST = "SELECT T.v, b.v AS w FROM T ASOF JOIN T b ON T.at > b.at WHERE b.v < 2"
+QUERIES = [*TUMBLED, *SESSIONS, *EPOCHS, *COLUMNS, OF_A_KEY, LOOKED_UP, NEWEST]
 
 
 def test_of_a_keyed_stream_a_date_is_a_column_like_any_other(db):
@@ -134,6 +135,10 @@ def test_a_table_is_looked_up_at_the_time_of_a_row(db):
         ("6", "Ann"),
         ("9", "None"),
     ]
+
+
+def test_a_condition_on_the_newest_row_does_not_choose_another_one(db):
+    assert answer(db, NEWEST) == [("2", "1")]  # the newest row before 14 is that of 2, where v is 2
 
 
 def test_nothing_is_kept_of_sessions_that_are_over(folder, tmp_path):

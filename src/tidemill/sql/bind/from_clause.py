@@ -129,7 +129,9 @@ class _Joins:
             ]
         hidden = {s.alias for (clause, _), s in zip(joins, sides[1:], strict=True) if _join_kind(clause) in HALF}
         seen = [s for s in sides if s.alias not in hidden]
-        seen, conditions = _push_conditions(seen, conditions, self.nullable, self.unit_us)
+        # The newest row of ASOF is that of all rows: a condition on it must not choose another one.
+        newest = {s.alias for (clause, _), s in zip(joins, sides[1:], strict=True) if _join_kind(clause) == "asof"}
+        seen, conditions = _push_conditions(seen, conditions, self.nullable | newest, self.unit_us)
         filtered = {s.alias: s for s in seen}
         sides = [filtered.get(s.alias, s) for s in sides]
         scope = Scope([sides[0]], sides[0].node, self.unit_us, set(sides[0].needs))
