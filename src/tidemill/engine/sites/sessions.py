@@ -103,13 +103,14 @@ class Session:
         if self._greeted == frozenset(edges) and not self.refused:
             return
         wishes = {}
-        texts = {spec.name: str(spec.origin["text"]) for spec in self._edges()}
+        origins = {spec.name: spec.origin for spec in self._edges()}
         for name, inbox in edges.items():
             if name not in self._recovered:
                 inbox.recover()
                 self._recovered.add(name)
             head = inbox.head()
-            wishes[name] = Wish(texts.get(name, ""), head.seq, head.frontier)
+            origin = origins.get(name, {})
+            wishes[name] = Wish(str(origin.get("text", "")), head.seq, head.frontier, int(origin.get("expires", -1)))
         began = time.monotonic()
         refused = peer.greet(self._paths.database, wishes)
         self.round_trip_s = time.monotonic() - began

@@ -12,13 +12,15 @@ from tidemill.engine.sites.exports import EXPORTS, LOCAL, PLAINTEXT, local_site
 from tidemill.engine.sites.imports import Imports
 from tidemill.engine.sites.service import Service
 from tidemill.engine.sites.sessions import INBOX_BYTES, Session
+from tidemill.engine.sites.site_joins import SiteJoins
 from tidemill.engine.workload import Workload
 from tidemill.errors import CatalogProblem
-from tidemill.plan.physical import BEGINNING
+from tidemill.plan.physical import BEGINNING, Physical
 from tidemill.plan.sources import SourceSpec
 from tidemill.runtime.paths import Paths, load_plan
 from tidemill.runtime.planning.time_batches import Awaited
 from tidemill.runtime.sites.inbox import Inbox
+from tidemill.runtime.sites.limits import sources_awaited
 from tidemill.runtime.sites.outbox import Outbox
 from tidemill.runtime.sites.protocol import Description, Peer
 from tidemill.runtime.views.outlet import Outlet
@@ -57,9 +59,12 @@ class Sites:
         self.threads = True  # False: a test makes every step of a conversation itself
         self.service = Service(paths, catalog, workload, outlet, lock)
         self.imports = Imports(paths, catalog, workload, self._describe)
+        self.imports.forget_edge = self.service.forget
+        self.joins = SiteJoins(paths, catalog, workload, self.imports, self.service.add)
+        self.imports.plan, self.service.known = self.joins.plan, self.imports.known
         self.sessions: dict[str, Session] = {}
         self._listener: Listener | None = None
-        self._awaited: tuple[int, Awaited] | None = None  # of a plan version
+        self._awaited: tuple[int, Awaited, Physical] | None = None  # of a plan version
 
     # ---- running ---------------------------------------------------------------------------------
 
@@ -140,7 +145,7 @@ class Sites:
             "received": session.received.get(spec.name, 0) if session is not None else 0,
             "frontier": head.frontier if head.frontier > BEGINNING else None,
             "problem": session.refused.get(spec.name) if session is not None else None,
-            "algorithm": "sp_s",
+            "algorithm": spec.origin.get("algorithm", "sp_s"),
         }
 
     def _sending(self, entry: Entry) -> dict[str, Any]:
@@ -186,5 +191,11 @@ class Sites:
         if not outlet.plan:
             return closed
         if self._awaited is None or self._awaited[0] != outlet.plan:
-            self._awaited = outlet.plan, Awaited.by(load_plan(self._paths.plan(outlet.plan)))
-        return self._awaited[1].next_point(spec.name, closed, outlet.progress.get("waits"))
+            plan = load_plan(self._paths.plan(outlet.plan))
+            self._awaited = outlet.plan, Awaited.by(plan), plan
+        own = self._awaited[1].next_point(spec.name, closed, outlet.progress.get("waits"))
+        there = sources_awaited(self._paths, self._awaited[2]).get(spec.name, BEGINNING)
+        times = [t for t in (own, there) if t is not None and t >= closed]
+        until = min(times, default=None)
+        self.service.wait_for(spec.origin.get("lends", ()), until)
+        return until

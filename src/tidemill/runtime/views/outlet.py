@@ -41,6 +41,7 @@ from tidemill.runtime.views.moments import advance_frontiers, advance_standings,
 from tidemill.runtime.views.pools import Pools
 from tidemill.runtime.views.resumable_subscriptions import ResumableSubscriptions
 from tidemill.runtime.views.shipping import Shipping
+from tidemill.runtime.views.sink_beginnings import begun, snapshots
 from tidemill.runtime.views.sinks import Sinks
 from tidemill.runtime.views.source_totals import add_tallies, note_read
 from tidemill.runtime.views.stopped_views import ViewsFailed, find_failing, gather_changes, run_for_views
@@ -162,8 +163,9 @@ class Outlet:
         shown = gather_changes(plan.outputs, live, tentative)
         published = collect_logs(found, logs, self._has_readers)
         self.sinks.deliver(self.views.values())
-        for view_id, log in published.items():
-            self._write_sinks(self.views[view_id], log, batch)
+        first = snapshots(live.values(), self.known, self._as_insertions)
+        for view_id in [*published, *(v for v in first if v not in published)]:
+            self._write_sinks(self.views[view_id], published.get(view_id), batch, *first.get(view_id, (set(), None)))
         summary["content"] = self.feedback.write(batch, messages, summary, seeds, self._before())
         closed = advance_frontiers(plan, summary["outputs"], frontiers)
         stopped_edges = self.shipping.stop(failing)
@@ -175,6 +177,7 @@ class Outlet:
             "stopped": json.dumps(all_stopped),
             "tentative": self._tentative_counts(summary["peek"], shown),
             "ends": self._shown_ends(plan, summary),
+            **begun(self.views.values(), live, self.known),
         }
         self._commit(batch, messages, list(zip(found, logs, strict=True)), kept, shown, meta)
         self.stopped = all_stopped
@@ -206,10 +209,12 @@ class Outlet:
     def _before(self) -> Before:
         return Before(self._read_meta("loops", {}), self.known.get("peek", "0"), self._read_meta("peeks", {}))
 
-    def _write_sinks(self, view: StoredView, log: pa.Table, batch: int) -> None:
+    def _write_sinks(
+        self, view: StoredView, log: pa.Table | None, batch: int, new: set[str], first: pa.Table | None
+    ) -> None:
         if view.sinks:
             try:
-                self.sinks.write(view, log, batch)
+                self.sinks.write(view, log, batch, first, new)
             except Exception as error:
                 if not is_of_operator(error):
                     raise
@@ -318,11 +323,14 @@ class Outlet:
     def subscribe(self, view: StoredView, most: int = QUEUE_BYTES) -> tuple[pa.Table, SubscriptionQueue[pa.Table]]:
         """The current contents as insertions, and a queue of every later change batch; `most` limits its bytes."""
         with self.lock, duckdb_file(self.store.path):
-            contents = self._contents(view)
-            net = contents_at(contents, last_closed(self._read_meta("gates", {}), view))
             queue: SubscriptionQueue[pa.Table] = SubscriptionQueue(most)
             self.subscribers.setdefault(view.id, []).append(queue)
-            return tag_changes(Changes((view,), net, netted=True), self.duck, ordered=True), queue
+            return self._as_insertions(view), queue
+
+    def _as_insertions(self, view: StoredView) -> pa.Table:
+        """What a view holds, as changes."""
+        net = contents_at(self._contents(view), last_closed(self._read_meta("gates", {}), view))
+        return tag_changes(Changes((view,), net, netted=True), self.duck, ordered=True)
 
     def subscribe_together(self, views: list[StoredView], most: int = QUEUE_BYTES) -> tuple[MomentChanges, JointQueue]:
         """The contents of several views as of one moment, and a queue of their later changes in the order of time."""
