@@ -14,7 +14,7 @@ from tidemill.plan.user_aggregates import UserAggregateDefinition
 CLOCK = "clockstr"
 # How views are bound and optimized: 0 before synchronizers had an algebra of points; 1 before windows over views share
 # and selections that may fail stay above taggers.
-PLANNING = 2
+PLANNING = 3
 VIRTUAL = "virtual"  # the output of views that are unfolded into their readers
 Kind = Literal["source", "table", "stream", "view", "query", "sink", "aggregate", "site", "edge"]
 

@@ -30,7 +30,7 @@ from tidemill.plan.user_aggregates import user_aggregate_parts
 
 
 class Groups(SharedTaggers):
-    """Shed, Tag, GroupBy, SetCombine, Join."""
+    """Shed, Tag, GroupBy, SetCombine, Join, JoinAt."""
 
     def place_shed(self, node: r.Shed) -> Handle:
         source = self.deliver(self.build(node.input), by_hash(node.keys))
@@ -112,6 +112,7 @@ class Groups(SharedTaggers):
                 kept,
                 "static" if r.never_changes(node) else r.beginning(node),
                 tuple(p.Item(a.name, answer_sql(a, insert_only, positions)) for a in node.aggregates),
+                isinstance(node, r.GroupBy) and r.groups_at_once(node),
             )
         )
         return Handle("stage", name, node.schema, placement_after(partial, need))
@@ -200,6 +201,26 @@ class Groups(SharedTaggers):
         name = self.add_stage(op)
         where = Where("hash", tuple(frozenset(pair) for pair in zip(lkeys, rkeys, strict=True))) if pairs else ONE
         return Handle("stage", name, node.schema, where)
+
+    def place_join_at(self, node: r.JoinAt) -> Handle:
+        left, right = self.build(node.left), self.build(node.right)
+        by = common_positions([left, right], [[a for a, _ in node.on], [b for _, b in node.on]])
+        lkeys, rkeys = [node.on[i][0] for i in by], [node.on[i][1] for i in by]
+        inputs = (
+            self.deliver(left, by_hash(lkeys) if node.on else ONE, exact=True),
+            self.deliver(right, by_hash(rkeys) if node.on else ONE, exact=True),
+        )
+        op = p.JoinAt(
+            name_of(node),
+            inputs,
+            node.schema,
+            p.JoinSide(node.left.schema, tuple(a for a, _ in node.on), stored=False),
+            p.JoinSide(node.right.schema, tuple(b for _, b in node.on)),
+            sql_of(node.residual),
+            node.outer,
+            node.before,
+        )
+        return Handle("stage", self.add_stage(op), node.schema, by_hash(lkeys) if node.on else ONE)
 
     def _place_chains(self, node: Relation, stamp: str, points: list[str]) -> p.Chains | None:
         """The chains of `plan.released` for the operator: a relation of points is one of its inputs, by number."""

@@ -60,7 +60,8 @@ class Group(Op):
     """GROUP BY over partial aggregates (the first input) and changes of kept values (one input for each of `values`).
 
     `beginning` says when the one row of a keyless answer begins: before all time, with the first row, or at the
-    clock's first time rounded up in one of some ways.
+    clock's first time rounded up in one of some ways. `at_once`: all rows of a group come at one time, so nothing is
+    kept of groups that were shown.
     """
 
     kind: ClassVar[str] = "group"
@@ -70,6 +71,7 @@ class Group(Op):
     values: tuple[KeptValues, ...]
     beginning: Beginning
     answers: tuple[Item, ...]
+    at_once: bool = False
 
 
 @dataclass(frozen=True)
@@ -142,6 +144,21 @@ class JoinSide:
     stamp: str | None = None
     keep_us: int | None = None
     stored: bool = True
+
+
+@dataclass(frozen=True)
+class JoinAt(Op):
+    """Insertions of the first input, joined with the rows of the second one at their time (`before`: just before it),
+    or padded with NULL (`outer`).
+    """
+
+    kind: ClassVar[str] = "join_at"
+
+    left: JoinSide
+    right: JoinSide
+    residual: str | None = None
+    outer: bool = False
+    before: bool = False
 
 
 @dataclass(frozen=True)

@@ -66,7 +66,18 @@ class GroupBy(Operator[p.Group]):
         if closed.num_rows == 0 and birth is None and not any(rows.num_rows for rows in values):
             return Batch(None, frontier)
         walked = self._changes_in_arrays(closed, values, state)
-        return Batch(self._changes_in_sql(closed, values, birth, state) if walked is None else walked, frontier)
+        changes = self._changes_in_sql(closed, values, birth, state) if walked is None else walked
+        if self.op.at_once:
+            self._forget_groups(state)
+        return Batch(changes, frontier)
+
+    def _forget_groups(self, state: ShardState) -> None:
+        """Groups that have come at once never change: nothing is kept but what is pending."""
+        for name, segments in state.stored[self.id].items():
+            if not name.startswith(PENDING):
+                for segment in segments:
+                    state.store.discard(segment)
+                segments.clear()
 
     def _changes_in_arrays(self, closed: pa.Table, values: list[pa.Table], state: ShardState) -> pa.Table | None:
         """The changes by arrays; None where SQL is needed."""
