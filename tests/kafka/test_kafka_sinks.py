@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 
@@ -11,10 +12,30 @@ from tidemill.errors import TidemillError
 from tidemill.runtime.targets import kafka as target
 
 
+def settle(address, topic):
+    """Wait until the ends of all transactions are marked: brokers do that a moment after they have promised it."""
+    from confluent_kafka import IsolationLevel, TopicPartition
+    from confluent_kafka.admin import AdminClient, OffsetSpec
+
+    admin = AdminClient({"bootstrap.servers": address, "log_level": 0})
+    partitions = admin.list_topics(topic, timeout=30).topics[topic].partitions
+    asked = {TopicPartition(topic, p): OffsetSpec.latest() for p in partitions}
+    until = time.monotonic() + 60
+    while True:
+        ends = [
+            [answer.result().offset for answer in admin.list_offsets(asked, isolation_level=level).values()]
+            for level in (IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED)
+        ]
+        if ends[0] == ends[1]:
+            return
+        assert time.monotonic() < until
+
+
 def read_topic(address, topic):
     """All committed records: (key, value) as Python values."""
     from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
+    settle(address, topic)
     consumer = Consumer(
         {
             "bootstrap.servers": address,
@@ -121,6 +142,7 @@ def test_envelopes_can_be_read_back_as_a_source(topics, tmp_path):
         for change in ([(1, 10, "i"), (2, 20, "i")], [(1, 11, "u")], [(2, 0, "d"), (3, 3, "i")]):
             rooms.add(*change)
             db.run()
+        settle(topics.address, topic)
         db.execute(
             f"REGISTER SOURCE Back (room INTEGER, temp INTEGER, op VARCHAR) FROM KAFKA '{topics.address}'"
             f" TOPIC '{topic}' WITH (format = 'debezium', operation = 'op');"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any
 
+from tidemill.engine.postgres_sources import OPTIONS as OF_POSTGRES
+from tidemill.engine.postgres_sources import POSTGRES
 from tidemill.errors import SourceProblem
 from tidemill.plan.sources import SourceSpec
 from tidemill.runtime.kafka_client import OPTIONS as CLIENT
@@ -20,6 +22,7 @@ def take_kafka_options(kind: str, options: dict[str, Any], origin: dict[str, Any
     """Bring the options of a topic into the form that the connector reads; refuse them for other kinds of sources."""
     given = sorted(_OWN & options.keys())
     if kind != KAFKA:
+        given = [name for name in given if kind != POSTGRES or name not in OF_POSTGRES]
         if given:
             raise SourceProblem(
                 "TM407", f"{given[0]} is an option of topics", hint="leave it out: this source is not read from Kafka"

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from tidemill.engine.kafka_sources import KAFKA, check_kafka, take_kafka_options
+from tidemill.engine.postgres_sources import POSTGRES, prepare_postgres
 from tidemill.engine.settings.options import microseconds
 from tidemill.errors import SourceProblem
 from tidemill.plan.sources import KINDS, SHED, SHED_UPDATES, Schema, SourceSpec
@@ -64,7 +65,7 @@ def source_spec(statement: RegisterSource | RegisterTable, unit_us: int) -> Sour
         static=isinstance(statement, RegisterTable),
     )
     _check_spec(made, statement)
-    return made
+    return prepare_postgres(made) if kind == POSTGRES else made
 
 
 def _take_on_error(options: dict[str, Any]) -> str:

@@ -57,6 +57,9 @@ KINDS = {
         ("json", "csv", "avro", "debezium"),
         example="KAFKA 'localhost:9092' TOPIC 'orders'",
     ),
+    "postgres": SourceKind(
+        f"{_SOURCES}.postgres.connector:Postgres", example="POSTGRES 'host=db dbname=shop' TABLE 'orders'"
+    ),
 }
 SITE = "site"  # the kind of what another site delivers: made for a name in FROM, never registered
 SITE_CONNECTOR = f"{_SOURCES}.site.connector:Site"

@@ -130,6 +130,8 @@ class Thresholds:
     kafka_slice: int = _size(1 << 16, 3)  # new records of a topic: they are cut into slices
     kafka_messages: int = _size(10_000, 2)  # that are taken from the client at once
     kafka_ahead_bytes: int = _size(64 << 20, 64)  # of one partition, fetched and not used yet: it waits for the others
+    cdc_changes: int = _size(100_000, 3)  # of a table that are asked for at once
+    cdc_idle_bytes: int = _size(16 << 20, 0)  # of other tables in PostgreSQL's log: they are acknowledged
     kafka_kept_slices: int = _size(100_000, 4)  # that were read for good: the log is written anew without earlier ones
     generated_rows: int = _size(1 << 18, 3)  # that are generated at a time
     block_bytes: int = _size(8 << 20, 16)  # of a text file that are read at a time

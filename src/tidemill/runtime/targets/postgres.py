@@ -128,10 +128,10 @@ def check_connection(text: str, options: dict[str, Any]) -> None:
         check_secret("password", options["password"])
 
 
-def connect(text: str, options: dict[str, Any], **more: Any) -> Any:
+def connect(text: str, given: dict[str, Any], **more: Any) -> Any:
     """A connection, with the password from where the option says it is."""
     psycopg = load("psycopg", "postgres", "a connection to PostgreSQL")
-    secret = {"password": read_secret("password", options["password"])} if "password" in options else {}
+    secret = {"password": read_secret("password", given["password"])} if "password" in given else {}
     return psycopg.connect(text, autocommit=True, connect_timeout=20, application_name="tidemill", **secret, **more)
 
 

@@ -159,6 +159,8 @@ def _parse_origin(cursor: Cursor, columns: list[str]) -> tuple[str, dict[str, An
         return "files", {"glob": cursor.take_string("a path in quotes", "write FILES 'dir/*.csv'")}
     if word == "KAFKA":
         return "kafka", _parse_kafka(cursor)
+    if word == "POSTGRES":
+        return "postgres", _parse_postgres(cursor)
     if word == "GENERATE":
         return "generate", _parse_generate(cursor, columns)
     return word.lower(), _settings(cursor, KINDS[word.lower()].settings)
@@ -182,6 +184,13 @@ def _parse_kafka(cursor: Cursor) -> dict[str, Any]:
     brokers = cursor.take_string("the addresses of brokers in quotes", hint)
     cursor.expect("TOPIC", hint=hint)
     return {"brokers": brokers, "topic": cursor.take_string("a topic in quotes", hint)}
+
+
+def _parse_postgres(cursor: Cursor) -> dict[str, Any]:
+    hint = "write POSTGRES 'host=db dbname=shop' TABLE 'orders'"
+    connection = cursor.take_string("a connection in quotes", hint)
+    cursor.expect("TABLE", hint=hint)
+    return {"connection": connection, "table": cursor.take_string("a table in quotes", hint)}
 
 
 def _settings(cursor: Cursor, known: tuple[str, ...]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import numpy as np
 
 from tidemill.errors import SourceProblem
 from tidemill.plan.sources import SourceSpec
+from tidemill.runtime.garbage_collection import seldom_collected
 from tidemill.runtime.kafka_client import forget_client, kafka, kept_client, unreachable
 from tidemill.runtime.sources.kafka.slices import Slice
 from tidemill.runtime.thresholds import sizes
@@ -36,7 +37,7 @@ class _Lane:
 
     reached: int
     stop: int
-    held: deque[Any]
+    held: deque[tuple[int, Any]]  # offsets and messages
     size: int = 0
     paused: bool = False
 
@@ -57,7 +58,8 @@ def fetch(spec: SourceSpec, slices: Sequence[Slice]) -> Iterator[tuple[Slice, li
         pump = _Pump(spec, consumer, lanes, topic)
         for piece in slices:
             while any(lanes[p].reached < end for p, _, end in piece.parts):
-                pump.turn()
+                with seldom_collected():  # many new objects, and none of them in a cycle
+                    pump.turn()
             yield piece, _in_order(spec, [pump.take(p, end) for p, _, end in piece.parts])
     except BaseException:
         forget_client(consumer)
@@ -104,7 +106,7 @@ class _Pump:
             lane, offset = lanes[message.partition()], message.offset()
             lane.reached = offset + 1
             if offset < lane.stop:
-                lane.held.append(message)
+                lane.held.append((offset, message))
                 lane.size += len(message)
         for partition, lane in lanes.items():
             if not lane.paused and (lane.reached >= lane.stop or lane.size > sizes.kafka_ahead_bytes):
@@ -124,8 +126,8 @@ class _Pump:
     def take(self, partition: int, end: int) -> list[Any]:
         """The messages of a partition before `end`."""
         lane, found = self._lanes[partition], []
-        while lane.held and lane.held[0].offset() < end:
-            found.append(lane.held.popleft())
+        while lane.held and lane.held[0][0] < end:
+            found.append(lane.held.popleft()[1])
         lane.size -= sum(map(len, found))
         if lane.paused and lane.reached < lane.stop and lane.size <= sizes.kafka_ahead_bytes // 2:
             self._consumer.resume([self._library.TopicPartition(self._topic, partition)])

@@ -59,6 +59,7 @@ class SliceLog:
         self.begin: dict[int, int] = {}  # where each partition was begun
         self.ends: dict[int, int] = {}  # how far each is in slices
         self.is_begun = False
+        self.notes: dict[str, Any] = {}  # what else is known of the source
         self._bytes = 0
         self._base, self._arrival = 0, 0
 
@@ -116,7 +117,7 @@ class SliceLog:
             fcntl.flock(file, fcntl.LOCK_EX)
             self.load()
             kept = self.slices[before - self.first :]
-            state = {"first": before, "base": self.base(before), "ends": self._ends_before(before)}
+            state = {"first": before, "base": self.base(before), "ends": self._ends_before(before), "note": self.notes}
             lines = [_line({"begin": self.begin}), _line(state)]
             lines += [_line({"parts": s.parts, "at": s.arrival}) for s in kept]
             part = self._path.with_name(self._path.name + ".part")
@@ -152,6 +153,7 @@ class SliceLog:
             self._bytes += len(line)
 
     def _take(self, found: dict[str, Any]) -> None:
+        self.notes |= found.get("note", {})
         if "begin" in found:
             self.begin |= {int(p): int(o) for p, o in found["begin"].items()}
             self.ends = {**self.begin, **self.ends}
@@ -159,7 +161,7 @@ class SliceLog:
         elif "first" in found:
             self.first, self._base = int(found["first"]), int(found["base"])
             self.ends |= {int(p): int(o) for p, o in found["ends"].items()}
-        else:
+        elif "parts" in found:
             made = Slice.from_list([len(self), self._base, found["at"], found["parts"]])
             self.slices.append(made)
             self.ends |= {partition: end for partition, _, end in made.parts}
