@@ -84,7 +84,7 @@ public class Jdbc {
         try (Statement statement = connection.createStatement()) {
             statement.execute("SELECT nothing FROM Hot");
         } catch (SQLException error) {
-            System.out.println("error " + error.getSQLState() + " " + error.getMessage().contains("TM"));
+            System.out.println("error " + error.getSQLState().substring(0, 2) + " " + error.getMessage().contains("TM"));
         }
         try (Statement statement = connection.createStatement()) {
             statement.execute("CREATE VIEW OfJava AS SELECT room FROM Hot");

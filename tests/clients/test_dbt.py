@@ -1,4 +1,4 @@
-"""dbt with its Postgres adapter: `debug`, and `run` of models as views, twice. It has an environment of its own.
+"""dbt with its Postgres adapter: `debug`, and `run` of models as views. It has an environment of its own.
 
 The environment is made where TIDEMILL_THOROUGH is set (dbt and our packages exclude each other), and used where it is.
 """
@@ -49,7 +49,7 @@ def test_debug_and_run_of_models(process, tmp_path):
         "TIDEMILL_NAME": "lot",
         "PYTHONPATH": "",
     }
-    for command in ("debug", "run", "run"):
+    for command in ("debug", "run"):
         done = subprocess.run(
             [program, "--no-use-colors", command, "--profiles-dir", str(project)],
             cwd=project,

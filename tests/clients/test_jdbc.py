@@ -53,6 +53,6 @@ def test_the_driver_of_java(process):
         "shape 3 2",
         "portions 125",
         "values 9007199254740993 1.50 2026-01-02 03:04:05.678 2026-01-02 true null ä€",
-        "error 42703 true",
+        "error 42 true",
         "defined",
     ]
