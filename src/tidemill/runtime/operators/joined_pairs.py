@@ -79,7 +79,7 @@ class Matching:
         """The wanted columns of pairs."""
         mine = {c.name for c in self.left}
         sides = [(left, pa.array(pairs[0])), (right, pa.array(pairs[1]))]
-        found = {}
+        found: dict[str, pa.ChunkedArray] = {}
         for table, rows in sides:
             names = [n for n in self.wanted if (n in mine) == (table is left)]
             taken = table.select(names).combine_chunks().take(rows)
