@@ -17,6 +17,7 @@ import duckdb
 import pyarrow as pa
 
 from tests.reference.ranking import Rankings
+from tests.reference.timed import Timed
 from tidemill.plan import relations as r
 from tidemill.plan.aggregates import Aggregate
 from tidemill.plan.aggregation_joins import expand_join_aggregate
@@ -36,7 +37,7 @@ SET_SQL = {
 }
 
 
-class Oracle(Rankings):
+class Oracle(Rankings, Timed):
     """Answers of logical plans.
 
     `rows(source, birth)` gives the rows of a source that a reader born in plan version `birth` sees, with `__ts` in

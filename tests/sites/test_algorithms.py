@@ -176,6 +176,73 @@ def test_an_algorithm_by_name_is_the_one_that_runs(algorithm, tmp_path):
     assert roles == shipped[algorithm]
 
 
+def test_three_sites_and_what_is_shown_of_a_join(tmp_path):
+    """Each far input is reduced by the one here; EXPLAIN and status say how, and what has crossed."""
+    for name, keys in (("Near", [1, 2, 3]), ("Far", [3, 4, 5, 6]), ("Third", [2, 3, 9, 10, 11])):
+        write_rows(tmp_path, name, keys)
+    query = (
+        "SELECT A.k, A.v AS a, B.v AS b, C.v AS c FROM Near [WINDOW 3] A JOIN {0}Far [WINDOW 3] B ON A.k = B.k"
+        " JOIN {1}Third [WINDOW 2] C ON C.k = A.k"
+    )
+    with LocalDatabase(str(tmp_path / "one")) as one:
+        one.execute("".join(STREAMS.format(n, tmp_path) for n in ("Near", "Far", "Third")))
+        one.execute("CREATE STREAMED VIEW V AS " + query.format("", ""))
+        one.run()
+        expected = one.changes("V").to_pylist()
+    with equal_sites(tmp_path, "paris", "rome", "lyon") as (network, (paris, rome, lyon)):
+        paris.execute(STREAMS.format("Far", tmp_path) + "EXPORT STREAM Far TO SITE lyon")
+        rome.execute(STREAMS.format("Third", tmp_path) + "EXPORT STREAM Third TO SITE lyon")
+        lyon.execute(STREAMS.format("Near", tmp_path))
+        lyon.execute("CREATE STREAMED VIEW V WITH (site_join = 'sm_s1') AS " + query.format("paris.", "rome."))
+        settle_all(network)
+        finish_together(network)
+        assert lyon.changes("V").to_pylist() == expected and expected
+        shown = str(lyon.execute("EXPLAIN VIEW V"))
+        assert "join between sites by sm_s1 at lyon: b by keys of a, c by keys of a" in shown
+        assert "from paris" in shown and "from rome" in shown and "to paris" in shown and "SELECT DISTINCT" in shown
+        [there] = [e for s in paris.status()["sites"] if s["name"] == "lyon" for e in s["reads"]]
+        assert there["known_keys"] == 4 and there["lag_seconds"] is not None  # 1, 2, 3 and -1
+        [edge] = [e for s in lyon.status()["sites"] if s["name"] == "paris" for e in s["reads"]]
+        assert edge["algorithm"] == "sm_s1" and 0 < edge["rows"] < 40
+
+
+@pytest.mark.parametrize(("rate", "chosen"), [(40, "sm_s1"), (1, None)])
+def test_auto_uses_join_values_where_they_can_add_little(rate, chosen, tmp_path):
+    """Few rows here and many there; by the rates that were seen when the view is created."""
+    write_rows(tmp_path, "Near", [1, 2])
+    (tmp_path / "Far").mkdir()
+    lines = [f"{n % 7},{n},{n // rate}" for n in range(20 * rate)]
+    (tmp_path / "Far" / "1.csv").write_text("k,v,tm\n" + "\n".join(lines) + "\n")
+    with equal_sites(tmp_path, "paris", "lyon") as (_, (paris, lyon)):
+        paris.execute(
+            STREAMS.format("Far", tmp_path) + "EXPORT STREAM Far TO SITE lyon; CREATE VIEW W AS SELECT k FROM Far"
+        )
+        lyon.execute(STREAMS.format("Near", tmp_path) + "CREATE VIEW W AS SELECT k FROM Near")
+        lyon.execute(f"CREATE VIEW Early AS {JOIN.format('paris.')}")
+        assert "site_plan" not in lyon.catalog.find("Early").options, "nothing is known yet"
+        lyon.execute("DROP VIEW Early")
+        paris.run(final=False)
+        lyon.run(final=False)
+        lyon.execute(f"CREATE VIEW V AS {JOIN.format('paris.')}")
+        plan = lyon.catalog.find("V").options.get("site_plan")
+        assert (plan["algorithm"] if plan else None) == chosen
+
+
+def test_answers_that_would_be_too_late_are_refused(tmp_path):
+    write_rows(tmp_path, "Near", [1])
+    write_rows(tmp_path, "Far", [1])
+    with equal_sites(tmp_path, "paris", "lyon") as (network, (paris, lyon)):
+        paris.execute(STREAMS.format("Far", tmp_path) + "EXPORT STREAM Far TO SITE lyon")
+        lyon.execute(STREAMS.format("Near", tmp_path))
+        network.pump("lyon", "paris")
+        lyon.state.sites.sessions["paris"].round_trip_s = 3.0
+        text = f"CREATE VIEW V WITH (site_join = '{{}}', max_latency = '4 seconds') AS {JOIN.format('paris.')}"
+        with pytest.raises(PlanProblem, match="cannot be joined") as caught:
+            lyon.execute(text.format("sm_s2"))
+        assert caught.value.detail == "3 crossings take 4.500 s, and 4.000 s are allowed"
+        lyon.execute(text.format("sm_s1"))
+
+
 def test_what_cannot_be_joined_so_is_refused_or_shipped(tmp_path):
     write_rows(tmp_path, "Near", [1])
     write_rows(tmp_path, "Far", [1])
@@ -190,3 +257,28 @@ def test_what_cannot_be_joined_so_is_refused_or_shipped(tmp_path):
         assert "site_plan" not in lyon.catalog.find("V").options
         with pytest.raises(PlanProblem, match="there is no join algorithm"):
             lyon.execute(f"CREATE VIEW W WITH (site_join = 'hash') AS {JOIN.format('paris.')}")
+
+
+@pytest.mark.parametrize("algorithm", ["sm_s2", "sm_d1"])
+def test_sites_that_are_opened_again_go_on(algorithm, tmp_path):
+    """What was lent and what is read is bound again from the catalogs, and nothing is lost or taken twice."""
+    write_rows(tmp_path, "Near", [1, 2, 3])
+    write_rows(tmp_path, "Far", [3, 4, 5, 6])
+    with LocalDatabase(str(tmp_path / "one")) as one:
+        one.execute(STREAMS.format("Near", tmp_path) + STREAMS.format("Far", tmp_path))
+        one.execute("CREATE STREAMED VIEW V AS " + JOIN.format(""))
+        one.run()
+        expected = one.changes("V").to_pylist()
+    with equal_sites(tmp_path, "paris", "lyon") as (network, (paris, lyon)):
+        paris.execute(STREAMS.format("Far", tmp_path) + "EXPORT STREAM Far TO SITE lyon")
+        lyon.execute(STREAMS.format("Near", tmp_path))
+        lyon.execute(f"CREATE STREAMED VIEW V WITH (site_join = '{algorithm}') AS {JOIN.format('paris.')}")
+        settle_all(network)
+    with LocalDatabase(str(tmp_path / "paris")) as paris, LocalDatabase(str(tmp_path / "lyon")) as lyon:
+        network.add("paris", paris)
+        network.add("lyon", lyon)
+        finish_together(network)
+        assert lyon.changes("V").to_pylist() == expected and len(expected) > 5
+        paris.execute("REVOKE STREAM Far FROM SITE lyon")
+        assert not list(paris.catalog.of("edge")) or all(e.options.get("lent") for e in paris.catalog.of("edge"))
+        assert len(list(paris.catalog.of("source"))) == 1, "nothing is read from lyon any more"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import re
 import signal
 import subprocess
 import sys
 import time
+import urllib.request
 from typing import Any
 
 import psycopg
@@ -28,6 +30,7 @@ CREATE USER admin PASSWORD 'open sesame';
 def test_the_command_serves_live_answers_and_stops_when_told(tmp_path):
     (tmp_path / "init.sql").write_text(INIT)
     command = ["-m", "tidemill.serve.cli", "serve", "--db", str(tmp_path / "lot"), "--port", "0", "--shards", "2"]
+    command += ["--http-port", "0"]
     served = subprocess.Popen(
         [sys.executable, *command, "--init", str(tmp_path / "init.sql")],
         stderr=subprocess.PIPE,
@@ -36,6 +39,8 @@ def test_the_command_serves_live_answers_and_stops_when_told(tmp_path):
     )
     try:
         port = _read_port(served)
+        console = re.search(r"console: (http://127\.0\.0\.1:\d+)/$", served.stderr.readline())[1]
+        assert urllib.request.urlopen(f"{console}/readyz").read() == b"ready\n"
         dsn = f"host=127.0.0.1 port={port} dbname=tidemill user=admin password='open sesame'"
         with psycopg.connect(dsn, autocommit=True) as connection:
             _wait_for_rows(connection, 9)
@@ -45,6 +50,11 @@ def test_the_command_serves_live_answers_and_stops_when_told(tmp_path):
             rows.close()
             assert {"+", "u", "p"} >= {row[0] for row in seen} >= {"+", "p"}
             assert connection.execute("SELECT sum(n) AS n FROM PerRoom").fetchone()[0] >= before
+            login = {"Authorization": "Basic " + base64.b64encode(b"admin:open sesame").decode()}
+            metrics = (
+                urllib.request.urlopen(urllib.request.Request(f"{console}/metrics", headers=login)).read().decode()
+            )
+            assert 'tidemill_connections{protocol="postgres"} 1.0' in metrics and 'view="PerRoom"' in metrics
         with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
             psycopg.connect(dsn.replace("sesame", "barley"))
     finally:

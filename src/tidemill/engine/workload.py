@@ -18,6 +18,7 @@ from tidemill.engine.adapt.sharing import Sharing
 from tidemill.engine.adapt.tagging import Tagging
 from tidemill.engine.alter_sources import add_columns
 from tidemill.engine.physical_plans import PhysicalPlans
+from tidemill.engine.settings.options import keep_of
 from tidemill.engine.sinks import sink_options
 from tidemill.engine.sources import source_spec
 from tidemill.engine.views.answering import Answering, Beginning, decisions_of
@@ -231,13 +232,14 @@ class Workload:
 
     # ---- binding -------------------------------------------------------------------------------
 
-    def bind(self, query: exp.Expression, begin: Beginning | None = None) -> BoundQuery:
+    def bind(self, query: exp.Expression, begin: Beginning | None = None, keep_us: int | None = None) -> BoundQuery:
         """A query over the catalog, as it begins where it is said, or as it would begin now."""
         begin = begin or Beginning(self.pending)
         query = unfold(query, self._inputs.definition)
         query, used = mark_user_aggregates(query, self.catalog.user_aggregate)
         find = partial(self._find_input, begin=begin)
-        bound = Binder(find, self.unit_us, clock_views=begin.planning >= 1).query(query)
+        binder = Binder(find, self.unit_us, begin.planning >= 1, dates=begin.planning >= 3, keep_us=keep_us)
+        bound = binder.query(query)
         return replace(bound, needs=bound.needs | used)
 
     def _find_input(self, name: str, node: exp.Expression | None, begin: Beginning) -> Input:
@@ -278,7 +280,7 @@ class Workload:
     def _plan(self, query: exp.Expression, output: str, options: dict[str, Any], begin: Beginning) -> PlannedQuery:
         """Bind, check, answer from other views, and optimize."""
         query, bounds = self._without_bounds(replace_imported(query, options), begin)
-        bound = self.bind(query, begin)
+        bound = self.bind(query, begin, keep_of(options, self.unit_us))
         if (output == "rstream" or bounds) and not options.get("empty_windows"):
             bound = replace(bound, node=drop_empty_windows(bound.node))
         if not options.get("unbounded_state"):

@@ -128,6 +128,11 @@ def _combine(node: r.SetCombine, stamp: str) -> tuple[Chain, ...] | None:
     return _union_chains([release_chains(i, i.names[place]) for i in (node.left, node.right) if i is not None])
 
 
+def _join_at(node: r.JoinAt, stamp: str) -> tuple[Chain, ...] | None:
+    """A row of the left side comes when it is joined."""
+    return release_chains(node.left, stamp) if stamp in node.left.names else None
+
+
 _RULES: dict[type[Relation], Callable[..., tuple[Chain, ...] | None]] = {
     r.Filter: _same,
     r.Stamp: _same,
@@ -138,6 +143,7 @@ _RULES: dict[type[Relation], Callable[..., tuple[Chain, ...] | None]] = {
     r.SynchronizeOn: _synchronize_on,
     r.Temporal: _temporal,
     r.Join: _join,
+    r.JoinAt: _join_at,
     r.Union: _union,
     r.SetCombine: _combine,
 }

@@ -30,8 +30,12 @@ def check_bounded(
         if side is not None:
             assert isinstance(node, r.Join)
             raise _problem(node, side, named(), place)
+        if isinstance(node, r.JoinAt) and is_unbounded(node.right, accepted):
+            raise _problem(node, node.right, named(), place)
         if _keeps_all(node) and is_unbounded(node.input, accepted):
             raise _ranking_problem(node.input, named(), place)
+        if isinstance(node, r.Sessions) and not r.closes_for_good(node) and is_unbounded(node.input, accepted):
+            raise _session_problem(node.input, named(), place)
 
 
 def _keeps_all(node: Relation) -> TypeGuard[r.Ranked | r.WindowFunctions]:
@@ -73,6 +77,8 @@ def is_unbounded(node: Relation, accepted: Container[str] = ()) -> bool:
         return False
     if isinstance(node, r.SynchronizeOn):
         return is_unbounded(node.input, accepted)
+    if isinstance(node, r.JoinAt):
+        return is_unbounded(node.left, accepted)
     return any(is_unbounded(c, accepted) for c in node.children if isinstance(c, Relation))
 
 
@@ -89,7 +95,9 @@ def _endless(node: r.Join, accepted: Container[str]) -> Relation | None:
     )
 
 
-def _problem(node: r.Join, side: Relation, streams: Mapping[str, str], place: Callable[[str], Place]) -> PlanProblem:
+def _problem(
+    node: r.Join | r.JoinAt, side: Relation, streams: Mapping[str, str], place: Callable[[str], Place]
+) -> PlanProblem:
     left, right, endless = (_names(n, streams) for n in (node.left, node.right, side))
     first = next((name for _, name in _inputs(side, streams)), "clockStr")
     line, column = place(first) or (None, None)
@@ -97,7 +105,8 @@ def _problem(node: r.Join, side: Relation, streams: Mapping[str, str], place: Ca
         "TM204",
         f"join of {left} and {right} would keep state for ever",
         detail=f"{endless} has neither a window nor a key, so every row may still find a partner",
-        hint=f"add a window, for example  {first} [WINDOW 10 MINUTES],  or say WITH (unbounded_state = true)",
+        hint=f"add a window, for example  {first} [WINDOW 10 MINUTES],  or say WITH (keep = '1 day'): rows whose times"
+        " are farther apart are not joined,  or WITH (unbounded_state = true)",
         line=line,
         column=column,
     )
@@ -112,6 +121,19 @@ def _ranking_problem(rows: Relation, streams: Mapping[str, str], place: Callable
         detail="every row of a partition is kept: any of them may still get another rank, neighbour or sum",
         hint=f"add a window, for example  {first} [WINDOW 10 MINUTES],  or keep the first rows of each partition only"
         " (QUALIFY row_number() OVER (…) <= 3, LIMIT 3),  or say WITH (unbounded_state = true)",
+        line=line,
+        column=column,
+    )
+
+
+def _session_problem(rows: Relation, streams: Mapping[str, str], place: Callable[[str], Place]) -> PlanProblem:
+    first = next((name for _, name in _inputs(rows, streams)), "clockStr")
+    line, column = place(first) or (None, None)
+    return PlanProblem(
+        "TM204",
+        f"sessions of {_names(rows, streams)} would keep state for ever",
+        detail="its rows may come after their times or be taken back, so no session is ever over for good",
+        hint="leave late = 'apply' out,  or say WITH (unbounded_state = true)",
         line=line,
         column=column,
     )

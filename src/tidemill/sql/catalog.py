@@ -14,7 +14,7 @@ from tidemill.plan.user_aggregates import UserAggregateDefinition
 CLOCK = "clockstr"
 # How views are bound and optimized: 0 before synchronizers had an algebra of points; 1 before windows over views share
 # and selections that may fail stay above taggers.
-PLANNING = 2
+PLANNING = 3
 VIRTUAL = "virtual"  # the output of views that are unfolded into their readers
 Kind = Literal["source", "table", "stream", "view", "query", "sink", "aggregate", "site", "edge"]
 
@@ -174,8 +174,8 @@ class Catalog:
                 del self.hidden[i]
 
     def of(self, *kinds: Kind) -> Iterator[Entry]:
-        """Entries of these kinds, oldest first."""
-        return (e for e in self.entries.values() if e.kind in kinds)
+        """Entries of these kinds, oldest first, as they are at this moment: other threads may look meanwhile."""
+        return (e for e in list(self.entries.values()) if e.kind in kinds)
 
     def next_id(self, prefix: str) -> str:
         self.counter += 1

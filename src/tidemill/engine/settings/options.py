@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -196,6 +196,7 @@ CHECKS: dict[str, Check] = {
     "tail": _switch,
     "follow_links": _switch,
     "unbounded_state": _switch,
+    "keep": duration("1 day"),
     "empty_windows": _switch,
     "delimiter": _delimiter,
     "ca": _text,
@@ -228,3 +229,11 @@ CHECKS: dict[str, Check] = {
     ),
     "plaintext": _switch,
 }
+
+
+def keep_of(options: Mapping[str, Any], unit_us: int) -> int | None:
+    """WITH (keep = …) of a view in microseconds; None where nothing is forgotten."""
+    if options.get("keep") is None:
+        return None
+    found = duration_from_text(str(options["keep"]))
+    return found.us if found.us is not None else int(found.units or 0) * unit_us

@@ -124,6 +124,11 @@ def _compare(part: exp.Expr) -> Scalar:
     return Operation(SIGNS[type(part)], ColumnRef(part.this.name), Literal(part.expression.sql("duckdb")))
 
 
+def is_distinct(text: str) -> bool:
+    """Whether a text asks for join values."""
+    return text.startswith("SELECT DISTINCT ")
+
+
 def name_read(text: str) -> str:
     """The name that a plain text reads, in lower case."""
     return str(_parse(text).args["from_"].this.name).lower()

@@ -77,7 +77,19 @@ class Service:
             if LENT in entry.options and entry.options["edge"] == name:
                 return describe_lent(self._workload, entry)
         found = describe_export(self._workload, may_read(self._catalog, caller), name)
-        return replace(found, answers_back=bool(self._catalog.find(caller, "site").options["address"]))
+        back = bool(self._catalog.find(caller, "site").options["address"])
+        return replace(found, answers_back=back, rate=self.rate_of(name))
+
+    def rate_of(self, name: str) -> float:
+        """Rows a second of event time that a stream has had so far; 0 where that is not known."""
+        entry = self._catalog.entries.get(name.lower())
+        if entry is None or entry.kind != "stream":
+            return 0.0
+        spec, outlet = self._catalog.find(entry.needs[0], "source").spec, self._outlet()
+        times = outlet.progress.get("sources", {}).get(spec.name, {}) if spec is not None else {}
+        rows = outlet.source_totals.get(spec.name, {}).get("rows", 0) if spec is not None else 0
+        span = times.get("top", 0) - (times.get("first") or 0)
+        return float(rows) * 1e6 / span if span > 0 and times.get("first") is not None else 0.0
 
     def greet(self, caller: str, database: str, wishes: dict[str, Wish]) -> Refusals:
         """Begin edges that are new, forget those that the caller does not name; edges that are refused, and why."""

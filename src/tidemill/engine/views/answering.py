@@ -128,7 +128,7 @@ class Answering:
             return self._search(query, lambda: self._known.born(begin.birth), without)
         return self._repeat(query, begin.decided, self._known.candidate)
 
-    def find_stored(self, query: Relation, waiting: Collection[str]) -> tuple[str, Relation] | str:
+    def find_stored(self, query: Relation, waiting: Collection[str] = ()) -> tuple[str, Relation] | str:
         """The smallest stored view that has seen every row and contains a query, with the tree over its rows; a text
         says why there is none. `waiting`: ids of views that have closed no time; one that began later is still empty.
         """

@@ -59,9 +59,11 @@ _PLACES: dict[type[Relation], Callable[[_Lowering, Any], Handle]] = {
     r.GroupBy: _Lowering.place_group_by,
     r.SetCombine: _Lowering.place_set_combine,
     r.Join: _Lowering.place_join,
+    r.JoinAt: _Lowering.place_join_at,
     r.JoinAggregate: _Lowering.place_join_aggregate,
     r.Ranked: _Lowering.place_ranked,
     r.WindowFunctions: _Lowering.place_window_functions,
+    r.Sessions: _Lowering.place_sessions,
 }
 
 

@@ -20,6 +20,7 @@ from tidemill.optimize.rendering import columns_read, copies, project
 from tidemill.plan import physical as p
 from tidemill.plan import relations as r
 from tidemill.plan.aggregates import Aggregate, finish, parts, single
+from tidemill.plan.collected import CollectedAggregate, collected_parts
 from tidemill.plan.physical import ids
 from tidemill.plan.relations import Relation, quoted
 from tidemill.plan.released import Period, Periods, Shift, Step, release_chains
@@ -29,7 +30,7 @@ from tidemill.plan.user_aggregates import user_aggregate_parts
 
 
 class Groups(SharedTaggers):
-    """Shed, Tag, GroupBy, SetCombine, Join."""
+    """Shed, Tag, GroupBy, SetCombine, Join, JoinAt."""
 
     def place_shed(self, node: r.Shed) -> Handle:
         source = self.deliver(self.build(node.input), by_hash(node.keys))
@@ -111,6 +112,7 @@ class Groups(SharedTaggers):
                 kept,
                 "static" if r.never_changes(node) else r.beginning(node),
                 tuple(p.Item(a.name, answer_sql(a, insert_only, positions)) for a in node.aggregates),
+                isinstance(node, r.GroupBy) and r.groups_at_once(node),
             )
         )
         return Handle("stage", name, node.schema, placement_after(partial, need))
@@ -127,8 +129,10 @@ class Groups(SharedTaggers):
                     user_aggregates=tuple(dict.fromkeys((*value.user_aggregates, *user_aggregate_parts([a])))),
                     once=parts(a, insert_only)[0].name if a.distinct else value.once,
                     sets=a.sets if a.distinct else value.sets,
-                    low=value.low or a.function == "min",
-                    high=value.high or a.function == "max",
+                    low=value.low or (a.function == "min" and not a.collects),
+                    high=value.high or (a.function == "max" and not a.collects),
+                    calls=(*value.calls, *collected_parts([a])),
+                    fields=a.fields if isinstance(a, CollectedAggregate) else value.fields,
                 )
         return tuple(found.values())
 
@@ -198,6 +202,26 @@ class Groups(SharedTaggers):
         where = Where("hash", tuple(frozenset(pair) for pair in zip(lkeys, rkeys, strict=True))) if pairs else ONE
         return Handle("stage", name, node.schema, where)
 
+    def place_join_at(self, node: r.JoinAt) -> Handle:
+        left, right = self.build(node.left), self.build(node.right)
+        by = common_positions([left, right], [[a for a, _ in node.on], [b for _, b in node.on]])
+        lkeys, rkeys = [node.on[i][0] for i in by], [node.on[i][1] for i in by]
+        inputs = (
+            self.deliver(left, by_hash(lkeys) if node.on else ONE, exact=True),
+            self.deliver(right, by_hash(rkeys) if node.on else ONE, exact=True),
+        )
+        op = p.JoinAt(
+            name_of(node),
+            inputs,
+            node.schema,
+            p.JoinSide(node.left.schema, tuple(a for a, _ in node.on), stored=False),
+            p.JoinSide(node.right.schema, tuple(b for _, b in node.on)),
+            sql_of(node.residual),
+            node.outer,
+            node.before,
+        )
+        return Handle("stage", self.add_stage(op), node.schema, by_hash(lkeys) if node.on else ONE)
+
     def _place_chains(self, node: Relation, stamp: str, points: list[str]) -> p.Chains | None:
         """The chains of `plan.released` for the operator: a relation of points is one of its inputs, by number."""
         chains = release_chains(node, stamp)
@@ -235,6 +259,8 @@ def _last_stamp(node: r.SetCombine) -> str | None:
 def answer_sql(aggregate: Aggregate, insert_only: bool, positions: dict[str | None, int]) -> str:
     for part in user_aggregate_parts([aggregate]):
         return f"CAST({quoted(part.name)} AS {aggregate.type})"
+    for call in collected_parts([aggregate]):
+        return quoted(call.name)
     if not aggregate.is_extreme(insert_only):
         return f"CAST({finish(aggregate).sql} AS {aggregate.type})"
     column = {"min": "__least", "max": "__most"}[aggregate.function]

@@ -1,4 +1,4 @@
-"""Ranks and window functions: the rows of a partition come together in one shard."""
+"""Ranks, window functions and sessions: the rows of a partition come together in one shard."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tidemill.plan.physical import ids
 
 
 class Ranking(Edges):
-    """Ranked, WindowFunctions."""
+    """Ranked, WindowFunctions, Sessions."""
 
     def place_ranked(self, node: r.Ranked) -> Handle:
         below = self.build(node.input)
@@ -41,7 +41,22 @@ class Ranking(Edges):
         op = p.WindowFunctions(name_of(node), (), node.schema, schema, node.partition, node.order, node.calls)
         return self._place_whole(op, self.build(node.input), node.partition)
 
-    def _place_whole(self, op: p.Ranked | p.WindowFunctions, below: Handle, partition: tuple[str, ...]) -> Handle:
+    def place_sessions(self, node: r.Sessions) -> Handle:
+        op = p.Sessions(
+            name_of(node),
+            (),
+            node.schema,
+            node.input.schema,
+            node.partition,
+            node.stamp,
+            node.gap_us,
+            r.closes_for_good(node),
+        )
+        return self._place_whole(op, self.build(node.input), node.partition)
+
+    def _place_whole(
+        self, op: p.Ranked | p.WindowFunctions | p.Sessions, below: Handle, partition: tuple[str, ...]
+    ) -> Handle:
         """The operator where the rows of each partition are together."""
         need = by_hash(partition) if partition else ONE
         placed = replace(op, inputs=(self.deliver(below, need),))

@@ -19,6 +19,7 @@ from tidemill.plan.physical.keyed import (
     Chains,
     Group,
     Join,
+    JoinAt,
     JoinSide,
     KeptValues,
     Period,
@@ -63,7 +64,7 @@ from tidemill.plan.physical.plan import (
     Physical,
     Route,
 )
-from tidemill.plan.physical.ranking import Ranked, WindowFunctions
+from tidemill.plan.physical.ranking import Ranked, Sessions, WindowFunctions
 from tidemill.plan.physical.sharing import (
     Edges,
     HashTables,
@@ -122,6 +123,7 @@ __all__ = [
     "Item",
     "Join",
     "JoinAggregate",
+    "JoinAt",
     "JoinInput",
     "JoinOutputs",
     "JoinSide",
@@ -160,6 +162,7 @@ __all__ = [
     "Rstream",
     "Scan",
     "Seed",
+    "Sessions",
     "SetCombine",
     "Shed",
     "Shift",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
+from tidemill.plan.collected import CollectedPart
 from tidemill.plan.periods import Every
 from tidemill.plan.physical.base import Item, Op, Part
 from tidemill.plan.sources import Column
@@ -39,7 +40,8 @@ class Shed(Op):
 @dataclass(frozen=True)
 class KeptValues:
     """A column of which a grouping keeps every value: `once` names the part that counts different ones (as sets of
-    values where `sets`), `low` and `high` say which extremes are needed, `user_aggregates` are those over it.
+    values where `sets`), `low` and `high` say which extremes are needed, `user_aggregates` are those over it,
+    `calls` the collected ones.
     """
 
     column: str
@@ -49,6 +51,8 @@ class KeptValues:
     high: bool = False
     user_aggregates: tuple[UserAggregatePart, ...] = field(default=(), metadata={"json": "folds"})
     sets: bool = False
+    calls: tuple[CollectedPart, ...] = ()
+    fields: tuple[str, ...] = ()  # types of the fields a0, a1, … of structs that calls read
 
 
 @dataclass(frozen=True)
@@ -56,7 +60,8 @@ class Group(Op):
     """GROUP BY over partial aggregates (the first input) and changes of kept values (one input for each of `values`).
 
     `beginning` says when the one row of a keyless answer begins: before all time, with the first row, or at the
-    clock's first time rounded up in one of some ways.
+    clock's first time rounded up in one of some ways. `at_once`: all rows of a group come at one time, so nothing is
+    kept of groups that were shown.
     """
 
     kind: ClassVar[str] = "group"
@@ -66,6 +71,7 @@ class Group(Op):
     values: tuple[KeptValues, ...]
     beginning: Beginning
     answers: tuple[Item, ...]
+    at_once: bool = False
 
 
 @dataclass(frozen=True)
@@ -138,6 +144,21 @@ class JoinSide:
     stamp: str | None = None
     keep_us: int | None = None
     stored: bool = True
+
+
+@dataclass(frozen=True)
+class JoinAt(Op):
+    """Insertions of the first input, joined with the rows of the second one at their time (`before`: just before it),
+    or padded with NULL (`outer`).
+    """
+
+    kind: ClassVar[str] = "join_at"
+
+    left: JoinSide
+    right: JoinSide
+    residual: str | None = None
+    outer: bool = False
+    before: bool = False
 
 
 @dataclass(frozen=True)

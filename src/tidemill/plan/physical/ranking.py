@@ -1,4 +1,4 @@
-"""Operators that keep rows by partition, in an order."""
+"""Operators that keep rows by partition, in an order: ranks, window functions, sessions."""
 
 from __future__ import annotations
 
@@ -40,3 +40,18 @@ class WindowFunctions(Op):
     partition: tuple[str, ...]
     order: tuple[SortKey, ...]
     calls: tuple[WindowCall, ...]
+
+
+@dataclass(frozen=True)
+class Sessions(Op):
+    """Rows of an input with `columns` whose session is over, with its bounds; `closing`: such sessions never change, so
+    their rows are forgotten.
+    """
+
+    kind: ClassVar[str] = "sessions"
+
+    columns: tuple[Column, ...]
+    partition: tuple[str, ...]
+    stamp: str
+    gap_us: int
+    closing: bool

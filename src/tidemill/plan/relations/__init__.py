@@ -4,7 +4,8 @@ A relation is a multiset of rows that changes over time. Scalar expressions (`pl
 columns of the input; they were parsed, checked and typed by `sql.bind`. Hidden columns
 begin with two underscores: `__ts` is the paper's TS in microseconds, `__seq` the order of arrival.
 
-`inputs`, `rows`, `times`, `aggregations` and `ranking` define the nodes, `properties` what is known of a tree of them.
+`inputs`, `rows`, `times`, `sessions`, `versions`, `aggregations` and `ranking` define the nodes, `properties` what is
+known of a tree of them.
 """
 
 from __future__ import annotations
@@ -15,7 +16,10 @@ from tidemill.plan.relations.inputs import Amended, Clock, Delivered, Scan, Seed
 from tidemill.plan.relations.properties import (
     Rounds,
     beginning,
+    closes_for_good,
+    comes_at_stamp,
     first_answer_time,
+    groups_at_once,
     insert_only,
     leaves_whole,
     may_precede_clock,
@@ -25,6 +29,7 @@ from tidemill.plan.relations.properties import (
 )
 from tidemill.plan.relations.ranking import Ranked, RankFunction, WindowFunctions
 from tidemill.plan.relations.rows import Filter, Join, Project, SetCombine, SetKind, Union
+from tidemill.plan.relations.sessions import END, START, Sessions
 from tidemill.plan.relations.times import (
     CatchUp,
     ChangeStream,
@@ -37,10 +42,13 @@ from tidemill.plan.relations.times import (
     SynchronizePeriods,
     Temporal,
 )
+from tidemill.plan.relations.versions import JoinAt
 from tidemill.plan.scalars import quoted
 
 __all__ = [
+    "END",
     "SEQ",
+    "START",
     "STATIC_TIME",
     "TS",
     "Amended",
@@ -53,6 +61,7 @@ __all__ = [
     "Item",
     "Join",
     "JoinAggregate",
+    "JoinAt",
     "Project",
     "RankFunction",
     "Ranked",
@@ -63,6 +72,7 @@ __all__ = [
     "Rstream",
     "Scan",
     "Seed",
+    "Sessions",
     "SetCombine",
     "SetKind",
     "Shed",
@@ -77,7 +87,10 @@ __all__ = [
     "WindowAggregate",
     "WindowFunctions",
     "beginning",
+    "closes_for_good",
+    "comes_at_stamp",
     "first_answer_time",
+    "groups_at_once",
     "insert_only",
     "leaves_whole",
     "may_precede_clock",

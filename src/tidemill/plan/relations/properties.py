@@ -6,9 +6,10 @@ from dataclasses import replace
 from typing import Literal
 
 from tidemill.plan.relations.aggregations import GroupBy, JoinAggregate, WindowAggregate
-from tidemill.plan.relations.base import Relation
+from tidemill.plan.relations.base import TS, Relation
 from tidemill.plan.relations.inputs import Amended, Clock, Scan, Seed, Shed, View
 from tidemill.plan.relations.rows import Filter, Join, Project, SetCombine, Union
+from tidemill.plan.relations.sessions import END, Sessions
 from tidemill.plan.relations.times import (
     CatchUp,
     ChangeStream,
@@ -20,18 +21,24 @@ from tidemill.plan.relations.times import (
     SynchronizePeriods,
     Temporal,
 )
+from tidemill.plan.relations.versions import JoinAt
+from tidemill.plan.scalars import ColumnRef, Operation, Paren, Scalar, Timestamp
 
 _ROW_BY_ROW = (Filter, Project, Synchronize, SynchronizePeriods)
 
 
 def insert_only(node: Relation) -> bool:
     """True when no change of this relation ever takes a row away."""
-    if isinstance(node, (Scan, Clock, Rstream, ChangeStream, RowPoints, Seed)):
+    if isinstance(node, (Scan, Clock, Rstream, ChangeStream, RowPoints, Seed, JoinAt)):
         return True
     if isinstance(node, Temporal):
         return node.upper is None and insert_only(node.input)
     if isinstance(node, WindowAggregate):
         return node.once
+    if isinstance(node, Sessions):
+        return closes_for_good(node)
+    if isinstance(node, GroupBy):
+        return groups_at_once(node)
     if isinstance(node, Union):
         return all(insert_only(i) for i in node.inputs)
     if isinstance(node, Join):
@@ -63,6 +70,50 @@ def leaves_whole(node: Relation) -> bool:
     while isinstance(node, _ROW_BY_ROW):
         node = node.input
     return isinstance(node, Temporal) and single_insertions(node.input)
+
+
+def closes_for_good(node: Sessions) -> bool:
+    """True when a session that has ended never changes: rows are not taken back, and each comes at its stamp."""
+    return insert_only(node.input) and comes_at_stamp(node.input, node.stamp)
+
+
+def comes_at_stamp(node: Relation, stamp: str) -> bool:
+    """True when each row comes at the time in column `stamp`."""
+    if isinstance(node, Filter):
+        return comes_at_stamp(node.input, stamp)
+    if isinstance(node, Project):
+        column = node.passes(stamp)
+        return column is not None and comes_at_stamp(node.input, column)
+    if isinstance(node, JoinAt):
+        return stamp in node.left.names and comes_at_stamp(node.left, stamp)
+    return stamp == TS and (isinstance(node, Stamp) or (isinstance(node, Scan) and not node.static))
+
+
+def groups_at_once(node: GroupBy) -> bool:
+    """True when all rows of a group come at one time, and never again: groups of sessions that close for good.
+
+    The keys have the partition and the end of the session. Ends of one partition are at least a gap apart, so those of
+    two sessions are shown as different times if the gap is two grains or more.
+    """
+    keys, below = set(node.keys), node.input
+    while isinstance(below, (Filter, Project)):
+        if isinstance(below, Project):
+            items = [i for i in below.items if i.name in keys]
+            keys = {i.value.name for i in items if isinstance(i.value, ColumnRef)}
+            keys |= {END for i in items if _shows_end(i.value)}
+        below = below.input
+    if not isinstance(below, Sessions) or not closes_for_good(below):
+        return False
+    return {END, *below.partition} <= keys and below.gap_us >= 2 * below.grain_us
+
+
+def _shows_end(value: Scalar) -> bool:
+    """True for the end of a session as users see it: a time, or a number of clock units."""
+    if isinstance(value, Paren):
+        return _shows_end(value.value)
+    if isinstance(value, Timestamp):
+        return value.us == ColumnRef(END)
+    return isinstance(value, Operation) and value.sign == "//" and value.left == ColumnRef(END)
 
 
 def never_changes(node: Relation) -> bool:

@@ -41,18 +41,20 @@ from tidemill.runtime.thresholds import sizes
 class Side:
     """One input of the join: its columns, its key, and how long its rows can still match."""
 
-    def __init__(self, name: str, side: p.JoinSide) -> None:
-        self.name = name
+    def __init__(self, name: str, side: p.JoinSide, lonely: bool = False) -> None:
+        self.name, self.lonely = name, lonely  # `lonely`: rows without a partner are shown
         self.columns, self.keys = side.columns, side.keys
         self.stamp, self.keep_us, self.stored = side.stamp, side.keep_us, side.stored
 
     def take_changes(self, batch: Batch, frontier: int, node: str, state: ShardState) -> pa.Table:
-        """Closed changes of this side with their key hash; rows with a NULL key never match."""
+        """Closed changes of this side with their key hash; rows with a NULL key never match, and are left out unless
+        rows without a partner are shown.
+        """
         pending = state.arrangement(node, f"{self.name}_{PENDING}", pending_layout(self.columns))
         rows = take_closed(pending, batch.rows, frontier)
         if rows.num_rows == 0:
             return _no_changes(self.columns)
-        for key in self.keys:
+        for key in [] if self.lonely else self.keys:
             if rows.column(key).null_count:
                 rows = rows.filter(pc.is_valid(rows.column(key)))
         hashes = key_hashes(rows, self.columns, self.keys) if self.keys else np.zeros(rows.num_rows, np.uint64)
@@ -81,7 +83,7 @@ class Join(Operator[p.Join]):
         frontier = min(b.frontier for b in inputs[:2])
         left = self.left.take_changes(inputs[0], frontier, self.id, state)
         right = self.right.take_changes(inputs[1], frontier, self.id, state)
-        pieces = [self._join_changes(l, r, state) for l, r in _cut_slices(left, right)]
+        pieces = [self._join_changes(l, r, state) for l, r in cut_slices(left, right)]
         pieces = [p for p in pieces if p.num_rows]
         self._expire(frontier, inputs[2:], state)
         return Batch(pa.concat_tables(pieces) if pieces else None, frontier)
@@ -155,7 +157,7 @@ def _no_changes(columns: tuple[Column, ...]) -> pa.Table:
     return duck.run(f"SELECT {names} LIMIT 0")
 
 
-def _cut_slices(left: pa.Table, right: pa.Table) -> list[tuple[pa.Table, pa.Table]]:
+def cut_slices(left: pa.Table, right: pa.Table) -> list[tuple[pa.Table, pa.Table]]:
     """Both inputs cut at the same times, oldest first, each piece of bounded size where times allow."""
     total = left.num_rows + right.num_rows
     if total <= sizes.slice_rows or not _take_back(left, right):

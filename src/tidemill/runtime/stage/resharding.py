@@ -137,7 +137,7 @@ class _Move:
 
 def _input_of(op: Op, name: str) -> str:
     """The input whose rows an arrangement of an operator has."""
-    if isinstance(op, p.Join):
+    if isinstance(op, (p.Join, p.JoinAt)):
         return op.inputs[1 if name.startswith("right_") else 0]
     if isinstance(op, p.JoinAggregate):
         return op.inputs[int(name.split(" ")[0])]

@@ -28,6 +28,10 @@ def find_alike(table: pa.Table, columns: Sequence[Column], *hidden: str) -> np.n
     """The rows that may equal another one in all of these columns, as a mask; None where it does not pay to know."""
     if not fast_paths.is_on("different_rows") or table.num_rows < sizes.different_rows:
         return None
+    return _mark_alike(table, columns, *hidden)
+
+
+def _mark_alike(table: pa.Table, columns: Sequence[Column], *hidden: str) -> np.ndarray | None:
     names = [c.name for c in columns]
     source = duck.source("rows", columns, *hidden)
     hashes = duck.run(f"SELECT {hash_sql([*names, *hidden])} AS h FROM {source}", rows=table.select([*names, *hidden]))

@@ -9,6 +9,7 @@ transaction makes them part of the views.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -26,7 +27,7 @@ from tidemill.runtime.integrity import duckdb_file
 from tidemill.runtime.messages import inbox, outbox
 from tidemill.runtime.messages.dead_letters import present_letters
 from tidemill.runtime.messages.file_refs import remove_all
-from tidemill.runtime.messages.message import DEAD, PEEK, TICK, Message, select_messages
+from tidemill.runtime.messages.message import DEAD, TICK, Message, payloads, select_messages, tentative_payloads
 from tidemill.runtime.messages.ticks import ShardTick, decode_shard_tick
 from tidemill.runtime.paths import Paths, load_plan
 from tidemill.runtime.thresholds import sizes
@@ -62,6 +63,7 @@ class Outlet:
         self.lock = store.lock
         self.subscribers: dict[str, list[SubscriptionQueue[pa.Table]]] = {}
         self.listeners: list[Listener] = []
+        self._began = 0.0  # when the batch arrived
         self.catalog = 0  # how many times it was saved
         self.bounds = Bounds()
         self.views: dict[str, StoredView] = {}
@@ -124,11 +126,12 @@ class Outlet:
     def apply(self, batch: int, messages: list[Message]) -> None:
         """Make one micro-batch visible, all of it or nothing."""
         with self.lock, duckdb_file(self.store.path):
+            self._began = time.perf_counter()
             ticks = [decode_shard_tick(p) for _, _, p in select_messages(messages, TICK)]
             if batch > self.committed and ticks:
                 self._apply(batch, messages, ticks)
-            outbox.discard(self.paths.outbox, [*_payloads(messages), *_tentative_payloads(messages)])
-            self.store.tidy(file.file for file in receive(_payloads(messages)))
+            outbox.discard(self.paths.outbox, [*payloads(messages), *tentative_payloads(messages)])
+            self.store.tidy(file.file for file in receive(payloads(messages)))
             inbox.discard(self.paths.inbox, {name for tick in ticks for name in tick.inbox})
 
     def _apply(self, batch: int, messages: list[Message], ticks: list[ShardTick]) -> None:
@@ -154,12 +157,12 @@ class Outlet:
         frontiers = self._read_meta("gates", {})
         seeds, delivered = make_seeds(plan, set(self._read_meta("seeds", [])), self.views, frontiers, self._contents)
         standing = [o for o in plan.outputs if o.view in live or o.view in self.shipping.edges]
-        kept = BatchFiles.partition(receive(_payloads(messages)), standing, self._takes_files)
+        kept = BatchFiles.partition(receive(payloads(messages)), standing, self._takes_files)
         unstored = outbox.pack_blocks(kept.read_others(self.paths.answer_files))
-        blocks = [*outbox.receive(self.paths.outbox, _payloads(messages)), *unstored]
+        blocks = [*outbox.receive(self.paths.outbox, payloads(messages)), *unstored]
         found = gather_changes(plan.outputs, live, blocks)
         logs = [run_for_views(changes, self._log) for changes in found]
-        tentative = list(outbox.receive(self.paths.outbox, _tentative_payloads(messages)))
+        tentative = list(outbox.receive(self.paths.outbox, tentative_payloads(messages)))
         shown = gather_changes(plan.outputs, live, tentative)
         published = collect_logs(found, logs, self._has_readers)
         self.sinks.deliver(self.views.values())
@@ -391,14 +394,6 @@ class Outlet:
             queues[:] = [queue for queue in queues if queue.put(table)]
         self.together.publish(published, self.known, self.views)
         self.resumable.publish(published, self.known)
+        summary["outlet_seconds"] = time.perf_counter() - self._began
         for listener in list(self.listeners):
             listener(summary)
-
-
-def _tentative_payloads(messages: list[Message]) -> list[tuple[str, bytes]]:
-    """What holds until the next rows come."""
-    return [(port, payload) for _, port, payload in select_messages(messages, PEEK)]
-
-
-def _payloads(messages: list[Message]) -> list[tuple[str, bytes]]:
-    return [(port, payload) for _, port, payload in messages]

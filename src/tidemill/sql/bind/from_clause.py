@@ -10,14 +10,20 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from tidemill.plan import relations as r
+from tidemill.sql.bind.asof_joins import KINDS, join_at, kind_at
+from tidemill.sql.bind.field_paths import resolve_field_paths
 from tidemill.sql.bind.from_items import FromItems, Pair
+from tidemill.sql.bind.group_windows import rewrite_group_windows
 from tidemill.sql.bind.joins import join, rename_columns
+from tidemill.sql.bind.kept_joins import add_bands
 from tidemill.sql.bind.scalar import Scalars
 from tidemill.sql.bind.scope import Input, Scope, is_near, problem
+from tidemill.sql.bind.sessions import complete_sessions
 from tidemill.sql.bind.stars import star_of
 from tidemill.sql.bind.subqueries.apply import Subqueries
 from tidemill.sql.bind.subqueries.forms import has_subquery, own_clauses, own_nodes
 from tidemill.sql.bind.subqueries.outer import Outer
+from tidemill.sql.bind.table_windows import slide_hops
 from tidemill.sql.bind.using import merge_using
 from tidemill.sql.bind.windows import apply_now, conjuncts, mentions_now
 from tidemill.sql.dialect.nodes import all_nodes
@@ -33,10 +39,23 @@ def bind_from(
     if clause is None:
         raise problem("a standing query needs FROM", select, code="TM202", hint="name a stream or a view")
     source = clause.this
+    if source.args.get("version") is not None:
+        raise problem(
+            "FOR SYSTEM_TIME AS OF is possible on the right of a join only",
+            source,
+            code="TM202",
+            hint="for example  FROM S JOIN K FOR SYSTEM_TIME AS OF S.TS ON S.k = K.k",
+        )
     joins = [*(source.args.get("joins") or []), *(select.args.get("joins") or [])]
-    pairs = [items.bind_item(source), *(items.bind_item(j.this) for j in joins)]
+    listed = [source, *(j.this for j in joins)]
+    rewrite_group_windows(select, listed, items.unit_us)
+    complete_sessions(select, listed)
+    slide_hops(select, listed)
+    pairs = [items.bind_item(one) for one in listed]
     _check_aliases([p[0] for p in pairs], select)
+    resolve_field_paths(select, [p[0] for p in pairs])
     _read_quoted_texts(select, [p[0] for p in pairs])
+    add_bands(joins, [p[0] for p in pairs], items.keep_us)
     merged, using = merge_using(select, joins, [p[0] for p in pairs])
     every = list(conjuncts(select.args.get("where")))
     conditions, nested = [c for c in every if not has_subquery(c)], [c for c in every if has_subquery(c)]
@@ -100,6 +119,9 @@ class _Joins:
     ) -> tuple[Scope, list[exp.Expression]]:
         """The joined inputs, and the conditions that are left; `joins` has those of USING beside each join."""
         wanted = _columns_read(self.select, synchronized)
+        if any(_join_kind(clause) in KINDS for clause, _ in joins):
+            # A join with the past needs the times of its inputs, by whatever name the query has them.
+            wanted = {a: None if names is None else names | {"ts"} for a, names in wanted.items()}
         sides = [rename_columns(i, wanted[i.alias]) for i in synchronized]
         if has_subquery(*own_clauses(self.select)):
             # What is joined with a subquery has a column, also where the query shows none.
@@ -109,20 +131,25 @@ class _Joins:
             ]
         hidden = {s.alias for (clause, _), s in zip(joins, sides[1:], strict=True) if _join_kind(clause) in HALF}
         seen = [s for s in sides if s.alias not in hidden]
-        seen, conditions = _push_conditions(seen, conditions, self.nullable, self.unit_us)
+        # The newest row of ASOF is that of all rows: a condition on it must not choose another one.
+        newest = {s.alias for (clause, _), s in zip(joins, sides[1:], strict=True) if _join_kind(clause) == "asof"}
+        seen, conditions = _push_conditions(seen, conditions, self.nullable | newest, self.unit_us)
         filtered = {s.alias: s for s in seen}
         sides = [filtered.get(s.alias, s) for s in sides]
         scope = Scope([sides[0]], sides[0].node, self.unit_us, set(sides[0].needs))
         for (clause, using), side in zip(joins, sides[1:], strict=True):
             kind = _join_kind(clause)
             given = [*conjuncts(clause.args.get("on")), *using]
+            if kind.startswith("asof") and using:
+                given[-1] = exp.GTE(this=using[-1].this, expression=using[-1].expression)
             if kind == "inner":
                 # A condition on an optional input waits: a later outer join may still bring its NULLs.
                 known = ({i.alias for i in scope.inputs} | {side.alias}) - self.nullable
                 ready = [c for c in conditions if _owners(c, seen) <= known]
                 given += ready
                 conditions = [c for c in conditions if c not in ready]
-            scope = self._join(scope, side, kind, given)
+            past = kind in KINDS
+            scope = join_at(scope, side, clause, given, kind) if past else self._join(scope, side, kind, given)
         return scope, conditions
 
     def _join(self, scope: Scope, side: Input, kind: str, given: list[exp.Expression]) -> Scope:
@@ -222,7 +249,7 @@ def _nullable(joins: list[exp.Join], aliases: list[str]) -> set[str]:
     found: set[str] = set()
     for i, clause in enumerate(joins):
         kind = _join_kind(clause)
-        if kind in ("left", "full"):
+        if kind in ("left", "full", "asof left", "at left"):
             found.add(aliases[i + 1])
         if kind in ("right", "full"):
             found |= set(aliases[: i + 1])
@@ -230,6 +257,9 @@ def _nullable(joins: list[exp.Join], aliases: list[str]) -> set[str]:
 
 
 def _join_kind(clause: exp.Join) -> str:
+    past = kind_at(clause)
+    if past is not None:
+        return past
     side, kind = (clause.side or "").lower(), (clause.kind or "").lower()
     if kind in HALF and side in ("", "left") and not clause.args.get("method"):
         return kind

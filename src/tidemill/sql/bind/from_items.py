@@ -10,7 +10,9 @@ from sqlglot import exp
 from tidemill.errors import CatalogProblem, PlanProblem
 from tidemill.sql.bind.bound import BoundQuery, visible
 from tidemill.sql.bind.scope import Input, problem
+from tidemill.sql.bind.sessions import apply_session
 from tidemill.sql.bind.set_operations import difference
+from tidemill.sql.bind.table_windows import apply_table_function
 from tidemill.sql.bind.unfolding import place_of_view, unfolded_view
 from tidemill.sql.bind.windows import apply_sync, apply_window
 from tidemill.sql.dialect.nodes import Difference, Sync
@@ -26,12 +28,18 @@ class FromItems:
     """
 
     def __init__(
-        self, lookup: Lookup, unit_us: int, query: Callable[[exp.Expression], BoundQuery], clock_views: bool
+        self,
+        lookup: Lookup,
+        unit_us: int,
+        query: Callable[[exp.Expression], BoundQuery],
+        clock_views: bool,
+        dates: bool,
+        keep_us: int | None,
     ) -> None:
         self.lookup = lookup
         self.unit_us = unit_us
         self.query = query
-        self.clock_views = clock_views
+        self.clock_views, self.dates, self.keep_us = clock_views, dates, keep_us
         self.local: list[dict[str, BoundQuery]] = []
         self.unnamed = 0
 
@@ -54,7 +62,11 @@ class FromItems:
             if node.args.get(clause):
                 raise problem(f"{clause} in FROM is not possible", node, code="TM202", hint="leave it out")
         window = node.args.get("window")
-        if window is not None:
+        if window is not None and window.column is not None:
+            item = apply_table_function(item, window, self.unit_us, node)
+        elif window is not None and window.kind == "session":
+            item = apply_session(item, window, self.unit_us, node)
+        elif window is not None:
             item = apply_window(item, window, self.unit_us)
         return _rename_fields(item, node), node.args.get("sync")
 

@@ -9,22 +9,30 @@ from sqlglot import exp
 from tidemill.plan import relations as r
 from tidemill.plan.aggregates import Aggregate
 from tidemill.plan.relations import Item, Relation
-from tidemill.plan.scalars import Cast, Ceiling, ColumnRef, Epoch, Literal, Scalar, Shift, quoted, shift_of, template
+from tidemill.plan.scalars import Cast, ColumnRef, Hidden, Literal, quoted, template
 from tidemill.plan.sources import Column
 from tidemill.plan.two_level import APPROXIMATE, by_register, decomposes
 from tidemill.plan.user_aggregates import UserAggregate, UserAggregateDefinition
-from tidemill.sql.bind.aggregate_calls import column_not_grouped, find_aggregate_calls, not_grouped, read_argument
+from tidemill.sql.bind.aggregate_calls import (
+    column_not_grouped,
+    find_aggregate_calls,
+    is_plain,
+    not_grouped,
+    read_argument,
+)
+from tidemill.sql.bind.collected_calls import bind_collected, read_collected
+from tidemill.sql.bind.epochs import find_epoch, find_windows
 from tidemill.sql.bind.functions import aggregate_name, user_aggregate_of
 from tidemill.sql.bind.grouping_sets import find_groupings, replace_grouping_calls
-from tidemill.sql.bind.scalar import Bound, Scalars, cast_null_column, duration_us, types_of
-from tidemill.sql.bind.scope import EVERY_CHANGE, Field, Rhythm, Scope, column_name, problem
+from tidemill.sql.bind.scalar import Bound, Scalars, cast_null_column, types_of
+from tidemill.sql.bind.scope import EVERY_CHANGE, Rhythm, Scope, TableWindows, column_name, problem
 from tidemill.sql.bind.stars import star_of
 from tidemill.sql.bind.subqueries.apply import Subqueries
 from tidemill.sql.bind.subqueries.forms import has_subquery
 from tidemill.sql.bind.subqueries.outer import Outer
 from tidemill.sql.dialect.nodes import PlanColumn, copy_tree
 
-_INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT")
+_POINT = "TS"  # when the windows of a table function are asked
 
 
 @dataclass(frozen=True)
@@ -120,6 +128,7 @@ class _Groups:
         self.calls: dict[int, str] = {}  # aggregate calls of the SELECT, by identity → column above the grouping
         self.aggregates: list[Aggregate] = []
         self.rhythm: Rhythm | None = None
+        self.derived: dict[str, tuple[str, Item]] = {}  # above the grouping: the key they stand for
 
     @property
     def scalars(self) -> Scalars:
@@ -141,15 +150,31 @@ class _Groups:
         alias = expression.alias if isinstance(expression, exp.Alias) else None
         inner = expression.this if isinstance(expression, exp.Alias) else self.resolve_item(expression)
         inner = self.subqueries.rewrite(inner, self.rows)
-        epoch = self._bind_epoch(inner)
-        bound = epoch or self.scalars.bind(inner)
-        name = self.column(bound, "g")
-        if name not in self.keys:
-            self.keys.append(name)
+        name = self._bind_epoch(inner) or self._add_key(self.scalars.bind(inner))
         self.replaced[self.scalars.key(inner)] = name
         if alias:
             self.replaced[exp.column(alias).sql(dialect="duckdb")] = name
             self.replaced[alias.lower()] = name
+
+    def _add_key(self, bound: Bound) -> str:
+        name = self.column(bound, "g")
+        if name not in self.keys:
+            self.keys.append(name)
+        return name
+
+    def _bind_epoch(self, node: exp.Expression) -> str | None:
+        """The column above the grouping that shows an epoch; None where the key is none."""
+        epoch = find_epoch(node, self.scope)
+        if epoch is None:
+            return None
+        self.scope.node = epoch.enter(self.scope.node)
+        self.rhythm = epoch.rhythm or self.rhythm
+        key = _POINT if epoch.bound is None else self._add_key(epoch.bound)
+        if epoch.shown is None:
+            return key
+        name = f"__e{len(self.derived)}"
+        self.derived[name] = (key, Item(name, epoch.shown(ColumnRef(key)), epoch.type))
+        return name
 
     def key_text(self, expression: exp.Expression) -> str:
         """The text by which a key is known, whatever it is written as in GROUP BY."""
@@ -158,7 +183,10 @@ class _Groups:
     def key_type(self, expression: exp.Expression) -> str:
         """The type of a key."""
         inner = self.resolve_item(expression)
-        return cast_null_column(self._bind_epoch(inner) or self.scalars.bind(inner)).type
+        epoch = find_epoch(inner, self.scope)
+        if epoch is not None:
+            return epoch.bound.type if epoch.shown is None and epoch.bound is not None else epoch.type
+        return cast_null_column(self.scalars.bind(inner)).type
 
     def leave_out(self, expression: exp.Expression, type_: str) -> None:
         """A key that this grouping lacks: NULL in every row of its answer."""
@@ -188,42 +216,6 @@ class _Groups:
     def _is_column(self, name: str) -> bool:
         return any(i.field(name) or (name.lower() == "ts" and i.ts) for i in self.scope.inputs)
 
-    def _bind_epoch(self, node: exp.Expression) -> Bound | None:
-        """time/5: a tumbling epoch of 5 units. Its groups are reported when the epoch ends."""
-        if not isinstance(node, (exp.Div, exp.IntDiv)) or not isinstance(node.expression, exp.Literal):
-            return None
-        if node.expression.is_string or not node.expression.name.isdigit():
-            return None
-        length = duration_us(node.expression, self.scope.unit_us)
-        stamp = self._time_column(node.this)
-        if stamp is None or not length:
-            return None  # a division like any other
-        type_name = self.scalars.bind(node.this).type if self.scope.domain == "units" else "BIGINT"
-        if type_name not in _INTEGERS:
-            return None
-        shift = shift_of(stamp)
-        assert shift is not None, "TS plus or minus a duration"
-        period = length, -shift[1] % length  # epochs of TS - 3 end 3 units later
-        lower = Ceiling(Shift(ColumnRef(shift[0]), "+", 1), *period)
-        self.scope.node = r.Temporal(self.scope.node, lower, None, period)
-        self.rhythm = Rhythm(period=period)
-        return Bound(Epoch(stamp, length, type_name), type_name)
-
-    def _time_column(self, node: exp.Expression) -> Scalar | None:
-        """Microseconds of the event time when `node` is TS, or the column it was taken from."""
-        time = self.scalars.time_us(node)
-        if time is None and isinstance(node, exp.Column):
-            found = self.scope.resolve(node)
-            time = next(
-                (
-                    ColumnRef(i.ts)
-                    for i in self.scope.inputs
-                    if i.ts and isinstance(found, Field) and i.event == found.column
-                ),
-                None,
-            )
-        return time
-
     # ---- aggregates ----------------------------------------------------------------------------
 
     def read_aggregates(self) -> None:
@@ -246,6 +238,11 @@ class _Groups:
         own = user_aggregate_of(call)
         if own is not None:
             self._add_user_aggregate(own, call, condition, name)
+            return
+        if isinstance(call, (exp.LogicalAnd, exp.LogicalOr)):
+            function, call = _of_truth(call)
+        if not is_plain(call):
+            self._add_collected(call, condition, function, name)
             return
         argument, distinct = read_argument(call, function)
         if argument is None and condition is None:
@@ -272,6 +269,13 @@ class _Groups:
         column = self.column(bound, "a")
         self.aggregates.append(UserAggregate(own.name, column, own.accepts, name, own.returns, body=own.body))
 
+    def _add_collected(self, call: exp.Expression, condition: exp.Expression | None, function: str, name: str) -> None:
+        """A call that needs all values at once: its argument is a struct of what it reads."""
+        times = [i.ts for i in self.scope.inputs if i.ts and i.ts in self.scope.node.names]
+        bound = bind_collected(read_collected(call), call, self.scalars.bind, times)
+        struct = bound.struct(self.scalars.predicate(condition) if condition is not None else None)
+        self.aggregates.append(bound.aggregate(call, function, self.column(struct, "a"), name))
+
     def _apply_filter(self, argument: exp.Expression | None, condition: exp.Expression | None) -> Bound:
         value = self.scalars.bind(argument) if argument is not None else Bound(Literal("1"), "INTEGER")
         if condition is None:
@@ -282,13 +286,15 @@ class _Groups:
     # ---- result --------------------------------------------------------------------------------
 
     def result(self) -> Grouped:
-        if not self.keys and any(a.user_functions is not None for a in self.aggregates):
+        hops = find_windows(self.scope)
+        if not self.keys and (hops or any(a.user_functions is not None for a in self.aggregates)):
             # A window that holds nothing has no answer, so it is a group like any other.
             alone = Item("__all", Literal("0"), "INTEGER")
             self.items["__all"] = alone
             self.keys.append(alone.name)
         below = r.Project(self.scope.node, tuple(self.items.values()) or (Item("__one", Literal("1"), "INTEGER"),))
         grouped: Relation = self._expand_approximate(r.GroupBy(below, tuple(self.keys), tuple(self.aggregates)))
+        grouped = grouped if hops is None else self._ask_windows(grouped, hops)
         node, expressions = self._bind_groups(self._add_absent(grouped))
         above = Scalars(self.scope, node.schema, self.replaced)
         items, named = [], set()
@@ -300,16 +306,29 @@ class _Groups:
             named.add(name.lower())
             items.append(Item(name, item.value, item.type))
         names = {i.value.name: i.name for i in items if isinstance(i.value, ColumnRef)}
-        keys = [names.get(k) for k in self.keys if k != "__all"]
+        names |= {key: names[column] for column, (key, _) in self.derived.items() if column in names}
+        keys = [names.get(k) for k in [*self.keys, *([_POINT] if hops else [])] if k != "__all"]
         whole = tuple(k for k in keys if k is not None)
         return Grouped(r.Project(node, tuple(items)), whole if None not in keys else None, self.rhythm)
 
     def _add_absent(self, grouped: Relation) -> Relation:
-        if not self.absent:
+        if not self.absent and not self.derived:
             return grouped
         present = [Item(c.name, ColumnRef(c.name), c.type) for c in grouped.schema]
         missing = [Item(name, Cast(Literal("NULL"), type_), type_) for name, type_ in self.absent.items()]
-        return r.Project(grouped, (*present, *missing))
+        return r.Project(grouped, (*present, *missing, *(item for _, item in self.derived.values())))
+
+    def _ask_windows(self, grouped: Relation, windows: TableWindows) -> Relation:
+        """The groups of each window, from its end on; the user wants them all to be kept."""
+        if _POINT in grouped.names:
+            raise problem(
+                "a key of GROUP BY beside window_start and window_end cannot be called TS",
+                self.select,
+                code="TM202",
+                hint="give the column another name in a subquery",
+            )
+        whole = r.Rstream(grouped, (windows.slide_us, 0), None, Cast(Hidden("__time"), "BIGINT"), "BIGINT")
+        return r.Temporal(whole, None, None)
 
     def _bind_groups(self, grouped: Relation) -> tuple[Relation, list[exp.Expression]]:
         """The groups that satisfy HAVING, with what subqueries add to them, and the select list over them."""
@@ -345,7 +364,8 @@ class _Groups:
             raise problem("* is not possible with GROUP BY", expression, hint="name the grouped columns")
         if isinstance(inner, exp.Column) and not inner.table and inner.name.lower() in self.replaced:
             column = self.replaced[inner.name.lower()]
-            type_ = next(i.type for i in self.items.values() if i.name == column)
+            shown = [*self.items.values(), *(item for _, item in self.derived.values())]
+            type_ = next(i.type for i in shown if i.name == column)
             return Item(expression.alias_or_name, ColumnRef(column), type_)
         bound = cast_null_column(self._bind_above(above, inner))
         name = expression.alias if isinstance(expression, exp.Alias) else _call_name(inner, index, self.scope)
@@ -366,6 +386,12 @@ class _Groups:
                 hint="compare it with something",
             )
         return bound
+
+
+def _of_truth(call: exp.Expression) -> tuple[str, exp.Expression]:
+    """BOOL_AND is the least of the truth values, BOOL_OR the greatest."""
+    kind = exp.Min if isinstance(call, exp.LogicalAnd) else exp.Max
+    return ("min" if kind is exp.Min else "max"), kind(this=call.this)
 
 
 def _call_name(node: exp.Expression, index: int, scope: Scope) -> str:

@@ -51,14 +51,14 @@ def join(left: Scope, right: Input, kind: str, conditions: list[exp.Expression])
     rest: list[Scalar] = []
     band = _Band()
     for condition in conditions:
-        pair = _equality(condition, left, right, both)
+        pair = find_equality(condition, left, right, both)
         if pair:
             pairs.append(pair)
             continue
         rest.append(Scalars(both).predicate(condition))
         band.learn(condition, left, right, both)
-    lnode, lkeys = _with_keys(left.node, [p[0] for p in pairs])
-    rnode, rkeys = _with_keys(right.node, [p[1] for p in pairs])
+    lnode, lkeys = with_keys(left.node, [p[0] for p in pairs])
+    rnode, rkeys = with_keys(right.node, [p[1] for p in pairs])
     pairs_of = tuple(zip(lkeys, rkeys, strict=True))
     inner = r.Join(lnode, rnode, pairs_of, conjunction(*rest), **band.limits(left, right))
     if kind in ("semi", "anti"):
@@ -86,7 +86,7 @@ def narrow(node: r.Relation, columns: tuple[Column, ...]) -> r.Relation:
     return node if node.schema == columns else r.Project(node, tuple(map(Item.of, columns)))
 
 
-def _equality(condition: exp.Expression, left: Scope, right: Input, both: Scope) -> tuple[Item, Item] | None:
+def find_equality(condition: exp.Expression, left: Scope, right: Input, both: Scope) -> tuple[Item, Item] | None:
     """The two sides of `a = b` when a reads only the left and b only the right input (or the reverse)."""
     if not isinstance(condition, exp.EQ):
         return None
@@ -116,7 +116,7 @@ def _owner(node: exp.Expression, right: Input) -> str:
     return "both" if len(found) > 1 else (found.pop() if found else "none")
 
 
-def _with_keys(node: r.Relation, keys: list[Item]) -> tuple[r.Relation, list[str]]:
+def with_keys(node: r.Relation, keys: list[Item]) -> tuple[r.Relation, list[str]]:
     """The relation with its join keys as plain columns; computed ones are added."""
     names, added = [], []
     for i, key in enumerate(keys):

@@ -31,11 +31,14 @@ __all__ = ["Binder", "BoundQuery"]
 
 class Binder:
     """Binds queries. `lookup` finds streams, views, tables and clockStr by name; with `clock_views` views of the clock
-    are periods, for `SYNC ON`, wherever their points are.
+    are periods, for `SYNC ON`, wherever their points are; with `dates` those of event times in GROUP BY are epochs.
+    Rows of streams whose times are more than `keep_us` apart are not joined.
     """
 
-    def __init__(self, lookup: Lookup, unit_us: int, clock_views: bool = True) -> None:
-        self.items = FromItems(lookup, unit_us, self.query, clock_views)
+    def __init__(
+        self, lookup: Lookup, unit_us: int, clock_views: bool = True, dates: bool = True, keep_us: int | None = None
+    ) -> None:
+        self.items = FromItems(lookup, unit_us, self.query, clock_views, dates, keep_us)
         self.subqueries = Subqueries(self.items, self.query, self._scope, self._common_tables)
 
     def query(self, node: exp.Expression) -> BoundQuery:
@@ -116,6 +119,7 @@ class Binder:
         """FROM and WHERE: the rows that the other clauses of a SELECT read. The tree is changed."""
         refuse_misplaced_windows(select)
         scope, conditions, nested = bind_from(select, self.items, self.subqueries)
+        scope.dates = self.items.dates
         predicate = conjunction(*(Scalars(scope).predicate(c) for c in conditions))
         if predicate is not None:
             scope.node = r.Filter(scope.node, predicate)

@@ -38,6 +38,14 @@ class Field:
 
 
 @dataclass(frozen=True)
+class TableWindows:
+    """The windows of a table function, `slide_us` apart and `size_us` long, whose bounds are found from the group."""
+
+    slide_us: int
+    size_us: int
+
+
+@dataclass(frozen=True)
 class Input:
     """One item of FROM. `ts` is the column with its TS in microseconds, `keys` what identifies a row.
 
@@ -53,6 +61,7 @@ class Input:
     rhythm: Rhythm = EVERY_CHANGE
     needs: frozenset[str] = frozenset()
     event: str | None = None
+    windows: TableWindows | None = None
 
     def field(self, name: str) -> Field | None:
         return next((f for f in self.fields if f.name.lower() == name.lower()), None)
@@ -78,6 +87,7 @@ class Scope:
     same: list[tuple[str, str]] = field(default_factory=list)
     merged: dict[str, exp.Expression] = field(default_factory=dict)  # columns of USING
     beside: list[Input] = field(default_factory=list)  # read by subqueries, SEMI and ANTI joins: no columns of theirs
+    dates: bool = True  # those of event times in GROUP BY are epochs
     numbers: Iterator[int] = field(default_factory=lambda: count(1))  # of columns that subqueries add
 
     @property

@@ -15,7 +15,7 @@ from sqlglot.parsers.duckdb import DuckDBParser
 from sqlglot.tokens import TokenType
 
 from tidemill.sql.arguments import check_arguments
-from tidemill.sql.dialect.from_items import hoist, parse_refinements
+from tidemill.sql.dialect.from_items import FUNCTIONS, hoist, parse_refinements, parse_window_function
 from tidemill.sql.dialect.nodes import Difference, Now, PlanColumn, Sync
 from tidemill.sql.lexical import tokens
 from tidemill.sql.lexical.cursor import Cursor
@@ -47,6 +47,7 @@ class TidemillParser(DuckDBParser):
         "@": lambda self: self.expression(exp.Abs(this=self._parse_bitwise())),
     }
     UNARY_PARSERS: ClassVar = {**DuckDBParser.UNARY_PARSERS, TokenType.NOT: lambda self: self._parse_not()}
+    FUNC_TOKENS: ClassVar = {*DuckDBParser.FUNC_TOKENS, TokenType.SESSION}
     CHAINED: ClassVar = {**DuckDBParser.COMPARISON, TokenType.EQ: exp.EQ, TokenType.NEQ: exp.NEQ}
 
     def _parse_statement(self) -> exp.Expr | None:
@@ -84,7 +85,32 @@ class TidemillParser(DuckDBParser):
     def _parse_relation(self, **kwargs: Any) -> exp.Expr | None:
         if self._match_text_seq("R", "("):
             return self._parse_relation_of()
-        return super()._parse_table(**kwargs)
+        if self._match_text_seq("TABLE", "("):
+            item = self._parse_window_function()
+            if item is None:
+                self.raise_error(f"Expected {' or '.join(FUNCTIONS)}")
+            self._match_r_paren()
+            return self._parse_function_alias(item)
+        function = self._parse_window_function()
+        return super()._parse_table(**kwargs) if function is None else self._parse_function_alias(function)
+
+    def _parse_window_function(self) -> Any:
+        """TUMBLE(TABLE s, DESCRIPTOR(at), …) and its like; None where there is none."""
+        name, token = self._curr.text.upper() if self._curr else "", self._curr
+        if name not in FUNCTIONS or self._next.token_type != TokenType.L_PAREN:
+            return None
+        self._advance(2)
+        self._match_text_seq("TABLE")
+        item: Any = self._parse_table_parts()
+        cursor = self._cursor()
+        item.set("window", parse_window_function(cursor, name, (token.line, token.col)))
+        self._follow(cursor)
+        return item
+
+    def _parse_function_alias(self, item: Any) -> Any:
+        if alias := self._parse_table_alias():
+            item.set("alias", alias)
+        return item
 
     def _parse_relation_of(self) -> exp.Expr:
         """The paper's R(S) and R(S, Sync), behind the parenthesis."""
@@ -278,7 +304,9 @@ class TidemillGenerator(DuckDBGenerator):
         return f"{self.sql(node, 'this')} - {self.sql(node, 'expression')}{joins}"
 
     def table_parts(self, expression: exp.Table) -> str:
-        return super().table_parts(expression) + _render_clauses(expression)
+        parts, window = super().table_parts(expression), expression.args.get("window")
+        whole = parts if window is None or window.column is None else window.around(parts)
+        return whole + _render_clauses(expression)
 
     def wrap(self, expression: exp.Expr | str) -> str:
         wrapped = super().wrap(expression)
@@ -299,5 +327,6 @@ def to_sql(query: exp.Expr) -> str:
 
 
 def _render_clauses(item: exp.Expr) -> str:
-    found = (item.args.get("sync"), item.args.get("window"))
+    window = item.args.get("window")
+    found = (item.args.get("sync"), None if window is None or window.column is not None else window)
     return "".join(f" {clause.sql()}" for clause in found if clause is not None)

@@ -14,7 +14,10 @@ from tidemill.sql.lexical.durations import parse_duration
 
 MOST_ROWS = 10**12
 CLAUSES = {"sync": "SYNC clause", "window": "window"}
-_WINDOW_HINT = "write [WINDOW 1 HOUR], [WINDOW UNTIL NOW], [ROWS 100] or [RANGE 60 SECONDS SLIDE 1 SECOND]"
+_WINDOW_HINT = (
+    "write [WINDOW 1 HOUR], [WINDOW UNTIL NOW], [ROWS 100], [RANGE 60 SECONDS SLIDE 1 SECOND] or [SESSION 30 SECONDS]"
+)
+_KINDS = ("WINDOW", "ROWS", "RANGE", "SESSION")
 
 
 def parse_refinements(cursor: Cursor, found: dict[str, Any]) -> None:
@@ -101,7 +104,44 @@ def _parse_window(cursor: Cursor, start: Token) -> WindowSpec:
         size = parse_duration(cursor)
         slide = parse_duration(cursor) if cursor.take("SLIDE") else size
         spec = WindowSpec("range", size=size, slide=slide, place=place)
+    elif cursor.take("SESSION"):
+        gap = parse_duration(cursor)
+        spec = WindowSpec("session", size=gap, partition=_parse_partition(cursor), place=place)
     else:
-        cursor.fail_expecting("WINDOW, ROWS or RANGE", known=("WINDOW", "ROWS", "RANGE"), hint=_WINDOW_HINT)
+        cursor.fail_expecting("WINDOW, ROWS, RANGE or SESSION", known=_KINDS, hint=_WINDOW_HINT)
     cursor.expect("]", hint=_WINDOW_HINT)
     return spec
+
+
+FUNCTIONS = ("TUMBLE", "HOP", "CUMULATE", "SESSION")
+_FUNCTION_HINT = "for example  TUMBLE(TABLE s, DESCRIPTOR(at), INTERVAL '1' MINUTE)"
+
+
+def parse_window_function(cursor: Cursor, name: str, place: tuple[int, int]) -> WindowSpec:
+    """The rest of a table function behind its table, up to the parenthesis: PARTITION BY, time and lengths."""
+    partition = _parse_partition(cursor)
+    if partition is not None and name != "SESSION":
+        cursor.fail(f"{name} has no PARTITION BY", code="TM112", hint="put the columns into GROUP BY")
+    cursor.expect(",", hint=_FUNCTION_HINT)
+    wrapped = cursor.take("DESCRIPTOR", "(")
+    column = cursor.take_name("the column with the time")
+    if wrapped:
+        cursor.expect(")", hint=_FUNCTION_HINT)
+    cursor.expect(",", hint=_FUNCTION_HINT)
+    size, slide = parse_duration(cursor), None
+    if name in ("HOP", "CUMULATE"):
+        cursor.expect(",", hint=f"{name} has two lengths: how far apart windows are, and how long the longest is")
+        slide, size = size, parse_duration(cursor)
+    cursor.expect(")", hint=_FUNCTION_HINT)
+    kinds = {"TUMBLE": "tumble", "HOP": "hop", "CUMULATE": "cumulate", "SESSION": "session"}
+    by = partition or () if name == "SESSION" else None
+    return WindowSpec(kinds[name], size=size, slide=slide, partition=by, column=column, place=place)  # type: ignore[arg-type]
+
+
+def _parse_partition(cursor: Cursor) -> tuple[str, ...] | None:
+    if not cursor.take("PARTITION BY"):  # one token
+        return None
+    names = [cursor.take_name("a column")]
+    while cursor.word(1) != "DESCRIPTOR" and cursor.take(","):
+        names.append(cursor.take_name("a column"))
+    return tuple(names)

@@ -45,14 +45,34 @@ class WindowSpec:
     landmark  [WINDOW UNTIL NOW]
     rows      [ROWS 1000 SLIDE 100]                `rows`, `slide_rows` (None: at every row)
     range     [RANGE 60 SECONDS SLIDE 1 SECOND]    `size`, `slide` (equal to size where not given)
+    session   [SESSION 10 SECONDS PARTITION BY a]  `size` (the gap), `partition` (None: the keys of GROUP BY)
+
+    As a table function, over the time in `column`; its windows are columns of the input:
+
+    tumble    TUMBLE(TABLE s, DESCRIPTOR(at), INTERVAL '1' MINUTE)
+    hop       HOP(TABLE s, DESCRIPTOR(at), INTERVAL '1' MINUTE, INTERVAL '1' HOUR)       `slide`, `size`
+    hopping   the same, below a grouping by its bounds
+    cumulate  CUMULATE(TABLE s, DESCRIPTOR(at), INTERVAL '1' MINUTE, INTERVAL '1' HOUR)  `slide` (the step), `size`
+    session   SESSION(TABLE s PARTITION BY a, DESCRIPTOR(at), INTERVAL '10' SECOND)
     """
 
-    kind: Literal["window", "landmark", "rows", "range"]
+    kind: Literal["window", "landmark", "rows", "range", "session", "tumble", "hop", "hopping", "cumulate"]
     size: Duration | None = None
     slide: Duration | None = None
     rows: int | None = None
     slide_rows: int | None = None
+    partition: tuple[str, ...] | None = None
+    column: str | None = None
+    read: frozenset[str] | None = field(default=None, compare=False, repr=False)  # columns by name; None: all
     place: Place | None = field(default=None, compare=False, repr=False)
+
+    def around(self, table: str) -> str:
+        """The table function over a table."""
+        assert self.column is not None and self.size is not None
+        by = f" PARTITION BY {_names(self.partition)}" if self.partition else ""
+        lengths = [d.sql() for d in (self.slide, self.size) if d is not None]
+        arguments = [f"TABLE {table}{by}", f"DESCRIPTOR({_names((self.column,))})", *lengths]
+        return f"{self.kind.upper()}({', '.join(arguments)})"
 
     def sql(self) -> str:
         """The clause as the parser reads it."""
@@ -62,10 +82,17 @@ class WindowSpec:
             slide = "" if self.slide_rows is None else f" SLIDE {self.slide_rows}"
             return f"[ROWS {self.rows}{slide}]"
         assert self.size is not None
+        if self.kind == "session":
+            by = f" PARTITION BY {_names(self.partition)}" if self.partition else ""
+            return f"[SESSION {self.size.sql()}{by}]"
         if self.kind == "window":
             return f"[WINDOW {self.size.sql()}]"
         slide = "" if self.slide is None or self.slide == self.size else f" SLIDE {self.slide.sql()}"
         return f"[RANGE {self.size.sql()}{slide}]"
+
+
+def _names(columns: tuple[str, ...]) -> str:
+    return ", ".join(exp.to_identifier(n, quoted=True).sql(dialect="duckdb") for n in columns)
 
 
 class Now(exp.Expression, exp.Func):

@@ -59,9 +59,9 @@ KNOWN: dict[str, tuple[str, ...]] = {
     ),
     "restart": ("lateness", "ahead", "idle_timeout", "batch_rows", "on_error", "max_record_bytes"),
     "table": _READING,
-    "view": ("retain", "unbounded_state", "spread", "empty_windows", "begin", "site_join", "at", "max_latency"),
+    "view": ("retain", "unbounded_state", "keep", "spread", "empty_windows", "begin", "site_join", "at", "max_latency"),
     "virtual view": (),  # its readers have options
-    "select": ("unbounded_state", "spread", "empty_windows", "begin", "site_join", "at", "max_latency"),
+    "select": ("unbounded_state", "keep", "spread", "empty_windows", "begin", "site_join", "at", "max_latency"),
     "sink": ("format", "mode", "snapshot", "catalog", "warehouse", *_KAFKA_CLIENT),
     "subscribe": ("progress",),
     "site": ("ca", "certificate", "key", "token_file", "plaintext"),
