@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -92,7 +93,8 @@ class Broker:
         from confluent_kafka import KafkaException
         from confluent_kafka.admin import AdminClient
 
-        admin = AdminClient({"bootstrap.servers": self.address, "log_level": 0, "error_cb": lambda _: None})
+        settings: dict[str, Any] = {"bootstrap.servers": self.address, "log_level": 0, "error_cb": lambda _: None}
+        admin = AdminClient(settings)
         until = time.monotonic() + 120
         while True:
             try:

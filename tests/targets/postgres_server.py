@@ -20,8 +20,8 @@ def find_programs() -> str:
         if found:
             return os.path.dirname(found[-1])
         if attempt == 0 and os.geteuid() == 0 and shutil.which("apt-get"):
-            quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-            subprocess.run(["apt-get", "install", "-y", "-q", "postgresql"], check=False, timeout=400, **quiet)
+            for command in (["update"], ["install", "-y", "postgresql"]):
+                subprocess.run(["apt-get", "-qq", *command], check=False, timeout=400, capture_output=True)
     pytest.skip("POSTGRES TESTS SKIPPED: there is no initdb, and postgresql cannot be installed")
 
 

@@ -6,10 +6,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlglot import exp
 
+from tidemill.engine.sites.edge_ends import EdgeEnds
 from tidemill.engine.sites.edges import EXPIRES, LENT, reads_of
 from tidemill.engine.sites.fragments import fragment_text
 from tidemill.engine.sites.imports import Known
@@ -21,9 +22,6 @@ from tidemill.runtime.sites.protocol import Description
 from tidemill.sql.bind.imported_names import EVALUATED, IMPORTS, PLACED
 from tidemill.sql.dialect.dialect import to_sql
 from tidemill.sql.dialect.nodes import copy_tree
-
-if TYPE_CHECKING:
-    from tidemill.engine.sites.site_joins import SiteJoins
 
 
 @dataclass(frozen=True)
@@ -40,11 +38,11 @@ class Placement:
 class Realisation:
     """One plan: its fragments, from the innermost on."""
 
-    def __init__(self, joins: SiteJoins, statement: Any, known: Known, placement: Placement) -> None:
-        self._joins, self._statement, self._known, self._placement = joins, statement, known, placement
+    def __init__(self, ends: EdgeEnds, statement: Any, known: Known, placement: Placement) -> None:
+        self._ends, self._statement, self._known, self._placement = ends, statement, known, placement
         self._named: dict[str, str] = {}  # names of other sites → streams here
         self._evaluated: list[str] = []
-        self._name = joins.new_name()
+        self._name = ends.new_name()
         self._rows: dict[str, str] = {}  # alias → edge that brings it to the other site
 
     def options(self) -> dict[str, Any]:
@@ -72,7 +70,7 @@ class Realisation:
             self._rows[item.alias] = fragment.edge if fragment.role == "rows" else self._rows.get(item.alias, "")
             self._lend(fragment, item, whole)
         elif whole:
-            self._joins.read_whole(item, self._statement, self._known, self._named)
+            self._ends.read_whole(item, self._statement, self._known, self._named)
         else:
             self._read(fragment, item)
 
@@ -86,21 +84,21 @@ class Realisation:
             options = {}
         elif fragment.role == "rows":
             options |= self._evaluation(item, fragment)
-        self._joins.lend(fragment.to, fragment.edge, text, **options)
+        self._ends.lend(fragment.to, fragment.edge, text, **options)
 
     def _evaluation(self, item: PlacedItem, fragment: Fragment) -> dict[str, Any]:
         """What the other site must know of rows that it reads."""
-        unit = self._joins.workload.unit_us
+        unit = self._ends.workload.unit_us
         period = None if item.row_local else item.period(unit)
         expires = -1 if fragment.expires_us is None else fragment.expires_us
         return {EXPIRES: expires, "domain": item.domain, "period": period, "event": item.found.event}
 
     def _read(self, fragment: Fragment, item: PlacedItem) -> None:
         lends = [edge for edge in self._used_edges(fragment.sql)]
-        unit = self._joins.workload.unit_us
+        unit = self._ends.workload.unit_us
         if fragment.role == "keys":
             found = Description(fragment.edge, fragment.columns, unit, is_view=True, keyed=False, edge=fragment.edge)
-            self._joins.read(fragment.site, found, fragment.sql, lends=lends, algorithm="keys")
+            self._ends.read(fragment.site, found, fragment.sql, lends=lends, algorithm="keys")
             self._named[f"{fragment.site}.{fragment.edge}".lower()] = fragment.edge
             return
         entry = self._placement.query.input(item.alias)
@@ -119,7 +117,7 @@ class Realisation:
         )
         expires = -1 if fragment.expires_us is None else fragment.expires_us
         origin = {"lends": lends, "expires": expires, "algorithm": self._placement.algorithm}
-        self._joins.read(fragment.site, found, fragment.sql, **origin)
+        self._ends.read(fragment.site, found, fragment.sql, **origin)
         self._named[f"{fragment.site}.{item.found.name}".lower()] = fragment.edge
         self._evaluated += [] if item.row_local else [fragment.edge]
 
@@ -133,19 +131,19 @@ class Realisation:
         own = f"{self._placement.query.site}.".lower()
         names = [name.removeprefix(own) for name in reads_of(text) if name.startswith(own)]
         lent = {
-            e.options["edge"].lower(): e.options["edge"] for e in self._joins.catalog.of("edge") if LENT in e.options
+            e.options["edge"].lower(): e.options["edge"] for e in self._ends.catalog.of("edge") if LENT in e.options
         }
         return [lent[name] for name in names if name in lent]
 
     def _answer(self) -> list[str]:
         """Have the other site answer the whole query; the stream of its answer, and its columns."""
         placement = self._placement
-        found = self._joins.describe_answer(self._statement, self._known, placement.items)
+        found = self._ends.describe_answer(self._statement, self._known, placement.items)
         text = self._answer_text()
         edge = f"{self._name}_answer"
         lends = self._used_edges(text)
         origin = {"lends": lends, "algorithm": placement.algorithm}
-        made = self._joins.read(placement.site, replace(found, edge=edge), text, **origin)
+        made = self._ends.read(placement.site, replace(found, edge=edge), text, **origin)
         return [made.name, *(c.name for c in found.columns)]
 
     def _answer_text(self) -> str:

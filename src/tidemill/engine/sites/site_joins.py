@@ -11,8 +11,8 @@ from typing import Any
 
 from sqlglot import exp
 
-from tidemill.engine.sites.edges import LENT, new_edge
-from tidemill.engine.sites.exports import AT, MAX_LATENCY, SITE_JOIN, SITE_JOINS, find_other_site, local_site
+from tidemill.engine.sites.edge_ends import EdgeEnds
+from tidemill.engine.sites.exports import AT, MAX_LATENCY, SITE_JOIN, SITE_JOINS, local_site
 from tidemill.engine.sites.fragments import describe_export
 from tidemill.engine.sites.imports import Imports, Known
 from tidemill.engine.sites.placing import PlacedItem, place_items
@@ -24,9 +24,8 @@ from tidemill.plan.sites import ALGORITHMS, Method, SiteQuery, build_tree
 from tidemill.plan.sites.tree import crossings
 from tidemill.runtime.paths import Paths
 from tidemill.runtime.sites.protocol import Description
-from tidemill.sql.bind.imported_names import IMPORTS
 from tidemill.sql.bind.scalar import in_us
-from tidemill.sql.catalog import Catalog, Entry
+from tidemill.sql.catalog import Catalog
 from tidemill.sql.lexical.durations import duration_from_text
 
 SAFE = 0.05  # `auto` uses join values where they add at most this share
@@ -45,8 +44,9 @@ class SiteJoins:
         service: Service,
         round_trip: Callable[[str], float | None],
     ) -> None:
-        self._paths, self.catalog, self.workload = paths, catalog, workload
-        self._imports, self._service, self._round_trip = imports, service, round_trip
+        self.catalog, self.workload = catalog, workload
+        self._service, self._round_trip = service, round_trip
+        self._ends = EdgeEnds(paths, catalog, workload, imports, service)
 
     def plan(self, statement: Any, known: Known) -> dict[str, Any] | None:
         """The options of a statement whose join is done in another way than by shipping everything here; None where
@@ -57,7 +57,7 @@ class SiteJoins:
         placement = self._choose(statement, known)
         if placement is None:
             return None
-        return Realisation(self, statement, known, placement).options()
+        return Realisation(self._ends, statement, known, placement).options()
 
     # ---- the choice ------------------------------------------------------------------------------
 
@@ -167,51 +167,6 @@ class SiteJoins:
                 "the other site cannot read from this one: it needs CREATE SITE … AT there, and CREATE LOCAL SITE here"
             )
         return Placement(query, items, methods, site, wanted)
-
-    # ---- what a realisation needs ------------------------------------------------------------------
-
-    def lend(self, site: str, edge: str, text: str, **options: Any) -> None:
-        """Begin an edge to another site."""
-        self._service.add(new_edge(self.workload, site, edge, text, **{LENT: True, **options}))
-
-    def read(self, site: str, found: Description, text: str, **origin: Any) -> Entry:
-        """Begin to read a fragment of another site."""
-        return self._imports.add(find_other_site(self.catalog, site), found, text, **origin)
-
-    def read_whole(self, item: PlacedItem, statement: Any, known: Known, named: dict[str, str]) -> None:
-        """Read a stream or view of another site as it is."""
-        self._imports.import_whole(item.table, statement, *known[id(item.table)], named)
-
-    def describe_answer(self, statement: Any, known: Known, items: Mapping[str, PlacedItem]) -> Description:
-        """What the answer of a whole query is."""
-        named: dict[str, str] = {}
-        for item in items.values():
-            if id(item.table) in known:
-                self.read_whole(item, statement, known, named)
-        planned = self.workload.plan_query(statement.query, "streamed", {**statement.options, IMPORTS: named})
-        bound = planned.bound
-        if bound.rhythm.points is not None:
-            raise PlanProblem(
-                "TM716", "this query cannot be joined as it is asked for", detail="it has points of its own"
-            )
-        key = bound.keys
-        schema = tuple(c for c in planned.node.schema if not c.name.startswith("__"))
-        return Description(
-            "answer",
-            schema,
-            self.workload.unit_us,
-            key or (),
-            is_view=True,
-            keyed=key is not None,
-            domain=bound.domain,
-            period=bound.rhythm.period,
-        )
-
-    def new_name(self) -> str:
-        """The beginning of the names of all edges of a plan; no other database has it."""
-        me = local_site(self.catalog)
-        assert me is not None
-        return self.catalog.next_id(f"{me.name}.{self._paths.database[:6]}.q")
 
 
 def width(kind: str) -> int:

@@ -165,10 +165,7 @@ class Outlet:
         tentative = list(outbox.receive(self.paths.outbox, tentative_payloads(messages)))
         shown = gather_changes(plan.outputs, live, tentative)
         published = collect_logs(found, logs, self._has_readers)
-        self.sinks.deliver(self.views.values())
-        first = snapshots(live.values(), self.known, self._as_insertions)
-        for view_id in [*published, *(v for v in first if v not in published)]:
-            self._write_sinks(self.views[view_id], published.get(view_id), batch, *first.get(view_id, (set(), None)))
+        self._deliver(batch, published, live)
         summary["content"] = self.feedback.write(batch, messages, summary, seeds, self._before())
         closed = advance_frontiers(plan, summary["outputs"], frontiers)
         stopped_edges = self.shipping.stop(failing)
@@ -186,6 +183,13 @@ class Outlet:
         self.stopped = all_stopped
         summary["stopped"] = stopped
         self._publish(published, summary)
+
+    def _deliver(self, batch: int, published: dict[str, Any], live: dict[str, Any]) -> None:
+        """Give sinks what they missed, what they begin with, and the changes of the batch."""
+        self.sinks.deliver(self.views.values())
+        first = snapshots(live.values(), self.known, self._as_insertions)
+        for view_id in [*published, *(v for v in first if v not in published)]:
+            self._write_sinks(self.views[view_id], published.get(view_id), batch, *first.get(view_id, (set(), None)))
 
     def _batch_meta(self, batch: int, summary: dict[str, Any], closed: dict[str, int]) -> dict[str, str]:
         """What is stored of a batch beside its rows. `closed` is how far each view is closed."""
