@@ -184,7 +184,7 @@ class Outlet:
         summary["stopped"] = stopped
         self._publish(published, summary)
 
-    def _deliver(self, batch: int, published: dict[str, Any], live: dict[str, Any]) -> None:
+    def _deliver(self, batch: int, published: dict[str, pa.Table], live: dict[str, StoredView]) -> None:
         """Give sinks what they missed, what they begin with, and the changes of the batch."""
         self.sinks.deliver(self.views.values())
         first = snapshots(live.values(), self.known, self._as_insertions)
