@@ -45,6 +45,12 @@ def is_plain(call: exp.Expression) -> bool:
     return _count_arguments(call) <= 1 and not (once and not isinstance(call, (exp.Count, exp.Min, exp.Max)))
 
 
+def of_truth(call: exp.Expression) -> tuple[str, exp.Expression]:
+    """BOOL_AND is the least of the truth values, BOOL_OR the greatest."""
+    kind = exp.Min if isinstance(call, exp.LogicalAnd) else exp.Max
+    return ("min" if kind is exp.Min else "max"), kind(this=call.this)
+
+
 def read_argument(call: exp.Expression, function: str) -> tuple[exp.Expression | None, bool]:
     """(argument, distinct) of an aggregate call; None for COUNT(*)."""
     inner = call.expressions[0] if isinstance(call, exp.Anonymous) and call.expressions else call.this

@@ -18,6 +18,7 @@ from tidemill.sql.bind.aggregate_calls import (
     find_aggregate_calls,
     is_plain,
     not_grouped,
+    of_truth,
     read_argument,
 )
 from tidemill.sql.bind.collected_calls import bind_collected, read_collected
@@ -240,7 +241,7 @@ class _Groups:
             self._add_user_aggregate(own, call, condition, name)
             return
         if isinstance(call, (exp.LogicalAnd, exp.LogicalOr)):
-            function, call = _of_truth(call)
+            function, call = of_truth(call)
         if not is_plain(call):
             self._add_collected(call, condition, function, name)
             return
@@ -386,12 +387,6 @@ class _Groups:
                 hint="compare it with something",
             )
         return bound
-
-
-def _of_truth(call: exp.Expression) -> tuple[str, exp.Expression]:
-    """BOOL_AND is the least of the truth values, BOOL_OR the greatest."""
-    kind = exp.Min if isinstance(call, exp.LogicalAnd) else exp.Max
-    return ("min" if kind is exp.Min else "max"), kind(this=call.this)
 
 
 def _call_name(node: exp.Expression, index: int, scope: Scope) -> str:
