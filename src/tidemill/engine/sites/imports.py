@@ -27,7 +27,7 @@ from tidemill.runtime.sites.protocol import Description
 from tidemill.sql.bind.imported_names import IMPORTS
 from tidemill.sql.bind.scope import problem
 from tidemill.sql.catalog import VIRTUAL, Catalog, Entry
-from tidemill.sql.dialect.nodes import Difference
+from tidemill.sql.dialect.nodes import Difference, all_nodes
 from tidemill.sql.pushed_conditions import pushed_conditions
 from tidemill.sql.scopes import read_columns
 
@@ -40,6 +40,7 @@ class Imports:
     def __init__(self, paths: Paths, catalog: Catalog, workload: Workload, describe: Describe) -> None:
         self._paths, self._catalog, self._workload, self._describe = paths, catalog, workload, describe
         self._edges: dict[str, list[SourceSpec]] = {}
+        self._used = bool(self._sources())  # where no site was ever read, statements need not look for its sources
 
     @contextmanager
     def known(self, statement: Any) -> Iterator[Any]:
@@ -47,9 +48,8 @@ class Imports:
         try:
             query = getattr(statement, "query", None)
             named: dict[str, str] = {}
-            for table in query.find_all(exp.Table) if query is not None else ():
-                if table.args.get("db") and not table.args.get("catalog"):
-                    self._import(table, statement, named)
+            for table in _remote_tables(query) if query is not None else ():
+                self._import(table, statement, named)
             yield replace(statement, options={**statement.options, IMPORTS: named}) if named else statement
         finally:
             self.forget_unread()
@@ -68,6 +68,8 @@ class Imports:
 
     def forget_unread(self) -> None:
         """Forget streams of other sites that nothing reads."""
+        if not self._used:
+            return
         for entry, _ in self._sources():
             readers = self._catalog.dependents(entry.name)
             if all(r.kind == "stream" for r in readers):
@@ -151,10 +153,16 @@ class Imports:
             operation=found.operation,
             options=options,
         )
-        birth = self._workload.pending
+        birth, self._used = self._workload.pending, True
         source = Entry("source", f"{name} delivered", text, (site.name,), spec=spec, birth=birth)
         stream = Entry("stream", name, text, (source.name,), key=found.key, birth=birth)
         for entry in (source, stream):
             self._catalog.add(entry)
         mark_source(self._paths, spec.name)
         return stream
+
+
+def _remote_tables(query: exp.Expression) -> list[exp.Table]:
+    """The names in a query that begin with that of a site."""
+    tables = [node for node in all_nodes(query) if isinstance(node, exp.Table)]
+    return [table for table in tables if table.args.get("db") and not table.args.get("catalog")]

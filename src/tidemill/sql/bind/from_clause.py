@@ -39,7 +39,9 @@ def bind_from(
     _read_quoted_texts(select, [p[0] for p in pairs])
     merged, using = merge_using(select, joins, [p[0] for p in pairs])
     every = list(conjuncts(select.args.get("where")))
-    conditions, nested = [c for c in every if not has_subquery(c)], [c for c in every if has_subquery(c)]
+    conditions, nested = [], []
+    for condition in every:
+        (nested if has_subquery(condition) else conditions).append(condition)
     nullable = _nullable(joins, [p[0].alias for p in pairs])
     _rewrite_counted_inputs(select, [p[0].alias for p in pairs], nullable)
     pairs, conditions = _time_conditions(pairs, conditions, nullable, select, items.unit_us)

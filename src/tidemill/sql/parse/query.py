@@ -16,6 +16,7 @@ from sqlglot.tokens import Token, TokenType
 from tidemill.errors import SyntaxProblem
 from tidemill.plan.statements import AsOf
 from tidemill.sql.dialect.dialect import Tidemill
+from tidemill.sql.dialect.nodes import children
 from tidemill.sql.lexical.cursor import Cursor, quote
 from tidemill.sql.lexical.tokens import did_you_mean, problem
 from tidemill.sql.parse.as_of import take_as_of
@@ -284,7 +285,7 @@ def _depth(tree: exp.Expr) -> int:
     depth, level = 0, [tree]
     while level:
         depth += 1
-        level = [child for node in level for child in node.iter_expressions()]
+        level = [child for node in level for child in children(node)]
     return depth
 
 
