@@ -78,23 +78,7 @@ _NOT_A_FLAG_BEFORE = {
     TokenType.GTE,
     TokenType.PLUS,
 }
-_NEED_MORE = {
-    TokenType.FROM,
-    TokenType.WHERE,
-    TokenType.GROUP_BY,
-    TokenType.HAVING,
-    TokenType.ORDER_BY,
-    TokenType.ON,
-    TokenType.USING,
-    TokenType.LIMIT,
-    TokenType.JOIN,
-    TokenType.UNION,
-    TokenType.EXCEPT,
-    TokenType.INTERSECT,
-}
-_NEVER_FIRST = {
-    TokenType.R_PAREN,
-    TokenType.COMMA,
+_LATER_CLAUSES = {
     TokenType.WHERE,
     TokenType.GROUP_BY,
     TokenType.HAVING,
@@ -106,6 +90,8 @@ _NEVER_FIRST = {
     TokenType.UNION,
     TokenType.INTERSECT,
 }
+_NEED_MORE = {TokenType.FROM, TokenType.EXCEPT, *_LATER_CLAUSES}
+_NEVER_FIRST = {TokenType.R_PAREN, TokenType.COMMA, *_LATER_CLAUSES}
 _BEFORE_TABLES = {TokenType.FROM, TokenType.JOIN}
 _ONLY_WRAPPED = {TokenType.FROM, TokenType.SELECT, TokenType.WITH}
 _recursion = RLock()
