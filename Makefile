@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: help demo demo-sites test check lint types unit thorough bench golden clean
+.PHONY: help console demo demo-sites test check lint types unit thorough bench golden clean
 
 help:  ## what there is to make
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -44,6 +44,10 @@ thorough: $(READY)  ## the same properties with thousands of cases, and more cra
 bench: $(READY)  ## all benchmarks, results and plots in docs/benchmarks
 	@$(BIN)/pip install --quiet --disable-pip-version-check -e '.[bench]'
 	@$(BIN)/python -m benchmarks
+
+console:  ## bundle the page of the console; needs npm
+	@cd console && npm ci --silent && npm run --silent build
+	@$(PYTHON) console/stamp.py
 
 golden: $(READY)  ## write the expected plans of the rules anew; read the diff
 	@TIDEMILL_GOLDEN=1 $(BIN)/python -m pytest tests/rules

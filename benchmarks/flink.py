@@ -12,6 +12,7 @@ import json
 import os
 import subprocess
 import venv
+from collections.abc import Sequence
 from typing import Any
 
 from benchmarks import data, flink_job
@@ -68,7 +69,12 @@ class Flink:
         )
 
     def run(
-        self, sources: dict[str, Any], views: list[str], inserts: list[str], settings: dict[str, str]
+        self,
+        sources: dict[str, Any],
+        views: list[str],
+        inserts: list[str],
+        settings: dict[str, str],
+        swallowed: Sequence[str] = (),
     ) -> dict[str, float]:
         """Seconds from the statement set to its end, and of its job alone."""
         request = {
@@ -77,6 +83,7 @@ class Flink:
             "tables": views,
             "inserts": inserts,
             "settings": settings,
+            "swallowed": list(swallowed),
         }
         assert self.process.stdin is not None and self.process.stdout is not None
         print(json.dumps(request), file=self.process.stdin, flush=True)

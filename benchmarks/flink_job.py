@@ -1,6 +1,7 @@
 """Runs in Flink's own Python: one request a line on standard input, one answer a line on standard output.
 
-A request: cores, sources, tables (DDL of sinks and views), inserts, settings. All inserts are one statement set, so
+A request: cores, sources, tables (DDL of sinks and views), inserts, swallowed (SELECTs whose rows nobody keeps),
+settings. All inserts are one statement set, so
 that they read each source once. The files are read in their order, as many at once as a source has readers: a table of
 the filesystem connector would give them to its readers in any order, and Flink drops rows behind the watermark. Inside,
 it is the same reader.
@@ -39,7 +40,7 @@ class Runner:
     def measure(self, request: dict[str, Any]) -> dict[str, float]:
         """Seconds of the whole statement set, and of the job itself without planning and submission."""
         from pyflink.datastream import StreamExecutionEnvironment
-        from pyflink.table import StreamTableEnvironment
+        from pyflink.table import StreamTableEnvironment, TableDescriptor
 
         env = StreamExecutionEnvironment.get_execution_environment(self.settings)
         tables = StreamTableEnvironment.create(env)
@@ -52,6 +53,9 @@ class Runner:
         statements = tables.create_statement_set()
         for insert in request["inserts"]:
             statements.add_insert_sql(insert)
+        for select in request.get("swallowed", ()):
+            nowhere = TableDescriptor.for_connector("blackhole").build()  # its columns are those of the query
+            statements.add_insert(nowhere, tables.sql_query(select))
         began = time.perf_counter()
         result = statements.execute()
         result.wait()
@@ -60,7 +64,15 @@ class Runner:
         return {"seconds": seconds, "job": job}
 
     def _source(
-        self, env: Any, tables: Any, view: str, folder: str, columns: dict[str, str], key: str | None, readers: int
+        self,
+        env: Any,
+        tables: Any,
+        view: str,
+        folder: str,
+        columns: dict[str, str],
+        key: str | None,
+        readers: int,
+        time: str = "ts",
     ) -> None:
         """A view over the columns that are wanted of all files, in order. Rows without a time are there before all."""
         from pyflink.common import Configuration, WatermarkStrategy
@@ -70,7 +82,12 @@ class Runner:
         from pyflink.datastream.formats.parquet import ParquetColumnarRowInputFormat
         from pyflink.table import DataTypes, Schema
 
-        known = {"INT": DataTypes.INT(), "VARCHAR": DataTypes.STRING(), "TIMESTAMP": DataTypes.TIMESTAMP(3)}
+        known = {
+            "INT": DataTypes.INT(),
+            "BIGINT": DataTypes.BIGINT(),
+            "VARCHAR": DataTypes.STRING(),
+            "TIMESTAMP": DataTypes.TIMESTAMP(3),
+        }
         types = {name: known[kind] for name, kind in columns.items()}
         row = DataTypes.ROW([DataTypes.FIELD(name, kind) for name, kind in types.items()])
         form = ParquetColumnarRowInputFormat(row, Configuration(), 2048, True, True)
@@ -95,10 +112,11 @@ class Runner:
         schema = Schema.new_builder()
         for name, kind in types.items():
             schema = schema.column(name, kind.not_null() if name == key else kind)
-        if "ts" not in columns:
+        if time not in columns:
+            time = "ts"
             schema = schema.column_by_expression("ts", "CAST(TIMESTAMP '1970-01-01 00:00:00' AS TIMESTAMP(3))")
         # Several packets have the same millisecond: a window may close only when the next one has begun.
-        schema = schema.watermark("ts", "ts - INTERVAL '0.001' SECOND")
+        schema = schema.watermark(time, f"`{time}` - INTERVAL '0.001' SECOND")
         if key:
             schema = schema.primary_key(key)
         tables.create_temporary_view(view, stream, schema.build())

@@ -46,6 +46,8 @@ class LocalJob(Job):
 
     def wait_for_batch(self, reports: BatchReports, reached: Callable[[], bool]) -> None:
         self.idle = 0 if self.db.step() else self.idle + 1
+        if self.idle:
+            self.db.on_idle()
         assert self.idle < 3, "the job is idle but has not reached what it waits for"
         if reached():
             self.idle = 0
@@ -81,6 +83,7 @@ class LocalDatabase(Database):
         self.batch = 0
         self.logged: dict[str, Any] | None = None  # the end of a batch that was begun, as in Spark's offset log
         self.planner: Planner | None = None
+        self.on_idle: Callable[[], None] = lambda: None  # a finite run waits for another site: what happens meanwhile
         super().__init__(path, shards=shards or 2, **options)
 
     def _make_job(self, spark: Any) -> Job:

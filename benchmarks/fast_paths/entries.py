@@ -12,7 +12,10 @@ from tidemill.runtime.answer_files.index import AnswerFiles
 from tidemill.runtime.fast_paths import FastPath
 from tidemill.runtime.joins.pair_sums import PairSums
 from tidemill.runtime.joins.value_presence import ValuePresence
+from tidemill.runtime.operators import plain_columns
 from tidemill.runtime.operators.grouping.group_walk import GroupWalk
+from tidemill.runtime.operators.joined_pairs import Matching
+from tidemill.runtime.operators.ranking.sorted_moves import MoveOrder
 from tidemill.runtime.operators.rstream import Rstream
 from tidemill.runtime.planning import preview
 from tidemill.runtime.reader.event_time import EventTime
@@ -20,6 +23,7 @@ from tidemill.runtime.share.reader.running_totals.totals import RunningTotals
 from tidemill.runtime.share.stage.row_templates import RowTemplate
 from tidemill.runtime.sources.files.pages import Pages
 from tidemill.runtime.sources.text import plain
+from tidemill.runtime.state import different_rows
 
 # What is called when a path is taken: the owner and the name.
 ENTRIES: dict[FastPath, tuple[Any, str]] = {
@@ -28,6 +32,10 @@ ENTRIES: dict[FastPath, tuple[Any, str]] = {
     "ordered_rows": (EventTime, "in_order"),
     "running_totals": (RunningTotals, "push"),
     "row_templates": (RowTemplate, "table"),
+    "plain_columns": (plain_columns, "_run_steps"),
+    "different_rows": (different_rows, "_mark_alike"),
+    "joined_pairs": (Matching, "pairs"),
+    "narrow_sort": (MoveOrder, "_sort_peers"),
     "group_walk": (GroupWalk, "walk"),
     "numbered_answers": (Rstream, "_answers_in_arrays"),
     "pair_sums": (PairSums, "tables"),

@@ -121,6 +121,20 @@ _ONE_LENGTH = _joined("B.len, sum(A.len) AS s", "B.len", 30, 2)
 _GREATEST = _joined("A.sip, max(B.len) AS greatest", length=30, slide=1)
 _DIFFERENT = _joined("A.sip, count(DISTINCT A.len) AS lengths", slide=2)
 
+_MATCHING = (
+    "CREATE STREAMED VIEW j AS SELECT A.sip, A.len, B.len AS other, A.ts FROM PacketsA AS A [RANGE 10 SECONDS]"
+    " JOIN PacketsB AS B [RANGE 10 SECONDS] ON A.sip = B.sip"
+)
+_NEAR = (
+    "CREATE STREAMED VIEW j AS SELECT A.sip, A.len, B.len AS other FROM PacketsA AS A JOIN PacketsB AS B"
+    " ON A.sip = B.sip AND A.len < B.len AND B.TS BETWEEN A.TS AND A.TS + INTERVAL 1 SECOND"
+)
+_TOP = (
+    "CREATE STREAMED VIEW v AS SELECT k, len, proto, row_number() OVER (PARTITION BY k ORDER BY len DESC) AS place"
+    " FROM S QUALIFY place <= 3"
+)
+_LATEST = "CREATE VIEW v AS SELECT DISTINCT ON (k) k, len, proto FROM S ORDER BY k, TS DESC"
+
 # Measured with nothing switched off on both sides: by how much two runs of one program differ.
 UNCHANGED = {"few windows": _FEW, "many windows": _MANY, "a refreshed count": _over_counts(_REFRESHED)}
 PATHS: dict[FastPath, dict[str, Work]] = {
@@ -132,6 +146,13 @@ PATHS: dict[FastPath, dict[str, Work]] = {
     "ordered_rows": {"few windows": _FEW, "one tumbling window": _over_counts(_TUMBLING)},
     "running_totals": {"many windows": _MANY, "a mixture of queries": _MIXTURE},
     "row_templates": {"few windows": _FEW, "a mixture of queries": _MIXTURE},
+    "plain_columns": {"a filter": _over_counts(_FILTERED), "matching rows": _over_pairs(300_000, _MATCHING)},
+    "different_rows": {"a filter": _over_counts(_FILTERED), "matching rows": _over_pairs(300_000, _MATCHING)},
+    "joined_pairs": {
+        "matching rows": _over_pairs(300_000, _MATCHING),
+        "rows near each other": _over_pairs(30_000, _NEAR),
+    },
+    "narrow_sort": {"the longest of each key": _over_counts(_TOP), "the last of each key": _over_counts(_LATEST)},
     "group_walk": {"a refreshed count": _over_counts(_REFRESHED), "keyed rooms, MAX": _over_rooms(_BUILDINGS)},
     "numbered_answers": {
         "every count at each refresh": _over_counts(_EVERY_COUNT),

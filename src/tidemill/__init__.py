@@ -13,8 +13,9 @@ if TYPE_CHECKING:
 
     from tidemill.engine import Database
     from tidemill.engine.directory.backup import Backup
+    from tidemill.serve.remote import RemoteDatabase
 
-__all__ = ["__version__", "as_of", "open", "restore"]
+__all__ = ["__version__", "as_of", "connect", "open", "restore"]
 
 
 def open(path: str, **options: Any) -> Database:
@@ -25,6 +26,22 @@ def open(path: str, **options: Any) -> Database:
 
     show_tables()
     return Database(path, **options)
+
+
+def connect(url: str) -> RemoteDatabase:
+    """A database that another process serves (`tidemill serve`): `postgresql://user:password@host:5433/tidemill`."""
+    from tidemill.engine.show.notebook import show_tables
+    from tidemill.serve.remote import RemoteDatabase
+
+    show_tables()
+    return RemoteDatabase(url)
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """What `%load_ext tidemill` calls; see serve/notebook.py."""
+    from tidemill.serve.notebook import load_ipython_extension as load
+
+    load(shell)
 
 
 def restore(backup: str, target: str, **options: Any) -> Backup:

@@ -222,12 +222,6 @@ def test_every_function_that_the_reference_lists_for_ad_hoc_queries_works(db):
         assert db.query(f"SELECT {name}({calls.get(name, 'n')}){over} AS x FROM ByRoom").num_rows
 
 
-def test_a_view_has_no_any_value(db):
-    with pytest.raises(TidemillError, match='TM207 "any_value"') as refused:
-        db.execute("CREATE VIEW A AS SELECT room, any_value(temp) AS t FROM T GROUP BY room")
-    assert "min or max" in str(refused.value.hint)
-
-
 VALUE = st.sampled_from(["5", "-1", "70.5", "'5'", "99999999999999999999", "temp", "(3, 4)", "1e400"])
 CONDITION = st.builds(
     "{}{} {} {}".format,

@@ -70,3 +70,38 @@ def test_a_view_that_came_later_does_not_answer(db, tmp_path):
     db.run()
     with pytest.raises(PlanProblem, match="TM215"):
         db.query("SELECT room FROM Rooms WHERE temp < 60")
+
+
+def test_a_view_that_has_not_caught_up_does_not_answer(tmp_path):
+    """It is empty until then: the answer would be that there are no rows."""
+    (tmp_path / "1.csv").write_text("room,building,temp,at\n" + "".join(f"{i % 7},1,{i},{i}\n" for i in range(40)))
+    with LocalDatabase(str(tmp_path / "db")) as db:
+        db.execute(SETUP.format(tmp_path).replace("timestamp = 'at'", "timestamp = 'at', batch_rows = 4"))
+        db.run(final=False)
+        db.execute("CREATE VIEW Cool WITH (begin = 'history') AS SELECT room, temp FROM Rooms WHERE temp < 90")
+        db.runner.publisher.publish(mode="live")
+        db.runner.bring_up()
+        for _ in range(2):
+            with pytest.raises(PlanProblem, match="TM215") as refused:
+                db.query("SELECT room FROM Rooms WHERE temp < 35")
+            assert "Cool: it has not caught up" in refused.value.detail
+            db.step()
+        db.run()
+        assert sorted(db.query("SELECT room FROM Rooms WHERE temp < 35")["room"].to_pylist()) == [5, 6]
+
+
+def test_a_view_that_was_just_created_does_not_answer(db):
+    query = "SELECT room FROM Rooms WHERE temp > 86 AND building = 1"
+    assert db.query(query)["room"].to_pylist() == [1]
+    db.execute("CREATE VIEW Small WITH (begin = 'history') AS SELECT room, temp, building FROM Rooms WHERE temp > 86")
+    assert db.query(query)["room"].to_pylist() == [1]
+    db.execute("DROP VIEW Hot")
+    with pytest.raises(PlanProblem, match="TM215") as refused:
+        db.query(query)
+    assert "Small: it has not caught up" in refused.value.detail
+    db.run()
+    assert db.query(query)["room"].to_pylist() == [1]
+
+
+def test_a_column_that_is_called_as_its_stream(db):
+    assert db.query("SELECT temp FROM Rooms temp WHERE temp > 100")["temp"].to_pylist() == [110]

@@ -266,3 +266,12 @@ def test_the_reference_knows_every_function():
         "timestamp_from_parts",
     }
     assert not sorted(f for f in ALLOWED - inside if not re.search(rf"\b{f}\b", section))
+
+
+def test_generated_lists_of_functions_are_those_of_the_catalogue():
+    from tidemill.sql.bind.catalogue import aggregate_functions, scalar_functions
+
+    text = (ROOT / "docs/language.md").read_text(encoding="utf-8")
+    for title, names in (("functions", scalar_functions()), ("aggregates", aggregate_functions())):
+        listed = text.partition(f"```names {title}\n")[2].partition("```")[0].split()
+        assert listed == sorted(names), f"write the {title} into docs/language.md"

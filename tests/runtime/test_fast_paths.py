@@ -35,9 +35,13 @@ VIEWS = ";".join(
         "CREATE RSTREAM VIEW R AS SELECT k, w FROM T [RANGE 20 SLIDE 10]",
         "CREATE STREAMED VIEW J AS SELECT A.k, count(*) AS n, sum(A.w) AS s, max(B.w) AS m"
         " FROM T [RANGE 20 SLIDE 10] AS A, U [RANGE 20 SLIDE 10] AS B WHERE A.k = B.k GROUP BY A.k",
+        "CREATE STREAMED VIEW M AS SELECT A.k, A.w, B.w AS other FROM T AS A [RANGE 20 SLIDE 10]"
+        " JOIN U AS B [RANGE 20 SLIDE 10] ON A.k = B.k AND A.w < B.w",
+        "CREATE STREAMED VIEW F AS SELECT k, w, ts FROM T ORDER BY w DESC LIMIT 3",
     ]
 )
 SMALL = {
+    "different_rows": 1,
     "telling_rows": 10,
     "preview_rows": 100,
     "sealed_rows": 1,
@@ -92,7 +96,7 @@ def answers(place: Path, inputs: Path, off: str) -> tuple[dict[str, list[str]], 
         db.run()
         names = [*(f"W{i}" for i in range(len(WINDOWS))), "R"]
         found = {n: sorted(map(str, db.query(f"SELECT * FROM {n}").to_pylist())) for n in names}
-        found |= {f"log of {n}": sorted(map(str, db.changes(n).to_pylist())) for n in ("G", "J")}
+        found |= {f"log of {n}": sorted(map(str, db.changes(n).to_pylist())) for n in ("G", "J", "M", "F")}
         return found, set(taken)
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -142,6 +142,49 @@ def two_sites(folder: Path, **options: Any) -> Iterator[tuple[Network, LocalData
         paris.execute("CREATE SITE lyon WITH (plaintext = true)")
         lyon.execute("CREATE SITE paris AT 'localhost:7443' WITH (plaintext = true)")
         yield network, paris, lyon
+
+
+@contextmanager
+def equal_sites(folder: Path, *names: str, **options: Any) -> Iterator[tuple[Network, list[LocalDatabase]]]:
+    """Sites that can all ask each other."""
+    network = Network()
+    with ExitStack() as stack:
+        made = [stack.enter_context(LocalDatabase(str(folder / name), **options)) for name in names]
+        for name, db in zip(names, made, strict=True):
+            network.add(name, db)
+            db.execute(f"CREATE LOCAL SITE {name} AT 'localhost:7443' WITH (plaintext = true)")
+            for other in names:
+                if other != name:
+                    db.execute(f"CREATE SITE {other} AT 'localhost:7443' WITH (plaintext = true)")
+        yield network, made
+
+
+def finish_together(network: Network) -> None:
+    """All input is there: finite runs of all sites, each of which waits for the others."""
+    for db in network.nodes.values():
+        db.stop()
+    waiting = list(network.nodes.values())
+
+    def run_next() -> None:
+        settle_all(network)
+        if waiting:
+            db = waiting.pop()
+            db.on_idle = run_next
+            db.run()
+        else:
+            for db in network.nodes.values():
+                db.step()
+        settle_all(network)
+
+    while waiting:
+        run_next()
+
+
+def settle_all(network: Network) -> None:
+    """Requests between all sites until nothing is new."""
+    pairs = [(a, b) for a in network.nodes for b in network.nodes if a != b]
+    while any([network.pump(a, b) for a, b in pairs]):
+        pass
 
 
 def finish(network: Network, paris: LocalDatabase, lyon: LocalDatabase) -> None:

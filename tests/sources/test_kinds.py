@@ -21,4 +21,4 @@ def test_every_kind_names_a_class_with_the_methods_of_a_connector(kind):
 
 def test_a_kind_that_is_not_in_the_table_is_refused():
     with pytest.raises(SourceProblem, match="unknown kind"):
-        open_connector(SourceSpec("s", "kafka", ()), "")
+        open_connector(SourceSpec("s", "pulsar", ()), "")

@@ -106,3 +106,38 @@ def test_explicit_readers_still_refuse(db):
     db.execute("CREATE VIEW Reader AS SELECT room FROM Hot")
     with pytest.raises(CatalogProblem, match="TM306"):
         db.execute("DROP VIEW Hot")
+
+
+PAST = "CREATE VIEW Past WITH (begin = 'history') AS SELECT room, temp FROM Rooms SYNC EVERY 4 SECONDS WHERE temp > 100"
+
+
+def names_of_tables(db):
+    return {owner for owner in db.store.owners() if not owner.startswith("pool-")}
+
+
+@pytest.mark.parametrize(
+    "text", [f"{PAST}; DROP VIEW Hot", f"{PAST}|DROP VIEW Hot", f"{PAST}|CREATE OR REPLACE {HOT[7:]}"]
+)
+@pytest.mark.parametrize("opened_again", [False, True])
+def test_a_view_begins_with_the_rows_of_one_that_was_dropped_before_the_next_batch(db, tmp_path, text, opened_again):
+    """The rows stay until the batch that hands them over, also where the database is closed before it."""
+    db.execute(HOT)
+    db.run(final=False)
+    expected = db.query("SELECT room, temp FROM Hot WHERE temp > 100 ORDER BY room").to_pylist()
+    for statement in text.split("|"):
+        db.execute(statement)
+    assert answered_from(db, "Past") == ["Hot"] and expected
+    if opened_again:
+        state = db.blobs, db.offset, db.batch
+        db.close()
+        db = LocalDatabase(str(tmp_path / "db"))
+        db.blobs, db.offset, db.batch = state
+    db.run(final=False)
+    db.execute("SET view_matching = off")  # saves the catalog
+    write(tmp_path, 2, [42])
+    db.run(final=False)
+    seen = db.query("SELECT room, temp FROM Past ORDER BY room").to_pylist()
+    assert [row for row in seen if row in expected] == expected
+    db.close()
+    with LocalDatabase(str(tmp_path / "db")) as again:
+        assert names_of_tables(again) <= {view.entry.id for view in again.workload.views.values()}

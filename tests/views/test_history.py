@@ -114,6 +114,13 @@ def test_a_later_query_begins_with_the_rows_of_a_view(db, tmp_path):
     assert db.query("SELECT room FROM Now ORDER BY room")["room"].to_pylist() == [4]
 
 
+def test_explain_says_what_a_query_would_begin_with(db):
+    wanted = f"CREATE STREAMED VIEW Past WITH (begin = 'history') AS {QUERY}"
+    assert "  begins  with what Hot has, 2 rows as of 2 (history)\n" in str(db.execute(f"EXPLAIN {wanted}"))
+    db.execute(wanted)
+    assert "  begins  with what the view held at its creation (history)\n" in str(db.execute("EXPLAIN VIEW Past"))
+
+
 def test_what_no_view_contains_is_refused_where_the_rows_are_gone(db, tmp_path):
     (tmp_path / "1.csv").unlink()
     with pytest.raises(PlanProblem, match="TM223") as refused:

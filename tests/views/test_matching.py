@@ -203,6 +203,19 @@ def test_views_of_another_birth_do_not_answer(db, tmp_path):
     assert answered(db, "later") == []
 
 
+def test_explain_names_views_that_were_not_compared(db, tmp_path):
+    db.execute(
+        f"REGISTER SOURCE Doors (door INTEGER, at BIGINT) FROM FILES '{tmp_path}/no*.csv' WITH (timestamp = 'at')"
+    )
+    db.execute("CREATE TAGGED STREAM Opened OVER Doors; CREATE VIEW Open AS SELECT door FROM Opened")
+    db.execute(f"CREATE VIEW Hot AS SELECT room, temp {KEYED} WHERE temp > 80")
+    query = f"EXPLAIN SELECT STREAMED room {KEYED} WHERE temp > 70"
+    assert 'not answered from  Hot: "temp" > 80 is not implied · Open: other inputs' in str(db.execute(query))
+    (tmp_path / "1.csv").write_text("room,building,temp,name,x,day,at\n1,1,90,a,1.0,2024-01-01,1\n")
+    db.run(final=False)
+    assert "Hot: it began earlier, and has seen other rows" in str(db.execute(query))
+
+
 def test_settings(db):
     db.execute("SET view_matching = off")
     db.execute(f"CREATE VIEW Hot AS SELECT room, temp {KEYED} WHERE temp > 80")

@@ -158,10 +158,9 @@ class Database:
 
     def explain(self, text: str | None = None) -> Explanation:
         """The plan of a query, a view, or of everything that stands."""
-        if text is None:
-            return explain(self.state, None)
-        statement = parse_one(text)
-        return explain(self.state, statement.target if isinstance(statement, Explain) else statement)
+        statement = None if text is None else parse_one(text)
+        with self.state.lock:  # statements of other threads change what is explained
+            return explain(self.state, statement.target if isinstance(statement, Explain) else statement)
 
     # ---- running -------------------------------------------------------------------------------
 

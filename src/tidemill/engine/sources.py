@@ -9,6 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from tidemill.engine.kafka_sources import KAFKA, check_kafka, take_kafka_options
+from tidemill.engine.postgres_sources import POSTGRES, prepare_postgres
 from tidemill.engine.settings.options import microseconds
 from tidemill.errors import SourceProblem
 from tidemill.plan.sources import KINDS, SHED, SHED_UPDATES, Schema, SourceSpec
@@ -42,6 +44,7 @@ def source_spec(statement: RegisterSource | RegisterTable, unit_us: int) -> Sour
     origin = _origin(kind, dict(statement.origin))
     if kind == "port" and "host" in options:
         origin.setdefault("host", str(options.pop("host")))
+    take_kafka_options(kind, options, origin)
     for name in ("connection_timeout", "line_timeout"):
         if name in options:
             options[name] = microseconds(options[name], unit_us)
@@ -62,7 +65,7 @@ def source_spec(statement: RegisterSource | RegisterTable, unit_us: int) -> Sour
         static=isinstance(statement, RegisterTable),
     )
     _check_spec(made, statement)
-    return made
+    return prepare_postgres(made) if kind == POSTGRES else made
 
 
 def _take_on_error(options: dict[str, Any]) -> str:
@@ -103,6 +106,8 @@ def _check_spec(spec: SourceSpec, statement: RegisterSource | RegisterTable) -> 
         )
     if KINDS[spec.kind].settings:
         open_connector(spec, "")  # refuses settings of which no row can be made
+    if spec.kind == KAFKA:
+        check_kafka(spec)
     if spec.kind == "files":
         _check_folder(spec.origin["glob"])
 
@@ -185,6 +190,8 @@ def _format(kind: str, given: Any, origin: dict[str, Any]) -> str | None:
                 "TM407", f'format "{given}" is not possible here', hint=f"one of {', '.join(known) or 'none'}"
             )
         return name
+    if kind == KAFKA:
+        return "json"
     if kind == "files":
         return _ENDINGS.get(os.path.splitext(inner_name(origin["glob"]))[1].lower())
     return None

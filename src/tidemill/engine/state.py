@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -63,6 +64,7 @@ class DatabaseState:
     operators: OperatorTotals
     sites: Sites
     pending: PendingChanges = field(default_factory=PendingChanges)
+    lingering: list[StoredView] = field(default_factory=list)  # dropped views that a new view begins with
     lock: threading.RLock = field(default_factory=threading.RLock)  # held while the catalog or the plan changes
 
     @property
@@ -78,7 +80,7 @@ class DatabaseState:
     def show_views(self) -> None:
         """Let the outlet know which views there are now, and how many dead letters it may keep."""
         with self.outlet.lock:
-            self.outlet.views = {v.stored.id: v.stored for v in self.workload.views.values()}
+            self.outlet.views = {view.id: view for view in self._stored_views()}
             self.outlet.bounds = bounds_of(self.catalog)
             self.sites.note_edges()
 
@@ -89,14 +91,21 @@ class DatabaseState:
         write_json(self.paths.catalog, {"database": self.directory.database, **self.catalog.to_dict()})
         with self.outlet.lock:
             self.outlet.catalog = self.catalog.saved
-            any_dropped = bool(self.pending.drops)
-            while self.pending.drops:
-                view = self.pending.drops.pop()
-                self.store.drop(view)
+            dropped = [*self.pending.drops, *self.lingering]
+            stored = {view.id: view for view in self._stored_views()} if dropped else {}
+            self.pending.drops.clear()
+            self.lingering = [view for view in dropped if view.id in stored]
+            for view in dropped:
+                if view.id not in stored:
+                    self.outlet.views.pop(view.id, None)
+                    self.store.drop(view)
                 self.outlet.subscribers.pop(view.id, None)
-            if any_dropped and self.store.drop_pools(v.stored for v in self.workload.views.values()):
+            if dropped and self.store.drop_pools(stored.values()):
                 self.outlet.pools.forget()
                 self.outlet.history.forget()
+
+    def _stored_views(self) -> list[StoredView]:
+        return self.workload.answering.stored_views(_read_gates(self.store))
 
     def close(self) -> None:
         """Close the files and release the directory."""
@@ -142,10 +151,16 @@ def _check_views(
     try:
         with duckdb_file(paths.views):
             check_parts(paths, catalog, store, read_checkpoint())
-        store.sweep(v.stored for v in workload.views.values())
+        store.sweep(workload.answering.stored_views(_read_gates(store)))
     except BaseException:
         store.close()
         raise
+
+
+def _read_gates(store: ViewStore) -> dict[str, int]:
+    """How far each view is closed after the last batch."""
+    found: dict[str, int] = json.loads(store.meta("gates") or "{}")
+    return found
 
 
 def _fix_settings(catalog: Catalog, shards: int | None, clock: str | None) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
@@ -19,10 +18,11 @@ from tidemill.engine.adapt.sharing import Sharing
 from tidemill.engine.adapt.tagging import Tagging
 from tidemill.engine.alter_sources import add_columns
 from tidemill.engine.physical_plans import PhysicalPlans
+from tidemill.engine.sinks import sink_options
 from tidemill.engine.sources import source_spec
 from tidemill.engine.views.answering import Answering, Beginning, decisions_of
 from tidemill.engine.views.bound_view import BoundView, PlannedQuery, Sinks, bind_view, stamp_type
-from tidemill.engine.views.checks import UnboundedViews, check_names, check_parquet, check_user_aggregates, spread_input
+from tidemill.engine.views.checks import UnboundedViews, check_names, check_user_aggregates, spread_input
 from tidemill.engine.views.history import HISTORY, OPTION, begins_with_history
 from tidemill.engine.views.inputs import Inputs, view_input
 from tidemill.engine.views.rereading import hold_back
@@ -204,16 +204,11 @@ class Workload:
         return self._install(entry, statement.query)
 
     def create_sink(self, statement: CreateSink) -> Entry:
-        """A sink fed by a view; it receives the changes from its creation on."""
+        """A sink fed by a view; it receives the changes from its creation on, with a snapshot also what is there."""
         self.catalog.check_free(statement.name)
         view = find_stored(self.catalog, statement.view, "a sink")
-        form = statement.options.get("format", "parquet")
-        if form not in ("parquet", "json"):
-            raise PlanProblem("TM211", f'unknown sink format "{form}"', hint="parquet or json")
-        if statement.path and form == "parquet":
-            check_parquet(self.views[view.name.lower()].node)
-        path = os.path.abspath(statement.path) if statement.path else None
-        options = {"target": statement.target, "path": path, "options": dict(statement.options), "name": statement.name}
+        bound = self.views[view.name.lower()]
+        options = sink_options(statement, bound.node, bound.stored)
         entry = Entry("sink", statement.name, statement.text, (view.name,), options=options)
         self.catalog.add(entry)
         self._refresh_sinks(view.name)
@@ -275,6 +270,10 @@ class Workload:
         """What a query would become if it were created now."""
         given = self._options(options)
         return self._plan(query, output, given, Beginning(self.pending, history=begins_with_history(given)))
+
+    def plan_fragment(self, query: exp.Expression, options: dict[str, Any], birth: int) -> PlannedQuery:
+        """What leaves for another site: as it is written, no other view answers a part of it."""
+        return self._plan(query, "streamed", options, Beginning(birth, decided=[]))
 
     def _plan(self, query: exp.Expression, output: str, options: dict[str, Any], begin: Beginning) -> PlannedQuery:
         """Bind, check, answer from other views, and optimize."""

@@ -79,13 +79,18 @@ class Aggregate:
         """True when the argument is a list of values, each of which counts once."""
         return False
 
+    @property
+    def collects(self) -> bool:
+        """True when only all the values together give the answer (`plan.collected`)."""
+        return False
+
     def keeps_values(self, insert_only: bool) -> bool:
         """True when the values themselves must be kept: the least one may go, or each counts only once."""
-        return self.distinct or self.is_extreme(insert_only) or self.user_functions is not None
+        return self.distinct or self.is_extreme(insert_only) or self.user_functions is not None or self.collects
 
     def is_extreme(self, insert_only: bool) -> bool:
         """True for MIN and MAX where rows may be taken back: parts cannot tell the next one."""
-        return self.function in ("min", "max") and not insert_only
+        return self.function in ("min", "max") and not insert_only and not self.collects
 
 
 @dataclass(frozen=True)
@@ -111,6 +116,8 @@ def why_not_weavable(aggregate: Aggregate) -> str | None:
     """
     if aggregate.distinct:
         return f"{aggregate.function.upper()}(DISTINCT …)"
+    if aggregate.collects:
+        return f"{aggregate.function.upper()} needs all values at once"
     type_name = aggregate.argument_type
     if aggregate.user_functions is not None:
         return None  # its parts are objects
@@ -140,6 +147,8 @@ def single(part: Part) -> Scalar:
 def parts(aggregate: Aggregate, insert_only: bool) -> tuple[Part, ...]:
     """The additive columns this aggregate needs besides the row count `__n`."""
     if aggregate.argument is None or aggregate.is_extreme(insert_only) or aggregate.user_functions is not None:
+        return ()
+    if aggregate.collects:
         return ()
     if aggregate.distinct:
         # Filled in by the stage, which sees a value appear for the first time and leave for good.

@@ -31,7 +31,7 @@ Schema = tuple[Column, ...]
 class SourceKind:
     """A kind of source: the class of its connector as "module:class", formats, and what follows its word in FROM.
 
-    FROM FILES 'glob' and FROM PORT n have a syntax of their own. Every other kind is written
+    FROM FILES 'glob', FROM PORT n and FROM KAFKA have a syntax of their own. Every other kind is written
     FROM WORD (name = value, …) with these settings, which become its `origin`; `example` shows it in hints.
     """
 
@@ -52,6 +52,14 @@ KINDS = {
         settings=("rate", "rows", "seed", "start", "arrivals"),
         example="GENERATE (rate = 1000)",
     ),
+    "kafka": SourceKind(
+        f"{_SOURCES}.kafka.connector:Kafka",
+        ("json", "csv", "avro", "debezium"),
+        example="KAFKA 'localhost:9092' TOPIC 'orders'",
+    ),
+    "postgres": SourceKind(
+        f"{_SOURCES}.postgres.connector:Postgres", example="POSTGRES 'host=db dbname=shop' TABLE 'orders'"
+    ),
 }
 SITE = "site"  # the kind of what another site delivers: made for a name in FROM, never registered
 SITE_CONNECTOR = f"{_SOURCES}.site.connector:Site"
@@ -62,7 +70,8 @@ class SourceSpec:
     """A raw stream or a static table as REGISTER declared it.
 
     `kind` is a key of KINDS, or SITE; `origin` holds what only that kind needs: files
-    {'glob'}, port {'port', 'host'}, generate {'rate', 'rows', 'seed', 'start', 'columns', …},
+    {'glob'}, port {'port', 'host'}, kafka {'brokers', 'topic', 'start'},
+    generate {'rate', 'rows', 'seed', 'start', 'columns', …},
     site {'site', 'name', 'text'}.
     """
 

@@ -101,15 +101,16 @@ class CreateView(Statement):
 
 @dataclass(frozen=True)
 class CreateSink(Statement):
-    """CREATE SINK: `path` is given exactly when the target is 'files'."""
+    """CREATE SINK: `path` is given when the target is 'files' or 'delta', `place` for other systems."""
 
     name: str
     view: str
-    target: Literal["files", "console"]
+    target: Literal["files", "console", "kafka", "postgres", "delta", "iceberg"]
     path: str | None = None
     options: dict[str, Any] = field(default_factory=dict)
     if_not_exists: bool = False
     or_replace: bool = False
+    place: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,8 @@ _ALPHA = 0.7213 / (1 + 1.079 / _M)
 
 def decomposes(aggregate: Aggregate, exactly: bool) -> bool:
     """True when an aggregate can go through both levels; `exactly`, without rounding in between."""
+    if aggregate.collects:
+        return False
     if aggregate.distinct or aggregate.argument is None or aggregate.function in ("count", "min", "max"):
         return True
     return aggregate.function in ("sum", "avg") and (not exactly or aggregate.argument_type in INTEGERS)

@@ -30,6 +30,10 @@ FastPath = Literal[
     "ordered_rows",  # reader/event_time.py: rows in order are passed on in pieces, without copies
     "running_totals",  # share/reader/running_totals: many queries of one raw relation, without hash tables
     "row_templates",  # share/stage/row_templates.py: simple select lists by Arrow, not by DuckDB
+    "plain_columns",  # operators/plain_columns.py: columns that are only passed on do not go through SQL
+    "different_rows",  # state/different_rows.py: rows that have no equal are not grouped
+    "joined_pairs",  # operators/joined_pairs.py: matching rows of a join are found in arrays, not in SQL
+    "narrow_sort",  # operators/ranking/sorted_moves.py: rankings sort the columns of the order, not whole rows
     "group_walk",  # operators/grouping/group_walk.py: GROUP BY in arrays, not in SQL
     "numbered_answers",  # operators/rstream.py: answers of RSTREAM in arrays, not in SQL
     "pair_sums",  # joins/pair_sums.py: pairs of a join are added up as they are found, without joined rows

@@ -84,6 +84,11 @@ class Paths:
         return self._at("departures")
 
     @property
+    def awaited_edges(self) -> str:
+        """A file for each edge whose time another site waits for."""
+        return os.path.join(self.departures, ".awaited")
+
+    @property
     def full_outboxes(self) -> str:
         """A file for each outbox that is full."""
         return os.path.join(self.departures, ".full")

@@ -57,6 +57,7 @@ class Thresholds:
     walked_high: int = _size(1 << 40, 0)  # high words of a sum: SQL adds it up, not the walk in arrays
 
     # State.
+    different_rows: int = _size(1000, 1)  # rows, at least, of which equal ones are looked for by their hash
     inline_bytes: int = _size(16_384, 0)  # of a segment: it is a file of its own, not in the blob
     piece_bytes: int = _size(8 << 20, 64)  # of a message between processes: it is cut
     tagged_rows: int = _size(1 << 20, 2)  # rows of a keyed stream that are taken together
@@ -126,6 +127,12 @@ class Thresholds:
     chunk_rows: int = _size(1 << 20, 3)  # of a columnar file, or of what is gathered: the next chunk begins
     chunk_lines: int = _size(1 << 19, 3)  # of a text file
     chunk_records: int = _size(1 << 18, 3)  # of a port
+    kafka_slice: int = _size(1 << 16, 3)  # new records of a topic: they are cut into slices
+    kafka_messages: int = _size(10_000, 2)  # that are taken from the client at once
+    kafka_ahead_bytes: int = _size(64 << 20, 64)  # of one partition, fetched and not used yet: it waits for the others
+    cdc_changes: int = _size(100_000, 3)  # of a table that are asked for at once
+    cdc_idle_bytes: int = _size(16 << 20, 0)  # of other tables in PostgreSQL's log: they are acknowledged
+    kafka_kept_slices: int = _size(100_000, 4)  # that were read for good: the log is written anew without earlier ones
     generated_rows: int = _size(1 << 18, 3)  # that are generated at a time
     block_bytes: int = _size(8 << 20, 16)  # of a text file that are read at a time
     unpacked_bytes: int = _size(256 << 20, 0)  # of a compressed text: a batch may take a part of it

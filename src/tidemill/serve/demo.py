@@ -16,6 +16,7 @@ from rich.text import Text
 
 from tidemill.errors import EngineProblem
 from tidemill.interrupts import plain_interrupts
+from tidemill.serve.demo_console import demo_console
 from tidemill.serve.demo_screen import STREAM, Picture, print_plain, screen
 from tidemill.serve.follow import check_alive
 from tidemill.serve.opening import connect
@@ -73,7 +74,8 @@ def _run(console: Console, directory: str, text: str, seconds: float | None, pla
             tell("first micro-batch")
             with plain_interrupts():
                 picture, subscription = wait_for_results(db)
-        with plain_interrupts():
+        with plain_interrupts(), demo_console(db) as said:
+            console.print(Text(said, style="bold"))
             show(console, db, picture, subscription, seconds, plain)
             check_alive(db)
     finally:

@@ -1,4 +1,4 @@
-"""`tidemill demo --sites`: two databases on this machine, one reads a stream of the other; what crosses is counted."""
+"""`tidemill demo --sites`: two databases on this machine join their streams; what crosses is counted."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ def run_sites_demo(console: Console, directory: str, seconds: float | None) -> N
 
 
 def _begin(paris: Database, lyon: Database, texts: dict[str, str]) -> None:
-    port = _free_port()
+    port, other = _free_port(), _free_port()
     paris.execute(f"CREATE LOCAL SITE paris AT 'localhost:{port}' WITH (plaintext = true)")
-    paris.execute("CREATE SITE lyon WITH (plaintext = true)")
+    paris.execute(f"CREATE SITE lyon AT 'localhost:{other}' WITH (plaintext = true)")
     paris.execute(texts[PARIS])
     paris.start()
-    lyon.execute(f"CREATE LOCAL SITE lyon AT 'localhost:{_free_port()}' WITH (plaintext = true)")
+    lyon.execute(f"CREATE LOCAL SITE lyon AT 'localhost:{other}' WITH (plaintext = true)")
     lyon.execute(f"CREATE SITE paris AT 'localhost:{port}' WITH (plaintext = true)")
     lyon.execute(texts[LYON])
     lyon.start()
@@ -73,6 +73,7 @@ def _show(console: Console, paris: Database, lyon: Database, seconds: float) -> 
     began = time.monotonic()
     while True:
         narrow, whole = (edge["received"] for edge in _edges(lyon))
+        narrow += sum(edge["received"] for edge in _edges(paris))  # the join values
         line = (
             f"{time.monotonic() - began:5.0f} s  {lyon.changes('Both').num_rows:6,} changes of the join;"
             f" {narrow:9,} bytes crossed, {whole:9,} for the whole stream ({narrow / max(whole, 1):.0%})"
@@ -85,9 +86,9 @@ def _show(console: Console, paris: Database, lyon: Database, seconds: float) -> 
         check_alive(lyon)
 
 
-def _edges(lyon: Database) -> list[dict[str, Any]]:
-    """The edges of the join and of the whole stream, in the order of their creation."""
-    [site] = lyon.status()["sites"]
+def _edges(db: Database) -> list[dict[str, Any]]:
+    """What a site reads from the other. Lyon: the rows of the join and the whole stream, in the order of creation."""
+    [site] = db.status()["sites"]
     found: list[dict[str, Any]] = site["reads"]
     return found
 

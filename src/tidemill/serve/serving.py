@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import signal
 import socket
 import ssl
-import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tidemill.engine.script import place_statements
 from tidemill.engine.users.session import has_users
 from tidemill.errors import EngineProblem
 from tidemill.plan.statements import CreateUser, Grant
+from tidemill.serve.logs import begin_log
 from tidemill.serve.postgres.server import PostgresServer
 from tidemill.serve.postgres.services import Limits, Services, log
 from tidemill.serve.postgres.tls import check_address, is_loopback, make_context
@@ -34,16 +36,20 @@ class Serving:
 
     host: str = "127.0.0.1"
     port: int = 5433
+    http_port: int | None = 8380  # None: no HTTP server
     certificate: str | None = None
     key: str | None = None
     init: Path | None = None
     name: str = "tidemill"
     limits: Limits = field(default_factory=Limits)
+    log_format: str = "text"
 
 
 def serve_database(db: Database, wanted: Serving) -> bool:
     """Serve until SIGTERM or ctrl-C; False when the job has failed."""
-    _begin_log()
+    begin_log(wanted.log_format)
+    if wanted.http_port is not None:
+        check_console()
     tls = make_context(wanted.certificate, wanted.key)
     if wanted.init is not None:
         run_init(db, wanted.init.read_text(encoding="utf-8"))
@@ -71,23 +77,57 @@ def run_init(db: Database, text: str) -> None:
 async def _serve(db: Database, wanted: Serving, tls: ssl.SSLContext | None) -> bool:
     services = Services(db, wanted.name, tls, wanted.limits)
     server = PostgresServer(services)
-    try:
+    with _explain_refusal(wanted.host, wanted.port, "--port N"):
         port = await server.start(wanted.host, wanted.port)
-    except OSError as error:
-        raise EngineProblem(
-            "TM405", f"the server cannot listen on {wanted.host}:{wanted.port}: {error.strerror}", hint="--port N"
-        ) from None
+    console = await _start_console(server, wanted)
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
     log.info("ready: postgresql://%s:%d/%s", wanted.host, port, wanted.name)
+    if console is not None:
+        log.info("console: %s", console.address)
     tell_systemd("READY=1")
     failed = await _wait(db, stopping)
     tell_systemd("STOPPING=1")
     log.info("stopping")
+    if console is not None:
+        await console.stop()
     await server.stop()
     return not failed
+
+
+async def _start_console(server: PostgresServer, wanted: Serving) -> Any:
+    """The HTTP server, if one is wanted."""
+    if wanted.http_port is None:
+        return None
+    from tidemill.serve.http.server import HttpServer
+
+    console = HttpServer(server.services, lambda: len(server.connections))
+    with _explain_refusal(wanted.host, wanted.http_port, "--http-port N, or --no-http"):
+        await console.start(wanted.host, wanted.http_port, wanted.certificate, wanted.key)
+    return console
+
+
+def check_console() -> None:
+    """Refuse to go on without the packages of the HTTP server (TM540)."""
+    missing = [name for name in ("starlette", "uvicorn", "prometheus_client") if find_spec(name) is None]
+    if missing:
+        raise EngineProblem(
+            "TM540",
+            f"the HTTP server needs {', '.join(missing)}",
+            hint="pip install 'tidemill[console]', or serve with --no-http",
+        )
+
+
+@contextmanager
+def _explain_refusal(host: str, port: int, hint: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise EngineProblem(
+            "TM405", f"the server cannot listen on {host}:{port}: {error.strerror}", hint=hint
+        ) from None
 
 
 async def _wait(db: Database, stopping: asyncio.Event) -> bool:
@@ -115,12 +155,3 @@ def tell_systemd(state: str) -> None:
             line.send(state.encode())
         except OSError as error:
             log.warning("the service manager cannot be reached: %s", error)
-
-
-def _begin_log() -> None:
-    """One line for each event on standard error; the service manager adds the time."""
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("%(levelname)s %(message)s"))
-    log.handlers[:] = [handler]
-    log.setLevel(logging.INFO)
-    log.propagate = False

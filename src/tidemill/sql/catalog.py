@@ -174,8 +174,8 @@ class Catalog:
                 del self.hidden[i]
 
     def of(self, *kinds: Kind) -> Iterator[Entry]:
-        """Entries of these kinds, oldest first."""
-        return (e for e in self.entries.values() if e.kind in kinds)
+        """Entries of these kinds, oldest first, as they are at this moment: other threads may look meanwhile."""
+        return (e for e in list(self.entries.values()) if e.kind in kinds)
 
     def next_id(self, prefix: str) -> str:
         self.counter += 1

@@ -44,15 +44,17 @@ def _outside(node: exp.Expr, known: Names) -> Iterator[exp.Table]:
 def read_columns(query: exp.Expression, table: exp.Table, columns: list[str]) -> list[str]:
     """Of a table's columns those that the query may read: all whose name occurs in it anywhere.
 
-    All of them where a star, a natural join, a list of column aliases or the table as a row may mean any.
+    All of them where a star, a natural join, a list of column aliases or the table as a row may mean any; a column
+    that is called as the table is goes before the row.
     """
     names, alias = set(), (table.alias or table.name).lower()
+    is_row = alias not in {column.lower() for column in columns}
     for node in query.walk():
         if isinstance(node, exp.Star) and not isinstance(node.parent, exp.Count):
             return columns
         if isinstance(node, exp.Join) and node.args.get("method") == "NATURAL":
             return columns
-        if isinstance(node, exp.Column) and not node.table and node.name.lower() == alias:
+        if is_row and isinstance(node, exp.Column) and not node.table and node.name.lower() == alias:
             return columns
         if isinstance(node, exp.Identifier) and not isinstance(node.parent, exp.Table):
             names.add(node.name.lower())

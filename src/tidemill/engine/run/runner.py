@@ -12,6 +12,7 @@ from tidemill.engine.directory.consistency import check_parts
 from tidemill.engine.directory.tidying import tidy
 from tidemill.engine.recovery.restarts import Revival
 from tidemill.engine.results import RunSummary
+from tidemill.engine.run.batch_history import BatchHistory
 from tidemill.engine.run.job import Job
 from tidemill.engine.run.learning import Learner
 from tidemill.engine.run.publisher import Publisher
@@ -42,6 +43,7 @@ class Runner:
         self.trigger = trigger  # the least time between batches, as Spark reads it
         self.publisher = Publisher(state, job)
         self.reports = BatchReports()
+        self.history = BatchHistory()
         self.learner = Learner(state.workload, state.operators)
         self._live = False
         self._failed: EngineProblem | None = None  # why the last run, or bringing up the job, failed
@@ -288,6 +290,7 @@ class Runner:
 
     def _on_batch(self, report: Report) -> None:
         self.reports.add(report)
+        self.history.add(report)
         self.state.operators.add(report)
         outlet = self.state.outlet
         if report["stopped"]:

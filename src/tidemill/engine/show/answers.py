@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Callable, Container
 
 from tidemill.optimize.views.answer import Answer, Answered, show_cost
 from tidemill.plan import relations as r
@@ -10,22 +10,27 @@ from tidemill.plan.node import walk
 from tidemill.plan.points import Domain, show_points
 from tidemill.plan.show.answers import AnswerReport
 
+Holds = Callable[[str], str | None]  # what the view of an id holds now, in words
+
 
 def report_answers(
-    answer: Answer, unit_us: int, domain: Domain, dropped: Container[str] = ()
+    answer: Answer, unit_us: int, domain: Domain, dropped: Container[str] = (), holds: Holds = lambda _: None
 ) -> tuple[AnswerReport, ...]:
-    """One report for each part of a query that a view answers; `dropped` are the ids of views without a name."""
-    return tuple(_report(part, unit_us, domain, part.view.id in dropped) for part in answer.parts)
+    """One report for each part of a query that a view answers; `dropped` are the ids of views without a name. `holds`
+    says what a query that is created now would begin with.
+    """
+    return tuple(_report(part, unit_us, domain, part.view.id in dropped, holds) for part in answer.parts)
 
 
-def _report(part: Answered, unit_us: int, domain: Domain, is_dropped: bool) -> AnswerReport:
+def _report(part: Answered, unit_us: int, domain: Domain, is_dropped: bool, holds: Holds) -> AnswerReport:
     own, view = (show_points(p.points, unit_us, domain) for p in (part.peeled, part.view.peeled))
     is_older = any(isinstance(n, r.Seed) for n in walk(part.view.source))
+    held = holds(part.view.id) if is_older else None
     return AnswerReport(
         f"{part.view.name}, which was dropped and runs on" if is_dropped else part.view.name,
         _data(part),
         own if own == view else f"{own} ⊆ {view}",
-        "with what the view held at its creation (history)"
+        f"with {held or 'what the view held at its creation'} (history)"
         if is_older
         else "with the view: both were created before the same batch",
         _cost(part),

@@ -124,7 +124,7 @@ def _view_statuses(workload: Workload, store: ViewStore) -> list[dict[str, Any]]
             "backfilled": share_read(view, store),
             "stopped": workload.stopped.get(view.entry.id, {}).get("reason"),
         }
-        for view in workload.views.values()
+        for view in list(workload.views.values())  # a statement may add some
     ]
 
 

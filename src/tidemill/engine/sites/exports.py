@@ -13,11 +13,13 @@ from typing import Any
 from tidemill.engine.sites.fragments import check_exportable
 from tidemill.engine.workload import Workload
 from tidemill.errors import CatalogProblem
+from tidemill.plan.sites import ALGORITHMS
 from tidemill.plan.statements import CreateSite, Export
 from tidemill.sql.catalog import Catalog, Entry
 
 EXPORTS, LOCAL, PLAINTEXT = "exports", "local", "plaintext"
-SITE_JOIN, SITE_JOINS = "site_join", ("auto", "sp_s")
+SITE_JOIN, AT, MAX_LATENCY = "site_join", "at", "max_latency"
+SITE_JOINS = ("auto", *ALGORITHMS)
 FILES = ("ca", "certificate", "key", "token_file")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,62}")  # a certificate has it as a name of its own
 

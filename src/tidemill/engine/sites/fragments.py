@@ -42,7 +42,7 @@ def fragment_text(name: str, columns: Iterable[Column], conditions: Iterable[exp
 
 def describe_export(workload: Workload, exported: Collection[str], name: str) -> Description:
     """What another site is told about a stream or view; one that is not exported to it is not known."""
-    entry = _find(workload, exported, name)
+    entry = find_exported(workload, exported, name)
     if entry.kind == "stream":
         spec = _spec_of(workload, entry)
         return Description(
@@ -69,7 +69,7 @@ def describe_export(workload: Workload, exported: Collection[str], name: str) ->
 
 def check_exportable(workload: Workload, name: str) -> Entry:
     """The stream or view of a name, if it can be shipped."""
-    entry = _find(workload, (name.lower(),), name)
+    entry = find_exported(workload, (name.lower(),), name)
     if entry.kind == "stream":
         _spec_of(workload, entry)
     elif workload.views[entry.name.lower()].query.rhythm.points is not None:
@@ -80,7 +80,7 @@ def check_exportable(workload: Workload, name: str) -> Entry:
 def bind_fragment(workload: Workload, exported: Collection[str], text: str, birth: int) -> tuple[Entry, Relation]:
     """What a fragment reads, and the relation that is shipped; anything but a plain SELECT is refused."""
     select = _parse(text)
-    entry = _find(workload, exported, select.args["from_"].this.name)
+    entry = find_exported(workload, exported, select.args["from_"].this.name)
     if entry.kind == "stream":
         spec = _spec_of(workload, entry)
         columns = _columns(select, entry, spec.columns)
@@ -89,7 +89,7 @@ def bind_fragment(workload: Workload, exported: Collection[str], text: str, birt
         rows = r.Filter(rows, condition) if condition is not None else rows
         return entry, r.Project(rows, (*map(Item.of, columns), Item.of(Column(r.SEQ, "BIGINT"))))
     if select.args.get("where"):
-        raise _foreign("rows of a view are shipped whole")
+        raise refuse_fragment("rows of a view are shipped whole")
     view = view_input(workload.views[entry.name.lower()], birth)
     return entry, r.Project(view.node, tuple(map(Item.of, _columns(select, entry, view.node.schema))))
 
@@ -104,7 +104,7 @@ def _columns(select: exp.Select, entry: Entry, known: Schema) -> list[Column]:
     names = {c.name: c for c in known}
     for item in select.expressions:
         if not isinstance(item, exp.Column) or item.table or item.name not in names:
-            raise _foreign(f"{item.sql()[:60]} is not a column of {entry.name}")
+            raise refuse_fragment(f"{item.sql()[:60]} is not a column of {entry.name}")
     return [names[item.name] for item in select.expressions]
 
 
@@ -116,7 +116,7 @@ def _condition(select: exp.Select, entry: Entry, known: Schema) -> Scalar | None
     parts = list(where.this.flatten()) if isinstance(where.this, exp.And) else [where.this]
     types = {c.name.lower(): c.type for c in known}
     if entry.key or not all(is_plain(part, types, "") and not part.this.table for part in parts):
-        raise _foreign("its condition is not a plain comparison of a column of a stream without a key")
+        raise refuse_fragment("its condition is not a plain comparison of a column of a stream without a key")
     return conjunction(*map(_compare, parts))
 
 
@@ -124,23 +124,47 @@ def _compare(part: exp.Expr) -> Scalar:
     return Operation(SIGNS[type(part)], ColumnRef(part.this.name), Literal(part.expression.sql("duckdb")))
 
 
+def is_distinct(text: str) -> bool:
+    """Whether a text asks for join values."""
+    return text.startswith("SELECT DISTINCT ")
+
+
+def name_read(text: str) -> str:
+    """The name that a plain text reads, in lower case."""
+    return str(_parse(text).args["from_"].this.name).lower()
+
+
+def is_plain_text(text: str) -> bool:
+    """Whether a text is columns of one name: then records are shipped, or the changes of a view.
+
+    >>> is_plain_text('SELECT a FROM S WHERE b > 1'), is_plain_text('SELECT DISTINCT a FROM S')
+    (True, False)
+    """
+    try:
+        return bool(_parse(text))
+    except PlanProblem as error:
+        if error.code != "TM705":
+            raise
+        return False
+
+
 def _parse(text: str) -> exp.Select:
     if len(text) > MOST_TEXT:
-        raise _foreign(f"it has {len(text):,} characters")
+        raise refuse_fragment(f"it has {len(text):,} characters")
     statement = parse_one(text)
     plain = isinstance(statement, Select) and statement.output is None and not statement.options and not statement.as_of
     query = statement.query if isinstance(statement, Select) and plain else None
     if not isinstance(query, exp.Select):
-        raise _foreign("it is not a SELECT")
+        raise refuse_fragment("it is not a SELECT")
     others = [name for name, value in query.args.items() if value and name not in ("expressions", "from_", "where")]
     table = query.args["from_"].this if query.args.get("from_") else None
     alone = isinstance(table, exp.Table) and isinstance(table.this, exp.Identifier)
     if others or table is None or not alone or any(value for name, value in table.args.items() if name != "this"):
-        raise _foreign("it may select columns of one stream or view, and nothing else")
+        raise refuse_fragment("it may select columns of one stream or view, and nothing else")
     return query
 
 
-def _find(workload: Workload, exported: Collection[str], name: str) -> Entry:
+def find_exported(workload: Workload, exported: Collection[str], name: str) -> Entry:
     entry = workload.catalog.entries.get(name.lower()) if name.lower() in exported else None
     if entry is None or not (entry.kind == "stream" or entry.is_stored):
         # The same words for what is not there and for what is not exported.
@@ -169,7 +193,7 @@ def _unable(entry: Entry, why: str, hint: str = _EXPORTABLE) -> CatalogProblem:
     return CatalogProblem("TM704", f'{entry.kind} "{entry.name}" cannot be exported', detail=why, hint=hint)
 
 
-def _foreign(why: str) -> PlanProblem:
+def refuse_fragment(why: str) -> PlanProblem:
     return PlanProblem(
         "TM705", "a fragment is refused", detail=why, hint="a fragment is SELECT column, … FROM an exported stream"
     )

@@ -16,6 +16,7 @@ from typing import Any
 from sqlglot import exp
 
 from tidemill.engine.directory.consistency import mark_source
+from tidemill.engine.sites.edges import LENT
 from tidemill.engine.sites.exports import find_other_site
 from tidemill.engine.sites.fragments import fragment_text
 from tidemill.engine.workload import Workload
@@ -32,6 +33,8 @@ from tidemill.sql.pushed_conditions import pushed_conditions
 from tidemill.sql.scopes import read_columns
 
 Describe = Callable[[Entry, str], Description]  # a site and a name there
+Known = dict[int, tuple[Entry, Description]]  # the site and description of a table, by its id
+Plan = Callable[[Any, Known], dict[str, Any] | None]  # options with which a statement is another plan than shipping all
 
 
 class Imports:
@@ -40,19 +43,36 @@ class Imports:
     def __init__(self, paths: Paths, catalog: Catalog, workload: Workload, describe: Describe) -> None:
         self._paths, self._catalog, self._workload, self._describe = paths, catalog, workload, describe
         self._edges: dict[str, list[SourceSpec]] = {}
-        self._used = bool(self._sources())  # where no site was ever read, statements need not look for its sources
+        self.plan: Plan = lambda statement, known: None
+        self.forget_edge: Callable[[Entry], None] = lambda entry: None
 
     @contextmanager
     def known(self, statement: Any) -> Iterator[Any]:
         """The statement with an option that says what its names of other sites mean; unread ones are forgotten."""
         try:
-            query = getattr(statement, "query", None)
-            named: dict[str, str] = {}
-            for table in _remote_tables(query) if query is not None else ():
-                self._import(table, statement, named)
-            yield replace(statement, options={**statement.options, IMPORTS: named}) if named else statement
+            options = self._resolve(statement)
+            yield replace(statement, options={**statement.options, **options}) if options else statement
         finally:
             self.forget_unread()
+
+    def _resolve(self, statement: Any) -> dict[str, Any]:
+        """The options that say what the names of other sites mean; {} where there are none."""
+        query = getattr(statement, "query", None)
+        tables = [n for n in all_nodes(query) if isinstance(n, exp.Table)] if query is not None else []
+        known: Known = {}
+        for table in tables:
+            if table.args.get("db") and not table.args.get("catalog"):
+                known[id(table)] = self._ask(table, statement)
+        if not known:
+            return {}
+        planned = self.plan(statement, known)
+        if planned is not None:
+            return planned
+        named: dict[str, str] = {}
+        for table in tables:
+            if id(table) in known:
+                self.import_whole(table, statement, *known[id(table)], named)
+        return {IMPORTS: named}
 
     def edges(self, site: str) -> list[SourceSpec]:
         """The sources that a site delivers and that a view reads, as they were when the plan last changed."""
@@ -62,33 +82,50 @@ class Imports:
         """The plan has changed. Conversations look at the edges while statements are executed."""
         found: dict[str, list[SourceSpec]] = {}
         for entry, spec in self._sources():
-            if any(d.is_stored for d in self._catalog.dependents(entry.name)):
+            if any(d.is_stored or d.kind == "edge" for d in self._catalog.dependents(entry.name)):
                 found.setdefault(str(spec.origin["site"]).lower(), []).append(spec)
         self._edges = found
 
     def forget_unread(self) -> None:
-        """Forget streams of other sites that nothing reads."""
-        if not self._used:
-            return
+        """Forget streams of other sites that nothing reads, and what was lent for them."""
+        while self._forget_some():
+            pass
+
+    def _forget_some(self) -> bool:
+        found = False
         for entry, _ in self._sources():
             readers = self._catalog.dependents(entry.name)
             if all(r.kind == "stream" for r in readers):
                 for gone in (*reversed(readers), entry):
                     self._workload.drop(gone.name)
+                found = True
+        lent = {name for _, spec in self._sources() for name in spec.origin.get("lends", ())}
+        for entry in [e for e in self._catalog.of("edge") if LENT in e.options]:
+            if entry.options["edge"] not in lent:
+                self._workload.drop(entry.name)
+                self.forget_edge(entry)
+                found = True
+        return found
 
     def _sources(self) -> list[tuple[Entry, SourceSpec]]:
         return [(e, e.spec) for e in self._catalog.of("source") if e.spec is not None and e.spec.kind == SITE]
 
-    def _import(self, table: exp.Table, statement: Any, named: dict[str, str]) -> None:
-        """Find or make the stream that a name stands for in a statement, and note it in `named`."""
+    def _ask(self, table: exp.Table, statement: Any) -> tuple[Entry, Description]:
+        """The site of a name and what it says about it."""
         try:
             site = find_other_site(self._catalog, table.db)
             found = self._describe(site, table.name)
         except TidemillError as error:
             raise problem(error.message, table, code=error.code, detail=error.detail, hint=error.hint) from None
         self._check(site, found, table, statement)
+        return site, found
+
+    def import_whole(
+        self, table: exp.Table, statement: Any, site: Entry, found: Description, named: dict[str, str]
+    ) -> None:
+        """Find or make the stream that a name stands for in a statement, and note it in `named`."""
         columns = self._columns(found, table, statement.query)
-        plain = not found.key and not found.is_view and statement.query.find(Difference) is None
+        plain = not found.key and not found.is_view and not found.edge and statement.query.find(Difference) is None
         types = {c.name: c.type for c in found.columns} if plain else {}
         text = fragment_text(found.name, columns, pushed_conditions(statement.query, table, types))
         entry = self._find(site, found, columns, text) or self._add(site, found, columns, text)
@@ -113,7 +150,8 @@ class Imports:
 
     def _columns(self, found: Description, table: exp.Table, query: exp.Expression) -> Schema:
         """The columns that are shipped: those that the query reads, the key, and what gives records their meaning."""
-        if found.key_null or found.is_view or query.find(Difference) is not None:  # whole rows are compared
+        compared = found.key_null or found.is_view or query.find(Difference) is not None  # whole rows
+        if compared or found.edge:
             return found.columns
         read = {*read_columns(query, table, [c.name for c in found.columns]), *found.key, found.event, found.operation}
         return tuple(c for c in found.columns if c.name in read) or found.columns[:1]
@@ -140,29 +178,28 @@ class Imports:
         return None
 
     def _add(self, site: Entry, found: Description, columns: Schema, text: str) -> Entry:
-        name = self._catalog.next_id(f"{site.name}.{found.name}#")
+        return self.add(site, replace(found, columns=columns), text)
+
+    def add(self, site: Entry, found: Description, text: str, **origin: Any) -> Entry:
+        """A stream that a site delivers, as it is described."""
+        name = found.edge or self._catalog.next_id(f"{site.name}.{found.name}#")
         options: dict[str, Any] = {"event": found.event, "key_null": found.key_null, "unit_us": found.unit_us}
         if found.is_view:
             period = list(found.period) if found.period else None  # as JSON has it
             options |= {"changes": True, "keyed": found.keyed, "domain": found.domain, "period": period}
+            options |= {"stamp": found.stamp} if found.stamp else {}
         spec = SourceSpec(
             name=name,
             kind=SITE,
-            columns=columns,
-            origin={"site": site.name, "name": found.name, "text": text},
+            columns=found.columns,
+            origin={"site": site.name, "name": found.name, "text": text, **origin},
             operation=found.operation,
             options=options,
         )
-        birth, self._used = self._workload.pending, True
+        birth = self._workload.pending
         source = Entry("source", f"{name} delivered", text, (site.name,), spec=spec, birth=birth)
         stream = Entry("stream", name, text, (source.name,), key=found.key, birth=birth)
         for entry in (source, stream):
             self._catalog.add(entry)
         mark_source(self._paths, spec.name)
         return stream
-
-
-def _remote_tables(query: exp.Expression) -> list[exp.Table]:
-    """The names in a query that begin with that of a site."""
-    tables = [node for node in all_nodes(query) if isinstance(node, exp.Table)]
-    return [table for table in tables if table.args.get("db") and not table.args.get("catalog")]

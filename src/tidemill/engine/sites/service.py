@@ -10,18 +10,24 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
 from typing import Any
 
+from tidemill.engine.sites.edges import EXPIRES, LENT, QUERY, bind_edge, describe_lent, expiry_of, new_edge
 from tidemill.engine.sites.exports import may_read
-from tidemill.engine.sites.fragments import bind_fragment, departing_view, describe_export
+from tidemill.engine.sites.fragments import departing_view, describe_export
+from tidemill.engine.sites.queries import check_names_read, parse_query
 from tidemill.engine.workload import Workload
 from tidemill.errors import CatalogProblem, EngineProblem, TidemillError
+from tidemill.plan.below import Below
 from tidemill.plan.physical import BEGINNING
-from tidemill.runtime.paths import Paths
+from tidemill.plan.sources import SITE
+from tidemill.runtime.messages.ticks import OVER_FOR_GOOD
+from tidemill.runtime.paths import Paths, load_plan
 from tidemill.runtime.sites.durable import read_note, write_note
-from tidemill.runtime.sites.limits import note_size
+from tidemill.runtime.sites.limits import note_awaited, note_size
 from tidemill.runtime.sites.messages import NONE, Link, decode_header
 from tidemill.runtime.sites.outbox import Outbox
 from tidemill.runtime.sites.protocol import (
@@ -56,20 +62,41 @@ class Service:
         self._by_site: dict[str, dict[str, Entry]] = {}  # site → edge; as it was when the plan last changed
         self._ended = read_note(self._end_path)
         self.sent: dict[str, int] = {}  # bytes, by edge
+        self.awaited: dict[str, int] = {}  # edges that are lent for a join here: the time that this site waits for
+        self._noted: dict[str, int | None] = {}  # edge → the time that the planner knows to be awaited
+        self._sources: tuple[int, dict[str, frozenset[str]]] = (-1, {})  # of a plan version: sources of edges
+        self.known: Callable[[Any], AbstractContextManager[Any]] = nullcontext  # names of other sites in a statement
         for entry in catalog.of("edge"):
-            self._workload.shipped[entry.id] = self._bind(entry)
+            self._workload.shipped[entry.id] = bind_edge(workload, entry)
 
     # ---- requests --------------------------------------------------------------------------------
 
     def describe(self, caller: str, name: str) -> Description:
         """What an exported stream or view is. No lock is taken: the caller may hold its own while it waits."""
-        return describe_export(self._workload, may_read(self._catalog, caller), name)
+        for entry in self._edges(caller):
+            if LENT in entry.options and entry.options["edge"] == name:
+                return describe_lent(self._workload, entry)
+        found = describe_export(self._workload, may_read(self._catalog, caller), name)
+        back = bool(self._catalog.find(caller, "site").options["address"])
+        return replace(found, answers_back=back, rate=self.rate_of(name))
+
+    def rate_of(self, name: str) -> float:
+        """Rows a second of event time that a stream has had so far; 0 where that is not known."""
+        entry = self._catalog.entries.get(name.lower())
+        if entry is None or entry.kind != "stream":
+            return 0.0
+        spec, outlet = self._catalog.find(entry.needs[0], "source").spec, self._outlet()
+        times = outlet.progress.get("sources", {}).get(spec.name, {}) if spec is not None else {}
+        rows = outlet.source_totals.get(spec.name, {}).get("rows", 0) if spec is not None else 0
+        span = times.get("top", 0) - (times.get("first") or 0)
+        return float(rows) * 1e6 / span if span > 0 and times.get("first") is not None else 0.0
 
     def greet(self, caller: str, database: str, wishes: dict[str, Wish]) -> Refusals:
         """Begin edges that are new, forget those that the caller does not name; edges that are refused, and why."""
         refused: Refusals = {}
         with self._locked():
-            gone = [e for e in self._edges(caller) if e.options["edge"] not in wishes or _is_other(e, database)]
+            asked = [e for e in self._edges(caller) if LENT not in e.options]
+            gone = [e for e in asked if e.options["edge"] not in wishes or _is_other(e, database)]
             for entry in gone:
                 self._forget(entry)
             made = False
@@ -121,8 +148,16 @@ class Service:
     def revoke(self) -> None:
         """Forget edges that read what is not exported any more; the caller holds the lock and publishes the plan."""
         for entry in list(self._catalog.of("edge")):
-            if entry.needs[0].lower() not in may_read(self._catalog, entry.options["site"]):
+            readable = may_read(self._catalog, entry.options["site"])
+            own = [n for n in entry.needs if self._is_own(n)]
+            if LENT not in entry.options and not all(n.lower() in readable for n in own):
                 self._forget(entry)
+
+    def _is_own(self, name: str) -> bool:
+        """Whether a name that an edge reads belongs to this site."""
+        found = self._catalog.find(name)
+        source = self._catalog.find(found.needs[0], "source").spec if found.kind == "stream" else None
+        return found.kind != "site" and not (source is not None and source.kind == SITE)
 
     def forget(self, entry: Entry) -> None:
         """An edge was dropped together with what it reads."""
@@ -132,6 +167,8 @@ class Service:
         """Let the outlet know which edges there are."""
         shipping, shown = self._outlet().shipping, list(self._catalog.of("edge"))
         shipping.edges = {e.id: departing_view(e, self._workload.shipped[e.id]) for e in shown}
+        found_expiries = ((e.id, expiry_of(e, self._workload.unit_us)) for e in shown)
+        shipping.expiries = {edge: expiry for edge, expiry in found_expiries if expiry is not None}
         shipping.forget()
         found: dict[str, dict[str, Entry]] = {}
         for entry in shown:
@@ -143,7 +180,7 @@ class Service:
     def _begin(self, caller: str, database: str, edge: str, wish: Wish) -> bool:
         """An edge, if it is new. One that the caller has rows of cannot be."""
         known = next((e for e in self._edges(caller) if e.options["edge"] == edge), None)
-        if known is not None and known.text == wish.text:
+        if known is not None and (known.text == wish.text or LENT in known.options):
             return False
         if known is not None or wish.after != NONE or wish.frontier > BEGINNING:
             raise EngineProblem(
@@ -152,18 +189,23 @@ class Service:
                 detail="one of the databases was restored from a backup, or the export was revoked",
                 hint="DROP the views that read it and create them again",
             )
-        birth = self._workload.pending
-        stream, node = bind_fragment(self._workload, may_read(self._catalog, caller), wish.text, birth)
-        options = {"site": caller, "edge": edge, "database": database}
-        needs = (stream.name, self._catalog.find(caller, "site").name)
-        entry = Entry("edge", f"{caller}/{edge}", wish.text, needs, birth=birth, id=self._catalog.next_id("v"))
-        entry.options |= options
-        self._catalog.add(entry)
-        self._workload.shipped[entry.id] = node
+        exported = may_read(self._catalog, caller)
+        entry = new_edge(self._workload, caller, edge, wish.text, **{"database": database, EXPIRES: wish.expires})
+        if not entry.options[QUERY]:
+            self.add(entry, exported)
+            return True
+        statement = parse_query(wish.text)
+        check_names_read(self._workload, caller, exported, statement.query)
+        with self.known(statement) as known:
+            entry.options |= known.options
+            self.add(entry)
         return True
 
-    def _bind(self, entry: Entry) -> Any:
-        return bind_fragment(self._workload, {entry.needs[0].lower()}, entry.text, entry.birth)[1]
+    def add(self, entry: Entry, exported: set[str] | None = None) -> None:
+        """A new edge; the caller publishes the plan."""
+        node = bind_edge(self._workload, entry, exported)
+        self._catalog.add(entry)
+        self._workload.shipped[entry.id] = node
 
     def _forget(self, entry: Entry) -> None:
         self._workload.drop(entry.name)
@@ -223,11 +265,46 @@ class Service:
         last = decode_header(found[-1], f'edge "{edge}"').seq if found else want.after
         if last != outbox.last_before(committed + 1):
             return found, None
-        ended = self._ended.get("batch") == committed
-        end = self._ended.get("end", BEGINNING) if ended else BEGINNING
-        is_awaited = want.until is not None and frontier > want.until
+        ended, end = self._end_of(entry, frontier, committed)
+        is_awaited = self._is_awaited(entry, want, frontier)
         is_news = bool(found) or ended != want.ended or (frontier > want.frontier and (is_awaited or is_late))
         return found, Note(edge, last, frontier, ended, end) if is_news else None
+
+    def wait_for(self, edges: Iterable[str], until: int | None) -> None:
+        """This site waits for an answer to what it lends on edges: their time is told as soon as it is closed."""
+        for edge in edges:
+            if until is not None and self.awaited.get(edge) != until:
+                self.awaited[edge] = until
+                self.wake()
+
+    def _is_awaited(self, entry: Entry, want: Want, frontier: int) -> bool:
+        """Whether the time up to the frontier is waited for, there or here; the planner is told what is not closed."""
+        times = (want.until, self.awaited.get(entry.options["edge"]))
+        until = [t for t in times if t is not None]
+        pending = max((t for t in until if t >= frontier), default=None)
+        if self._noted.get(entry.id) != pending:
+            self._noted[entry.id] = pending
+            note_awaited(self._paths, entry.id, pending)
+        return any(frontier > t for t in until)
+
+    def _end_of(self, entry: Entry, frontier: int, committed: int) -> tuple[bool, int]:
+        """Whether an edge has ended in a finite run, and the greatest time of its input where that is over for good:
+        the run has ended, or all sources of the edge have while the run still waits for another site.
+        """
+        if self._ended.get("batch") == committed:
+            return True, int(self._ended.get("end", BEGINNING))
+        outlet = self._outlet()
+        progress, version = outlet.progress, outlet.plan
+        if progress.get("batch") != committed or not version:
+            return False, BEGINNING
+        if self._sources[0] != version:
+            plan = load_plan(self._paths.plan(version))
+            below = Below(plan)
+            self._sources = version, {o.view: below.sources(o.op) for o in plan.outputs}
+        notes = [progress["sources"].get(n, {}) for n in self._sources[1].get(entry.id, ())]
+        if not notes or not all(note.get("over") for note in notes):
+            return False, BEGINNING
+        return True, frontier - 1 if all(note["over"] == OVER_FOR_GOOD for note in notes) else BEGINNING
 
     @contextmanager
     def _locked(self) -> Iterator[None]:

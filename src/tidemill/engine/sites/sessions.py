@@ -19,6 +19,7 @@ from tidemill.runtime.sites.messages import LARGEST_BYTES, decode_header
 from tidemill.runtime.sites.protocol import HEARTBEAT_S, Delivery, Peer, Want, Wish, decode_problem
 
 INBOX_BYTES = 256 << 20  # that wait to be read; then no more rows are asked for
+_LONG_ANSWER = 64 << 10  # bytes; shorter ones say nothing about the bandwidth
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 5.0  # after a failure
 
 Edges = Callable[[], list[SourceSpec]]
@@ -43,6 +44,7 @@ class Session:
         self.heard_at: float | None = None
         self.round_trip_s: float | None = None
         self.received: dict[str, int] = {}  # bytes of messages, by edge
+        self.bandwidth: float | None = None  # bytes a second, of long answers
 
     def step(self, patience: float = 0.0) -> bool:
         """One request and its answer; whether something arrived. A failure is raised, and the next step begins anew."""
@@ -55,6 +57,8 @@ class Session:
                 return False
             found = peer.fetch({name: self._want(name, inbox) for name, inbox in asked.items()}, patience)
             arrived = self._keep(found, asked)
+            if found.seconds and sum(map(len, found.messages)) >= _LONG_ANSWER:
+                self.bandwidth = sum(map(len, found.messages)) / found.seconds
         except BaseException as error:
             self.disconnect(str(error))
             raise
@@ -103,13 +107,14 @@ class Session:
         if self._greeted == frozenset(edges) and not self.refused:
             return
         wishes = {}
-        texts = {spec.name: str(spec.origin["text"]) for spec in self._edges()}
+        origins = {spec.name: spec.origin for spec in self._edges()}
         for name, inbox in edges.items():
             if name not in self._recovered:
                 inbox.recover()
                 self._recovered.add(name)
             head = inbox.head()
-            wishes[name] = Wish(texts.get(name, ""), head.seq, head.frontier)
+            origin = origins.get(name, {})
+            wishes[name] = Wish(str(origin.get("text", "")), head.seq, head.frontier, int(origin.get("expires", -1)))
         began = time.monotonic()
         refused = peer.greet(self._paths.database, wishes)
         self.round_trip_s = time.monotonic() - began
@@ -149,4 +154,5 @@ class Session:
             "problem": self.problem,
             "heard_at": self.heard_at,
             "round_trip_seconds": self.round_trip_s,
+            "bandwidth": self.bandwidth,
         }

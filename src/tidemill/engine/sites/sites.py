@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 import time
@@ -9,16 +10,19 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from tidemill.engine.sites.exports import EXPORTS, LOCAL, PLAINTEXT, local_site
+from tidemill.engine.sites.fragments import is_distinct
 from tidemill.engine.sites.imports import Imports
 from tidemill.engine.sites.service import Service
 from tidemill.engine.sites.sessions import INBOX_BYTES, Session
+from tidemill.engine.sites.site_joins import SiteJoins
 from tidemill.engine.workload import Workload
 from tidemill.errors import CatalogProblem
-from tidemill.plan.physical import BEGINNING
+from tidemill.plan.physical import BEGINNING, Physical
 from tidemill.plan.sources import SourceSpec
 from tidemill.runtime.paths import Paths, load_plan
 from tidemill.runtime.planning.time_batches import Awaited
 from tidemill.runtime.sites.inbox import Inbox
+from tidemill.runtime.sites.limits import sources_awaited
 from tidemill.runtime.sites.outbox import Outbox
 from tidemill.runtime.sites.protocol import Description, Peer
 from tidemill.runtime.views.outlet import Outlet
@@ -57,9 +61,12 @@ class Sites:
         self.threads = True  # False: a test makes every step of a conversation itself
         self.service = Service(paths, catalog, workload, outlet, lock)
         self.imports = Imports(paths, catalog, workload, self._describe)
+        self.imports.forget_edge = self.service.forget
+        self.joins = SiteJoins(paths, catalog, workload, self.imports, self.service, self._round_trip)
+        self.imports.plan, self.service.known = self.joins.plan, self.imports.known
         self.sessions: dict[str, Session] = {}
         self._listener: Listener | None = None
-        self._awaited: tuple[int, Awaited] | None = None  # of a plan version
+        self._awaited: tuple[int, Awaited, Physical] | None = None  # of a plan version
 
     # ---- running ---------------------------------------------------------------------------------
 
@@ -116,7 +123,7 @@ class Sites:
         reads = [self._reading(spec, session) for spec in self.imports.edges(entry.name)]
         sends = [self._sending(e) for e in self._catalog.of("edge") if e.options["site"].lower() == entry.name.lower()]
         ages = [e["age_seconds"] for e in sends if e["age_seconds"] is not None]
-        idle = {"connected": False, "problem": None, "heard_at": None, "round_trip_seconds": None}
+        idle = dict.fromkeys(("problem", "heard_at", "round_trip_seconds", "bandwidth")) | {"connected": False}
         return {
             "name": entry.name,
             "address": entry.options["address"],
@@ -136,12 +143,25 @@ class Sites:
         return {
             "edge": spec.name,
             "name": f"{spec.origin['site']}.{spec.origin['name']}",
+            "text": spec.origin["text"],
             "bytes": inbox.size,
             "received": session.received.get(spec.name, 0) if session is not None else 0,
             "frontier": head.frontier if head.frontier > BEGINNING else None,
             "problem": session.refused.get(spec.name) if session is not None else None,
-            "algorithm": "sp_s",
+            "algorithm": spec.origin.get("algorithm", "sp_s"),
+            **self._measured(spec, head.frontier),
         }
+
+    def _measured(self, spec: SourceSpec, frontier: int) -> dict[str, Any]:
+        """Rows of an edge that have been read, as keys where it brings join values, and how far it is behind the clock
+        of this site, in seconds of event time.
+        """
+        outlet = self._outlet()
+        rows = outlet.source_totals.get(spec.name, {}).get("rows", 0)
+        clock = json.loads(outlet.known.get("gates", "{}")).get("clock", BEGINNING)
+        lag = max(clock - frontier, 0) / 1e6 if min(clock, frontier) > BEGINNING else None
+        is_keys = is_distinct(str(spec.origin["text"])) or spec.origin["name"].endswith("_keys")
+        return {"rows": rows, "known_keys": rows if is_keys else None, "lag_seconds": lag}
 
     def _sending(self, entry: Entry) -> dict[str, Any]:
         outbox = Outbox(os.path.join(self._paths.departures, entry.id), entry.options["edge"])
@@ -149,6 +169,7 @@ class Sites:
         return {
             "edge": entry.options["edge"],
             "name": entry.needs[0],
+            "text": entry.text,
             "bytes": outbox.size,
             "sent": self.service.sent.get(entry.options["edge"], 0),
             "age_seconds": None if oldest is None else max(time.time() - oldest, 0.0),
@@ -165,6 +186,11 @@ class Sites:
             self._wanted,
             INBOX_BYTES,
         )
+
+    def _round_trip(self, site: str) -> float | None:
+        """Seconds, as they were measured last."""
+        session = self.sessions.get(site.lower())
+        return session.round_trip_s if session is not None else None
 
     def _connect(self, entry: Entry) -> Peer:
         return self.transport.connect(entry.name, entry.options, local_site(self._catalog))
@@ -186,5 +212,11 @@ class Sites:
         if not outlet.plan:
             return closed
         if self._awaited is None or self._awaited[0] != outlet.plan:
-            self._awaited = outlet.plan, Awaited.by(load_plan(self._paths.plan(outlet.plan)))
-        return self._awaited[1].next_point(spec.name, closed, outlet.progress.get("waits"))
+            plan = load_plan(self._paths.plan(outlet.plan))
+            self._awaited = outlet.plan, Awaited.by(plan), plan
+        own = self._awaited[1].next_point(spec.name, closed, outlet.progress.get("waits"))
+        there = sources_awaited(self._paths, self._awaited[2]).get(spec.name, BEGINNING)
+        times = [t for t in (own, there) if t is not None and t >= closed]
+        until = min(times, default=None)
+        self.service.wait_for(spec.origin.get("lends", ()), until)
+        return until

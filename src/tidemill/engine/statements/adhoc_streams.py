@@ -12,6 +12,8 @@ from tidemill.engine.workload import Workload
 from tidemill.errors import PlanProblem
 from tidemill.plan import relations as r
 from tidemill.plan.relations import quoted
+from tidemill.runtime.views.moments import read_standings
+from tidemill.runtime.views.store import ViewStore
 from tidemill.sql.bind.scope import problem
 from tidemill.sql.bind.subqueries.forms import has_subquery
 from tidemill.sql.bind.windows import conjuncts
@@ -25,15 +27,22 @@ def names_streams(query: exp.Expression, workload: Workload) -> bool:
     return any(entry is not None and entry.kind == "stream" for entry in entries)
 
 
-def read_streams_from_views(query: exp.Expression, workload: Workload) -> None:
+def read_streams_from_views(query: exp.Expression, workload: Workload, store: ViewStore) -> None:
     """Put a subquery over a view in the place of each stream; TM215 where no view contains what is asked."""
+    waiting = _find_waiting(workload, store)
     for table in outside_tables(query):
         entry = workload.catalog.entries.get(table.name.lower())
         if entry is not None and entry.kind == "stream" and isinstance(table.this, exp.Identifier):
-            _replace(table, workload)
+            _replace(table, workload, waiting)
 
 
-def _replace(table: exp.Table, workload: Workload) -> None:
+def _find_waiting(workload: Workload, store: ViewStore) -> set[str]:
+    """The ids of views that have closed no time."""
+    ids = {view.entry.id for view in workload.views.values()}
+    return ids - {name for name, standing in read_standings(store.metas(), ids).items() if standing.has_begun}
+
+
+def _replace(table: exp.Table, workload: Workload, waiting: set[str]) -> None:
     select = table.find_ancestor(exp.Select)
     name = table.name
     if (
@@ -44,7 +53,7 @@ def _replace(table: exp.Table, workload: Workload) -> None:
         raise _no_answer(table, "a query that reads a stream from a view reads nothing else beside it")
     wanted = _rows_asked(select, table, workload)
     try:
-        found = workload.answering.find_stored(workload.bind(wanted).node)
+        found = workload.answering.find_stored(workload.bind(wanted).node, waiting)
     except PlanProblem as error:
         raise _no_answer(table, f"its conditions: {error.message}") from None
     if isinstance(found, str):

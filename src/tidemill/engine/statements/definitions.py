@@ -14,6 +14,7 @@ from typing import Any
 import duckdb
 
 from tidemill.engine.directory.consistency import mark_source
+from tidemill.engine.postgres_sources import drop_slot
 from tidemill.engine.results import Created
 from tidemill.engine.run.runner import Runner
 from tidemill.engine.show.backfilling import views_behind
@@ -130,6 +131,7 @@ class Definitions:
         self._catalog.forget_grants()
         self._workload.history.record_cause(f"DROP {entry.kind.upper()} {entry.name}")
         self.record(changes_plan=True)
+        drop_slot(entry.spec)
         return Created(entry.kind, entry.name, f"{entry.kind} {entry.name} dropped")
 
     def _drop_with_dependents(self, statement: Drop) -> Entry | None:

@@ -159,7 +159,7 @@ class Executor:
         query = select.query.copy()
         check_expressions(query)
         with self._state.lock:
-            read_streams_from_views(query, workload)
+            read_streams_from_views(query, workload, self._state.store)
         return replace(select, query=query)
 
     def _answer_each(self, statements: list[Statement], results: list[Any], tell: Tell | None) -> None:

@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from sqlglot import exp
 
-from tidemill.engine.show.answers import report_answers
+from tidemill.engine.show.answers import Holds, report_answers
 from tidemill.engine.show.operators import report_operators
 from tidemill.engine.show.sharing import report_joins, report_sharing, report_taggers
 from tidemill.engine.show.shedding import remarks_on_shedding
+from tidemill.engine.sites.remarks import remarks_on_sites
 from tidemill.engine.state import DatabaseState
-from tidemill.engine.views.bound_view import Trace
+from tidemill.engine.statements.moment import time_text
+from tidemill.engine.views.bound_view import PlannedQuery, Trace
+from tidemill.engine.views.history import streams_of
 from tidemill.engine.views.virtual import remark_on, remarks_on_reader
+from tidemill.engine.workload import Workload
 from tidemill.errors import PlanProblem
 from tidemill.optimize.views.answer import Answer
+from tidemill.plan import relations as r
+from tidemill.plan.node import walk
+from tidemill.plan.physical import BEGINNING
 from tidemill.plan.points import show_relation_points
 from tidemill.plan.relations import Relation
 from tidemill.plan.show.plans import Explanation
 from tidemill.plan.statements import CreateView, Select
 from tidemill.runtime.spark.shard_labels import shard_labels
+from tidemill.runtime.views.feedback import last_closed
 from tidemill.sql.bind.query import BoundQuery
 from tidemill.sql.catalog import VIRTUAL, Entry
 
@@ -36,12 +46,16 @@ def explain(state: DatabaseState, target: Any) -> Explanation:
             return _explain_virtual(state, entry)
         view = state.workload.views[entry.name.lower()]
         made = _explain_query(state, view.entry.name, (view.query, view.node), view.trace, view.answer)
-        return replace(made, remarks=(*remarks_on_reader(entry, state.catalog), *made.remarks))
+        remarks = (*remarks_on_reader(entry, state.catalog), *remarks_on_sites(entry.options, state.sites.status()))
+        return replace(made, remarks=(*remarks, *made.remarks))
     if isinstance(target, (Select, CreateView)):
         name = target.name if isinstance(target, CreateView) else "query"
         output = "complete" if target.output == VIRTUAL else str(target.output)
         planned = state.workload.plan_query(target.query, output, target.options)
-        return _explain_query(state, name, (planned.bound, planned.node), planned.trace, planned.answer)
+        answer = replace(planned.answer, refused={**planned.answer.refused, **_not_compared(state.workload, planned)})
+        holds = partial(_say_what_is_held, state)
+        made = _explain_query(state, name, (planned.bound, planned.node), planned.trace, answer, holds)
+        return replace(made, remarks=(*remarks_on_sites(target.options, state.sites.status()), *made.remarks))
     raise PlanProblem(
         "TM216", "only queries and views can be explained", hint="EXPLAIN SELECT …, EXPLAIN VIEW v or EXPLAIN"
     )
@@ -57,11 +71,40 @@ def _explain_virtual(state: DatabaseState, entry: Entry) -> Explanation:
     return replace(made, remarks=(remark_on(entry, state.catalog), *made.remarks))
 
 
-def _explain_query(state: DatabaseState, name: str, query: _Query, trace: Trace, answer: Answer) -> Explanation:
+def _explain_query(
+    state: DatabaseState, name: str, query: _Query, trace: Trace, answer: Answer, holds: Holds = lambda _: None
+) -> Explanation:
     found = _explain_roots(state, {name: query}, trace, {name: query[1]})
-    reports = report_answers(answer, state.workload.unit_us, query[0].domain, state.catalog.hidden)
+    reports = report_answers(answer, state.workload.unit_us, query[0].domain, state.catalog.hidden, holds)
     again = () if answer.moment is None else (f"{name} reads its streams again from the beginning",)
     return replace(found, answers=reports, refused=answer.refused, remarks=(*again, *found.remarks))
+
+
+def _not_compared(workload: Workload, planned: PlannedQuery) -> dict[str, str]:
+    """Why a new query was not even compared with some views."""
+    answer, found = planned.answer, dict[str, str]()
+    own = {scan.source for scan in streams_of(planned.bound.node)}
+    known = {*answer.refused, *(part.view.name for part in answer.parts), *planned.bound.needs}
+    for view in workload.views.values():
+        if view.entry.name in known or not own:
+            continue
+        if own.isdisjoint(n.source for n in walk(view.query.node) if isinstance(n, r.Scan)):
+            found[view.entry.name] = "other inputs"
+        elif view.entry.birth != workload.pending and not answer.parts and answer.moment is None:
+            found[view.entry.name] = "it began earlier, and has seen other rows"
+    return found
+
+
+def _say_what_is_held(state: DatabaseState, view_id: str) -> str | None:
+    """How many rows a view has and as of when; None where nothing of it is closed."""
+    stored = next((v.stored for v in state.workload.views.values() if v.entry.id == view_id), None)
+    with state.store.reading() as duck:
+        gates = json.loads(state.store.read_metas(("gates",), duck).get("gates", "{}"))
+        if stored is None or gates.get(f"view {view_id}", BEGINNING) == BEGINNING:
+            return None
+        rows = sum(state.store.contents(stored, duck)["__diff"].to_pylist())
+    time = time_text(last_closed(gates, stored), stored.stamp_type, state.workload.unit_us)
+    return f"what {stored.name} has, {rows:,} rows as of {time}"
 
 
 def _explain_roots(

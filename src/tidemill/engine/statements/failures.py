@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tidemill.engine.alter_sources import inherit, rebuild_statement
+from tidemill.engine.postgres_sources import drop_slot
 from tidemill.engine.recovery.repair import check_skippable, describe_rerun, find_views_to_restart
 from tidemill.engine.rereadable import SKIPPED
 from tidemill.engine.results import Created
@@ -51,6 +52,7 @@ class Failures:
         inherit(self._definitions.install(made), entry, statement.options)
         self._state.workload.history.record_cause(f"RESTART SOURCE {entry.name}")
         self._definitions.install_again(entries)
+        drop_slot(entry.spec)
         text = f"source {entry.name} is read from its beginning; begun anew: {_view_names(entries)}"
         return Created("source", entry.name, text)
 

@@ -17,6 +17,7 @@ from tidemill.engine.rereadable import RereadableSources
 from tidemill.engine.views.bound_view import BoundView
 from tidemill.engine.views.history import (
     FirstReaders,
+    began_later,
     begins_with_history,
     depends_on_arrival,
     has_whole_times,
@@ -35,6 +36,7 @@ from tidemill.plan import relations as r
 from tidemill.plan.node import walk
 from tidemill.plan.physical import BEGINNING
 from tidemill.plan.relations import Relation
+from tidemill.runtime.views.stored_view import StoredView
 from tidemill.sql.catalog import PLANNING, Catalog, Entry
 
 SETTING = "view_matching"
@@ -98,6 +100,15 @@ class Answering:
         finally:
             self._left_out = ""
 
+    def stored_views(self, gates: Mapping[str, int]) -> list[StoredView]:
+        """The views whose rows are stored: those that have a name, and dropped ones that a view begins with which no
+        batch has had yet. `gates` has the views of which a batch has said how far they are.
+        """
+        new = [view for view in self._views.values() if f"view {view.entry.id}" not in gates]
+        wanted = {n.view for view in new for n in walk(view.node) if isinstance(n, r.Seed)}
+        awaited = [view.stored for view in self._hidden.values() if view.entry.id in wanted]
+        return [*(view.stored for view in self._views.values()), *awaited]
+
     def forget_source(self, entry: Entry) -> None:
         """An entry was dropped; where it was a source, its readers are no longer known."""
         if entry.spec is not None:
@@ -117,9 +128,9 @@ class Answering:
             return self._search(query, lambda: self._known.born(begin.birth), without)
         return self._repeat(query, begin.decided, self._known.candidate)
 
-    def find_stored(self, query: Relation) -> tuple[str, Relation] | str:
+    def find_stored(self, query: Relation, waiting: Collection[str] = ()) -> tuple[str, Relation] | str:
         """The smallest stored view that has seen every row and contains a query, with the tree over its rows; a text
-        says why there is none.
+        says why there is none. `waiting`: ids of views that have closed no time; one that began later is still empty.
         """
         self._known.refresh(self._stopped())
         part = Part.of(self.first_readers.since_the_beginning(query), self._known.define)
@@ -132,6 +143,8 @@ class Answering:
                 found = part.find(candidate)
                 if isinstance(found, NoMatch):
                     reasons += [] if found.reason in OTHER_SHAPE else [f"{candidate.name}: {found.reason}"]
+                elif view.entry.id in waiting and began_later(view.node):
+                    reasons.append(f"{candidate.name}: it has not caught up with its streams yet")
                 else:
                     matches.append((self._known.size(view), view.entry.name, found.found.over(candidate.source)))
         best = min(matches, key=lambda one: one[:2], default=None)

@@ -91,8 +91,9 @@ class FirstReaders:
             return True
         if isinstance(node, (r.Seed, r.Clock)):
             return False
-        later = any(isinstance(n, (r.Seed, r.CatchUp)) for n in walk(node))
-        return (not later or isinstance(node, _POINTWISE)) and all(self._is_complete(i, views) for i in inputs)
+        return (not began_later(node) or isinstance(node, _POINTWISE)) and all(
+            self._is_complete(i, views) for i in inputs
+        )
 
 
 def streams_of(query: Relation) -> list[r.Scan]:
@@ -106,6 +107,11 @@ def streams_of(query: Relation) -> list[r.Scan]:
         elif not isinstance(node, r.View):
             stack += [c for c in node.children if isinstance(c, Relation)]
     return found
+
+
+def began_later(node: Relation) -> bool:
+    """Whether a view begins with rows that came before it: what other views held, or what is read again."""
+    return any(isinstance(n, (r.Seed, r.CatchUp)) for n in walk(node))
 
 
 def depends_on_arrival(node: Relation) -> bool:

@@ -93,7 +93,7 @@ class Inputs:
     def _stream(self, entry: Entry, birth: int) -> Input:
         spec = as_of(self._catalog.find(entry.needs[0], "source"), birth)
         if spec.options.get("changes"):
-            return _delivered(entry, spec)
+            return _delivered(entry, spec, self._unit_us)
         scan: Relation = r.Scan(spec.name, spec.columns, birth)
         if spec.options.get("late") == APPLY:
             scan = r.Amended(scan)
@@ -123,14 +123,35 @@ class Inputs:
         )
 
 
-def _delivered(entry: Entry, spec: SourceSpec) -> Input:
-    """A view of another site, as it would be read if it were here."""
+def _delivered(entry: Entry, spec: SourceSpec, unit_us: int) -> Input:
+    """A view of another site, as it would be read if it were here; or the rows of a stream that a join needs, each with
+    its stamp in a column.
+    """
     options = spec.options
-    node = r.Project(r.Delivered(spec.name, spec.columns, entry.birth), tuple(map(r.Item.of, spec.columns)))
-    fields = tuple(Field(c.name, c.name, c.type) for c in spec.columns)
+    items = tuple(map(r.Item.of, (c for c in spec.columns if c.name != options.get("stamp"))))
+    fields = tuple(Field(i.name, i.name, i.type) for i in items)
+    stamp = (_stamp(spec, unit_us),) if options.get("stamp") else ()
+    node = r.Project(r.Delivered(spec.name, spec.columns, entry.birth), (*items, *stamp))
     rhythm = Rhythm(tuple(options["period"])) if options["period"] else EVERY_CHANGE
     keys = entry.key if options["keyed"] else None
-    return Input(entry.name, node, fields, None, keys, options["domain"], rhythm, frozenset([entry.name]))
+    return Input(
+        entry.name,
+        node,
+        fields,
+        r.TS if stamp else None,
+        keys,
+        options["domain"],
+        rhythm,
+        frozenset([entry.name]),
+        event=spec.event if stamp else None,
+    )
+
+
+def _stamp(spec: SourceSpec, unit_us: int) -> Item:
+    """TS of a shipped row, which may be older than the time at which it came."""
+    column = ColumnRef(spec.options["stamp"])
+    units = Paren(Operation("*", column, Literal(str(unit_us))))
+    return Item(r.TS, template("epoch_us({0})", column) if spec.options["domain"] == "timestamp" else units, "BIGINT")
 
 
 def view_input(view: BoundView, birth: int) -> Input:

@@ -20,6 +20,7 @@ from tidemill.optimize.rendering import columns_read, copies, project
 from tidemill.plan import physical as p
 from tidemill.plan import relations as r
 from tidemill.plan.aggregates import Aggregate, finish, parts, single
+from tidemill.plan.collected import CollectedAggregate, collected_parts
 from tidemill.plan.physical import ids
 from tidemill.plan.relations import Relation, quoted
 from tidemill.plan.released import Period, Periods, Shift, Step, release_chains
@@ -127,8 +128,10 @@ class Groups(SharedTaggers):
                     user_aggregates=tuple(dict.fromkeys((*value.user_aggregates, *user_aggregate_parts([a])))),
                     once=parts(a, insert_only)[0].name if a.distinct else value.once,
                     sets=a.sets if a.distinct else value.sets,
-                    low=value.low or a.function == "min",
-                    high=value.high or a.function == "max",
+                    low=value.low or (a.function == "min" and not a.collects),
+                    high=value.high or (a.function == "max" and not a.collects),
+                    calls=(*value.calls, *collected_parts([a])),
+                    fields=a.fields if isinstance(a, CollectedAggregate) else value.fields,
                 )
         return tuple(found.values())
 
@@ -235,6 +238,8 @@ def _last_stamp(node: r.SetCombine) -> str | None:
 def answer_sql(aggregate: Aggregate, insert_only: bool, positions: dict[str | None, int]) -> str:
     for part in user_aggregate_parts([aggregate]):
         return f"CAST({quoted(part.name)} AS {aggregate.type})"
+    for call in collected_parts([aggregate]):
+        return quoted(call.name)
     if not aggregate.is_extreme(insert_only):
         return f"CAST({finish(aggregate).sql} AS {aggregate.type})"
     column = {"min": "__least", "max": "__most"}[aggregate.function]

@@ -26,11 +26,11 @@ def join_aggregates(node: Relation) -> Relation | None:
     input leave as a whole (`leaves_whole`): then an early aggregation need not keep each value. That of COUNT(DISTINCT)
     becomes a list of one value there, so that an early aggregation may keep one list for many rows. Sound when
     1. every join is an inner one and keeps rows as long as they live (a band join forgets them by time);
-    2. there is no user aggregate (it cannot be computed from counts and sums).
+    2. there is no user or collected aggregate (it cannot be computed from counts and sums).
     Proof: selection and projection of joined rows commute with the join as long as the columns are there;
     `expand_join_aggregate` writes the same relation in plain operators.
     """
-    if not isinstance(node, r.GroupBy) or any(a.user_functions is not None for a in node.aggregates):
+    if not isinstance(node, r.GroupBy) or any(a.user_functions is not None or a.collects for a in node.aggregates):
         return None
     found = _Reading()
     if not found.read(node.input) or len(found.leaves) < 2:

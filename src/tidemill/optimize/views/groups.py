@@ -19,6 +19,7 @@ from tidemill.optimize.views.canonical import Given, canonical, rewrite
 from tidemill.optimize.views.columns import project, shown
 from tidemill.plan import relations as r
 from tidemill.plan.aggregates import INTEGERS, Aggregate, decimal_shape
+from tidemill.plan.collected import CollectedAggregate
 from tidemill.plan.relations import Item, Relation
 from tidemill.plan.scalars import Cast, ColumnRef, Scalar, template
 
@@ -78,7 +79,7 @@ def _failing_aggregate(grouped: GroupedBlock, view: Block, computed: set[Any]) -
 def _never_fails(aggregate: Aggregate) -> bool:
     """True when an aggregate has a value for any rows: sums of so many digits that they may overflow have not."""
     kind, type_name = aggregate.function, str(aggregate.argument_type)
-    if aggregate.user_functions is not None:
+    if aggregate.user_functions is not None or aggregate.collects:
         return False
     if kind in ("count", "min", "max"):
         return True
@@ -91,7 +92,8 @@ def _never_fails(aggregate: Aggregate) -> bool:
 def identity(aggregate: Aggregate, block: Block) -> tuple[Any, ...]:
     """Equal for aggregates that have the same answer over the same rows."""
     argument = None if aggregate.argument is None else canonical(block.columns[aggregate.argument])
-    return type(aggregate), aggregate.function, argument, aggregate.distinct, aggregate.user_functions
+    call = aggregate.call if isinstance(aggregate, CollectedAggregate) else None
+    return type(aggregate), aggregate.function, argument, aggregate.distinct, aggregate.user_functions or call
 
 
 @dataclass
@@ -116,7 +118,7 @@ class _Aggregates:
     def combine(self, aggregate: Aggregate) -> str | None:
         """Several groups of the view make one of the query."""
         kind = aggregate.function
-        if aggregate.distinct or aggregate.user_functions is not None or aggregate.sets:
+        if aggregate.distinct or aggregate.user_functions is not None or aggregate.sets or aggregate.collects:
             return f"{kind.upper()} does not add up from groups"
         if kind == "avg":
             parts = self._sum_and_count(aggregate)

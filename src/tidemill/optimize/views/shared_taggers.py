@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tidemill.optimize.rewrite.select_tagger import merge_select_tagger, split_selection
+from tidemill.optimize.rewrite.select_tagger import merge_any_selection, split_selection
 from tidemill.optimize.views.disjunction import selection_from_json, selection_to_json, unite_selections
 from tidemill.optimize.views.implication import constant_of
 from tidemill.plan import relations as r
@@ -179,7 +179,10 @@ def _unite(found: Sequence[tuple[Every, ...] | None]) -> tuple[Every, ...] | Non
 
 
 def widen_tagger(parts: TaggerParts, shared: SharedTagger) -> r.Tag:
-    """The shared tagger. A selection by the key alone drops records before they travel, as in a query's own tagger."""
+    """The shared tagger. A selection by the key alone drops records before they travel, as in a query's own tagger.
+
+    No predicate of a member can fail (`take_apart`), so their disjunction cannot either.
+    """
     records: Relation = parts.records
     selection = shared.predicate
     if selection is not None and selection.columns <= set(parts.tag.keys):
@@ -193,7 +196,7 @@ def widen_tagger(parts: TaggerParts, shared: SharedTagger) -> r.Tag:
             else r.SynchronizePeriods(records, shared.periods)
         )
     tag = r.Tag(records, parts.tag.keys, shared.columns, parts.deleted)
-    merged = tag if selection is None else merge_select_tagger(r.Filter(tag, selection))
+    merged = tag if selection is None else merge_any_selection(r.Filter(tag, selection))
     assert isinstance(merged, r.Tag)
     return merged
 

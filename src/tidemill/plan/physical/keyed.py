@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
+from tidemill.plan.collected import CollectedPart
 from tidemill.plan.periods import Every
 from tidemill.plan.physical.base import Item, Op, Part
 from tidemill.plan.sources import Column
@@ -39,7 +40,8 @@ class Shed(Op):
 @dataclass(frozen=True)
 class KeptValues:
     """A column of which a grouping keeps every value: `once` names the part that counts different ones (as sets of
-    values where `sets`), `low` and `high` say which extremes are needed, `user_aggregates` are those over it.
+    values where `sets`), `low` and `high` say which extremes are needed, `user_aggregates` are those over it,
+    `calls` the collected ones.
     """
 
     column: str
@@ -49,6 +51,8 @@ class KeptValues:
     high: bool = False
     user_aggregates: tuple[UserAggregatePart, ...] = field(default=(), metadata={"json": "folds"})
     sets: bool = False
+    calls: tuple[CollectedPart, ...] = ()
+    fields: tuple[str, ...] = ()  # types of the fields a0, a1, … of structs that calls read
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from tidemill.plan.show.joins import joins_text
 from tidemill.plan.show.operators import operator_dict, operator_text
 from tidemill.plan.show.ranking import ranking_detail
 from tidemill.plan.show.sharing import sharing_chart, sharing_text
+from tidemill.plan.show.svg import plan_svg
 from tidemill.plan.show.tagging import tagging_text
 from tidemill.plan.value_text import seconds
 from tidemill.plan.windows import Window
@@ -63,7 +64,7 @@ class Explanation:
         return "\n\n".join(parts)
 
     def _repr_html_(self) -> str:
-        return html_text(str(self))
+        return plan_svg(self.roots, detail) + html_text(str(self))
 
     def to_dict(self) -> dict[str, Any]:
         """Nodes by fingerprint, roots by name, placement of every operator."""

@@ -83,19 +83,21 @@ def plan_sites(
     lead_us: int = 0,
     keys_stay: bool = True,
     output: tuple[Column, ...] = (),
+    qualified: bool = False,
 ) -> SitePlan:
     """The fragments of one of the seven algorithms, or of a method for each input.
 
     `name` begins the names of all edges. With `keys_stay` a join value of an insert-only input stays known once it has
     come; otherwise it leaves with its last row, and so do rows that were shipped for it. Only a plan whose keys stay
-    may lead. Where the join is not at the querying site, its answer (of columns `output`) is shipped too.
+    may lead. Where the join is not at the querying site, its answer (of columns `output`) is shipped too. In
+    `qualified` texts an edge has the name of the site that it comes from before its own.
     """
     if isinstance(algorithm, str):
         methods, site = methods_of(query, algorithm)
     else:
         methods, site = dict(algorithm), query.site
     tree = build_tree(query, methods, join_site or site)
-    made = _Maker(query, name, lead_us if keys_stay else 0, keys_stay)
+    made = _Maker(query, name, lead_us if keys_stay else 0, keys_stay, qualified)
     for each in tree.inputs:
         made.read(each, tree.site)
     sql = query.text
@@ -113,6 +115,7 @@ class _Maker:
     name: str
     lead_us: int
     keys_stay: bool
+    qualified: bool = False
     fragments: list[Fragment] = field(default_factory=list)
     reads: dict[str, LocalInput] = field(default_factory=dict)
 
@@ -171,7 +174,11 @@ class _Maker:
             sql, staying = self._keys_sql(tree)
             return None, f"({sql})", staying
         made = self._shipped_keys(tree, f"{self.name}_{item.alias}_keys")
-        return made.edge, made.edge, made.insert_only
+        return made.edge, self._named(made), made.insert_only
+
+    def _named(self, made: Fragment) -> str:
+        """An edge in FROM."""
+        return f"{quoted(made.site)}.{quoted(made.edge)}" if self.qualified else made.edge
 
     def _shipped_keys(self, tree: Ship, edge: str) -> Fragment:
         """The fragment of keys that are shipped, behind those that it reads itself."""
@@ -196,7 +203,10 @@ class _Maker:
         other = self._shipped_keys(tree.keys, f"{self.name}_{leaf_of(tree.keys).alias}_known")
         on = " AND ".join(f"own.k{i} = wanted.k{i}" for i in range(len(tree.columns)))
         listed = ", ".join(f"own.k{i} AS k{i}" for i in range(len(tree.columns)))
-        return f"SELECT {listed} FROM ({sql}) AS own JOIN {other.edge} AS wanted ON {on}", staying and other.insert_only
+        return (
+            f"SELECT {listed} FROM ({sql}) AS own JOIN {self._named(other)} AS wanted ON {on}",
+            staying and other.insert_only,
+        )
 
     def _distinct(self, tree: Keys) -> tuple[str, bool]:
         """D(X). Of an insert-only input all values so far are a superset of those in any window of it."""
@@ -211,6 +221,7 @@ class _Maker:
         self, item: SiteInput, columns: tuple[Column, ...], window: str, conditions: list[str], joined: str = ""
     ) -> str:
         listed = ", ".join(f"{item.alias}.{quoted(c.name)} AS {quoted(c.name)}" for c in columns)
+        listed += f", {item.alias}.TS AS {quoted(item.stamp_as)}" if item.stamp_as else ""
         return self._text(listed, item, window, conditions, joined)
 
     def _text(self, listed: str, item: SiteInput, window: str, conditions: list[str], joined: str = "") -> str:

@@ -31,6 +31,7 @@ class SiteInput:
     insert_only: bool = True
     retention_us: int | None = None
     filter: str = ""
+    stamp_as: str = ""  # the name under which TS is shipped; "": the receiver takes it from `stamp`
 
     def type_of(self, column: str) -> str:
         """DuckDB type of a column."""

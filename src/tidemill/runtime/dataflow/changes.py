@@ -13,6 +13,7 @@ from tidemill.plan.sources import Column
 from tidemill.runtime.duckdb import duck
 from tidemill.runtime.duckdb.sql_text import hash_sql
 from tidemill.runtime.state.arrangements import Arrangement, Layout
+from tidemill.runtime.state.different_rows import add_up, find_alike
 
 TIME = Column("__time", "BIGINT")
 DIFF = Column("__diff", "BIGINT")
@@ -50,6 +51,17 @@ def take_closed(pending: Arrangement, rows: pa.Table | None, frontier: int) -> p
 
 def net(rows: pa.Table, columns: tuple[Column, ...]) -> pa.Table:
     """The changes of each row and time added up; sums of zero are dropped."""
+    alike = find_alike(rows, columns, "__time")
+    if alike is None:
+        return _net_in_sql(rows, columns)
+    rows = rows.select([*(c.name for c in columns), "__time", "__diff"])
+    single, rest = add_up(rows, alike, lambda some: _net_in_sql(some, columns))
+    if pc.any(pc.equal(single.column("__diff"), 0)).as_py():
+        single = single.filter(pc.not_equal(single.column("__diff"), 0))
+    return pa.concat_tables([single, rest.cast(single.schema)]) if rest.num_rows else single
+
+
+def _net_in_sql(rows: pa.Table, columns: tuple[Column, ...]) -> pa.Table:
     group = ", ".join([*(quoted(c.name) for c in columns), "__time"])
     return duck.run(
         f"SELECT {group}, CAST(sum(__diff) AS BIGINT) AS __diff"
@@ -60,7 +72,8 @@ def net(rows: pa.Table, columns: tuple[Column, ...]) -> pa.Table:
 
 def distinct_hashes(table: pa.Table) -> np.ndarray:
     """The distinct `__h` values, sorted, as `Arrangement.probe` takes them."""
-    return np.unique(table.column("__h").to_numpy())
+    hashes = np.sort(table.column("__h").to_numpy())
+    return hashes[np.append(True, hashes[1:] != hashes[:-1])] if len(hashes) else hashes
 
 
 def key_hashes(rows: pa.Table, schema: Iterable[Column], keys: Iterable[str]) -> np.ndarray:

@@ -13,8 +13,10 @@ from collections.abc import Callable, Iterable
 import duckdb
 import pyarrow as pa
 
+from tidemill.plan.nested_types import is_textual
 from tidemill.plan.relations import quoted
 from tidemill.plan.sources import Column
+from tidemill.runtime.duckdb.nested_arrays import whole
 
 # Arrow has no 128-bit integer: DuckDB hands HUGEINT over as DECIMAL(38,0), so it is cast back on the way in.
 _RETYPED = {"HUGEINT", "UHUGEINT"}
@@ -54,7 +56,7 @@ def run(sql: str, **tables: pa.Table) -> pa.Table:
     """Evaluate one SELECT over the named Arrow tables."""
     duck, thread = connection(), threading.get_ident()
     for name, table in tables.items():
-        duck.register(name, table)
+        duck.register(name, whole(table))
     _busy.add(thread)
     try:
         return duck.sql(sql).to_arrow_table()
@@ -108,7 +110,9 @@ def run_put_aside(sql: str, feed: pa.Table, on_row_error: Callable[[pa.Table, st
 def typed(columns: Iterable[Column]) -> str:
     """A select list that gives every column its declared type again after Arrow."""
     return ", ".join(
-        f"CAST({quoted(c.name)} AS {c.type}) AS {quoted(c.name)}" if c.type in _RETYPED else quoted(c.name)
+        f"CAST({quoted(c.name)} AS {c.type}) AS {quoted(c.name)}"
+        if c.type in _RETYPED or is_textual(c.type)
+        else quoted(c.name)
         for c in columns
     )
 

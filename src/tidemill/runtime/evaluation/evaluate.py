@@ -28,6 +28,7 @@ from tidemill.runtime.operators.change_stream import ChangeStream
 from tidemill.runtime.operators.grouping.group import GroupBy
 from tidemill.runtime.operators.join import Join
 from tidemill.runtime.operators.linear import render
+from tidemill.runtime.operators.plain_columns import run_chain
 from tidemill.runtime.operators.ranking.ranked import Ranked
 from tidemill.runtime.operators.ranking.window_functions import WindowFunctions
 from tidemill.runtime.operators.set_operations import SetCombine
@@ -186,6 +187,9 @@ class Evaluation:
         return tuple(Column(n, "") for n in rows.column_names if n not in _HIDDEN)
 
     def _run_fused(self, chain: list[p.Linear], schema: tuple[Column, ...], rows: pa.Table) -> pa.Table:
+        passed = run_chain(chain, schema, rows)
+        if passed is not None:
+            return passed
         hidden = [h for h in _HIDDEN if h in rows.column_names]
         # A reader decodes only the columns that are used; a scan's schema lists all.
         sql = duck.source("feed", [c for c in schema if c.name in rows.column_names], *hidden)

@@ -20,3 +20,13 @@ def select_messages(messages: Iterable[Message], prefix: str) -> Iterator[Messag
     for shard, port, payload in messages:
         if port.startswith(prefix):
             yield shard, port[len(prefix) :], payload
+
+
+def payloads(messages: Iterable[Message]) -> list[tuple[str, bytes]]:
+    """(port, payload) of all messages."""
+    return [(port, payload) for _, port, payload in messages]
+
+
+def tentative_payloads(messages: Iterable[Message]) -> list[tuple[str, bytes]]:
+    """The same of what holds until the next rows come."""
+    return payloads(select_messages(messages, PEEK))

@@ -24,6 +24,9 @@ class SecondReading:
     floor: int  # how far time is closed there, whatever the rows say
 
 
+OVER, OVER_FOR_GOOD = 1, 2
+
+
 @dataclass(frozen=True)
 class SourceNote:
     """The state of a source when the planner plans a batch."""
@@ -34,6 +37,7 @@ class SourceNote:
     silent: int = 0  # for how long all sources that are read together have been silent, in microseconds
     shed: bool = False  # the batch drops updates beyond the cap of the source
     end: int = BEGINNING  # the greatest time of the input of another site, where that is over
+    over: int = 0  # there is nothing more in this finite run (OVER), and never will be (OVER_FOR_GOOD)
     again: bool = False  # it can be read a second time with the same late rows
     second: SecondReading | None = None  # of a source that is read a second time
 

@@ -24,13 +24,15 @@ from tidemill.runtime.dataflow.changes import (
     TIME,
     contents_layout,
     distinct_hashes,
+    key_hashes,
     pending_layout,
     take_closed,
 )
 from tidemill.runtime.dataflow.operator import Batch, Operator
 from tidemill.runtime.duckdb import duck
-from tidemill.runtime.duckdb.sql_text import hash_sql, name_list
+from tidemill.runtime.duckdb.sql_text import name_list
 from tidemill.runtime.operators.band import ReleaseBounds, expire_rows
+from tidemill.runtime.operators.joined_pairs import Matching
 from tidemill.runtime.state.arrangements import Arrangement
 from tidemill.runtime.state.shard_state import ShardState
 from tidemill.runtime.thresholds import sizes
@@ -50,10 +52,12 @@ class Side:
         rows = take_closed(pending, batch.rows, frontier)
         if rows.num_rows == 0:
             return _no_changes(self.columns)
-        alive = " AND ".join(f"{quoted(k)} IS NOT NULL" for k in self.keys) or "TRUE"
-        source = duck.source("rows", self.columns, "__time", "__diff")
-        sql = f"SELECT {hash_sql(self.keys)} AS __h, * FROM {source} WHERE {alive}"
-        return duck.run(sql, rows=rows)
+        for key in self.keys:
+            if rows.column(key).null_count:
+                rows = rows.filter(pc.is_valid(rows.column(key)))
+        hashes = key_hashes(rows, self.columns, self.keys) if self.keys else np.zeros(rows.num_rows, np.uint64)
+        names = [*(c.name for c in self.columns), "__time", "__diff"]
+        return rows.select(names).add_column(0, "__h", pa.array(hashes))
 
     def contents(self, node: str, state: ShardState) -> Arrangement:
         """The rows of this side that are present now."""
@@ -67,6 +71,11 @@ class Join(Operator[p.Join]):
         super().__init__(op, first)
         self.left = Side("left", op.left)
         self.right = Side("right", op.right)
+        names = tuple(c.name for c in self.schema)
+        self.matching = Matching(
+            self.left.columns, self.right.columns, tuple(op.left.keys), tuple(op.right.keys), names, op.residual
+        )
+        self.in_arrays = self.matching.is_supported()
 
     def step(self, inputs: list[Batch], state: ShardState) -> Batch:
         frontier = min(b.frontier for b in inputs[:2])
@@ -97,6 +106,9 @@ class Join(Operator[p.Join]):
     def _pair(
         self, left: pa.Table, right: pa.Table, time: str, diff: str, *, left_new: bool = True, right_new: bool = True
     ) -> pa.Table:
+        """The pairs of two tables; `time` and `diff` are SQL for the time and the multiplicity of a pair."""
+        if self.in_arrays:
+            return self._pair_in_arrays(left, right, left_new, right_new)
         l_extra = ("__time", "__diff") if left_new else ("__n",)
         r_extra = ("__time", "__diff") if right_new else ("__n",)
         equal = [f"l.{quoted(a)} = r.{quoted(b)}" for a, b in zip(self.left.keys, self.right.keys, strict=True)]
@@ -110,6 +122,18 @@ class Join(Operator[p.Join]):
             lefts=left,
             rights=right,
         )
+
+    def _pair_in_arrays(self, left: pa.Table, right: pa.Table, left_new: bool, right_new: bool) -> pa.Table:
+        """The same by `Matching`."""
+        pairs = self.matching.pairs(left, right)
+        sides = list(zip((left, right), pairs, (left_new, right_new), strict=True))
+        times = [t.column("__time").to_numpy()[rows] for t, rows, new in sides if new]
+        many, other = (t.column("__diff" if new else "__n").to_numpy()[rows] for t, rows, new in sides)
+        if _largest(many) * _largest(other) >= 1 << 63:
+            raise OverflowError("a row of a join would be there more than 2⁶³ times")
+        columns = self.matching.take(left, right, pairs)
+        time = np.maximum(times[0], times[-1])
+        return pa.table(columns | {"__time": pa.array(time), "__diff": pa.array(many * other)})
 
     def _expire(self, frontier: int, points: list[Batch], state: ShardState) -> None:
         """Band joins: remove rows whose partners have all arrived."""
@@ -134,7 +158,7 @@ def _no_changes(columns: tuple[Column, ...]) -> pa.Table:
 def _cut_slices(left: pa.Table, right: pa.Table) -> list[tuple[pa.Table, pa.Table]]:
     """Both inputs cut at the same times, oldest first, each piece of bounded size where times allow."""
     total = left.num_rows + right.num_rows
-    if total <= sizes.slice_rows:
+    if total <= sizes.slice_rows or not _take_back(left, right):
         return [(left, right)] if total else []
     times = np.concatenate([left.column("__time").to_numpy(), right.column("__time").to_numpy()])
     cuts = np.unique(np.quantile(times, np.linspace(0, 1, total // sizes.slice_rows + 2), method="nearest"))
@@ -143,6 +167,15 @@ def _cut_slices(left: pa.Table, right: pa.Table) -> list[tuple[pa.Table, pa.Tabl
         pieces.append(tuple(_filter_times(t, low, int(high)) for t in (left, right)))
         low = int(high)
     return [p for p in pieces if p[0].num_rows or p[1].num_rows]
+
+
+def _largest(numbers: np.ndarray) -> int:
+    return max(int(numbers.max()), -int(numbers.min())) if len(numbers) else 0
+
+
+def _take_back(*tables: pa.Table) -> bool:
+    """Whether rows leave; where they only come, all that meet are present at the same time."""
+    return any(t.num_rows and pc.min(t.column("__diff")).as_py() < 0 for t in tables)
 
 
 def _filter_times(table: pa.Table, low: int | None, high: int) -> pa.Table:

@@ -19,7 +19,7 @@ from tidemill.runtime.checkpoint.offsets import Offset, check_offset, same_place
 from tidemill.runtime.checkpoint.progress import first_offset
 from tidemill.runtime.integrity import missing
 from tidemill.runtime.messages.assignments import Assignment, Work, spec_of
-from tidemill.runtime.messages.ticks import BatchNote, SourceNote
+from tidemill.runtime.messages.ticks import OVER, OVER_FOR_GOOD, BatchNote, SourceNote
 from tidemill.runtime.paths import Paths, load_plan, read_part
 from tidemill.runtime.planning.batch_size import Portion, rows_to_take
 from tidemill.runtime.planning.second_readings import (
@@ -31,7 +31,7 @@ from tidemill.runtime.planning.second_readings import (
     second_pieces,
 )
 from tidemill.runtime.planning.time_batches import Awaited, Waits, held
-from tidemill.runtime.sites.limits import full_edges
+from tidemill.runtime.sites.limits import full_edges, sources_awaited
 from tidemill.runtime.sources.clock import SteadyClock
 from tidemill.runtime.sources.connector import Connector
 from tidemill.runtime.sources.registry import open_connector
@@ -95,6 +95,8 @@ class Planner:
             previews = {} if live else control.get("previews", {})
             exhausted = self._advance_all(plan, start, end, live, notes, previews)
             self._pass_time(plan, start["sources"], end["sources"], progress)
+            if not live:
+                self._note_ends(plan, end["sources"], OVER_FOR_GOOD if control.get("closes") else OVER)
             if not live and exhausted:
                 end["final"] = control["run"]
                 end["closes"] = control["run"] if control.get("closes") else end["closes"]
@@ -128,6 +130,7 @@ class Planner:
         waits: Waits | None = found if isinstance(found := progress.get("waits"), dict) else None
         still = held(plan, sources, notes)
         delivered = {spec.name for spec in plan.sources if spec.kind == SITE}
+        awaited_there = sources_awaited(self.paths, plan)
         for name, entry in sources.items():
             was = before.get(name)
             if was and was["position"] == entry["position"] and "" not in (was["clock"], entry["clock"]):
@@ -135,7 +138,8 @@ class Planner:
                 # Another site sends its time when it is waited for, in steps of its own.
                 least = 1 if name in delivered else CLOCK_STEP_US
                 steps = entry["clock"] - was["clock"] >= least and not entry["done"]
-                if not (steps and awaited.passes(name, was["clock"], entry["clock"], waits, still)):
+                is_awaited = was["clock"] <= awaited_there.get(name, BEGINNING)
+                if not (steps and (is_awaited or awaited.passes(name, was["clock"], entry["clock"], waits, still))):
                     entry["clock"] = was["clock"]
         for together in awaited.together:
             silent = self._silent([spec_of(plan, name) for name in together], sources)
@@ -247,7 +251,8 @@ class Planner:
         """Move all sources forward, first readings first, but those that feed a full outbox; True when there is nothing
         more at this moment.
         """
-        exhausted = []
+        exhausted: list[bool] = []
+        self._over: set[str] = set()
         held_back = self._held_back(plan, end["sources"])
         for spec in sorted(plan.sources, key=lambda s: s.rereads is not None):
             name, note = spec.name, notes.get(spec.name)
@@ -258,9 +263,17 @@ class Planner:
                 exhausted.append(self._advance_second(plan, spec, start, end, live, note))
                 continue
             exhausted.append(self._advance(plan, spec, end["sources"], live, note, previews.get(name)))
+            self._over |= {name} if exhausted[-1] else set()
             if not spec.static:
                 end["sources"][name]["jumps"] = note_jump(plan, spec, start["sources"], end["sources"], note)
         return all(exhausted)
+
+    def _note_ends(self, plan: Physical, sources: dict[str, Any], over: int) -> None:
+        """Which sources have ended: another site that still delivers may wait for what they say."""
+        if any(spec.kind == SITE for spec in plan.sources):
+            for spec in plan.sources:
+                if spec.name in self._over and not spec.static:
+                    sources[spec.name]["over"] = over
 
     def _held_back(self, plan: Physical, sources: dict[str, Any]) -> set[str]:
         """The sources below an outbox that is full."""
@@ -380,5 +393,6 @@ def _source_note(entry: dict[str, Any]) -> SourceNote:
         silent=entry.get("silent", 0),
         shed=bool(entry.get("shed")),
         end=entry.get("end", BEGINNING),
+        over=entry.get("over", 0),
         again=entry.get("jumps") is not None,
     )

@@ -26,7 +26,7 @@ def needed_columns(plan: Physical, scan: str) -> set[str]:
 
 def narrow_spec(spec: SourceSpec, needed: set[str]) -> SourceSpec:
     """Decode only what is read; text needs all its columns to find the fields and to judge the record."""
-    if spec.kind == "port" or spec.format in ("csv", "json") or spec.format is None:
+    if spec.kind in ("port", "kafka", "postgres") or spec.format in ("csv", "json") or spec.format is None:
         return spec
     judged = (spec.timestamp, spec.operation)
     kept = tuple(c for c in spec.columns if c.name in needed or c.name in judged) or spec.columns[:1]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from pyarrow import flight
@@ -60,13 +61,16 @@ class FlightPeer:
             try:
                 ticket = flight.Ticket(json.dumps(request).encode())
                 self._reader = reader = self._client.do_get(ticket, self._options(patience))
+                began = 0.0
                 for chunk in reader:
+                    began = began or time.monotonic()
                     bodies += chunk.data.column(0).to_pylist()
+                seconds = time.monotonic() - began
             except (flight.FlightError, OSError, ValueError) as error:
                 raise self._unreachable(error) from None
             finally:
                 self._reader = None
-        return self._unpack(bodies)
+        return replace(self._unpack(bodies), seconds=seconds)
 
     def close(self) -> None:
         """End a call that is under way, and the connection."""

@@ -133,7 +133,7 @@ def _batch(body: bytes) -> pa.RecordBatch:
 
 
 def _wish(data: Any) -> Wish:
-    return _checked(Wish, data, {"text": str, "after": int, "frontier": int})
+    return _checked(Wish, data, {"text": str, "after": int, "frontier": int, "expires": int})
 
 
 def _want(data: Any) -> Want:

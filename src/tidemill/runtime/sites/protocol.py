@@ -38,6 +38,10 @@ class Description:
     keyed: bool = True  # views: whether `key` identifies a row; an empty key is that of one row
     domain: str | None = None  # views: how times are shown
     period: tuple[int, int] | None = None  # views: length and offset of the periods at which it is refreshed
+    stamp: str = ""  # the column that has the TS of a row, where that is not the time of its coming
+    edge: str = ""  # of what is lent to the caller for a join: the edge that delivers it
+    rate: float = 0.0  # rows a second of event time so far; 0: not known
+    answers_back: bool = False  # whether the site that owns it can read from the caller in turn
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -56,6 +60,7 @@ class Wish:
     text: str
     after: int = NONE
     frontier: int = BEGINNING
+    expires: int = -1  # so many microseconds after its stamp a row counts no more: it need not be taken back later
 
 
 @dataclass(frozen=True)
@@ -88,6 +93,7 @@ class Delivery:
     messages: tuple[bytes, ...] = ()
     notes: tuple[Note, ...] = ()
     refused: dict[str, dict[str, Any]] = field(default_factory=dict)
+    seconds: float = 0.0  # from the first to the last byte, where that was measured
 
     @property
     def is_empty(self) -> bool:

@@ -10,6 +10,7 @@ import os
 import re
 import threading
 from collections.abc import Sequence
+from functools import cache
 
 import duckdb
 import numpy as np
@@ -17,8 +18,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemill.errors import SourceProblem
+from tidemill.plan.nested_types import is_nested, is_textual, loses_inner_types
 from tidemill.plan.python_values import python_values
 from tidemill.plan.sources import Column
+from tidemill.runtime.duckdb.nested_arrays import whole
 
 _TYPES = {
     "BOOLEAN": pa.bool_(),
@@ -73,6 +76,8 @@ def type_name(declared: str) -> str:
     >>> type_name("int"), type_name("numeric(10, 2)")
     ('INTEGER', 'DECIMAL(10,2)')
     """
+    if is_textual(declared) or (is_nested(declared) and not loses_inner_types(declared)) or declared == "INTERVAL":
+        return declared
     name = " ".join(declared.upper().split())
     name = _ALIASES.get(name, name)
     decimal = _DECIMAL.fullmatch(name)
@@ -90,8 +95,17 @@ def type_name(declared: str) -> str:
 def arrow_type(declared: str) -> pa.DataType:
     """The Arrow type of a DuckDB type name."""
     name = type_name(declared)
+    if is_textual(name):
+        return pa.string()
+    if is_nested(name) or name == "INTERVAL":
+        return _nested_arrow_type(name)
     decimal = _DECIMAL.fullmatch(name)
     return pa.decimal128(int(decimal[1]), int(decimal[2])) if decimal else _TYPES[name]
+
+
+@cache
+def _nested_arrow_type(name: str) -> pa.DataType:
+    return duck().sql(f"SELECT CAST(NULL AS {name}) AS x").to_arrow_table().schema.field(0).type
 
 
 def arrow_schema(columns: Sequence[Column]) -> pa.Schema:
@@ -112,7 +126,7 @@ def duck() -> duckdb.DuckDBPyConnection:
 def query(sql: str, name: str, table: pa.Table) -> pa.Table:
     """The answer of `sql` over one Arrow table, in the table's order."""
     connection = duck()
-    connection.register(name, table)
+    connection.register(name, whole(table))
     try:
         return connection.sql(sql).to_arrow_table()
     finally:
@@ -127,7 +141,8 @@ def convert(raw: Sequence[pa.ChunkedArray], columns: Sequence[Column]) -> tuple[
     """
     schema = arrow_schema(columns)
     arrays = list(raw)
-    other = [i for i, array in enumerate(raw) if array.type != schema.field(i).type]
+    textual = [is_textual(column.type) for column in columns]  # a text may be no value of its type
+    other = [i for i, array in enumerate(raw) if array.type != schema.field(i).type or textual[i]]
     if other:
         cast = _try_cast([raw[i] for i in other], [columns[i] for i in other])
         for place, array in zip(other, cast, strict=True):
@@ -149,7 +164,13 @@ def _try_cast(raw: list[pa.ChunkedArray], columns: list[Column]) -> list[pa.Chun
 
 def _cast_sql(column: str, name: str, given: pa.DataType) -> str:
     """A cast that gives NULL for what cannot be read, and for what Arrow cannot carry: it has no 39th digit."""
+    if is_nested(name):
+        # TRY_CAST would make single fields NULL.
+        inner = f"CAST({column} AS JSON)" if pa.types.is_string(given) or pa.types.is_large_string(given) else column
+        return f"TRY(CAST({inner} AS {name}))"
     cast = f"TRY_CAST({column} AS {name})"
+    if is_textual(name):
+        return f"CAST({cast} AS VARCHAR)"
     if name == "TIMESTAMP" and (pa.types.is_string(given) or pa.types.is_large_string(given)):
         # Most texts have no room for an offset, and to look for one takes longer than all the rest.
         return (

@@ -9,7 +9,7 @@ from tidemill.plan.below import sources_read_together
 from tidemill.plan.physical import BEGINNING, FOREVER, Physical
 from tidemill.plan.relations import STATIC_TIME
 from tidemill.plan.sources import SHED_UPDATES, SITE, SourceSpec
-from tidemill.runtime.messages.ticks import BatchNote, ReaderTick, SourceNote
+from tidemill.runtime.messages.ticks import OVER_FOR_GOOD, BatchNote, ReaderTick, SourceNote
 from tidemill.runtime.stage.second_readings import follow_first_readings
 
 _FIRST_DAYS_US = 400 * 86_400_000_000  # longer than any calendar period, so that each has a point in them
@@ -38,14 +38,18 @@ def advance(known: dict[str, Any], plan: Physical, ticks: list[ReaderTick]) -> d
         said = note.sources.get(spec.name, SourceNote())
         if spec.kind == SITE:
             entry["top"] = max(entry["top"], said.end)
+        entry.pop("over", None)
+        if said.over:
+            entry["over"] = said.over
         if SHED_UPDATES in spec.options:
             entry["shed"] = said.shed
         if said.again or "again" in entry:
             entry["again"] = said.again
         entry["floor"] = max(entry["floor"], _source_floor(spec, entry["top"], note.sources.get(spec.name)))
     _advance_idle(known, plan, note)
-    if note.closes:
-        known |= close_sources(known, {s.name for s in _moving(plan)})
+    ended = {s.name for s in _moving(plan) if known[s.name].get("over") == OVER_FOR_GOOD}
+    if note.closes or ended:
+        known |= close_sources(known, {s.name for s in _moving(plan)} if note.closes else ended)
     follow_first_readings(known, plan, note)
     for name in [n for n in known if n not in {s.name for s in plan.sources}]:
         del known[name]

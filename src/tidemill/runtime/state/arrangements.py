@@ -11,10 +11,12 @@ from typing import Literal
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tidemill.plan.relations import quoted
 from tidemill.plan.sources import Column
 from tidemill.runtime.duckdb import duck
+from tidemill.runtime.state.different_rows import add_up, find_alike, sort_rows
 from tidemill.runtime.state.run_ends import EndSearch, expand
 from tidemill.runtime.state.segments import Segment, SegmentStore
 
@@ -153,6 +155,30 @@ class Arrangement:
 
     def _combine(self, tables: list[pa.Table], everything: bool) -> pa.Table:
         table = self._concat(tables)
+        adds = [c for c, _ in self.layout.adds]
+        plain = not adds or self.layout.then
+        alike = None if plain else find_alike(table, self.layout.columns()[: -len(adds)])
+        if alike is None:
+            return self._combine_in_sql(table, everything)
+        single, rest = add_up(table, alike, lambda rows: self._combine_in_sql(rows, everything))
+        single = single.filter(pa.array(self._is_something(single, everything)))
+        for at, field in enumerate(self.empty().schema):
+            if field.name in [c.name for c in adds] and single.schema.field(at).type != field.type:
+                single = single.set_column(at, field.name, single.column(at).cast(field.type))
+        rows = pa.concat_tables([single, rest.cast(single.schema)]) if rest.num_rows else single
+        return sort_rows(rows, self.layout.order)
+
+    def _is_something(self, rows: pa.Table, everything: bool) -> np.ndarray:
+        """Which of some rows that have no equal stay: those whose sums are not all zero."""
+        layout = self.layout
+        sums = [c.name for c, how in layout.adds if how == "sum"]
+        deciding = [layout.alive] if everything and layout.alive else sums
+        found = np.zeros(rows.num_rows, np.bool_)
+        for name in deciding:
+            found |= pc.fill_null(pc.not_equal(rows.column(name), 0), False).to_numpy()
+        return found
+
+    def _combine_in_sql(self, table: pa.Table, everything: bool) -> pa.Table:
         order, layout = self.layout.order, self.layout
         sorting = f"{order}, {quoted(layout.then)}" if layout.then else order
         inner = duck.source("rows", layout.columns())

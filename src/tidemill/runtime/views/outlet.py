@@ -9,6 +9,7 @@ transaction makes them part of the views.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -26,7 +27,7 @@ from tidemill.runtime.integrity import duckdb_file
 from tidemill.runtime.messages import inbox, outbox
 from tidemill.runtime.messages.dead_letters import present_letters
 from tidemill.runtime.messages.file_refs import remove_all
-from tidemill.runtime.messages.message import DEAD, PEEK, TICK, Message, select_messages
+from tidemill.runtime.messages.message import DEAD, TICK, Message, payloads, select_messages, tentative_payloads
 from tidemill.runtime.messages.ticks import ShardTick, decode_shard_tick
 from tidemill.runtime.paths import Paths, load_plan
 from tidemill.runtime.thresholds import sizes
@@ -41,6 +42,7 @@ from tidemill.runtime.views.moments import advance_frontiers, advance_standings,
 from tidemill.runtime.views.pools import Pools
 from tidemill.runtime.views.resumable_subscriptions import ResumableSubscriptions
 from tidemill.runtime.views.shipping import Shipping
+from tidemill.runtime.views.sink_beginnings import begun, snapshots
 from tidemill.runtime.views.sinks import Sinks
 from tidemill.runtime.views.source_totals import add_tallies, note_read
 from tidemill.runtime.views.stopped_views import ViewsFailed, find_failing, gather_changes, run_for_views
@@ -61,6 +63,7 @@ class Outlet:
         self.lock = store.lock
         self.subscribers: dict[str, list[SubscriptionQueue[pa.Table]]] = {}
         self.listeners: list[Listener] = []
+        self._began = 0.0  # when the batch arrived
         self.catalog = 0  # how many times it was saved
         self.bounds = Bounds()
         self.views: dict[str, StoredView] = {}
@@ -123,11 +126,12 @@ class Outlet:
     def apply(self, batch: int, messages: list[Message]) -> None:
         """Make one micro-batch visible, all of it or nothing."""
         with self.lock, duckdb_file(self.store.path):
+            self._began = time.perf_counter()
             ticks = [decode_shard_tick(p) for _, _, p in select_messages(messages, TICK)]
             if batch > self.committed and ticks:
                 self._apply(batch, messages, ticks)
-            outbox.discard(self.paths.outbox, [*_payloads(messages), *_tentative_payloads(messages)])
-            self.store.tidy(file.file for file in receive(_payloads(messages)))
+            outbox.discard(self.paths.outbox, [*payloads(messages), *tentative_payloads(messages)])
+            self.store.tidy(file.file for file in receive(payloads(messages)))
             inbox.discard(self.paths.inbox, {name for tick in ticks for name in tick.inbox})
 
     def _apply(self, batch: int, messages: list[Message], ticks: list[ShardTick]) -> None:
@@ -153,17 +157,18 @@ class Outlet:
         frontiers = self._read_meta("gates", {})
         seeds, delivered = make_seeds(plan, set(self._read_meta("seeds", [])), self.views, frontiers, self._contents)
         standing = [o for o in plan.outputs if o.view in live or o.view in self.shipping.edges]
-        kept = BatchFiles.partition(receive(_payloads(messages)), standing, self._takes_files)
+        kept = BatchFiles.partition(receive(payloads(messages)), standing, self._takes_files)
         unstored = outbox.pack_blocks(kept.read_others(self.paths.answer_files))
-        blocks = [*outbox.receive(self.paths.outbox, _payloads(messages)), *unstored]
+        blocks = [*outbox.receive(self.paths.outbox, payloads(messages)), *unstored]
         found = gather_changes(plan.outputs, live, blocks)
         logs = [run_for_views(changes, self._log) for changes in found]
-        tentative = list(outbox.receive(self.paths.outbox, _tentative_payloads(messages)))
+        tentative = list(outbox.receive(self.paths.outbox, tentative_payloads(messages)))
         shown = gather_changes(plan.outputs, live, tentative)
         published = collect_logs(found, logs, self._has_readers)
         self.sinks.deliver(self.views.values())
-        for view_id, log in published.items():
-            self._write_sinks(self.views[view_id], log, batch)
+        first = snapshots(live.values(), self.known, self._as_insertions)
+        for view_id in [*published, *(v for v in first if v not in published)]:
+            self._write_sinks(self.views[view_id], published.get(view_id), batch, *first.get(view_id, (set(), None)))
         summary["content"] = self.feedback.write(batch, messages, summary, seeds, self._before())
         closed = advance_frontiers(plan, summary["outputs"], frontiers)
         stopped_edges = self.shipping.stop(failing)
@@ -175,6 +180,7 @@ class Outlet:
             "stopped": json.dumps(all_stopped),
             "tentative": self._tentative_counts(summary["peek"], shown),
             "ends": self._shown_ends(plan, summary),
+            **begun(self.views.values(), live, self.known),
         }
         self._commit(batch, messages, list(zip(found, logs, strict=True)), kept, shown, meta)
         self.stopped = all_stopped
@@ -206,10 +212,12 @@ class Outlet:
     def _before(self) -> Before:
         return Before(self._read_meta("loops", {}), self.known.get("peek", "0"), self._read_meta("peeks", {}))
 
-    def _write_sinks(self, view: StoredView, log: pa.Table, batch: int) -> None:
+    def _write_sinks(
+        self, view: StoredView, log: pa.Table | None, batch: int, new: set[str], first: pa.Table | None
+    ) -> None:
         if view.sinks:
             try:
-                self.sinks.write(view, log, batch)
+                self.sinks.write(view, log, batch, first, new)
             except Exception as error:
                 if not is_of_operator(error):
                     raise
@@ -318,11 +326,14 @@ class Outlet:
     def subscribe(self, view: StoredView, most: int = QUEUE_BYTES) -> tuple[pa.Table, SubscriptionQueue[pa.Table]]:
         """The current contents as insertions, and a queue of every later change batch; `most` limits its bytes."""
         with self.lock, duckdb_file(self.store.path):
-            contents = self._contents(view)
-            net = contents_at(contents, last_closed(self._read_meta("gates", {}), view))
             queue: SubscriptionQueue[pa.Table] = SubscriptionQueue(most)
             self.subscribers.setdefault(view.id, []).append(queue)
-            return tag_changes(Changes((view,), net, netted=True), self.duck, ordered=True), queue
+            return self._as_insertions(view), queue
+
+    def _as_insertions(self, view: StoredView) -> pa.Table:
+        """What a view holds, as changes."""
+        net = contents_at(self._contents(view), last_closed(self._read_meta("gates", {}), view))
+        return tag_changes(Changes((view,), net, netted=True), self.duck, ordered=True)
 
     def subscribe_together(self, views: list[StoredView], most: int = QUEUE_BYTES) -> tuple[MomentChanges, JointQueue]:
         """The contents of several views as of one moment, and a queue of their later changes in the order of time."""
@@ -383,14 +394,6 @@ class Outlet:
             queues[:] = [queue for queue in queues if queue.put(table)]
         self.together.publish(published, self.known, self.views)
         self.resumable.publish(published, self.known)
+        summary["outlet_seconds"] = time.perf_counter() - self._began
         for listener in list(self.listeners):
             listener(summary)
-
-
-def _tentative_payloads(messages: list[Message]) -> list[tuple[str, bytes]]:
-    """What holds until the next rows come."""
-    return [(port, payload) for _, port, payload in select_messages(messages, PEEK)]
-
-
-def _payloads(messages: list[Message]) -> list[tuple[str, bytes]]:
-    return [(port, payload) for _, port, payload in messages]

@@ -9,18 +9,43 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tidemill.plan.physical import BEGINNING, Output, Physical
 from tidemill.runtime.paths import Paths
 from tidemill.runtime.sites.durable import read_note, write_note
-from tidemill.runtime.sites.limits import note_size
+from tidemill.runtime.sites.limits import note_awaited, note_size
 from tidemill.runtime.sites.messages import DIFF, SEQ, TIME
 from tidemill.runtime.sites.outbox import Outbox
 from tidemill.runtime.views.stopped_views import gather_changes
 from tidemill.runtime.views.stored_view import StoredView
+
+
+@dataclass(frozen=True)
+class Expiry:
+    """`after_us` beyond the stamp in a column, in clock units or a timestamp, the receiver hides a row by itself."""
+
+    column: str
+    unit_us: int
+    after_us: int
+
+    def leave_out(self, rows: pa.Table) -> pa.Table:
+        """The changes without those that take back a row which the receiver hides already."""
+        if self.column not in rows.column_names:
+            return rows
+        stamp = rows.column(self.column)
+        units = self.unit_us if pa.types.is_integer(stamp.type) else 1
+        stamps = stamp.cast(pa.int64()) if units > 1 or pa.types.is_integer(stamp.type) else _micros(stamp)
+        hidden = pc.greater(rows.column(TIME), pc.add(pc.multiply(stamps, units), self.after_us))
+        return rows.filter(pc.invert(pc.and_(pc.less(rows.column(DIFF), 0), hidden)))
+
+
+def _micros(stamps: pa.ChunkedArray) -> pa.ChunkedArray:
+    return stamps.cast(pa.timestamp("us")).cast(pa.int64())
 
 
 class Shipping:
@@ -29,6 +54,7 @@ class Shipping:
     def __init__(self, paths: Paths) -> None:
         self.paths = paths
         self.edges: dict[str, StoredView] = {}
+        self.expiries: dict[str, Expiry] = {}
         self.stopped: dict[str, str] = {}  # edge → why
         self.most_bytes = 1 << 30
 
@@ -63,6 +89,8 @@ class Shipping:
                 continue
             name = f"view {output.view}"
             table = _in_order(rows.get(output.view, []))
+            if output.view in self.expiries:
+                table = self.expiries[output.view].leave_out(table)
             outbox = self.outbox(output.view)
             outbox.write(batch, table, before.get(name, BEGINNING), closed.get(name, BEGINNING))
             note_size(self.paths, output.view, outbox.size, self.most_bytes)
@@ -87,9 +115,14 @@ class Shipping:
         except FileNotFoundError:
             return
         for name in kept:
-            if name not in self.edges and os.path.isdir(os.path.join(self.paths.departures, name)):
+            if (
+                name not in self.edges
+                and not name.startswith(".")
+                and os.path.isdir(os.path.join(self.paths.departures, name))
+            ):
                 shutil.rmtree(os.path.join(self.paths.departures, name), ignore_errors=True)
                 note_size(self.paths, name, 0, self.most_bytes)
+                note_awaited(self.paths, name, None)
 
 
 def _in_order(tables: list[pa.Table]) -> pa.Table:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from tidemill.errors import PlanProblem
-from tidemill.sql.bind.functions import aggregate_name
+from tidemill.sql.bind.functions import AGGREGATE_NAMES, AGGREGATES, aggregate_name
 from tidemill.sql.bind.scope import problem
 from tidemill.sql.bind.window_syntax import aggregates_rows
 from tidemill.sql.dialect.nodes import children
@@ -33,9 +33,24 @@ def find_aggregate_calls(root: exp.Expression) -> list[exp.Expression]:
     return found
 
 
+def is_plain(call: exp.Expression) -> bool:
+    """True when parts that add up answer a call, or the least, the greatest and the number of different values do."""
+    if type(call) not in AGGREGATES and not (isinstance(call, exp.Anonymous) and call.name.lower() in AGGREGATE_NAMES):
+        return False
+    inner = call.expressions[0] if isinstance(call, exp.Anonymous) and call.expressions else call.this
+    if isinstance(inner, exp.Order):
+        inner = inner.this
+    once = isinstance(inner, exp.Distinct)
+    if once and any(isinstance(e, exp.Tuple) for e in inner.expressions):
+        return False
+    return _count_arguments(call) <= 1 and not (once and not isinstance(call, (exp.Count, exp.Min, exp.Max)))
+
+
 def read_argument(call: exp.Expression, function: str) -> tuple[exp.Expression | None, bool]:
     """(argument, distinct) of an aggregate call; None for COUNT(*)."""
     inner = call.expressions[0] if isinstance(call, exp.Anonymous) and call.expressions else call.this
+    if isinstance(inner, exp.Order):
+        inner = inner.this  # the answer does not depend on it
     distinct = isinstance(inner, exp.Distinct)
     if distinct:
         if len(inner.expressions) != 1:
@@ -47,23 +62,6 @@ def read_argument(call: exp.Expression, function: str) -> tuple[exp.Expression |
         raise problem("COUNT takes one column", call, code="TM206", hint="write COUNT(*) or COUNT(column)")
     if inner is None or isinstance(inner, exp.Star):
         return None, False
-    if _count_arguments(call) > 1:
-        raise problem(
-            f"{function.upper()} takes one argument in a view",
-            call,
-            code="TM206",
-            hint={
-                name: "the n greatest or least values: a view with ORDER BY … LIMIT n in an ad hoc query"
-                for name in ("min", "max")
-            }.get(function),
-        )
-    if distinct and function not in ("count", "min", "max"):
-        raise problem(
-            f"{function.upper()}(DISTINCT …) is not possible",
-            call,
-            code="TM206",
-            hint="aggregate over a subquery with SELECT DISTINCT",
-        )
     return inner, distinct
 
 

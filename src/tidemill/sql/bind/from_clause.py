@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from tidemill.plan import relations as r
+from tidemill.sql.bind.field_paths import resolve_field_paths
 from tidemill.sql.bind.from_items import FromItems, Pair
 from tidemill.sql.bind.joins import join, rename_columns
 from tidemill.sql.bind.scalar import Scalars
@@ -36,10 +37,12 @@ def bind_from(
     joins = [*(source.args.get("joins") or []), *(select.args.get("joins") or [])]
     pairs = [items.bind_item(source), *(items.bind_item(j.this) for j in joins)]
     _check_aliases([p[0] for p in pairs], select)
+    resolve_field_paths(select, [p[0] for p in pairs])
     _read_quoted_texts(select, [p[0] for p in pairs])
     merged, using = merge_using(select, joins, [p[0] for p in pairs])
     every = list(conjuncts(select.args.get("where")))
-    conditions, nested = [], []
+    conditions: list[exp.Expression] = []
+    nested: list[exp.Expression] = []
     for condition in every:
         (nested if has_subquery(condition) else conditions).append(condition)
     nullable = _nullable(joins, [p[0].alias for p in pairs])

@@ -1,4 +1,4 @@
-"""The scalar functions of the language. What is not listed here does not reach DuckDB."""
+"""The functions of the language: those listed here, and those that `catalogue` finds. Nothing else reaches DuckDB."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from sqlglot import exp, parse_one
 
 from tidemill.plan.aggregates import FUNCTIONS
 from tidemill.plan.user_aggregates import UserAggregateDefinition
+from tidemill.sql.bind.catalogue import aggregate_functions, scalar_functions
 from tidemill.sql.dialect.nodes import Now, all_nodes, copy_tree
 
 ALLOWED = frozenset(
@@ -73,6 +74,15 @@ _OPERATORS = (
     exp.Interval,
     exp.Var,
     exp.Tuple,
+    exp.Array,
+    exp.Struct,
+    exp.PropertyEQ,
+    exp.ToMap,
+    exp.Map,
+    exp.Slice,
+    exp.Lambda,
+    exp.AtTimeZone,
+    exp.JSONKeyValue,
     exp.Distinct,
     exp.Star,
     exp.Alias,
@@ -91,8 +101,15 @@ def aggregate_name(node: exp.Expr) -> str | None:
         if type(node) is kind:
             return name
     if isinstance(node, exp.Anonymous):
-        own = user_aggregate_of(node)
-        return own.name.lower() if own is not None else AGGREGATE_NAMES.get(node.name.lower())
+        own, written = user_aggregate_of(node), node.name.lower()
+        if own is not None:
+            return own.name.lower()
+        return AGGREGATE_NAMES.get(written) or (written if written in aggregate_functions() else None)
+    if isinstance(node, (exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls)):
+        return name_in_sql(node) if aggregate_name(node.this) else None
+    if isinstance(node, exp.AggFunc):
+        written = name_in_sql(node)
+        return written if written in aggregate_functions() else None
     return None
 
 
@@ -139,7 +156,12 @@ def mark_user_aggregates(
 def is_function(name: str) -> bool:
     """True when the language, or its parser, has a function of this name."""
     call = parse_one(f"SELECT {name}(x)", dialect="duckdb").expressions[0]
-    return not isinstance(call, exp.Anonymous) or name.lower() in {*ALLOWED, *AGGREGATE_NAMES, *FUNCTIONS}
+    return not isinstance(call, exp.Anonymous) or name.lower() in {
+        *ALLOWED,
+        *AGGREGATE_NAMES,
+        *FUNCTIONS,
+        *aggregate_functions(),
+    }
 
 
 def is_allowed(node: exp.Expr) -> bool:
@@ -147,7 +169,7 @@ def is_allowed(node: exp.Expr) -> bool:
     if isinstance(node, (exp.AggFunc, exp.Subquery, exp.Select, exp.Window)):
         return False
     if isinstance(node, exp.Anonymous):
-        return node.name.lower() in ALLOWED
+        return node.name.lower() in ALLOWED or node.name.lower() in scalar_functions()
     if isinstance(node, _OPERATORS) and not isinstance(node, exp.Func):
         return True
     if isinstance(node, exp.Func):
@@ -156,6 +178,7 @@ def is_allowed(node: exp.Expr) -> bool:
             isinstance(node, _OPERATORS)
             or bool(names & ALLOWED)
             or bool({n.replace("_", "") for n in names} & _SQUEEZED)
+            or name_in_sql(node) in scalar_functions()
         )
     return False
 

@@ -13,7 +13,14 @@ from tidemill.plan.scalars import Cast, Ceiling, ColumnRef, Epoch, Literal, Scal
 from tidemill.plan.sources import Column
 from tidemill.plan.two_level import APPROXIMATE, by_register, decomposes
 from tidemill.plan.user_aggregates import UserAggregate, UserAggregateDefinition
-from tidemill.sql.bind.aggregate_calls import column_not_grouped, find_aggregate_calls, not_grouped, read_argument
+from tidemill.sql.bind.aggregate_calls import (
+    column_not_grouped,
+    find_aggregate_calls,
+    is_plain,
+    not_grouped,
+    read_argument,
+)
+from tidemill.sql.bind.collected_calls import bind_collected, read_collected
 from tidemill.sql.bind.functions import aggregate_name, user_aggregate_of
 from tidemill.sql.bind.grouping_sets import find_groupings, replace_grouping_calls
 from tidemill.sql.bind.scalar import Bound, Scalars, cast_null_column, duration_us, types_of
@@ -247,6 +254,11 @@ class _Groups:
         if own is not None:
             self._add_user_aggregate(own, call, condition, name)
             return
+        if isinstance(call, (exp.LogicalAnd, exp.LogicalOr)):
+            function, call = _of_truth(call)
+        if not is_plain(call):
+            self._add_collected(call, condition, function, name)
+            return
         argument, distinct = read_argument(call, function)
         if argument is None and condition is None:
             self.aggregates.append(Aggregate("count", None, None, name, "BIGINT"))
@@ -272,14 +284,19 @@ class _Groups:
         column = self.column(bound, "a")
         self.aggregates.append(UserAggregate(own.name, column, own.accepts, name, own.returns, body=own.body))
 
+    def _add_collected(self, call: exp.Expression, condition: exp.Expression | None, function: str, name: str) -> None:
+        """A call that needs all values at once: its argument is a struct of what it reads."""
+        times = [i.ts for i in self.scope.inputs if i.ts and i.ts in self.scope.node.names]
+        bound = bind_collected(read_collected(call), call, self.scalars.bind, times)
+        struct = bound.struct(self.scalars.predicate(condition) if condition is not None else None)
+        self.aggregates.append(bound.aggregate(call, function, self.column(struct, "a"), name))
+
     def _apply_filter(self, argument: exp.Expression | None, condition: exp.Expression | None) -> Bound:
         value = self.scalars.bind(argument) if argument is not None else Bound(Literal("1"), "INTEGER")
         if condition is None:
             return value
         test = self.scalars.predicate(condition)
         return Bound(template("CASE WHEN {0} THEN {1} END", test, value.value), value.type)
-
-    # ---- result --------------------------------------------------------------------------------
 
     def result(self) -> Grouped:
         if not self.keys and any(a.user_functions is not None for a in self.aggregates):
@@ -366,6 +383,12 @@ class _Groups:
                 hint="compare it with something",
             )
         return bound
+
+
+def _of_truth(call: exp.Expression) -> tuple[str, exp.Expression]:
+    """BOOL_AND is the least of the truth values, BOOL_OR the greatest."""
+    kind = exp.Min if isinstance(call, exp.LogicalAnd) else exp.Max
+    return ("min" if kind is exp.Min else "max"), kind(this=call.this)
 
 
 def _call_name(node: exp.Expression, index: int, scope: Scope) -> str:

@@ -15,13 +15,20 @@ from sqlglot import exp
 from tidemill.sql.dialect.nodes import copy_tree
 
 IMPORTS = "imports"  # the option: name of another site → name of the stream here
+EVALUATED = "evaluated"  # the option: streams whose window and SYNC are evaluated where they come from
+PLACED = "placed"  # the option: the stream that delivers the answer of the whole query, and its columns
 
 
 def replace_imported(query: exp.Expression, options: Mapping[str, Any]) -> exp.Expression:
     """The query with the names of streams of this catalog; the one given stays as it is."""
+    if options.get(PLACED):
+        stream, *columns = options[PLACED]
+        listed = [exp.column(exp.to_identifier(c, quoted=True)) for c in columns]
+        return exp.Select(expressions=listed).from_(exp.Table(this=exp.to_identifier(stream, quoted=True)))
     named: Mapping[str, str] = options.get(IMPORTS, {})
     if not named:
         return query
+    evaluated = options.get(EVALUATED, ())
     query = copy_tree(query)
     for table in list(query.find_all(exp.Table)):
         stream = named.get(f"{table.db}.{table.name}".lower()) if table.args.get("db") else None
@@ -32,4 +39,7 @@ def replace_imported(query: exp.Expression, options: Mapping[str, Any]) -> exp.E
             name.meta.update(table.this.meta)
             table.set("this", name)
             table.set("db", None)
+            if stream in evaluated:
+                table.set("window", None)
+                table.set("sync", None)
     return query

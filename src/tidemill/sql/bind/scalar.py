@@ -29,6 +29,7 @@ _BEYOND = {
     "INTERVAL": (f"abs(date_part('hour', {{0}})) > {_MOST_HOURS}", f"an interval of more than {_MOST_HOURS} hours"),
     "UHUGEINT": (f"{{0}} > CAST('{(1 << 127) - 1}' AS UHUGEINT)", "a number of 128 bits without a sign"),
 }
+_IN_AGGREGATES = (exp.Filter, exp.Where, exp.Order, exp.Ordered)
 COMPARISONS = (exp.LT, exp.LTE, exp.GT, exp.GTE, exp.EQ, exp.NEQ)
 
 
@@ -51,14 +52,19 @@ def cast_null_column(bound: Bound) -> Bound:
     return bound
 
 
+def check_type(type_name: str, node: exp.Expression) -> None:
+    """Refuse a type that Arrow does not have."""
+    if _FOREIGN.search(type_name):
+        raise problem(
+            f"a view cannot hold values of type {type_name}", node, code="TM625", hint="CAST(… AS VARCHAR) can be held"
+        )
+
+
 def _fit_arrow(bound: Bound, node: exp.Expression) -> Bound:
     """A value that Arrow can carry: it has no type for some of DuckDB's, and fewer bits for others. A row whose value
     would change on the way is put aside.
     """
-    if _FOREIGN.search(bound.type):
-        raise problem(
-            f"a view cannot hold values of type {bound.type}", node, code="TM625", hint="CAST(… AS VARCHAR) can be held"
-        )
+    check_type(bound.type, node)
     beyond = _BEYOND.get(bound.type)
     if beyond is None or isinstance(node, exp.Column):
         return bound
@@ -245,15 +251,9 @@ def _check_node(node: exp.Expression, shallow: bool) -> None:
     if not shallow and aggregate_name(node):
         hint = "use HAVING, or a view on a view"
         raise problem("an aggregate function is not possible here", node, code="TM206", hint=hint)
-    if not (is_allowed(node) or (shallow and (aggregate_name(node) or isinstance(node, (exp.Filter, exp.Where))))):
-        what = name_in_sql(node)
-        # The answer of any_value would depend on how rows are divided into batches.
-        hint = (
-            "use min or max: a view's answer is one and the same however its rows arrive"
-            if what == "any_value"
-            else "the language reference lists all functions"
-        )
-        raise problem(f'"{what}" is not part of the language of views', node, code="TM207", hint=hint)
+    if not (is_allowed(node) or (shallow and (aggregate_name(node) or isinstance(node, _IN_AGGREGATES)))):
+        hint = "the language reference lists all functions"
+        raise problem(f'"{name_in_sql(node)}" is not part of the language of views', node, code="TM207", hint=hint)
 
 
 def stamp_expression(us: exp.Expression, scope: Scope) -> exp.Expression:

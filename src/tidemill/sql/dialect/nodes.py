@@ -116,14 +116,14 @@ def copy_tree(node: Tree) -> Tree:
     return fresh
 
 
-def children(node: exp.Expr) -> list[exp.Expr]:
+def children(node: Tree) -> list[Tree]:
     """The nodes right below a node: `iter_expressions` as a list, without the cost of a generator.
 
     >>> from sqlglot import parse_one
     >>> children(parse_one("f(b, 1) + a")) == list(parse_one("f(b, 1) + a").iter_expressions())
     True
     """
-    found: list[exp.Expr] = []
+    found: list[Any] = []
     for value in node.args.values():
         if isinstance(value, exp.Expr):
             found.append(value)

@@ -1,9 +1,11 @@
-"""Column types: every usual spelling, and the one name DuckDB has for it."""
+"""Column types: every usual spelling, and the one name DuckDB has for it. Nested ones are read by DuckDB itself."""
 
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
+import duckdb
 from sqlglot.tokens import Token, TokenType
 
 _SPELLINGS = {
@@ -32,11 +34,47 @@ _SPELLINGS = {
 _TYPES = {spelling.replace("_", " "): name for name, spellings in _SPELLINGS.items() for spelling in spellings.split()}
 _TYPES["TIMESTAMP_US"] = _TYPES.pop("TIMESTAMP US")
 TYPE_NAMES = tuple(_TYPES)
+_NESTED = ("STRUCT", "MAP", "ENUM", "JSON", "ROW")
 _DIGITS = re.compile(r"[0-9]{1,9}")
 
 
 def column_type(words: list[Token]) -> str | None:
     """DuckDB's name of the type these words spell, None if they spell none."""
+    return _plain_type(words) or _nested_type(words)
+
+
+def _nested_type(words: list[Token]) -> str | None:
+    """STRUCT(…), MAP(…), ENUM(…), JSON and lists; their parts are words, names, texts and signs of types only."""
+    texts = [word.text for word in words]
+    begins = bool(texts) and texts[0].upper() in _NESTED
+    if not begins and (len(texts) < 3 or texts[-1] != "]"):
+        return None
+    return _ask_type(" ".join(map(_spell, words))) if all(map(_is_part, words)) else None
+
+
+def _is_part(word: Token) -> bool:
+    spelled = word.token_type in (TokenType.STRING, TokenType.IDENTIFIER)
+    return spelled or word.text in ("(", ")", "[", "]", ",") or re.fullmatch(r"\w+", word.text) is not None
+
+
+def _spell(word: Token) -> str:
+    if word.token_type is TokenType.STRING:
+        return "'" + word.text.replace("'", "''") + "'"
+    if word.token_type is TokenType.IDENTIFIER:
+        return '"' + word.text.replace('"', '""') + '"'
+    return word.text
+
+
+@lru_cache(maxsize=256)
+def _ask_type(text: str) -> str | None:
+    try:
+        with duckdb.connect() as duck:
+            return str(duck.sql(f"SELECT CAST(NULL AS {text}) AS x").types[0])
+    except duckdb.Error:
+        return None
+
+
+def _plain_type(words: list[Token]) -> str | None:
     if any(word.token_type in (TokenType.STRING, TokenType.IDENTIFIER) for word in words):
         return None
     texts = [" ".join(word.text.upper().split()) for word in words]

@@ -14,6 +14,7 @@ from tidemill.sql.parse.sites import parse_site
 from tidemill.sql.parse.users import parse_create_user
 
 OUTPUTS = ("STREAMED", "COMPLETE", "RSTREAM", "ISTREAM", "DSTREAM", "VIRTUAL")
+TARGETS = ("FILES", "CONSOLE", "KAFKA", "POSTGRES", "DELTA", "ICEBERG")
 _HINT = f"write CREATE TAGGED STREAM, CREATE [{' | '.join(OUTPUTS)}] VIEW or CREATE SINK"
 
 
@@ -100,9 +101,27 @@ def _parse_sink(cursor: Cursor, or_replace: bool) -> CreateSink:
     cursor.expect("FROM")
     view = cursor.take_name("the name of a view")
     cursor.expect("TO")
-    path = None
-    if cursor.choose(("FILES", "CONSOLE"), "FILES or CONSOLE") == "FILES":
-        path = cursor.take_string("a directory in quotes", "write TO FILES 'dir'")
+    target = cursor.choose(TARGETS, f"{', '.join(TARGETS[:-1])} or {TARGETS[-1]}").lower()
+    path, place = _parse_target(cursor, target)
     options: dict[str, Any] = {}
     parse_options(cursor, "sink", options)
-    return CreateSink(name, view, "console" if path is None else "files", path, options, if_not_exists, or_replace)
+    return CreateSink(name, view, cast(Any, target), path, options, if_not_exists, or_replace, place)
+
+
+def _parse_target(cursor: Cursor, target: str) -> tuple[str | None, dict[str, str]]:
+    """The folder of a sink to files or Delta; where other sinks write."""
+    if target in ("files", "delta"):
+        return cursor.take_string("a directory in quotes", f"write TO {target.upper()} 'dir'"), {}
+    if target == "kafka":
+        hint = "write TO KAFKA 'localhost:9092' TOPIC 'answers'"
+        brokers = cursor.take_string("the addresses of brokers in quotes", hint)
+        cursor.expect("TOPIC", hint=hint)
+        return None, {"brokers": brokers, "topic": cursor.take_string("a topic in quotes", hint)}
+    if target == "postgres":
+        hint = "write TO POSTGRES 'host=db dbname=shop' TABLE 'totals'"
+        connection = cursor.take_string("a connection in quotes", hint)
+        cursor.expect("TABLE", hint=hint)
+        return None, {"connection": connection, "table": cursor.take_string("a table in quotes", hint)}
+    if target == "iceberg":
+        return None, {"table": cursor.take_string("a table in quotes", "write TO ICEBERG 'shop.totals'")}
+    return None, {}

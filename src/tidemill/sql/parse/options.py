@@ -13,6 +13,18 @@ from tidemill.sql.lexical.tokens import did_you_mean, problem
 
 Value = str | int | float | bool
 
+# Of connections to Kafka: of sources and of sinks.
+_KAFKA_CLIENT = (
+    "security",
+    "mechanism",
+    "username",
+    "password",
+    "ca",
+    "certificate",
+    "private_key",
+    "private_key_password",
+    "client_settings",
+)
 _READING = ("format", "on_error", "header", "delimiter", "max_record_bytes", "follow_links")
 KNOWN: dict[str, tuple[str, ...]] = {
     "source": (
@@ -34,13 +46,23 @@ KNOWN: dict[str, tuple[str, ...]] = {
         "line_timeout",
         "shed_updates",
         "shed",
+        "start",
+        "key_column",
+        "partition_column",
+        "offset_column",
+        "time_column",
+        "headers_column",
+        "schema",
+        "registry",
+        "registry_login",
+        *_KAFKA_CLIENT,
     ),
     "restart": ("lateness", "ahead", "idle_timeout", "batch_rows", "on_error", "max_record_bytes"),
     "table": _READING,
-    "view": ("retain", "unbounded_state", "spread", "empty_windows", "begin"),
+    "view": ("retain", "unbounded_state", "spread", "empty_windows", "begin", "site_join", "at", "max_latency"),
     "virtual view": (),  # its readers have options
-    "select": ("unbounded_state", "spread", "empty_windows", "begin"),
-    "sink": ("format",),
+    "select": ("unbounded_state", "spread", "empty_windows", "begin", "site_join", "at", "max_latency"),
+    "sink": ("format", "mode", "snapshot", "catalog", "warehouse", *_KAFKA_CLIENT),
     "subscribe": ("progress",),
     "site": ("ca", "certificate", "key", "token_file", "plaintext"),
 }

@@ -157,6 +157,10 @@ def _parse_origin(cursor: Cursor, columns: list[str]) -> tuple[str, dict[str, An
         return "port", _parse_port(cursor)
     if word == "FILES":
         return "files", {"glob": cursor.take_string("a path in quotes", "write FILES 'dir/*.csv'")}
+    if word == "KAFKA":
+        return "kafka", _parse_kafka(cursor)
+    if word == "POSTGRES":
+        return "postgres", _parse_postgres(cursor)
     if word == "GENERATE":
         return "generate", _parse_generate(cursor, columns)
     return word.lower(), _settings(cursor, KINDS[word.lower()].settings)
@@ -173,6 +177,20 @@ def _parse_port(cursor: Cursor, digits: str | None = None) -> dict[str, Any]:
     if cursor.take("HOST"):
         origin["host"] = cursor.take_string("an address in quotes", "write HOST '0.0.0.0'")
     return origin
+
+
+def _parse_kafka(cursor: Cursor) -> dict[str, Any]:
+    hint = "write KAFKA 'localhost:9092' TOPIC 'orders'"
+    brokers = cursor.take_string("the addresses of brokers in quotes", hint)
+    cursor.expect("TOPIC", hint=hint)
+    return {"brokers": brokers, "topic": cursor.take_string("a topic in quotes", hint)}
+
+
+def _parse_postgres(cursor: Cursor) -> dict[str, Any]:
+    hint = "write POSTGRES 'host=db dbname=shop' TABLE 'orders'"
+    connection = cursor.take_string("a connection in quotes", hint)
+    cursor.expect("TABLE", hint=hint)
+    return {"connection": connection, "table": cursor.take_string("a table in quotes", hint)}
 
 
 def _settings(cursor: Cursor, known: tuple[str, ...]) -> dict[str, Any]:

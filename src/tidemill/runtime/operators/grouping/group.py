@@ -1,9 +1,10 @@
 """GROUP BY: for each key walk the closed times in order and emit −old +new where the answer changes.
 
-State: the added-up parts of every live group, and for COUNT(DISTINCT), and for MIN and MAX where rows may leave,
-the multiplicity of every value of the group (`values`). Let P(k, t) be the parts of key k added up to time t. Then the
-answer of k at t is finish(P(k, t)), a row exists while its count is positive, and the output is the
-difference between consecutive answers. Adding up is associative, so any cut into batches gives the same.
+State: the added-up parts of every live group, and the multiplicity of every value of the group for COUNT(DISTINCT), for
+MIN and MAX where rows may leave (`values`), and for calls over all values (`collected`). Let P(k, t) be the parts of
+key k added up to time t. Then the answer of k at t is finish(P(k, t)), a row exists while its count is positive, and
+the output is the difference between consecutive answers. Adding up is associative, so any cut into batches gives the
+same.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from tidemill.runtime.dataflow.changes import PENDING, distinct_hashes, take_clo
 from tidemill.runtime.dataflow.operator import Batch, Operator
 from tidemill.runtime.duckdb import duck
 from tidemill.runtime.duckdb.sql_text import hash_sql, name_list, same_row
+from tidemill.runtime.operators.grouping.collected import Collected
 from tidemill.runtime.operators.grouping.group_walk import GroupWalk
 from tidemill.runtime.operators.grouping.user_aggregates import UserAggregates
 from tidemill.runtime.operators.grouping.values import Values
@@ -46,8 +48,13 @@ class GroupBy(Operator[p.Group]):
         self.user_aggregates = [
             UserAggregates(self.id, i, self.keys, v) for i, v in enumerate(op.values) if v.user_aggregates
         ]
+        self.collected = [Collected(self.id, i, self.keys, v) for i, v in enumerate(op.values) if v.calls]
         self.answers = list(op.answers)
-        fits = not self.user_aggregates and GroupWalk.supports(self.keys, self.combines[1:], self.values, self.schema)
+        fits = (
+            not self.user_aggregates
+            and not self.collected
+            and GroupWalk.supports(self.keys, self.combines[1:], self.values, self.schema)
+        )
         walks = fits and fast_paths.is_on("group_walk")
         self.walk = GroupWalk(self.keys, self.parts[1:], self.values, self.answers) if walks else None
 
@@ -85,6 +92,8 @@ class GroupBy(Operator[p.Group]):
         tables = {"delta": delta, "base": base} | {f"walked{i}": t for i, t in enumerate(extremes) if t is not None}
         for u in self.user_aggregates:
             tables[f"user{u.index}"] = u.walk(values[u.index], touched, state, self._put_aside)
+        for c in self.collected:
+            tables[f"collected{c.index}"] = c.walk(values[c.index], touched, state)
         born = bool(state.value(self.id).get("born"))
         out = self._differences(tables, born, FOREVER if birth is None else birth)
         if not self.keys and out.num_rows:
@@ -216,6 +225,9 @@ class GroupBy(Operator[p.Group]):
                     f", (last_value({packed} IGNORE NULLS) OVER ({partition} ORDER BY running.__time"
                     f" ROWS UNBOUNDED PRECEDING)).x AS {name}{i}"
                 )
+        for collected in self.collected:
+            joins += collected.join_sql(self.key_names)
+            items += collected.items_sql(partition)
         for user in self.user_aggregates:
             table = f"user{user.index}"
             joins += f" LEFT JOIN {table} ON {same_row([*self.key_names, '__time'], table, 'running')}"

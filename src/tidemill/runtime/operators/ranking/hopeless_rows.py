@@ -55,10 +55,12 @@ class HopelessRows:
         )
         worse = f"c.{value} {'<' if self.first.descending else '>'} b.__worst"
         hopeless = f"coalesce({worse}, {'FALSE' if self.first.nulls_first else 'TRUE'})"
-        shown = ", ".join(f"c.{quoted(c.name)}" for c in self.op.columns)
-        return duck.run(
-            f"SELECT {shown}, __time, __diff FROM {duck.source('closed', self.op.columns, '__time', '__diff')} c"
+        read = [c for c in self.op.columns if c.name in (*partition, self.first.column)]
+        feed = closed.select([c.name for c in read]).append_column("__row", pa.array(np.arange(closed.num_rows)))
+        kept = duck.run(
+            f"SELECT __row FROM {duck.source('closed', read, '__row')} c"
             f" LEFT JOIN ({bounds}) b ON {same_row(partition, 'c', 'b')} WHERE b.__worst IS NULL OR NOT {hopeless}",
-            closed=closed,
+            closed=feed,
             held=held,
         )
+        return closed if kept.num_rows == closed.num_rows else closed.take(kept.column("__row"))

@@ -11,10 +11,10 @@ import pyarrow.compute as pc
 from tidemill.plan.physical import BEGINNING
 from tidemill.plan.sort_keys import SortKey, order_sql
 from tidemill.plan.sources import Column
-from tidemill.runtime.dataflow.changes import HASH, key_hashes
+from tidemill.runtime.dataflow.changes import HASH, key_hashes, net
 from tidemill.runtime.dataflow.value_codes import distinct, number_column, one_array, own_codes
 from tidemill.runtime.duckdb import duck
-from tidemill.runtime.duckdb.sql_text import hash_sql, name_list
+from tidemill.runtime.duckdb.sql_text import name_list
 from tidemill.runtime.state.arrangements import Arrangement
 
 
@@ -48,14 +48,26 @@ class Partitions:
         changed = np.flatnonzero(n)
         if len(changed):
             changes = rows.select(self.names).take(pa.array(changed)).append_column("__n", pa.array(n[changed]))
-            source = duck.source("changes", self.columns, "__n")
-            kept.append(duck.run(f"SELECT {hash_sql(self.partition)} AS {HASH.name}, * FROM {source}", changes=changes))
+            kept.append(changes.add_column(0, HASH.name, pa.array(self._hashes(changes))))
             kept.compact()
 
-    def _touched(self, closed: pa.Table) -> np.ndarray:
+    def gather_moves(self, closed: pa.Table, held: pa.Table) -> pa.Table:
+        """Closed changes, and at the time BEGINNING what is kept of the partitions that they touch."""
+        closed = closed.select([*self.names, "__time", "__diff"])
+        if not held.num_rows:
+            return closed.combine_chunks()
+        times = pa.array(np.full(held.num_rows, BEGINNING))
+        stored = held.select([*self.names, "__n"]).rename_columns([*self.names, "__diff"])
+        stored = net(stored.append_column("__time", times), self.columns)
+        return pa.concat_tables([closed, stored.select(closed.column_names).cast(closed.schema)]).combine_chunks()
+
+    def _hashes(self, rows: pa.Table) -> np.ndarray:
         if not self.partition:
-            return np.zeros(1, np.uint64)
-        return distinct(key_hashes(closed, self.columns, self.partition))
+            return np.zeros(rows.num_rows, np.uint64)
+        return key_hashes(rows, self.columns, self.partition)
+
+    def _touched(self, closed: pa.Table) -> np.ndarray:
+        return distinct(self._hashes(closed)) if self.partition else np.zeros(1, np.uint64)
 
 
 def find_ends(rows: pa.Table, names: Iterable[str]) -> np.ndarray:

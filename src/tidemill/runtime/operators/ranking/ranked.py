@@ -17,7 +17,8 @@ from tidemill.plan.sort_keys import complete_order
 from tidemill.runtime.dataflow.changes import PENDING, contents_layout, pending_layout, take_closed
 from tidemill.runtime.dataflow.operator import Batch, Operator
 from tidemill.runtime.operators.ranking.hopeless_rows import HopelessRows, slice_times
-from tidemill.runtime.operators.ranking.partitions import Partitions, find_ends
+from tidemill.runtime.operators.ranking.partitions import Partitions
+from tidemill.runtime.operators.ranking.sorted_moves import MoveOrder, SortedMoves
 from tidemill.runtime.state.arrangements import Arrangement
 from tidemill.runtime.state.shard_state import ShardState
 from tidemill.runtime.thresholds import sizes
@@ -33,6 +34,7 @@ class Ranked(Operator[p.Ranked]):
         super().__init__(op, first)
         self.partitions = Partitions(op.columns, op.partition)
         self.order = complete_order(op.order, self.partitions.names, op.partition)
+        self.moves = MoveOrder(op.columns, op.partition, op.order, self.order[len(op.order) :])
         self.sorted_by = self.order if op.function == "row_number" else op.order  # what ranks depend on
 
     def step(self, inputs: list[Batch], state: ShardState) -> Batch:
@@ -53,19 +55,19 @@ class Ranked(Operator[p.Ranked]):
             closed = HopelessRows(self.op, self.sorted_by[0]).leave_out(closed, held)
             if closed.num_rows == 0:
                 return closed
-        out, rows, growth = self._walk(self.partitions.sort_moves(closed, held, self.order))
-        self.partitions.keep(rows, growth, kept)
+        moves = self.moves.sort(self.partitions.gather_moves(closed, held))
+        out, growth = self._walk(moves)
+        changed = np.flatnonzero(growth)
+        rows = moves.table.take(pa.array(moves.rows[np.flatnonzero(moves.row)[changed]]))
+        self.partitions.keep(rows, growth[changed], kept)
         return out
 
-    def _walk(self, moves: pa.Table) -> tuple[pa.Table, pa.Table, np.ndarray]:
-        """(changes of the answer, the different rows, how many more of each are to be kept)."""
+    def _walk(self, moves: SortedMoves) -> tuple[pa.Table, np.ndarray]:
+        """(changes of the answer, how many more of each of the different rows are to be kept)."""
         from tidemill.runtime.kernels.grouping import ranks
 
-        op, times = self.op, moves.column("__time").to_numpy()
-        diff = moves.column("__diff").to_numpy().astype(np.int64)
-        part = find_ends(moves, op.partition)
-        peer = part | find_ends(moves, [key.column for key in op.order]) if op.order else part.copy()
-        row = peer | find_ends(moves, [key.column for key in self.order[len(op.order) :]])
+        op, times, diff = self.op, moves.column("__time"), moves.column("__diff")
+        part, peer, row = moves.partition, moves.peer, moves.row
         number, firsts = np.cumsum(row) - 1, np.flatnonzero(row)
         partition = np.cumsum(part) - 1
         by_time = np.lexsort((times, partition))
@@ -74,7 +76,7 @@ class Ranked(Operator[p.Ranked]):
         kept = np.zeros(len(firsts), np.int64)
         changes = ranks.walk_ranks(
             ranks.Rows(np.append(number[start[:-1]], len(firsts)), *groups),
-            ranks.Moves(start, number[by_time], times[by_time].astype(np.int64), diff[by_time], BEGINNING),
+            ranks.Moves(start, number[by_time], times[by_time], diff[by_time], BEGINNING),
             ranks.Wanted(
                 _KINDS.index(op.function),
                 op.after,
@@ -85,18 +87,17 @@ class Ranked(Operator[p.Ranked]):
             kept,
         )
         stored = np.bincount(number, np.where(times == BEGINNING, diff, 0), len(firsts)).astype(np.int64)
-        rows = moves.select(self.partitions.names).take(pa.array(firsts))
-        return self._changes(rows, changes), rows, kept - stored
+        return self._changes(moves.table, moves.rows[firsts], changes), kept - stored
 
-    def _changes(self, rows: pa.Table, changes: np.ndarray) -> pa.Table:
-        """The changes that the kernel has found, as a table."""
+    def _changes(self, table: pa.Table, firsts: np.ndarray, changes: np.ndarray) -> pa.Table:
+        """The changes that the kernel has found, as a table; row number i is the one at `firsts[i]`."""
         row, rank, diff, time = changes.T
         if self.op.name is not None and self.op.function == "row_number":
             copies = np.abs(diff)
             ends = np.cumsum(copies)
             rank = np.repeat(rank - ends + copies, copies) + np.arange(ends[-1] if len(ends) else 0)
             row, time, diff = np.repeat(row, copies), np.repeat(time, copies), np.repeat(np.sign(diff), copies)
-        out = rows.take(pa.array(row))
+        out = table.select(self.partitions.names).take(pa.array(firsts[row]))
         if self.op.name is not None:
             out = out.append_column(self.op.name, pa.array(rank))
         return out.append_column("__time", pa.array(time)).append_column("__diff", pa.array(diff))

@@ -19,7 +19,7 @@ from tidemill.sql.bind.subqueries.forms import Nested, is_positive, own_nodes
 from tidemill.sql.dialect.dialect import to_sql
 from tidemill.sql.dialect.nodes import PlanColumn
 
-_COUNTS = ("count", "approx_count_distinct")
+_COUNTS = ("count", "approx_count_distinct", "count_if", "countif", "regr_count")
 
 
 @dataclass(frozen=True)

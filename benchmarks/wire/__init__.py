@@ -1,0 +1,1 @@
+"""Bytes on the wire: two sites in network namespaces, every packet between them counted."""

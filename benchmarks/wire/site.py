@@ -1,0 +1,41 @@
+"""One site as a process without Spark: commands as lines of JSON, micro-batches in between."""
+
+from __future__ import annotations
+
+import json
+import select
+import sys
+from typing import Any
+
+from tests.harness import LocalDatabase
+
+
+def answer(db: LocalDatabase, command: dict[str, Any]) -> Any:
+    """Do what a line says."""
+    if "execute" in command:
+        db.execute(command["execute"])
+        return "done"
+    if "start" in command:
+        db.start()
+        return "started"
+    if "rows" in command:
+        return db.changes(command["rows"]).num_rows
+    reads = [edge for site in db.status()["sites"] for edge in site["reads"]]
+    return [(edge["name"], edge["frontier"], edge["problem"]) for edge in reads]
+
+
+def main(folder: str) -> None:
+    """Until the end of the input."""
+    with LocalDatabase(folder, shards=1, cores=1) as db:
+        print(json.dumps("ready"), flush=True)
+        while True:
+            busy = db.planner is not None and db.step()
+            if select.select([sys.stdin], [], [], 0.0 if busy else 0.02)[0]:
+                line = sys.stdin.readline()
+                if not line:
+                    return
+                print(json.dumps(answer(db, json.loads(line))), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

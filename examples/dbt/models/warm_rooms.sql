@@ -1,0 +1,1 @@
+select room, temp from {{ source('live', 'Hot') }} where temp > 85

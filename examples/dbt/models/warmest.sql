@@ -1,0 +1,1 @@
+select max(temp) as temp from {{ ref('warm_rooms') }}

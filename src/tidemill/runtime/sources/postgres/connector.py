@@ -1,0 +1,218 @@
+"""The PostgreSQL connector: changes go to disk, then are acknowledged, then have a position.
+
+`latest` asks the slot for what is new, writes it to a file and a line to the log of slices, and only then lets
+PostgreSQL forget it. After a crash between the two the slot gives the same transactions again; the log has the place of
+the last one, and they are left out.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tidemill.errors import SourceProblem
+from tidemill.plan.sources import SourceSpec
+from tidemill.runtime.arrow_ipc import from_ipc, ipc_bytes
+from tidemill.runtime.sources.columns import arrow_schema, convert, type_name
+from tidemill.runtime.sources.connector import Chunk, Position, Progress, Range
+from tidemill.runtime.sources.kafka.metadata import TIME
+from tidemill.runtime.sources.kafka.slices import Slice, SliceLog
+from tidemill.runtime.sources.postgres.pgoutput import UNCHANGED, Transaction, Visible
+from tidemill.runtime.sources.postgres.slot import Slot
+from tidemill.runtime.sources.records import gather, good_numbers, make_chunk, position_text, refuse
+from tidemill.runtime.thresholds import sizes
+
+OPERATION, MOMENT = "op", "time"
+Row = dict[str, Any]
+
+
+class Postgres:
+    """Positions are {"slice": n}: everything in the files before number n."""
+
+    def __init__(self, spec: SourceSpec, directory: str) -> None:
+        arrow_schema(spec.columns)
+        self.spec = spec
+        self._directory = Path(directory)
+        self._log = SliceLog(directory)
+        self._slot = Slot(spec)
+        self._promised = 0
+        own = {str(spec.operation).lower(), str(spec.options.get(TIME, "")).lower()}
+        self._names = [column.name for column in spec.columns if column.name.lower() not in own]
+
+    def initial(self) -> Position:
+        return {"slice": 0}
+
+    def latest(self, start: Position, max_rows: int | None, live: bool, now_us: int) -> Progress:
+        self._promised = max(self._promised, now_us)
+        first = int(start["slice"])
+        self._log.load()
+        self._log.check(first)
+        more = False
+        if max_rows is None or self._log.rows - self._log.base(first) < max_rows:
+            try:
+                more = self._take_changes(max_rows)
+            except SourceProblem as problem:
+                if not live or problem.code != "TM420":
+                    raise
+        end = self._admit(first, max_rows)
+        exhausted = end == len(self._log) and not more
+        clock = self._promised if exhausted else self._arrival(end)
+        return Progress({"slice": end}, exhausted, None if self.spec.timestamp else clock)
+
+    def _arrival(self, n: int) -> int:
+        return self._log.between(n, n + 1)[0].arrival if n < len(self._log) else self._log.arrival
+
+    def _admit(self, first: int, wanted: int | None) -> int:
+        if wanted is None:
+            return len(self._log)
+        base, end = self._log.base(first), first
+        while end < len(self._log) and (end == first or self._log.base(end + 1) - base <= wanted):
+            end += 1
+        return end
+
+    def _take_changes(self, max_rows: int | None) -> bool:
+        """Bring what is new to disk; whether there may be more."""
+        if not self._log.notes.get("copied"):
+            self._copy_table()
+        seen = Visible.parse(str(self._log.notes["snapshot"]))
+        last, most = int(self._log.notes.get("lsn", 0)), min(max_rows or sizes.cdc_changes, sizes.cdc_changes)
+        rows: list[Row] = []
+        reached, found = self._slot.current_place(), list(self._slot.peek(most))
+        for transaction in found:
+            if transaction.end <= last:
+                continue
+            last = transaction.end
+            if not seen.has(transaction.xid):
+                rows += self._rows(transaction)
+        if last > int(self._log.notes.get("lsn", 0)):
+            self._keep(rows, {"lsn": last})
+        if found:
+            self._slot.acknowledge(last)
+        else:  # others write: what they wrote need not be kept for this table
+            self._slot.acknowledge(reached, sizes.cdc_idle_bytes)
+        return bool(found)
+
+    def _copy_table(self) -> None:
+        """The slot first, then a snapshot: what both have is known by the numbers of transactions.
+
+        A copy that was interrupted begins anew, with a new snapshot; its rows replace those of the first. What the
+        first snapshot has not seen is then applied once more: the last change of each row counts.
+        """
+        self._slot.create()
+        for snapshot, found in self._slot.copy(self._names, sizes.cdc_changes):
+            rows = [{**dict(zip(self._names, values, strict=True)), OPERATION: "r", MOMENT: None} for values in found]
+            first = {"snapshot": self._log.notes.get("snapshot", snapshot)}
+            self._keep(rows, first if found else {**first, "copied": True})
+
+    def _rows(self, transaction: Transaction) -> list[Row]:
+        if transaction.truncates:
+            raise SourceProblem(
+                "TM422",
+                f'the table of source "{self.spec.name}" was truncated',
+                detail="a truncation does not say which rows were there",
+                hint="RESTART SOURCE reads the table again",
+            )
+        rows = []
+        for change in transaction.changes:
+            key = self.spec.origin["key"]
+            if change.old is not None and any(change.old[k] != change.new[k] for k in key):
+                rows.append(self._row("d", change.old, transaction.time))
+            rows.append(self._row(change.operation, change.new, transaction.time))
+        return rows
+
+    def _row(self, operation: str, values: dict[str, object], moment: int) -> Row:
+        kept = {name: values.get(name) for name in self._names}
+        return {**kept, OPERATION: operation, MOMENT: moment}
+
+    def _keep(self, rows: list[Row], note: dict[str, Any]) -> None:
+        """Write rows to a file and their line to the log: durable when this returns."""
+
+        def find() -> list[dict[str, Any]]:
+            line: dict[str, Any] = {"note": note}
+            if rows:
+                base = self._log.rows
+                self._write(base, rows)
+                at = max(self._log.arrival, self._promised)
+                line |= {"parts": [[0, base, base + len(rows)]], "at": at}
+            return [line] if self._log.is_begun else [{"begin": {"0": 0}}, line]
+
+        self._log.append(find)
+
+    def _write(self, base: int, rows: list[Row]) -> None:
+        columns = {n: pa.array([_text(row[n]) for row in rows], pa.string()) for n in [*self._names, OPERATION]}
+        lost = [next((n for n in self._names if row[n] is UNCHANGED), None) for row in rows]
+        columns["lost"] = pa.array(lost, pa.string())
+        columns[MOMENT] = pa.array([row[MOMENT] for row in rows], pa.int64())
+        table = pa.Table.from_arrays(list(columns.values()), names=[f"c{i}" for i in range(len(columns))])
+        self._directory.mkdir(parents=True, exist_ok=True)
+        with open(self._file(base), "wb") as file:
+            file.write(ipc_bytes(table))
+            file.flush()
+            os.fsync(file.fileno())
+
+    def _file(self, base: int) -> Path:
+        return self._directory / f"rows-{base:016d}.arrow"
+
+    def split(self, start: Position, end: Position, parts: int) -> list[Range]:
+        slices = self._log.between(int(start["slice"]), int(end["slice"]))
+        return [Range(start, end, None, {"slices": [one.to_list() for one in slices]})] if slices else []
+
+    def read(self, piece: Range) -> Iterator[Chunk]:
+        return gather(self._chunk(Slice.from_list(data)) for data in piece.detail["slices"])
+
+    def _chunk(self, one: Slice) -> Chunk:
+        try:
+            kept = from_ipc(self._file(one.base).read_bytes())
+        except OSError as error:
+            raise SourceProblem(
+                "TM406", f'changes of source "{self.spec.name}" are missing', detail=str(error)
+            ) from None
+        table, reasons = convert([self._raw(kept, column) for column in self.spec.columns], self.spec.columns)
+        lost = kept.column(len(self._names) + 1).to_pylist()
+        reasons |= {i: f'column "{name}" is long and was not sent' for i, name in enumerate(lost) if name is not None}
+        if reasons and self.spec.on_error == "fail":
+            raise refuse(self.spec, reasons[min(reasons)], f"row {one.base + min(reasons)} of the changes")
+        rows = kept.slice(0).to_pylist() if reasons else []
+        bad = [(reasons[i], repr(rows[i]).encode(), position_text(row=one.base + i)) for i in sorted(reasons)]
+        good = good_numbers(kept.num_rows, reasons)
+        arrived = partial(np.full, len(good), one.arrival, np.int64)
+        return make_chunk(table.take(pa.array(good)) if reasons else table, lambda: one.base + good, arrived, bad)
+
+    def _raw(self, kept: pa.Table, column: Any) -> pa.ChunkedArray:
+        if column.name == self.spec.operation:
+            return kept.column(len(self._names))
+        if column.name.lower() == str(self.spec.options.get(TIME, "")).lower():
+            return kept.column(len(self._names) + 2).cast(pa.timestamp("us"))
+        found = kept.column(self._names.index(column.name))
+        if type_name(column.type) == "BLOB":
+            octets = [None if text is None else _octets(text) for text in found.to_pylist()]
+            return pa.chunked_array([pa.array(octets, pa.binary())])
+        return found
+
+    def trim(self, committed: Position) -> None:
+        """Delete the files of changes that were read for good; the last lines of the log stay."""
+        n = int(committed["slice"])
+        for one in self._log.between(self._log.first, n):
+            with suppress(FileNotFoundError):
+                self._file(one.base).unlink()
+        if n - self._log.first > sizes.kafka_kept_slices:
+            self._log.forget(n)
+
+    def lag_bytes(self) -> int | None:
+        """How much of its log PostgreSQL keeps for this source."""
+        return self._slot.lag_bytes()
+
+
+def _text(value: object) -> str | None:
+    return None if value is None or value is UNCHANGED else str(value)
+
+
+def _octets(text: str) -> bytes:
+    return bytes.fromhex(text[2:]) if text.startswith("\\x") else text.encode()

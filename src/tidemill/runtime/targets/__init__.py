@@ -1,0 +1,1 @@
+"""Systems that sinks write to: each keeps the number of the last batch in the same transaction as its rows."""

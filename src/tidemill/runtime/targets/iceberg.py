@@ -1,0 +1,94 @@
+"""Sinks to Iceberg tables: one commit holds the rows of a batch, and its number as a property of the table."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Any
+from warnings import catch_warnings, simplefilter
+
+import pyarrow as pa
+
+from tidemill.errors import PlanProblem
+from tidemill.plan.python_values import python_rows
+from tidemill.runtime.extras import load
+from tidemill.runtime.secrets import check_secret, read_secret
+from tidemill.runtime.targets.lake_types import lake_table
+from tidemill.runtime.targets.target import TAG, UPSERT, SinkSpec, fold
+
+
+class IcebergTarget:
+    """A table of a catalog, made by the first batch."""
+
+    def __init__(self, spec: SinkSpec) -> None:
+        load("pyiceberg", "iceberg", "a sink to Iceberg")
+        self.spec = spec
+        self._name = spec.place["table"]
+        self._property = f"tidemill.batch.{spec.id}"
+        self._table: Any = None
+
+    def check(self) -> None:
+        options = self.spec.options
+        if "catalog" not in options:
+            raise PlanProblem(
+                "TM211",
+                "a sink to Iceberg needs a catalog",
+                hint="catalog = 'sqlite:////lake/catalog.db', warehouse = '/lake', or the address of a REST catalog",
+            )
+        if "." not in self._name:
+            raise PlanProblem("TM211", f'"{self._name}" is no table of a namespace', hint="write ICEBERG 'shop.totals'")
+        if "password" in options:
+            check_secret("password", options["password"])
+
+    def write(self, log: pa.Table, batch: int) -> None:
+        rows = log.set_column(0, TAG, log.column(TAG).cast(pa.string()))
+        table = self._open(lake_table(rows.select(self.spec.columns) if self.spec.mode == UPSERT else rows).schema)
+        if batch <= int(table.properties.get(self._property, -1)):
+            return
+        with table.transaction() as change:
+            if self.spec.mode == UPSERT:
+                changes = fold(log, self.spec)
+                with catch_warnings():
+                    simplefilter("ignore")  # of keys that are new: nothing is deleted
+                    change.delete(self._touched(lake_table(changes.touched)))
+                rows = changes.rows
+            if rows.num_rows:
+                change.append(lake_table(rows))
+            change.set_properties({self._property: str(batch)})
+
+    def _open(self, schema: pa.Schema) -> Any:
+        if self._table is None:
+            options, library = self.spec.options, load("pyiceberg.catalog", "iceberg", "a sink to Iceberg")
+            settings = {"uri": str(options["catalog"])}
+            if "warehouse" in options:
+                settings["warehouse"] = str(options["warehouse"])
+            if "password" in options:
+                settings["credential"] = read_secret("password", str(options["password"]))
+            catalog = library.load_catalog("default", **settings)
+            catalog.create_namespace_if_not_exists(self._name.rpartition(".")[0])
+            self._table = catalog.create_table_if_not_exists(self._name, schema=schema)
+        self._table.refresh()
+        return self._table
+
+    def _touched(self, keys: pa.Table) -> Any:
+        """The rows with one of these keys."""
+        library = load("pyiceberg.expressions", "iceberg", "a sink to Iceberg")
+        if keys.num_columns == 1:
+            name, column = keys.column_names[0], keys.column(0)
+            found = library.In(name, column.drop_null().to_pylist())
+            return library.Or(found, library.IsNull(name)) if column.null_count else found
+        each = [
+            reduce(library.And, [library.IsNull(n) if v is None else library.EqualTo(n, v) for n, v in row.items()])
+            for row in python_rows(keys)
+        ]
+        return _balanced(library.Or, each)
+
+    def close(self) -> None:
+        self._table = None
+
+
+def _balanced(join: Any, parts: list[Any]) -> Any:
+    """All parts joined, in a tree that is as low as it can be: deep ones exceed the recursion of the library."""
+    if len(parts) == 1:
+        return parts[0]
+    half = len(parts) // 2
+    return join(_balanced(join, parts[:half]), _balanced(join, parts[half:]))

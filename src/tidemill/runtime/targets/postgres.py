@@ -1,0 +1,166 @@
+"""Sinks to PostgreSQL: the rows of a batch and its number in one transaction."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from tidemill.plan.python_values import json_text, python_rows
+from tidemill.runtime.extras import load
+from tidemill.runtime.secrets import check_secret, read_secret
+from tidemill.runtime.targets.target import UPSERT, SinkSpec, fold
+
+_PROGRESS = "tidemill_progress"
+
+
+class PostgresTarget:
+    """A table of a database, made if it is not there."""
+
+    def __init__(self, spec: SinkSpec) -> None:
+        self._psycopg = load("psycopg", "postgres", "a sink to PostgreSQL")
+        self._sql = load("psycopg.sql", "postgres", "a sink to PostgreSQL")
+        self.spec = spec
+        self._connection: Any = None
+        self._last = -1
+        self._is_made = False
+        schema, _, table = spec.place["table"].rpartition(".")
+        parts = (schema, table) if schema else (table,)
+        self._table = self._sql.Identifier(*parts)
+        self._progress = self._sql.Identifier(*((schema, _PROGRESS) if schema else (_PROGRESS,)))
+
+    def check(self) -> None:
+        check_connection(self.spec.place["connection"], self.spec.options)
+
+    def write(self, log: pa.Table, batch: int) -> None:
+        connection = self._open()
+        if batch <= self._last:
+            return
+        with connection.transaction(), connection.cursor() as cursor:
+            self._make_table(cursor, log.schema)
+            if self.spec.mode == UPSERT:
+                self._upsert(cursor, log)
+            else:
+                self._copy(cursor, self._table, log)
+            self._run(
+                cursor,
+                "INSERT INTO {} VALUES (%s, %s) ON CONFLICT (sink) DO UPDATE SET batch = excluded.batch",
+                self._progress,
+                values=(self.spec.id, batch),
+            )
+        self._last = batch
+
+    def _open(self) -> Any:
+        if self._connection is None:
+            connection = connect(self.spec.place["connection"], self.spec.options)
+            with connection.transaction(), connection.cursor() as cursor:
+                create = "CREATE TABLE IF NOT EXISTS {} (sink text PRIMARY KEY, batch bigint NOT NULL)"
+                self._run(cursor, create, self._progress)
+                self._run(cursor, "SELECT batch FROM {} WHERE sink = %s", self._progress, values=(self.spec.id,))
+                found = cursor.fetchone()
+            self._last = -1 if found is None else int(found[0])
+            self._connection = connection
+        return self._connection
+
+    def _make_table(self, cursor: Any, schema: pa.Schema) -> None:
+        if self._is_made:
+            return
+        names = self.spec.columns if self.spec.mode == UPSERT else schema.names
+        columns = [self._define(name, schema.field(name).type) for name in names]
+        self._run(cursor, "CREATE TABLE IF NOT EXISTS {} ({})", self._table, self._sql.SQL(", ").join(columns))
+        if self.spec.mode == UPSERT:
+            nulls = " NULLS NOT DISTINCT" if cursor.connection.info.server_version >= 150_000 else ""
+            index = self._sql.Identifier(f"{self.spec.place['table'].rpartition('.')[2]}_tidemill_key")
+            create = "CREATE UNIQUE INDEX IF NOT EXISTS {} ON {} ({})" + nulls
+            self._run(cursor, create, index, self._table, self._names(self.spec.keys or ()))
+        self._is_made = True
+
+    def _define(self, name: str, kind: pa.DataType) -> Any:
+        return self._sql.SQL("{} {}").format(self._sql.Identifier(name), self._sql.SQL(postgres_type(kind)))
+
+    def _upsert(self, cursor: Any, log: pa.Table) -> None:
+        """Delete every key that the batch touches, and insert what it leaves of them."""
+        changes = fold(log, self.spec)
+        keys = self.spec.keys or ()
+        touched = self._sql.Identifier("tidemill_touched")
+        create = "CREATE TEMP TABLE {} ON COMMIT DROP AS SELECT {} FROM {} LIMIT 0"
+        self._run(cursor, create, touched, self._names(keys), self._table)
+        self._copy(cursor, touched, changes.touched)
+        equal = "=" if not any(changes.touched.column(key).null_count for key in keys) else "IS NOT DISTINCT FROM"
+        same = [self._sql.SQL(f"t.{{0}} {equal} k.{{0}}").format(self._sql.Identifier(key)) for key in keys]
+        where = self._sql.SQL(" AND ").join(same)
+        self._run(cursor, "DELETE FROM {} AS t USING {} AS k WHERE {}", self._table, touched, where)
+        self._copy(cursor, self._table, changes.rows)
+
+    def _copy(self, cursor: Any, into: Any, rows: pa.Table) -> None:
+        text = self._sql.SQL("COPY {} ({}) FROM STDIN").format(into, self._names(rows.column_names))
+        with cursor.copy(text) as copy:
+            for row in python_rows(rows):
+                copy.write_row([_plain(value) for value in row.values()])
+
+    def _names(self, names: Any) -> Any:
+        return self._sql.SQL(", ").join(map(self._sql.Identifier, names))
+
+    def _run(self, cursor: Any, text: str, *parts: Any, values: tuple[Any, ...] = ()) -> None:
+        cursor.execute(self._sql.SQL(text).format(*parts), values)
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+def check_connection(text: str, options: dict[str, Any]) -> None:
+    """Refuse a connection that holds its password, or that cannot be read."""
+    psycopg = load("psycopg", "postgres", "a connection to PostgreSQL")
+    load("psycopg.conninfo", "postgres", "a connection to PostgreSQL")
+    from tidemill.errors import SourceProblem
+
+    try:
+        given = psycopg.conninfo.conninfo_to_dict(text)
+    except psycopg.Error as error:
+        raise SourceProblem(
+            "TM407", "the connection to PostgreSQL cannot be read", detail=str(error), hint="'host=db dbname=shop'"
+        ) from None
+    if "password" in given:
+        check_secret("password", None)
+    if "password" in options:
+        check_secret("password", options["password"])
+
+
+def connect(text: str, given: dict[str, Any], **more: Any) -> Any:
+    """A connection, with the password from where the option says it is."""
+    psycopg = load("psycopg", "postgres", "a connection to PostgreSQL")
+    secret = {"password": read_secret("password", given["password"])} if "password" in given else {}
+    return psycopg.connect(text, autocommit=True, connect_timeout=20, application_name="tidemill", **secret, **more)
+
+
+_TYPES = (
+    (pa.types.is_boolean, "boolean"),
+    (pa.types.is_uint64, "numeric(20)"),
+    (pa.types.is_integer, "bigint"),
+    (pa.types.is_float32, "real"),
+    (pa.types.is_floating, "double precision"),
+    (pa.types.is_date, "date"),
+    (pa.types.is_time, "time"),
+    (pa.types.is_binary, "bytea"),
+    (pa.types.is_large_binary, "bytea"),
+    (pa.types.is_nested, "jsonb"),
+)
+
+
+def postgres_type(kind: pa.DataType) -> str:
+    """The type of a column that holds values of an Arrow type.
+
+    >>> postgres_type(pa.int32()), postgres_type(pa.decimal128(9, 2)), postgres_type(pa.string())
+    ('bigint', 'numeric(9,2)', 'text')
+    """
+    if pa.types.is_timestamp(kind):
+        return "timestamptz" if kind.tz else "timestamp"
+    if pa.types.is_decimal(kind):
+        return f"numeric({kind.precision},{kind.scale})"
+    return next((name for is_of, name in _TYPES if is_of(kind)), "text")
+
+
+def _plain(value: Any) -> Any:
+    return json_text(value) if isinstance(value, (dict, list)) else value

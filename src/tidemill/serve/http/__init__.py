@@ -1,0 +1,1 @@
+"""The HTTP server: metrics, health, a JSON API, live subscriptions and the console."""

@@ -1,0 +1,1 @@
+"""Aggregates that need all values of a group."""

@@ -1,0 +1,122 @@
+"""Fast paths over wide rows against their slow twins, which are SQL: net changes, kept rows, pairs, orders."""
+
+from __future__ import annotations
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.properties.effort import effort
+from tidemill.plan.physical import BEGINNING
+from tidemill.plan.sort_keys import SortKey
+from tidemill.plan.sources import Column
+from tidemill.runtime.dataflow.changes import contents_layout, net
+from tidemill.runtime.fast_paths import without
+from tidemill.runtime.operators.joined_pairs import Matching
+from tidemill.runtime.operators.ranking.sorted_moves import MoveOrder
+from tidemill.runtime.state.arrangements import Arrangement
+from tidemill.runtime.state.segments import SegmentStore
+from tidemill.runtime.thresholds import changed, smallest
+
+A, B, T = Column("a", "BIGINT"), Column("b", "DOUBLE"), Column("t", "VARCHAR")
+COLUMNS = (A, B, T)
+values = st.tuples(
+    st.none() | st.integers(0, 2),
+    st.none() | st.sampled_from([0.0, -0.0, float("nan"), 1.5]),
+    st.none() | st.sampled_from(["", "x", "xy"]),
+)
+changes = st.lists(st.tuples(values, st.integers(1, 3), st.integers(-2, 2)), max_size=12)
+
+
+def table(rows, *, time=True, diff="__diff") -> pa.Table:
+    found = {c.name: pa.array([r[0][i] for r in rows], k) for i, (c, k) in enumerate(_TYPES)}
+    if time:
+        found["__time"] = pa.array([r[1] for r in rows], pa.int64())
+    return pa.table(found | {diff: pa.array([r[2] for r in rows], pa.int64())})
+
+
+_TYPES = list(zip(COLUMNS, (pa.int64(), pa.float64(), pa.string()), strict=True))
+
+
+def plain(rows: pa.Table) -> list[str]:
+    """The rows in their order; zeros have no sign, as in SQL."""
+    return [str([0.0 if v == 0 and isinstance(v, float) else v for v in r.values()]) for r in rows.to_pylist()]
+
+
+def bag(rows: pa.Table) -> list[str]:
+    return sorted(plain(rows))
+
+
+@effort(60)
+@given(changes)
+def test_net_changes_are_those_of_sql(rows):
+    with smallest():
+        fast = net(table(rows), COLUMNS)
+        with without(["different_rows"]):
+            assert bag(fast) == bag(net(table(rows), COLUMNS))
+
+
+@effort(60)
+@given(st.lists(changes, max_size=4))
+def test_kept_rows_are_those_of_sql(batches):
+    def kept(off):
+        held = Arrangement(SegmentStore("nowhere"), contents_layout(COLUMNS), [])
+        with smallest(), without(off):
+            for rows in batches:
+                new = table(rows, time=False, diff="__n")
+                hashes = pa.array([0 if r[0][0] is None else r[0][0] for r in rows], pa.uint64())
+                held.append(new.add_column(0, "__h", hashes))
+                held.compact()
+            assert all(np.all(np.diff(s.table["__h"].to_numpy().astype(np.int64)) >= 0) for s in held.segments)
+            return held.scan()
+
+    assert bag(kept([])) == bag(kept(["different_rows"]))
+
+
+known = st.tuples(st.integers(0, 2), st.sampled_from([0.0, -0.0, 1.5]), st.sampled_from(["", "x"]))
+sides = st.lists(st.tuples(known, st.just(1), st.just(1)), max_size=8)
+
+
+@effort(60)
+@given(sides, sides, st.sampled_from([("a",), ("t",), ("b", "t")]), st.booleans(), st.integers(1, 5))
+def test_pairs_are_those_of_a_join(left, right, keys, filtered, piece):
+    mine, other = table(left), table(right).rename_columns(["a2", "b2", "t2", "__time", "__diff"])
+    others = tuple(Column(c.name + "2", c.type) for c in COLUMNS)
+    residual = '"a" < "a2"' if filtered else None
+    names = ("t", "a2", "b")
+    matching = Matching(COLUMNS, others, keys, tuple(k + "2" for k in keys), names, residual)
+    assert matching.is_supported()
+    with changed(piece_pairs=piece):
+        found = pa.table(matching.take(mine, other, matching.pairs(mine, other)))
+    with duckdb.connect() as db:
+        db.register("l", mine)
+        db.register("r", other)
+        on = " AND ".join(f"l.{k} = r.{k}2" for k in keys)
+        wanted = db.sql(f"SELECT t, a2, b FROM l JOIN r ON {on}" + (f" WHERE {residual}" if filtered else ""))
+        assert bag(found) == bag(wanted.to_arrow_table())
+
+
+def test_keys_of_two_types_are_left_to_sql():
+    narrow = (Column("i", "INTEGER"),)
+    assert not Matching((A,), narrow, ("a",), ("i",), ("a",), None).is_supported()
+    assert not Matching((A,), (A,), ("a",), ("a",), ("a",), None).is_supported()
+
+
+@effort(60)
+@given(changes, st.sampled_from([(), ("a",)]), st.booleans(), st.booleans(), st.booleans())
+def test_moves_are_in_the_order_of_all_columns(rows, partition, descending, nulls_first, complete):
+    moves = table([(v, BEGINNING if t == 1 else t, d) for v, t, d in rows])
+    first = SortKey("t", descending, nulls_first)
+    rest = tuple(SortKey(n) for n in ("a", "b") if n not in partition)
+    given_keys, completing = ((first, *rest), ()) if complete else ((first,), rest)
+    order = MoveOrder(COLUMNS, partition, given_keys, completing)
+    fast = order.sort(moves)
+    with without(["narrow_sort"]):
+        slow = order.sort(moves)
+    shown = [m.table.take(pa.array(m.rows)).drop_columns(["__diff"]) for m in (fast, slow)]
+    assert plain(shown[0]) == plain(shown[1])
+    for name in ("partition", "peer", "row"):
+        assert getattr(fast, name).tolist() == getattr(slow, name).tolist()
+    assert fast.column("__time").tolist() == slow.column("__time").tolist()

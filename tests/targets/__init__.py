@@ -1,0 +1,1 @@
+"""Sinks to databases and lakes, with the real thing on the other side."""
