@@ -1,7 +1,7 @@
 """DuckDB in batch on all cores: the best SQL we know for each work, the answers as tables in memory.
 
-*As asked*, every query is answered by itself, from the files. *Shared by hand*, somebody has seen all of them and has
-written what they have in common once: for *tumbling* windows (W1) GROUPING SETS, or one GROUP BY of all attributes
+*As asked*, every query is answered by itself, from the files. *Shared by hand*, what all of them have in common is
+written once: for *tumbling* windows (W1) GROUPING SETS, or one GROUP BY of all attributes
 whose result feeds the others; for *sliding* windows (W3) one scan into panes as long as the greatest common divisor of
 the slides. A sliding query goes over panes of its slide, its own or made of common ones, in one of three ways:
   copies   every pane is copied into each window that it is in, then GROUP BY;

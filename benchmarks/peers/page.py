@@ -17,7 +17,7 @@ TARGETS = {
     "DuckDB": {"W1": 1.0, "W2": 0.5, "W3": 3.0},
 }
 MANY_TARGET, MIXTURE_TARGET = 1 / 3, 20.0
-# The ways to write a work as it is asked, and those of somebody who knows the engine and sees all queries at once.
+# The ways to write a work as it is asked, and those that need knowledge of the engine and of all queries at once.
 SIDES = {"Spark": (EACH,), "Flink": ("flink",), "DuckDB": (ASKED,)}
 BY_HAND = {"Spark": (ONE, PANES), "DuckDB": (SHARED,)}
 ABSENT, NONE = "not installed", "–"
@@ -58,7 +58,7 @@ def _setup(found: Figures) -> str:
         " DuckDB is no streaming engine: it is what a machine can do when it has all rows at once."
         " The targets are about the queries *as asked*: each is written by itself and shares nothing with its"
         " neighbours; in Spark with its window function, in DuckDB, which has none, over panes of the query's slide."
-        " *By hand* stands beside it, without a target: the fastest of all ways in which somebody who knows the engine"
+        " *By hand* stands beside it, without a target: the fastest of all ways in which an expert who knows the engine"
         " and all the queries can write the work. Every side's answers were equal"
         f" to Tidemill's in all windows that ended before the last packet: {compared}."
         + ("" if flink.python() else " Flink is not installed here.")

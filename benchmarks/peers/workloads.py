@@ -61,7 +61,7 @@ WORKS = {
 
 # The ways to write a work for Spark; spark_side.py tells what they are.
 EACH, ONE, PANES = "each query", "one pass", "panes"
-# DuckDB answers every query by itself, or as somebody writes them who sees all of them; duckdb_side.py tells how.
+# DuckDB answers every query by itself, or all of them are written together by hand; duckdb_side.py tells how.
 ASKED, SHARED = "duckdb", "duckdb, shared by hand"
 
 # Table II of paper 003: slides by a Zipf law, ranges of 1 to 50 slides.

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 from sqlglot import exp
 
+from tidemill.sql.dialect.nodes import children
+
 Names = frozenset[str]
 
 
@@ -34,7 +36,7 @@ def _outside(node: exp.Expr, known: Names) -> Iterator[exp.Table]:
         isinstance(node.this, exp.Identifier) and not node.args.get("db") and node.name.lower() in known
     ):
         yield node
-    for child in node.iter_expressions():
+    for child in children(node):
         if child is not given:
             yield from _outside(child, known)
 

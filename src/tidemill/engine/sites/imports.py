@@ -28,7 +28,7 @@ from tidemill.runtime.sites.protocol import Description
 from tidemill.sql.bind.imported_names import IMPORTS
 from tidemill.sql.bind.scope import problem
 from tidemill.sql.catalog import VIRTUAL, Catalog, Entry
-from tidemill.sql.dialect.nodes import Difference
+from tidemill.sql.dialect.nodes import Difference, all_nodes
 from tidemill.sql.pushed_conditions import pushed_conditions
 from tidemill.sql.scopes import read_columns
 
@@ -58,7 +58,7 @@ class Imports:
     def _resolve(self, statement: Any) -> dict[str, Any]:
         """The options that say what the names of other sites mean; {} where there are none."""
         query = getattr(statement, "query", None)
-        tables = list(query.find_all(exp.Table)) if query is not None else []
+        tables = [n for n in all_nodes(query) if isinstance(n, exp.Table)] if query is not None else []
         known: Known = {}
         for table in tables:
             if table.args.get("db") and not table.args.get("catalog"):

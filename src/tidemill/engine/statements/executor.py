@@ -6,6 +6,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from itertools import groupby
 from threading import get_ident
@@ -97,9 +98,15 @@ class Executor:
 
     def execute(self, text: str, tell: Tell | None = None) -> Any:
         """Execute a text of statements; see `Database.execute`."""
+        with ExitStack() as collecting:
+            with fast_paths.without(self._state.workload.fast_paths_off):
+                # Once for both: the trees of all statements would be looked through between parsing and planning.
+                collecting.enter_context(seldom_collected())
+                statements = parse(text)
+            return self._execute_parsed(statements, tell)
+
+    def _execute_parsed(self, statements: list[Statement], tell: Tell | None) -> Any:
         results: list[Any] = []
-        with fast_paths.without(self._state.workload.fast_paths_off), seldom_collected():
-            statements = parse(text)
         try:
             for ad_hoc, group in groupby(statements, _is_ad_hoc):
                 if ad_hoc:

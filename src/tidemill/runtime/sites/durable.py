@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 from tidemill.runtime.integrity import parsed, stamped
@@ -29,6 +31,15 @@ def sync_folder(folder: str) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def total_size(files: Iterable[str]) -> int:
+    """Bytes of the files that are still there."""
+    total = 0
+    for path in files:
+        with suppress(FileNotFoundError):
+            total += os.path.getsize(path)
+    return total
 
 
 def write_note(path: str, note: dict[str, Any]) -> None:

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from tidemill.errors import EngineProblem
 from tidemill.plan.physical import BEGINNING
-from tidemill.runtime.sites.durable import read_note, write_file, write_note
+from tidemill.runtime.sites.durable import read_note, total_size, write_file, write_note
 from tidemill.runtime.sites.messages import NONE, TIME, Header, Link, decode_header, read_rows, verify
 
 _ENDING = ".msg"
@@ -122,14 +122,8 @@ class Inbox:
 
     @property
     def size(self) -> int:
-        """Bytes that lie here."""
-        total = 0
-        for seq in self._list():
-            try:
-                total += os.path.getsize(self._path(seq))
-            except FileNotFoundError:  # read meanwhile
-                continue
-        return total
+        """Bytes that lie here, without messages that are read meanwhile."""
+        return total_size(map(self._path, self._list()))
 
     def _read_header(self, seq: int) -> Header:
         with open(self._path(seq), "rb") as source:

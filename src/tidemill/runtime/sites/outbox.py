@@ -12,7 +12,7 @@ import os
 import pyarrow as pa
 
 from tidemill.errors import EngineProblem
-from tidemill.runtime.sites.durable import read_note, write_file, write_note
+from tidemill.runtime.sites.durable import read_note, total_size, write_file, write_note
 from tidemill.runtime.sites.messages import NONE, PART_BITS, Header, Link, cut_parts, decode_header, encode, first_seq
 
 _ENDING = ".msg"
@@ -85,14 +85,8 @@ class Outbox:
 
     @property
     def size(self) -> int:
-        """Bytes that lie here."""
-        total = 0
-        for seq in self._list():
-            try:
-                total += os.path.getsize(self._path(seq))
-            except FileNotFoundError:  # acknowledged meanwhile
-                continue
-        return total
+        """Bytes that lie here, without messages that are acknowledged meanwhile."""
+        return total_size(map(self._path, self._list()))
 
     @property
     def oldest(self) -> float | None:

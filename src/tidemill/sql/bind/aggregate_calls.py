@@ -10,6 +10,7 @@ from tidemill.errors import PlanProblem
 from tidemill.sql.bind.functions import AGGREGATE_NAMES, AGGREGATES, aggregate_name
 from tidemill.sql.bind.scope import problem
 from tidemill.sql.bind.window_syntax import aggregates_rows
+from tidemill.sql.dialect.nodes import children
 
 
 def is_grouped(select: exp.Select) -> bool:
@@ -28,7 +29,7 @@ def find_aggregate_calls(root: exp.Expression) -> list[exp.Expression]:
         if isinstance(node, exp.Filter) or aggregate_name(node):
             found.append(node)
         elif not isinstance(node, exp.Query):
-            todo += [child for child in node.iter_expressions()]
+            todo += children(node)
     return found
 
 

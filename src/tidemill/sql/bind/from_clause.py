@@ -58,7 +58,10 @@ def bind_from(
     add_bands(joins, [p[0] for p in pairs], items.keep_us)
     merged, using = merge_using(select, joins, [p[0] for p in pairs])
     every = list(conjuncts(select.args.get("where")))
-    conditions, nested = [c for c in every if not has_subquery(c)], [c for c in every if has_subquery(c)]
+    conditions: list[exp.Expression] = []
+    nested: list[exp.Expression] = []
+    for condition in every:
+        (nested if has_subquery(condition) else conditions).append(condition)
     nullable = _nullable(joins, [p[0].alias for p in pairs])
     _rewrite_counted_inputs(select, [p[0].alias for p in pairs], nullable)
     pairs, conditions = _time_conditions(pairs, conditions, nullable, select, items.unit_us)

@@ -284,8 +284,6 @@ class _Groups:
         test = self.scalars.predicate(condition)
         return Bound(template("CASE WHEN {0} THEN {1} END", test, value.value), value.type)
 
-    # ---- result --------------------------------------------------------------------------------
-
     def result(self) -> Grouped:
         hops = find_windows(self.scope)
         if not self.keys and (hops or any(a.user_functions is not None for a in self.aggregates)):

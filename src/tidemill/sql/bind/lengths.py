@@ -23,6 +23,7 @@ from typing import cast
 from sqlglot import exp, parse_one
 
 from tidemill.sql.bind.scope import problem
+from tidemill.sql.dialect.nodes import children
 
 MOST_BYTES = 1 << 20  # of a value that a function makes; as long as a record of a sender may be
 MOST_STEPS = 1 << 26  # pairs of characters that are compared: a tenth of a second
@@ -51,7 +52,7 @@ def check_nesting(node: exp.Expr, above: int = 0) -> None:
             code="TM621",
             hint=f"at most {MOST_NESTED} calls of {', '.join(sorted(_RULES))} within each other",
         )
-    for child in node.iter_expressions():
+    for child in children(node):
         check_nesting(child, above)
 
 

@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from tidemill.sql.bind.functions import aggregate_name, name_in_sql, user_aggregate_of
 from tidemill.sql.bind.scope import problem
-from tidemill.sql.dialect.nodes import copy_tree
+from tidemill.sql.dialect.nodes import children, copy_tree
 
 FUNCTIONS: dict[type[exp.Expr], str] = {
     exp.RowNumber: "row_number",
@@ -51,7 +51,7 @@ def find_windows(root: exp.Expression) -> Iterator[exp.Window]:
     if isinstance(root, exp.Window):
         yield root
     elif not isinstance(root, exp.Query):
-        for child in root.iter_expressions():
+        for child in children(root):
             yield from find_windows(child)
 
 
@@ -80,7 +80,7 @@ def aggregates_rows(root: exp.Expression) -> bool:
         return False
     if aggregate_name(root):
         return True
-    return any(aggregates_rows(child) for child in root.iter_expressions())
+    return any(aggregates_rows(child) for child in children(root))
 
 
 def operands(window: exp.Window) -> Iterator[exp.Expression]:
@@ -90,7 +90,7 @@ def operands(window: exp.Window) -> Iterator[exp.Expression]:
         if isinstance(node, exp.Filter):
             yield node.expression.this
         node = node.this
-    yield from node.iter_expressions()
+    yield from children(node)
     yield from window.args.get("partition_by") or ()
     order = window.args.get("order")
     if order is not None:

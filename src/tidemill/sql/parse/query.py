@@ -16,6 +16,7 @@ from sqlglot.tokens import Token, TokenType
 from tidemill.errors import SyntaxProblem
 from tidemill.plan.statements import AsOf
 from tidemill.sql.dialect.dialect import Tidemill
+from tidemill.sql.dialect.nodes import children
 from tidemill.sql.lexical.cursor import Cursor, quote
 from tidemill.sql.lexical.tokens import did_you_mean, problem
 from tidemill.sql.parse.as_of import take_as_of
@@ -77,23 +78,7 @@ _NOT_A_FLAG_BEFORE = {
     TokenType.GTE,
     TokenType.PLUS,
 }
-_NEED_MORE = {
-    TokenType.FROM,
-    TokenType.WHERE,
-    TokenType.GROUP_BY,
-    TokenType.HAVING,
-    TokenType.ORDER_BY,
-    TokenType.ON,
-    TokenType.USING,
-    TokenType.LIMIT,
-    TokenType.JOIN,
-    TokenType.UNION,
-    TokenType.EXCEPT,
-    TokenType.INTERSECT,
-}
-_NEVER_FIRST = {
-    TokenType.R_PAREN,
-    TokenType.COMMA,
+_LATER_CLAUSES = {
     TokenType.WHERE,
     TokenType.GROUP_BY,
     TokenType.HAVING,
@@ -105,6 +90,8 @@ _NEVER_FIRST = {
     TokenType.UNION,
     TokenType.INTERSECT,
 }
+_NEED_MORE = {TokenType.FROM, TokenType.EXCEPT, *_LATER_CLAUSES}
+_NEVER_FIRST = {TokenType.R_PAREN, TokenType.COMMA, *_LATER_CLAUSES}
 _BEFORE_TABLES = {TokenType.FROM, TokenType.JOIN}
 _ONLY_WRAPPED = {TokenType.FROM, TokenType.SELECT, TokenType.WITH}
 _recursion = RLock()
@@ -284,7 +271,7 @@ def _depth(tree: exp.Expr) -> int:
     depth, level = 0, [tree]
     while level:
         depth += 1
-        level = [child for node in level for child in node.iter_expressions()]
+        level = [child for node in level for child in children(node)]
     return depth
 
 

@@ -124,28 +124,28 @@ class Branch:
         self.accumulators = UserAccumulators(tables) if accumulators else None
         self.evictions = Evictions(tables)
         own = parts.of(tables.queries)
-        edges = [edge_classes(r.edges) for r in self.relations]
         words = 1 + len(self.attributes) + len(own.ints) + len(own.floats)
         self.limits = Limits.of(budget, words, sum(r.emits >= 0 for r in self.relations))
-        self.now = Generation(
-            self._tables(own),
-            Patterns(tables),
-            coders,
-            FragmentNumbers(self.relations, edges, share.finest),
-            own.ints,
-            own.floats,
-            own.same,
-            own.order,
-        )
+        self.now = self._begin(share, own, coders)
         self.mapped = (-1, -1)  # fragments and patterns that the tables know
         self.totals = np.zeros((len(self.relations), 4), np.int64)
         self.given_up = False  # running totals were abandoned
         self.watch: Watch | None = None  # gets the first rows that probe: attributes, codes of patterns, patterns
-        self.running: RunningTotals | None = None  # used instead of the tables as long as they pay
-        fits = running and share.layout is not None and not own.floats and parts.counts is not None
-        if fits and share.layout is not None and parts.counts is not None and self.limits.running is not None:
-            names = [p.name for p in own.ints]
-            self.running = RunningTotals(share.layout, kinds(own.ints), names.index(parts.counts), names, self.limits)
+        self.running = self._make_running(share, own) if running else None  # in place of the tables while they pay
+
+    def _begin(self, share: Share, own: Parts, coders: list[AttributeCodes]) -> Generation:
+        """The first generation: empty tables, no patterns, no fragments."""
+        edges = [edge_classes(r.edges) for r in self.relations]
+        numbers = FragmentNumbers(self.relations, edges, share.finest)
+        tables, patterns = self._tables(own), Patterns(share.tables)
+        return Generation(tables, patterns, coders, numbers, own.ints, own.floats, own.same, own.order)
+
+    def _make_running(self, share: Share, own: Parts) -> RunningTotals | None:
+        """Running totals of integers, where rows are counted and there is memory for them."""
+        if share.layout is None or own.floats or own.counts is None or self.limits.running is None:
+            return None
+        names = [p.name for p in own.ints]
+        return RunningTotals(share.layout, kinds(own.ints), names.index(own.counts), names, self.limits)
 
     def _tables(self, parts: Parts) -> Tables:
         emitting = {self.evictions.paths[r][0] for r, relation in enumerate(self.relations) if relation.emits >= 0}

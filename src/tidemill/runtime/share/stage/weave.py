@@ -203,35 +203,15 @@ class Weave(Operator[p.Weave]):
         if accumulators is not None and query.accumulators:
             others = accumulators.folds(query.accumulators, query.bit, query.window, query.mode, first, last)
         own = rows.own(query.bit) if others is None else None
+        mask: np.ndarray | None = None
         if own is not None:
+            bounds, starts = own.bounds, rows.stored("__time").take(own.rows)
             ints, floats = ([rows.stored(n).take(own.rows) for n in group] for group in names)
-            return slide(
-                own.bounds,
-                rows.stored("__time").take(own.rows),
-                None,
-                ints,
-                kinds[0],
-                floats,
-                kinds[1],
-                query.window,
-                first,
-                last,
-                query.mode,
-            )
-        ints, floats = ([rows.column(n) for n in group] for group in names)
+        else:
+            bounds, starts, mask = rows.bounds, rows.starts, rows.mask(query.bit)
+            ints, floats = ([rows.column(n) for n in group] for group in names)
         found = slide(
-            rows.bounds,
-            rows.starts,
-            rows.mask(query.bit),
-            ints,
-            kinds[0],
-            floats,
-            kinds[1],
-            query.window,
-            first,
-            last,
-            query.mode,
-            others,
+            bounds, starts, mask, ints, kinds[0], floats, kinds[1], query.window, first, last, query.mode, others
         )
         return found if others is None else self._drop_failed(found, rows, query)
 

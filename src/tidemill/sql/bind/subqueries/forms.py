@@ -9,6 +9,7 @@ from typing import Literal
 from sqlglot import exp
 
 from tidemill.sql.bind.scope import problem
+from tidemill.sql.dialect.nodes import children
 
 Kind = Literal["scalar", "exists", "in", "any", "all"]
 _SIGNS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
@@ -38,7 +39,7 @@ def own_nodes(*roots: exp.Expr | None) -> list[exp.Expr]:
     found = [root for root in roots if root is not None]
     for node in found:  # the loop appends to `found`
         if not isinstance(node, exp.Query):
-            found += list(node.iter_expressions())
+            found += children(node)
     return found
 
 
@@ -54,7 +55,7 @@ def find_subqueries(*roots: exp.Expr | None) -> list[Nested]:
     for node in todo:  # the loop appends to `todo`
         nested = _read(node)
         if nested is None:
-            todo += list(node.iter_expressions())
+            todo += children(node)
         else:
             found.append(nested)
             todo += [nested.left] if nested.kind in ("in", "any", "all") else []
