@@ -109,7 +109,7 @@ def _person(chance: np.random.Generator, number: Array) -> pa.Table:
         pc.binary_join_element_wise(spread_texts(chance, rows, 7), spread_texts(chance, rows, 5), "@"), "com", "."
     )
     card, city, state = digits(chance, rows, 4), _pick(chance, _CITIES, rows), _pick(chance, _STATES, rows)
-    size = np.full(rows, 8) + sum(bytes_of(column) for column in (name, email, card, city, state))
+    size: Array = sum((bytes_of(column) for column in (name, email, card, city, state)), np.full(rows, 8))
     values = (FIRST + last_person(number), name, email, card, city, state, _times(number), filling(chance, size, 200))
     return pa.table(dict(zip(COLUMNS["person"], values, strict=True)))
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -353,16 +354,14 @@ class Outlet:
     def unsubscribe(self, view: StoredView, queue: SubscriptionQueue[pa.Table]) -> None:
         """Stop feeding a queue."""
         with self.lock:
-            queues = self.subscribers.get(view.id, [])
-            if queue in queues:
-                queues.remove(queue)
-            if not queues:
-                self.subscribers.pop(view.id, None)
+            self.subscribers[view.id] = [q for q in self.subscribers.get(view.id, []) if q is not queue]
+            if not self.subscribers[view.id]:
+                del self.subscribers[view.id]
 
     def _has_readers(self, view: StoredView) -> bool:
         """Whether the view has a sink or a subscriber."""
-        followed = self.together.has(view.id) or self.resumable.has(view.id)
-        return bool(view.sinks) or bool(self.subscribers.get(view.id)) or followed
+        subscribed = self.subscribers.get(view.id) or self.together.has(view.id) or self.resumable.has(view.id)
+        return bool(view.sinks or subscribed)
 
     def _takes_files(self, view_id: str) -> bool:
         """Whether rows can stay in the files of the stages: of a view without sinks, subscribers and other sites."""
@@ -384,12 +383,9 @@ class Outlet:
 
     def _row_counts(self, found: list[Changes], kept: BatchFiles) -> str:
         """How many rows each view has now, kept up to date with every batch."""
-        counts = self._read_meta("rows", {})
-        for changes in found:
-            for view_id, (_, more) in changes.growth().items():
-                counts[view_id] = counts.get(view_id, 0) + more
-        for view_id, more in kept.growth().items():
-            counts[view_id] = counts.get(view_id, 0) + more
+        counts = Counter(self._read_meta("rows", {}))
+        for growth in (*({v: more for v, (_, more) in c.growth().items()} for c in found), kept.growth()):
+            counts.update(growth)
         return json.dumps({k: v for k, v in counts.items() if k in self.views})
 
     def _publish(self, published: dict[str, pa.Table], summary: dict[str, Any]) -> None:

@@ -35,17 +35,7 @@ def bind_from(
     select: exp.Select, items: FromItems, subqueries: Subqueries
 ) -> tuple[Scope, list[exp.Expression], list[exp.Expression]]:
     """All inputs joined, the conditions of WHERE that are left for a filter, and those with subqueries."""
-    clause = select.args.get("from_")
-    if clause is None:
-        raise problem("a standing query needs FROM", select, code="TM202", hint="name a stream or a view")
-    source = clause.this
-    if source.args.get("version") is not None:
-        raise problem(
-            "FOR SYSTEM_TIME AS OF is possible on the right of a join only",
-            source,
-            code="TM202",
-            hint="for example  FROM S JOIN K FOR SYSTEM_TIME AS OF S.TS ON S.k = K.k",
-        )
+    source = _first_item(select)
     joins = [*(source.args.get("joins") or []), *(select.args.get("joins") or [])]
     listed = [source, *(j.this for j in joins)]
     rewrite_group_windows(select, listed, items.unit_us)
@@ -72,6 +62,22 @@ def bind_from(
     scope, rest = joined.join_inputs(synchronized, list(zip(joins, using, strict=True)), conditions)
     scope.merged = merged
     return scope, rest, nested
+
+
+def _first_item(select: exp.Select) -> exp.Expression:
+    """The first item of FROM."""
+    clause = select.args.get("from_")
+    if clause is None:
+        raise problem("a standing query needs FROM", select, code="TM202", hint="name a stream or a view")
+    source: exp.Expression = clause.this
+    if source.args.get("version") is not None:
+        raise problem(
+            "FOR SYSTEM_TIME AS OF is possible on the right of a join only",
+            source,
+            code="TM202",
+            hint="for example  FROM S JOIN K FOR SYSTEM_TIME AS OF S.TS ON S.k = K.k",
+        )
+    return source
 
 
 def _time_conditions(
