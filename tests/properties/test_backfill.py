@@ -116,7 +116,7 @@ def reopen(db, place):
     return CheckpointedDatabase(path, **{**place, "shards": shards})
 
 
-@effort(12)
+@effort(9, thorough_cases=240)
 @given(work=histories(), place=places)
 def test_the_log_is_the_suffix_of_the_log_of_the_twin(work, place):
     (sources, early, later, there), birth, finals, crashes, shards = work

@@ -89,7 +89,7 @@ def workloads(draw: st.DrawFn):
     return sources, clocks, views
 
 
-@effort(15)
+@effort(10, thorough_cases=300)
 @given(workload=workloads(), place=places)
 def test_answers_are_those_of_the_clock_view_for_any_cut_into_batches(workload, place):
     sources, clocks, views = workload
