@@ -55,6 +55,7 @@ QUERIES = {
     "frame of times": "SELECT id, count(*) OVER (ORDER BY moment RANGE BETWEEN INTERVAL 1 DAY PRECEDING"
     " AND CURRENT ROW) AS n FROM K",
     "filter": "SELECT id, count(*) FILTER (WHERE v > 4) OVER (ORDER BY id) AS n, count(DISTINCT v) OVER () AS m FROM K",
+    "collected": "SELECT id, median(v) OVER (ORDER BY id ROWS 2 PRECEDING) AS m FROM K",
     "expressions": "SELECT id, v - lag(v * 2) OVER (PARTITION BY v % 2 ORDER BY -id) + 1 AS rise FROM K",
     "star and a rank": "SELECT *, row_number() OVER (ORDER BY n) AS r FROM L",
     "over groups": "SELECT grp, sum(v) AS s, rank() OVER (ORDER BY sum(v) DESC NULLS LAST) AS r FROM S GROUP BY grp",
@@ -93,14 +94,16 @@ def test_answers_are_those_of_duckdb(answers, name):
     assert rows(found) == rows(expected)
 
 
-@pytest.mark.parametrize("name", QUERIES)
+# A view of all rows has other columns than its stream.
+AD_HOC = [name for name, text in QUERIES.items() if "S, T" not in text and "SELECT *" not in text]
+
+
+@pytest.mark.parametrize("name", AD_HOC)
 def test_ad_hoc_queries_have_the_same_language(answers, name):
     db, duck = answers
     text = QUERIES[name].replace("[WINDOW UNTIL NOW]", "")
     for source in ("S", "K", "L"):
         text = text.replace(f" FROM {source}", f" FROM All{source} AS {source}")
-    if "S, T" in text or "SELECT *" in text:
-        pytest.skip("the view has other columns")
     assert rows(db.query(text)) == rows(duck.sql(QUERIES[name].replace("[WINDOW UNTIL NOW]", "")).to_arrow_table())
 
 
@@ -124,7 +127,7 @@ REFUSED = [
     ("SELECT id FROM K QUALIFY id = 1", "TM246", "QUALIFY needs a window function", "WHERE"),
     ("SELECT rank() OVER (ORDER BY lag(v) OVER ()) AS r FROM K", "TM246", "inside another", "subquery"),
     ("SELECT rank() OVER w AS r FROM K", "TM201", 'no window named "w"', "WINDOW w AS"),
-    ("SELECT median(v) OVER () AS m FROM K", "TM207", '"median"', ""),
+    ("SELECT reservoir_quantile(v, 0.5) OVER () AS m FROM K", "TM207", '"reservoir_quantile"', ""),
     ("SELECT rank() OVER (ROWS 1 PRECEDING) AS r FROM K", "TM246", "rank has no frame", ""),
     ("SELECT sum(v) OVER (ORDER BY id ROWS v PRECEDING) AS s FROM K", "TM246", "constants", "ROWS BETWEEN"),
     ("SELECT sum(v) OVER (ORDER BY id ROWS -1 PRECEDING) AS s FROM K", "TM246", "not negative", "ROWS BETWEEN"),
