@@ -98,14 +98,15 @@ def test_an_operator_of_a_shard_that_fails_stops_its_views_only(db, wanted, monk
 
 def test_an_operator_of_a_reader_that_fails_stops_its_views_only(db, wanted, monkeypatch):
     """A filter that raises in the reader, and cannot be put down to a row."""
-    before = evaluate.duck.run_put_aside  # type: ignore[attr-defined]
+    for name in ("run", "run_put_aside"):
+        before = getattr(evaluate.duck, name)  # type: ignore[attr-defined]
 
-    def failing(sql: str, *args: Any) -> pa.Table:
-        if "% 2" in sql:
-            raise RuntimeError("no single row is to blame")
-        return before(sql, *args)
+        def failing(sql: str, *args: Any, before=before, **feeds: Any) -> pa.Table:
+            if "% 2" in sql:
+                raise RuntimeError("no single row is to blame")
+            return before(sql, *args, **feeds)
 
-    monkeypatch.setattr(evaluate.duck, "run_put_aside", failing)  # type: ignore[attr-defined]
+        monkeypatch.setattr(evaluate.duck, name, failing)  # type: ignore[attr-defined]
     db.run()
     assert stopped(db) == {"Plain": "RuntimeError: no single row is to blame"}
     rest = NAMES[1:]

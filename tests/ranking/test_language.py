@@ -44,6 +44,8 @@ QUERIES = {
     "neighbours": "SELECT id, lag(v, 2, -1) OVER (ORDER BY id) AS a, lead(v) OVER (ORDER BY id DESC) AS b FROM K",
     "values": "SELECT id, first_value(v) OVER w AS a, last_value(v) OVER w AS b, nth_value(v, 2) OVER w AS c FROM K"
     " WINDOW w AS (ORDER BY id ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING)",
+    "frame of groups alone": "SELECT id, count(*) OVER (GROUPS BETWEEN 1 PRECEDING AND CURRENT ROW) AS n,"
+    " count(*) OVER w AS m FROM K WINDOW w AS (GROUPS 1 PRECEDING)",
     "nulls": "SELECT id, first_value(grp IGNORE NULLS) OVER (ORDER BY id) AS a FROM K",
     "shares": "SELECT id, ntile(3) OVER (ORDER BY id) AS a, percent_rank() OVER (ORDER BY v) AS b,"
     " cume_dist() OVER (ORDER BY v) AS c FROM K",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from tidemill.errors import EngineProblem
@@ -28,7 +28,7 @@ def demo_console(db: Database) -> Iterator[str]:
         return
     served = _Console(db)
     try:
-        yield f"console: {served.address}"
+        yield f"console: {served.address}" if served.address else f"no console: {served.problem}"
     finally:
         served.stop()
 
@@ -37,11 +37,20 @@ class _Console:
     """A server with a loop of its own, on a free port of this machine."""
 
     def __init__(self, db: Database) -> None:
-        self._db, self.address = db, ""
+        self._db, self.address, self.problem = db, "", "it does not start"
         self._ready = threading.Event()
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), name="console", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="console", daemon=True)
         self._thread.start()
         self._ready.wait(_START_S)
+
+    def _run(self) -> None:
+        """Serve until `stop`; a console that fails does not end the demo."""
+        try:
+            asyncio.run(self._serve())
+        except Exception as error:
+            self.problem = str(error)
+        finally:
+            self._ready.set()
 
     async def _serve(self) -> None:
         from tidemill.serve.http.server import HttpServer
@@ -58,5 +67,6 @@ class _Console:
         services.close()
 
     def stop(self) -> None:
-        self._loop.call_soon_threadsafe(self._stopping.set)
+        with suppress(RuntimeError):  # the loop of a console that failed is closed
+            self._loop.call_soon_threadsafe(self._stopping.set)
         self._thread.join(_START_S)

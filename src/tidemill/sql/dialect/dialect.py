@@ -37,6 +37,8 @@ _OPERAND_STARTS = {
     TokenType.PLUS,
 }
 
+_FRAME_BOUNDS = {"BETWEEN", "UNBOUNDED", "CURRENT"}
+
 
 class TidemillParser(DuckDBParser):
     """Reads queries and nothing else."""
@@ -146,6 +148,18 @@ class TidemillParser(DuckDBParser):
         cursor = self._cursor()
         parse_refinements(cursor, found)
         self._follow(cursor)
+
+    def _parse_id_var(self, any_token: bool = True, tokens: Collection[TokenType] | None = None) -> exp.Expr | None:
+        """A name; GROUPS at the beginning of a window is its frame, not the name of another window."""
+        if tokens is self.WINDOW_ALIAS_TOKENS and self._begins_frame():
+            return None
+        return super()._parse_id_var(any_token=any_token, tokens=tokens)
+
+    def _begins_frame(self) -> bool:
+        """Whether GROUPS is next, and behind it the bound of a frame."""
+        if not self._curr or not self._next or self._curr.text.upper() != "GROUPS":
+            return False
+        return self._next.text.upper() in _FRAME_BOUNDS or self._next.token_type == TokenType.NUMBER
 
     def _parse_bracket(self, this: exp.Expr | None = None) -> exp.Expr | None:
         # Behind a table a bracket is a window, which belongs to the alias.
