@@ -199,6 +199,8 @@ CHECKS: dict[str, Check] = {
     "keep": duration("1 day"),
     "empty_windows": _switch,
     "delimiter": _delimiter,
+    "at": _text,
+    "site_join": _text,
     "ca": _text,
     "certificate": _text,
     "key": _text,

@@ -43,6 +43,8 @@ def is_plain(call: exp.Expression) -> bool:
     once = isinstance(inner, exp.Distinct)
     if once and any(isinstance(e, exp.Tuple) for e in inner.expressions):
         return False
+    if isinstance(call, exp.Count):
+        return True
     return _count_arguments(call) <= 1 and not (once and not isinstance(call, (exp.Count, exp.Min, exp.Max)))
 
 
