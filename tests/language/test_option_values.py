@@ -131,7 +131,7 @@ def test_the_arguments_of_open_are_checked(arguments, tmp_path):
 def test_every_option_is_checked_somewhere():
     from tidemill.sql.parse.options import KNOWN
 
-    # The view says what `retain` is, topics where they start, joins of sites what is late, subscriptions what they tell.
+    # Views check `retain`, topics where they start, joins of sites what is late, subscriptions what they tell.
     elsewhere = {"retain", "start", "max_latency", "progress"}
     assert {option for known in KNOWN.values() for option in known} == set(CHECKS) | elsewhere
 

@@ -31,7 +31,7 @@ def test_whatever_is_asked_of_it(tmp_path, ask):
         ask(db)
 
 
-@pytest.mark.parametrize("call", ["max(v, 2)", "min(v, 2)", "sum(v, 3)", "avg(v, v)", "stddev(v, 1)"])
+@pytest.mark.parametrize("call", ["max(v, 2, 3)", "min(v, 2, 3)", "sum(v, 3)", "avg(v, v)", "stddev(v, 1)"])
 def test_no_argument_of_an_aggregate_is_ignored(tmp_path, call):
     with LocalDatabase(str(tmp_path / "db")) as db:
         db.execute(f"REGISTER SOURCE Raw (v INTEGER) FROM FILES '{tmp_path}/*.csv'; CREATE TAGGED STREAM S OVER Raw")

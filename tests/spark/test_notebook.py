@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 
 import nbformat
 import pytest
@@ -11,6 +12,11 @@ from nbclient import NotebookClient
 from tests.places import ROOT
 
 NOTEBOOK = ROOT / "examples" / "notebook.ipynb"
+
+
+def _without_numbers(text: str) -> str:
+    """What a plan says apart from counts and times."""
+    return re.sub(r"[\d.,\s]+", " ", text)
 
 
 @pytest.mark.spark
@@ -28,7 +34,8 @@ def test_the_notebook_of_the_examples(tmp_path, monkeypatch):
             cell.metadata.pop("execution", None)
         nbformat.write(book, NOTEBOOK)
     else:  # what readers see is what comes out: answers, not times
-        assert after[4] == before[4] and after[6] == before[6]
+        assert _without_numbers(after[4]) == _without_numbers(before[4])
+        assert after[6] == before[6]
 
 
 def _texts(cell) -> str:
