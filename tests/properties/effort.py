@@ -2,6 +2,10 @@
 
 `TIDEMILL_THOROUGH=1` or `--hypothesis-profile=thorough` makes it 20 times as many cases and draws new ones in every
 run; `TIDEMILL_THOROUGH=8` makes it 8 times as many.
+
+hypothesis mixes constants of all modules of the project that are loaded into what it draws, so that the cases of a test
+would depend on the tests that ran before it in the same process. Without them a failure in CI is a failure everywhere;
+thorough runs keep them.
 """
 
 from __future__ import annotations
@@ -9,6 +13,7 @@ from __future__ import annotations
 import os
 
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 
 USUAL_FACTOR = 20
 
@@ -26,6 +31,15 @@ def factor() -> int:
     """How many times as many cases a thorough run tries."""
     given = os.environ.get("TIDEMILL_THOROUGH", "")
     return int(given) if given.isdigit() and int(given) > 1 else USUAL_FACTOR
+
+
+def _draw_the_same_everywhere() -> None:
+    if hasattr(providers, "_get_local_constants"):
+        providers._get_local_constants = lambda: providers._local_constants
+
+
+if not thorough():
+    _draw_the_same_everywhere()
 
 
 def effort(cases: int, thorough_cases: int | None = None) -> settings:

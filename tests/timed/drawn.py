@@ -183,8 +183,8 @@ def asof_queries(draw: st.DrawFn) -> PastQuery:
 
 
 @st.composite
-def version_queries(draw: st.DrawFn) -> PastQuery:
-    """Rows of A with the record of the keyed stream K that was there at their time."""
+def version_queries(draw: st.DrawFn, key: tuple[str, ...]) -> PastQuery:
+    """Rows of A with the records of the keyed stream K that were there at their time, one for each key of K."""
     kind = draw(st.sampled_from(["", "LEFT "]))
     extra = draw(st.sampled_from(["", "", " AND a.v < b.v"]))
     user = (
@@ -192,9 +192,10 @@ def version_queries(draw: st.DrawFn) -> PastQuery:
         f" ON a.k = b.k{extra}"
     )
     left = '(SELECT * FROM "rows A" WHERE __ts <= ⟨now⟩) AS a'
+    record = ", ".join(["a.__seq", *(f"b.{k}" for k in key)])
     records = (
         f'SELECT a.__seq AS __of, b.* FROM {left} JOIN "rows K" AS b ON a.k = b.k AND b.__ts <= a.__ts'
-        " QUALIFY row_number() OVER (PARTITION BY a.__seq ORDER BY b.__ts DESC, b.__seq DESC) = 1"
+        f" QUALIFY row_number() OVER (PARTITION BY {record} ORDER BY b.__ts DESC, b.__seq DESC) = 1"
     )
     there = f"(SELECT * FROM ({records}) WHERE lower(op) NOT IN ('delete', 'd', 'remove', '-')) AS b"
     asked = f"SELECT a.k, a.v, b.v AS w, b.tm AS was FROM {left} {kind}JOIN {there} ON a.__seq = b.__of{extra}"
@@ -202,9 +203,9 @@ def version_queries(draw: st.DrawFn) -> PastQuery:
 
 
 @st.composite
-def past_views(draw: st.DrawFn) -> list[View]:
-    """One to three views that join A with the past of B and of K."""
-    kinds = st.one_of(asof_queries(), version_queries())
+def past_views(draw: st.DrawFn, keyed: Stream) -> list[View]:
+    """One to three views that join A with the past of B and of the keyed stream K."""
+    kinds = st.one_of(asof_queries(), version_queries(keyed.key))
     return [View(f"r{i}", "STREAMED", draw(kinds)) for i in range(draw(st.integers(1, 3)))]
 
 

@@ -29,7 +29,7 @@ def windowed(draw):
 def past(draw):
     """Streams A and B (append-only) and K (keyed), and joins of A with the past of the others."""
     found = [draw(streams.append_only("A")), draw(streams.append_only("B")), draw(streams.keyed("K"))]
-    return found, draw(drawn.past_views())
+    return found, draw(drawn.past_views(found[2]))
 
 
 def check(workload, place):
