@@ -28,9 +28,7 @@ def report_answers(
     return tuple(_report(part, unit_us, domain, streams, part.view.id in dropped, holds) for part in answer.parts)
 
 
-def _report(
-    part: Answered, unit_us: int, domain: Domain, streams: str, is_dropped: bool, holds: Holds
-) -> AnswerReport:
+def _report(part: Answered, unit_us: int, domain: Domain, streams: str, is_dropped: bool, holds: Holds) -> AnswerReport:
     own, view = (show_points(p.points, unit_us, domain) for p in (part.peeled, part.view.peeled))
     is_older = any(isinstance(n, r.Seed) for n in walk(part.view.source))
     held = holds(part.view.id) if is_older else None

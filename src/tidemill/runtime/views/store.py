@@ -127,19 +127,24 @@ class ViewStore:
         sql = "SELECT table_name FROM duckdb_tables() WHERE table_name LIKE '% %'"
         found = {quoted(name) for (name,) in self.connection.sql(sql).fetchall()}
         pools = {t(v.pool) for v in views for t in POOLED} & found & set(wanted)
-        timed = "SELECT table_name FROM duckdb_columns() WHERE column_name = '__time'"
-        timeless = {tentative_table(v.pool) for v in views} & found & set(wanted)
-        timeless -= {quoted(name) for (name,) in self.connection.sql(timed).fetchall()}
         self._execute(
             [
                 *(drop_table(name) for name in found - set(wanted)),
                 # An older version did not note the times of these rows.
-                *(f"ALTER TABLE {name} ADD COLUMN __time BIGINT" for name in sorted(timeless)),
+                *(f"ALTER TABLE {name} ADD COLUMN __time BIGINT" for name in self._without_times(views, found)),
                 *(sql for name, sql in wanted.items() if name not in found),
                 *(f"DELETE FROM {pool} WHERE __view NOT IN ({ids})" for pool in pools),
             ],
             lambda duck: self.answer_files.sweep([v.id for v in views], duck),
         )
+
+    def _without_times(self, views: list[StoredView], found: set[str]) -> list[str]:
+        """Tables of tentative rows that an older version made."""
+        tables = {tentative_table(v.pool) for v in views if tentative_table(v.pool) in definitions(v)} & found
+        if not tables:
+            return []
+        timed = "SELECT table_name FROM duckdb_columns() WHERE column_name = '__time'"
+        return sorted(tables - {quoted(name) for (name,) in self.connection.sql(timed).fetchall()})
 
     def tidy(self, files: Iterable[str] = ()) -> None:
         """Remove these answer files, and others that have left, if no view has rows in them."""
