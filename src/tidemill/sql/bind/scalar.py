@@ -7,6 +7,7 @@ import re
 import threading
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import duckdb
 from sqlglot import exp
@@ -72,7 +73,7 @@ def check_type(type_name: str, node: exp.Expression) -> None:
         )
 
 
-def _fit_arrow(bound: Bound, node: exp.Expression) -> Bound:
+def fit_arrow(bound: Bound, node: exp.Expression) -> Bound:
     """A value that Arrow can carry: it has no type for some of DuckDB's, and fewer bits for others. A row whose value
     would change on the way is put aside.
     """
@@ -94,6 +95,14 @@ def typer() -> duckdb.DuckDBPyConnection:
             found.execute(setting)
         _open[thread] = found
     return _open[thread]
+
+
+def first_value(sql: str) -> Any:
+    """The first value of the first row of an answer, or None. The result is read to its end: one that is
+    not keeps the connection busy.
+    """
+    rows = typer().execute(sql).fetchall()
+    return rows[0][0] if rows else None
 
 
 @atexit.register
@@ -147,7 +156,7 @@ class Scalars:
         """One expression and its type."""
         value = self.value(node)
         try:
-            return _fit_arrow(Bound(value, _type_of(value, self.schema)), node)
+            return fit_arrow(Bound(value, _type_of(value, self.schema)), node)
         except Exception as error:
             if getattr(error, "code", None) == "TM203" and getattr(error, "line", None) is None:
                 raise problem(error.message, node, code="TM203", hint=error.hint) from None  # type: ignore[attr-defined]
