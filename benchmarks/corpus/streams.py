@@ -11,7 +11,6 @@ from typing import Literal
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from benchmarks.corpus.oracle import Table
 
@@ -24,8 +23,10 @@ def write_stream(table: Table, mode: Mode, folder: Path, number: int) -> str:
     """The statements that make a table a stream with a virtual view of its name over it; its file is written."""
     names = [name for name, _ in table.columns]
     log = _append_log(table.rows) if mode == "append" else _keyed_log(table.rows)
-    path = folder / f"t{number}.parquet"
-    pq.write_table(log.rename_columns([f"c{i}" for i in range(len(names))] + ["id_", "op_", "at_"]), path)
+    path = folder / f"t{number}.arrow"
+    renamed = log.rename_columns([f"c{i}" for i in range(len(names))] + ["id_", "op_", "at_"])
+    with pa.ipc.new_file(str(path), renamed.schema) as file:
+        file.write_table(renamed)
     types = ", ".join(f"c{i} {type_}" for i, (_, type_) in enumerate(table.columns))
     batch = max(1, -(-log.num_rows // _BATCHES))
     operation = ", operation = 'op_'" if mode == "keyed" else ""

@@ -17,6 +17,7 @@ from benchmarks.corpus.streams import Mode, write_stream
 from benchmarks.inprocess import InProcess
 from tidemill.errors import TidemillError
 
+_FIRST_ROWS = re.compile(r"\bDISTINCT\s+ON\b", re.IGNORECASE)
 _NAMES = re.compile(r"\"[^\"]*\"|'[^']*'|\d+|`[^`]*`")
 
 
@@ -86,12 +87,14 @@ class _Views:
 
 
 def without_order(sql: str) -> str:
-    """A query without the ORDER BY at its end, unless LIMIT makes it part of the meaning.
+    """A query without the ORDER BY at its end, unless LIMIT or DISTINCT ON make it part of the meaning.
 
     >>> without_order("SELECT a FROM t ORDER BY a;"), without_order("SELECT a FROM t ORDER BY a LIMIT 1")
     ('SELECT a FROM t', 'SELECT a FROM t ORDER BY a LIMIT 1')
     """
     text = sql.strip().rstrip(";").strip()
+    if _FIRST_ROWS.search(text):
+        return text
     depth, cut = 0, None
     for token in DuckDB().tokenize(text):
         depth += (token.token_type in _OPENING) - (token.token_type in _CLOSING)

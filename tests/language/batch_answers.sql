@@ -195,3 +195,16 @@ SELECT DISTINCT a FROM (VALUES (1), (1), (NULL), (NULL)) t(a)
 SELECT * FROM (VALUES ([1, 2], {'a': 1}), ([], {'a': NULL})) t(l, s)
 SELECT * FROM (VALUES (1::TINYINT, 1::HUGEINT), (300, 2)) t(a, b)
 SELECT S.id FROM S ANTI JOIN (VALUES ('a'), ('c')) t(g) ON S.grp = t.g
+SELECT v + 1 AS a, a * 2 AS q, q - a AS c FROM S
+SELECT v + 1 AS a, upper(grp) AS g FROM S WHERE a > 5 AND g = 'A'
+SELECT v AS id, id + 1 AS next FROM S
+SELECT grp AS g, count(*) AS n, n * 2 AS m, g || '!' AS h FROM S GROUP BY grp HAVING n > 1
+SELECT id, sum(v) OVER (ORDER BY id) AS s, s - 1 AS t FROM K
+SELECT * FROM range(5)
+SELECT * FROM range(2, 11, 3) AS r(x) WHERE x > 2
+SELECT * FROM generate_series(10, -3, -4) r(x)
+SELECT * FROM range(3, 3)
+SELECT S.id, r.x FROM S JOIN generate_series(1, 4) r(x) ON S.id = r.x
+SELECT r.x, count(S.id) AS n FROM range(12) r(x) LEFT JOIN S ON S.v = r.x GROUP BY r.x
+SELECT id, rank() OVER w AS r, row_number() OVER (ORDER BY id ROWS BETWEEN 1 PRECEDING AND CURRENT ROW EXCLUDE CURRENT ROW) AS n, sum(id) OVER w AS s FROM K WINDOW w AS (ORDER BY grp, id ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING)
+SELECT id, lag(id) OVER (ORDER BY id ROWS BETWEEN CURRENT ROW AND CURRENT ROW) AS l, cume_dist() OVER (ORDER BY v GROUPS BETWEEN 1 PRECEDING AND CURRENT ROW EXCLUDE TIES) AS c FROM K

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from tidemill.plan import relations as r
+from tidemill.sql.bind.aliases import expand_aliases
 from tidemill.sql.bind.asof_joins import KINDS, join_at, kind_at
 from tidemill.sql.bind.field_paths import resolve_field_paths
 from tidemill.sql.bind.from_items import FromItems, Pair
@@ -45,6 +46,7 @@ def bind_from(
     pairs = [items.bind_item(one) for one in listed]
     _check_aliases([p[0] for p in pairs], select)
     resolve_field_paths(select, [p[0] for p in pairs])
+    expand_aliases(select, [p[0] for p in pairs])
     _read_quoted_texts(select, [p[0] for p in pairs])
     add_bands(joins, [p[0] for p in pairs], items.keep_us)
     merged, using = merge_using(select, joins, [p[0] for p in pairs])

@@ -98,7 +98,7 @@ class Scope:
         """A field, or the input whose TS is meant."""
         name, table = column.name, column.table
         inputs = [i for i in self.inputs if not table or i.alias.lower() == table.lower()]
-        if not inputs:
+        if not inputs and table:
             known = [i.alias for i in self.inputs]
             raise problem(
                 f'there is no input named "{table}" in FROM',

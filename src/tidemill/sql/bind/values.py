@@ -10,6 +10,7 @@ import duckdb
 from sqlglot import exp
 
 from tidemill.plan import relations as r
+from tidemill.plan.aggregates import INTEGERS
 from tidemill.plan.relations import Item
 from tidemill.plan.scalars import ColumnRef, Scalar, Template, template
 from tidemill.plan.sources import Column
@@ -18,7 +19,9 @@ from tidemill.sql.bind.scope import Field, Input, Scope, problem
 from tidemill.sql.bind.stars import star_of
 
 ROW = Column("__row", "BIGINT")
+ROWS = "__rows"  # and how many: the name of the source of numbered rows
 MOST_VALUES = 100_000
+MOST_NUMBERS = 1_000_000
 
 
 def one_row(select: exp.Select) -> exp.Values:
@@ -31,7 +34,7 @@ def one_row(select: exp.Select) -> exp.Values:
 def bind_values(node: exp.Values, alias: str, unit_us: int, birth: int) -> Input:
     """The rows of VALUES, in columns col0, col1, …; without any, one row whose only column nobody can name."""
     rows = [list(row.expressions) if isinstance(row, exp.Tuple) else [row] for row in node.expressions]
-    constants = r.Constants(f"__rows{len(rows) or 1}", (ROW,), birth, static=True, rows=len(rows) or 1)
+    constants = r.Constants(f"{ROWS}{len(rows) or 1}", (ROW,), birth, static=True, rows=len(rows) or 1)
     if not rows:
         return Input(alias, constants, (Field(ROW.name, ROW.name, ROW.type),), None, None, None)
     _check_shape(rows, node)
@@ -40,6 +43,39 @@ def bind_values(node: exp.Values, alias: str, unit_us: int, birth: int) -> Input
     items = tuple(Item(f"col{i}", column.value, column.type) for i, column in enumerate(columns))
     fields = tuple(Field(i.name, i.name, i.type) for i in items)
     return Input(alias, r.Project(constants, items), fields, None, None, None)
+
+
+def bind_series(node: exp.Table, alias: str, unit_us: int, birth: int) -> Input:
+    """range(begin, end, step) and generate_series(begin, end, step) of whole numbers that are constants."""
+    call = node.this
+    empty = Scalars(Scope([], r.Constants(f"{ROWS}1", (ROW,), birth, static=True), unit_us))
+    given = [call.args.get("start"), call.args.get("end"), call.args.get("step") or exp.Literal.number(1)]
+    begin, end, step = (_whole_number(part, empty, node) for part in given)
+    if step == 0:
+        raise problem("the step of a series cannot be 0", node, code="TM202", hint="for example  range(0, 10, 2)")
+    last = end if call.args.get("is_end_exclusive") else end + (1 if step > 0 else -1)
+    numbers = range(begin, last, step)
+    if len(numbers) > MOST_NUMBERS:
+        raise problem(f"a series has at most {MOST_NUMBERS} numbers", node, code="TM104", hint="a shorter one")
+    constants = r.Constants(f"{ROWS}{len(numbers)}", (ROW,), birth, static=True, rows=len(numbers))
+    value = template(f"CAST({begin} AS BIGINT) + {{0}} * CAST({step} AS BIGINT)", ColumnRef(ROW.name))
+    name = "range" if call.args.get("is_end_exclusive") else "generate_series"
+    fields = (Field(name, name, "BIGINT"),)
+    return Input(alias, r.Project(constants, (Item(name, value, "BIGINT"),)), fields, None, None, None)
+
+
+def _whole_number(part: exp.Expression | None, empty: Scalars, node: exp.Table) -> int:
+    """The value of a constant that DuckDB takes for a BIGINT."""
+    bound = empty.bind(part) if part is not None else None
+    found = first_value(f"SELECT {bound.sql}") if bound is not None and bound.type in INTEGERS else None
+    if not isinstance(found, int) or not -(1 << 62) < found < 1 << 62:
+        raise problem(
+            "the bounds and the step of a series are constants, whole numbers",
+            node,
+            code="TM202",
+            hint="for example  range(0, 10, 2)",
+        )
+    return found
 
 
 def _check_shape(rows: list[list[exp.Expression]], node: exp.Values) -> None:

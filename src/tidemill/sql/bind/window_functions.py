@@ -145,8 +145,9 @@ class _Windows:
 
     def _bind_call(self, window: exp.Window, over: _Over, name: str) -> WindowCall:
         found = read_call(window)
-        frame = read_frame(window, bool(over[1]))
-        self._check(found, window, frame is not None)
+        # Ranks and neighbours are those of the partition, whatever the frame: that of a named window may be for others.
+        frame = None if found.name in FRAMELESS else read_frame(window, bool(over[1]))
+        self._check(found, window)
         arguments, distinct = self._bind_arguments(found, window)
         call = WindowCall(
             name,
@@ -165,11 +166,9 @@ class _Windows:
         except PlanProblem as error:
             raise problem(error.message, window, code="TM203", hint=error.hint) from None
 
-    def _check(self, call: Call, window: exp.Window, framed: bool) -> None:
+    def _check(self, call: Call, window: exp.Window) -> None:
         wrong = ""
-        if framed and call.name in FRAMELESS:
-            wrong = "has no frame"
-        elif call.ignore_nulls and call.name not in _SKIPPING:
+        if call.ignore_nulls and call.name not in _SKIPPING:
             wrong = "does not skip NULLs"
         elif call.condition is not None and call.name in (*FRAMELESS, *VALUES):
             wrong = "has no FILTER"

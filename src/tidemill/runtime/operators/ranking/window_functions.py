@@ -16,6 +16,7 @@ that are taken along and lack some of their own neighbours lack the same ones be
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +25,7 @@ from tidemill.plan import physical as p
 from tidemill.plan.physical import BEGINNING
 from tidemill.plan.relations import quoted
 from tidemill.plan.sort_keys import SortKey, complete_order
-from tidemill.plan.window_calls import WindowCall
+from tidemill.plan.window_calls import FRAMELESS, VALUES, WindowCall
 from tidemill.runtime.dataflow.changes import PENDING, contents_layout, pending_layout, take_closed
 from tidemill.runtime.dataflow.operator import Batch, Operator
 from tidemill.runtime.dataflow.value_codes import number_rows
@@ -35,6 +36,7 @@ from tidemill.runtime.state.shard_state import ShardState
 from tidemill.runtime.thresholds import sizes
 
 _FAR = 16  # rows: functions that reach farther are computed over whole partitions
+_WHOLE = "ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING"
 _PEER, _PLACE = SortKey("__peer"), SortKey("__place")
 
 
@@ -168,6 +170,12 @@ class WindowFunctions(Operator[p.WindowFunctions]):
         return duck.run(f"SELECT {names} FROM ({inner}) ORDER BY __place", rows=rows)
 
     def _call_sql(self, call: WindowCall) -> str:
-        """A call over the groups, in the order of peers and places; a range of values needs the values."""
+        """A call over the groups, in the order of peers and places; a range of values needs the values.
+
+        Without an order, DuckDB takes the rows of a group as they come to lie; the last digits of some aggregates
+        depend on that, and an answer that is taken back must be the one that was given. So places order them.
+        """
+        if not self.op.order and call.frame is None and call.function not in (*FRAMELESS, *VALUES):
+            call = replace(call, frame=_WHOLE)
         order = self.op.order if call.by_value else (_PEER,) if self.op.order else ()
         return f"CAST({call.sql(['__group'], order, (_PLACE,))} AS {call.type})"
