@@ -118,7 +118,7 @@ def test_periods_are_the_times_that_the_condition_selects(condition):
     times = {t for (t,) in wanted.fetchall()}
     assume(periods is not None)
     assert periods is not None
-    points = {t for t in range(-130, 200) if any(p.next_point(t * SECOND) == t * SECOND for p in periods)}
+    points = {t for t in range(-130, 200) if any(p.last_point_before(t * SECOND + 1) == t * SECOND for p in periods)}
     assert points == times
 
 

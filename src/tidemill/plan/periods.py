@@ -31,15 +31,6 @@ class Every:
             since = self.since_us + (self.offset_us - self.since_us) % self.every_us
             object.__setattr__(self, "since_us", since)
 
-    def next_point(self, time: int) -> int:
-        """The first point at or after a time.
-
-        >>> Every(5, 2).next_point(-4), Every(5, 2, 0).next_point(-4)
-        (-3, 2)
-        """
-        point = time + (self.offset_us - time) % self.every_us
-        return point if self.since_us is None else max(point, self.since_us)
-
     def last_point_before(self, time: int) -> int | None:
         """The last point before a time; None where there is none.
 
@@ -53,15 +44,6 @@ class Every:
     def order(self) -> tuple[int, int, int]:
         """What periods are sorted by, so that equal unions are equal."""
         return self.every_us, self.offset_us, -1 if self.since_us is None else self.since_us
-
-
-def next_point(periods: Sequence[Every], time: int) -> int:
-    """The first point of any of the periods at or after a time.
-
-    >>> [next_point((Every(2), Every(3)), t) for t in (1, 3, 5)]
-    [2, 3, 6]
-    """
-    return min(period.next_point(time) for period in periods)
 
 
 def intersect_periods(a: Every, b: Every) -> Every | None:
@@ -124,4 +106,4 @@ def _is_class_covered(points: Every, by: Sequence[Every]) -> bool:
     return any(_contains(other, points) for other in by)
 
 
-__all__ = ["MOST_CLASSES", "Every", "intersect_periods", "is_covered", "next_point"]
+__all__ = ["MOST_CLASSES", "Every", "intersect_periods", "is_covered"]

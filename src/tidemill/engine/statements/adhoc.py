@@ -65,6 +65,7 @@ _STRUCTURE = (
     exp.IgnoreNulls,
     exp.RespectNulls,
     exp.WithinGroup,
+    exp.Values,
 )
 _WINDOWED = {
     "rownumber",

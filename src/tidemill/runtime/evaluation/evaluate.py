@@ -13,8 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from tidemill.plan import physical as p
-from tidemill.plan.periods import next_point
-from tidemill.plan.physical import FOREVER, Exchange, HotKeys, Op
+from tidemill.plan.physical import Exchange, HotKeys, Op
 from tidemill.plan.sources import Column
 from tidemill.runtime.dataflow.changes import key_hashes
 from tidemill.runtime.dataflow.operator import Batch, Operator
@@ -161,21 +160,21 @@ class Evaluation:
         return out
 
     def _evaluate_linear(self, op: p.Linear) -> Batch:
-        """Fuse the chain below `op` down to the nearest shared or stateful input."""
+        """Fuse the chain below `op` down to the nearest shared or stateful input.
+
+        The frontier stays as it is, also behind a synchronizer: no change is on its way to a point that has passed, and
+        what follows from the time alone, such as rows that leave a window and sessions that end, waits for the clock.
+        """
         chain = [op]
         while (below := self._fusible(chain[-1].inputs[0])) is not None:
             chain.append(below)
         base_name = chain[-1].inputs[0]
         base = self.batch(base_name)
-        frontier = base.frontier
-        for link in reversed(chain):
-            frontier = _linear_frontier(link, frontier)
         if base.empty or base.rows is None:
-            return Batch(None, frontier)
+            return Batch(None, base.frontier)
         began = time.perf_counter()
-        return self._count(
-            op, [base], Batch(self._run_fused(chain, self._schema(base_name), base.rows), frontier), began
-        )
+        rows = self._run_fused(chain, self._schema(base_name), base.rows)
+        return self._count(op, [base], Batch(rows, base.frontier), began)
 
     def _fusible(self, name: str) -> p.Linear | None:
         known = self.ops.get(name)
@@ -209,16 +208,6 @@ class Evaluation:
         index, count = self.shard
         owner = shard_numbers(batch.rows, op.schema, op.keys, count)
         return Batch(batch.rows.filter(pa.array(owner == index)), batch.frontier)
-
-
-def _linear_frontier(op: p.Linear, frontier: int) -> int:
-    if abs(frontier) >= FOREVER:
-        return frontier
-    if isinstance(op, p.SynchronizePeriods):
-        return next_point(op.periods, frontier)
-    for every, offset in op.points if isinstance(op, (p.Synchronize, p.Windowed)) else ():
-        frontier += (offset - frontier) % every
-    return frontier
 
 
 def _union(inputs: list[Batch]) -> Batch:

@@ -122,7 +122,7 @@ def make_seeds(
 def last_closed(frontiers: dict[str, int], view: StoredView) -> int:
     """The time as of which a view's contents stand; contents that never change stand since always.
 
-    A synchronized view is closed up to its next point, but the clock is not there yet.
+    Earlier versions noted synchronized views as closed up to their next point, where the clock was not yet.
     """
     frontier = frontiers.get(f"view {view.id}", BEGINNING)
     if not BEGINNING < frontier < FOREVER:
