@@ -1,4 +1,4 @@
-"""`python -m benchmarks [NAME …] [--quick]`: run, write docs/benchmarks, say what was met and what was missed."""
+"""`python -m benchmarks [NAME …] [--quick] [--events N]`: run, write docs/benchmarks, say what was met and missed."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ def run(
         list[str] | None, typer.Argument(help=f"some of {', '.join(ORDER)}; all when none is named")
     ] = None,
     quick: Annotated[bool, typer.Option(help="small sizes, about two minutes; writes to a temporary folder")] = False,
+    events: Annotated[int | None, typer.Option(help="of nexmark, in the place of 20 million", min=50)] = None,
     out: Annotated[Path | None, typer.Option(help="where to write; docs/benchmarks unless --quick")] = None,
 ) -> None:
     """Run benchmarks, each in its own process, and write results, plots and the page."""
@@ -44,7 +45,8 @@ def run(
         console=console,
     ) as progress:
         for name in chosen:
-            if not _one(name, quick, folder, progress):
+            sized = {"events": events} if name == "nexmark" and events is not None else {}
+            if not _one(name, quick, folder, progress, sized):
                 failed.append(name)
     results = _stored(folder)
     (folder / "README.md").write_text(render(results), encoding="utf-8")
@@ -55,11 +57,11 @@ def run(
         sys.exit(1)
 
 
-def _one(name: str, quick: bool, folder: Path, progress: Progress) -> bool:
+def _one(name: str, quick: bool, folder: Path, progress: Progress, options: dict[str, Any]) -> bool:
     """Run one benchmark in a fresh process; True when it came to its end."""
     fresh = multiprocessing.get_context("spawn")
     near, far = fresh.Pipe()
-    process = fresh.Process(target=perform, args=(far, name, quick, str(folder)))
+    process = fresh.Process(target=perform, args=(far, name, quick, str(folder), options))
     task = progress.add_task(name, total=None, what="")
     process.start()
     far.close()

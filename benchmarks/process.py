@@ -29,15 +29,15 @@ class Steps:
         self._pipe.send(("done", what))
 
 
-def perform(pipe: Any, name: str, quick: bool, folder: str) -> None:
-    """Run one benchmark and draw its plots; everything is told through the pipe."""
+def perform(pipe: Any, name: str, quick: bool, folder: str, options: dict[str, Any]) -> None:
+    """Run one benchmark and draw its plots; everything is told through the pipe. `options` are those of its `run`."""
     places = [str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH")]
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, places))
     facts = machine()
     began = time.time()
     try:
         module = importlib.import_module(f"benchmarks.{name}")
-        result = json.loads(json.dumps(module.run(quick, Steps(pipe)).to_dict()))
+        result = json.loads(json.dumps(module.run(quick, Steps(pipe), **options).to_dict()))
         pipe.send(
             (
                 "result",

@@ -18,6 +18,7 @@ ORDER = (
     "throughput",
     "peers",
     "joins",
+    "nexmark",
     "tagger",
     "shared_taggers",
     "state_cost",

@@ -16,7 +16,6 @@ from benchmarks.nexmark.events import COLUMNS, SIDE
 
 _HERE = Path(__file__).parent
 NAMES = tuple(f"q{i}" for i in range(24))
-_WAITS = "-- waits for:"
 
 
 @dataclass(frozen=True)
@@ -27,7 +26,6 @@ class Question:
     view: str
     answer: str
     flink: str | None
-    waits: str | None  # for which part of the language
 
     @property
     def streams(self) -> tuple[str, ...]:
@@ -46,14 +44,8 @@ def question(name: str) -> Question:
     view = _text("queries", name)
     assert view is not None
     body = "\n".join(line for line in view.splitlines() if not line.startswith("--"))
-    waits = [line.removeprefix(_WAITS).strip() for line in view.splitlines() if line.startswith(_WAITS)]
     asked = body.split(" AS\n", 1)[1].rstrip().rstrip(";")
-    return Question(name, body, _text("answers", name) or asked, _text("flink", name), waits[0] if waits else None)
-
-
-def runnable() -> tuple[Question, ...]:
-    """All questions that the language has words for."""
-    return tuple(q for q in map(question, NAMES) if q.waits is None)
+    return Question(name, body, _text("answers", name) or asked, _text("flink", name))
 
 
 def sources(folder: str, streams: tuple[str, ...] = tuple(COLUMNS), options: str = "") -> str:

@@ -1,4 +1,4 @@
-"""Nexmark: what is generated, and the answers to all questions that the language has words for."""
+"""Nexmark: what is generated, the answers to all questions, and the page of what was measured."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import pytest
 from benchmarks import data
 from benchmarks.inprocess import InProcess
 from benchmarks.nexmark import events
-from benchmarks.nexmark.questions import NAMES, question, runnable, sources
+from benchmarks.nexmark.measured import Measured, Sizes
+from benchmarks.nexmark.page import page
+from benchmarks.nexmark.questions import NAMES, question, sources
 from benchmarks.nexmark.sides import DuckDBSide, differences
 
 EVENTS = 4_000
@@ -52,8 +54,7 @@ def test_every_question_has_a_text_for_flink_but_the_one_that_it_cannot_answer()
 
 def test_all_questions_in_one_database_have_the_answers_of_duckdb(tmp_path):
     folder = events.folder(EVENTS)
-    asked = runnable()
-    assert len(asked) >= 23
+    asked = [question(name) for name in NAMES]
     with InProcess(str(tmp_path / "db")) as db:
         db.execute(sources(folder, options=", batch_rows = 1500"))
         db.execute("\n".join(q.view for q in asked))
@@ -65,3 +66,26 @@ def test_all_questions_in_one_database_have_the_answers_of_duckdb(tmp_path):
             if differences(mine, wanted) != (0, 0):
                 wrong[q.name] = differences(mine, wanted)
     assert not wrong
+
+
+def test_the_page_names_the_slowest_query_the_largest_process_and_the_worst_ratio():
+    found = Measured(Sizes(1_000_000, 100_000, 1))
+    for name, ours, theirs in (("q0", 1.0, 4.0), ("q1", 4.0, 4.0)):
+        found.runs[name] = {"tidemill": [{"seconds": ours, "megabytes": 100 * ours}]}
+        found.runs[name]["RocksDB, checkpoints"] = [{"seconds": theirs}]
+        found.costs[name] = [
+            {"seconds": 1.0, "reader": 0.5, "stage": 0.3, "outlet": 0.2, "megabytes": 1.0, "answer": 7}
+        ]
+        found.answers[name] = 7
+    found.together = [{"seconds": 2.5, "megabytes": 1.0}]
+    checks = {check.what: (check.measured, check.met) for check in page(found).checks}
+    assert checks == {
+        "events/s of every query": ("250,000 (q1)", False),
+        "the largest Python process": ("400 MB (q1)", True),
+        "all in one database, against one after the other": ("2 times", False),
+        "every query against Flink with checkpoints": ("1 times (q1)", False),
+        "the geometric mean of them": ("2 times", False),
+    }
+    alone = {name: {"tidemill": runs["tidemill"]} for name, runs in found.runs.items()}
+    found.runs = alone
+    assert len(page(found).checks) == 3

@@ -25,6 +25,7 @@ KEYS = {"k": "INTEGER", "g": "VARCHAR"}
 PARTS = pa.schema(
     [("k", pa.int32()), ("g", pa.string()), ("__n", pa.int64()), ("c", pa.int64()), ("s", HUGE), ("__time", pa.int64())]
 )
+MORE = pa.schema([("d", pa.float64()), ("lo", pa.string()), ("hi", pa.float64()), ("at", pa.int64())])
 ROWS = pa.schema([("k", pa.int32()), ("s", HUGE), ("b", pa.bool_()), ("__time", pa.int64()), ("__diff", pa.int64())])
 ANSWERS = [
     ["a0", 'CAST(CASE WHEN "c" > 0 THEN "s" END AS HUGEINT)'],
@@ -35,6 +36,14 @@ ANSWERS = [
 keys = st.tuples(st.none() | st.integers(-2, 2), st.none() | st.sampled_from(["", "a", "aa"]))
 sums = st.integers(-3, 3) | st.sampled_from([1 << 63, -(1 << 63), (1 << 64) - 1, -(1 << 70), 1 << 99])
 partials = st.lists(st.tuples(keys, st.integers(-2, 2), st.integers(-1, 2), sums, st.integers(0, 9)), max_size=14)
+doubles = st.sampled_from([0.0, -0.5, 1.25, 3e9, -(2.0**40)])  # which add up exactly in any order
+more = st.tuples(
+    doubles,
+    st.none() | st.sampled_from(["", "b", "ab", "ä"]),
+    st.none() | doubles | st.just(float("nan")) | st.just(float("inf")),
+    st.none() | st.sampled_from([0, -1, 1, 1 << 62, -(1 << 62)]),
+)
+growing = st.lists(st.tuples(keys, st.integers(1, 2), st.integers(-1, 2), sums, more, st.integers(0, 9)), max_size=14)
 rows = st.lists(
     st.tuples(
         st.none() | st.integers(-1, 1),
@@ -65,6 +74,18 @@ def grouping() -> p.Group:
         (),
         "first row",
         tuple(p.Item(name, sql) for name, sql in ANSWERS),
+    )
+
+
+def grouping_with_extremes() -> p.Group:
+    """The same, and a sum of doubles, the least text, the greatest double and number, of rows that only come."""
+    op, kinds = grouping(), ("DOUBLE", "VARCHAR", "DOUBLE", "BIGINT")
+    found = list(zip(MORE.names, kinds, ("sum", "min", "max", "max"), strict=True))
+    return replace(
+        op,
+        schema=(*op.schema, *(Column(f"b{name}", kind) for name, kind, _ in found)),
+        parts=(*op.parts, *(p.Part(*part) for part in found)),
+        answers=(*op.answers, *(p.Item(f"b{name}", f'"{name}"') for name in MORE.names)),
     )
 
 
@@ -133,6 +154,19 @@ def test_groups_walked_in_arrays_change_as_sql_says(drawn: list[Any], closing: l
 
 
 @effort(80, thorough_cases=3_000)
+@given(drawn=growing, closing=frontiers)
+def test_extremes_and_doubles_walked_in_arrays_change_as_sql_says(drawn: list[Any], closing: list[int]) -> None:
+    flat = [(k, g, n, c, s, t, *rest) for (k, g), n, c, s, rest, t in drawn]
+    schema = pa.schema([*PARTS, *MORE])
+    op, batches = grouping_with_extremes(), cut(flat, schema, 5, closing)
+    layout = GroupBy(op).layout
+    walked, state = run(GroupBy, op, batches, closing)
+    stated, twin = run(StatedGroupBy, op, batches, closing)
+    assert walked == stated
+    assert stored(state, op, "parts", layout) == stored(twin, op, "parts", layout)
+
+
+@effort(80, thorough_cases=3_000)
 @given(drawn=rows, closing=frontiers, period=st.sampled_from([None, (10, 0), (4, 3)]))
 def test_whole_answers_by_runs_are_those_of_sql(
     drawn: list[Any], closing: list[int], period: tuple[int, int] | None
@@ -145,10 +179,10 @@ def test_whole_answers_by_runs_are_those_of_sql(
     assert stored(state, op, "rows", layout) == stored(twin, op, "rows", layout)
 
 
-def test_the_walk_serves_sums_of_whole_numbers_only() -> None:
+def test_the_walk_serves_keys_and_values_that_kernels_compare() -> None:
     op = grouping()
-    assert GroupBy(op).walk is not None
-    for part in (p.Part("c", "DOUBLE", "sum"), p.Part("c", "BIGINT", "max")):
+    assert GroupBy(op).walk is not None and GroupBy(grouping_with_extremes()).walk is not None
+    for part in (p.Part("c", "HUGEINT", "max"), p.Part("c", "DECIMAL(20,2)", "min")):
         assert GroupBy(replace(op, parts=(part,))).walk is None
     keyless = replace(op, schema=op.schema[2:], keys=())
     assert GroupBy(keyless).walk is None

@@ -16,6 +16,7 @@ from tidemill.runtime.dataflow.changes import contents_layout, net
 from tidemill.runtime.fast_paths import without
 from tidemill.runtime.operators.joined_pairs import Matching
 from tidemill.runtime.operators.ranking.sorted_moves import MoveOrder
+from tidemill.runtime.state import different_rows
 from tidemill.runtime.state.arrangements import Arrangement
 from tidemill.runtime.state.segments import SegmentStore
 from tidemill.runtime.thresholds import changed, smallest
@@ -73,6 +74,14 @@ def test_kept_rows_are_those_of_sql(batches):
             return held.scan()
 
     assert bag(kept([])) == bag(kept(["different_rows"]))
+
+
+def test_rows_that_only_share_a_hash_are_not_taken_for_one(monkeypatch):
+    monkeypatch.setattr(different_rows, "_hash_rows", lambda rows, *_: np.zeros(rows.num_rows, np.uint64))
+    rows = [((1, 1.5, "x"), 1, 1), ((1, 1.5, "y"), 1, -1), ((1, 1.5, "x"), 1, 2)]
+    with smallest():
+        assert bag(net(table(rows), COLUMNS)) == ["[1, 1.5, 'x', 1, 3]", "[1, 1.5, 'y', 1, -1]"]
+        assert bag(net(table([rows[0], rows[2]]), COLUMNS)) == ["[1, 1.5, 'x', 1, 3]"]
 
 
 known = st.tuples(st.integers(0, 2), st.sampled_from([0.0, -0.0, 1.5]), st.sampled_from(["", "x"]))

@@ -8,4 +8,4 @@ sessions AS (
   SELECT bidder, count(*) AS bid_count, min(dateTime) AS starttime, max(dateTime) + INTERVAL 10 SECONDS AS endtime
   FROM numbered GROUP BY bidder, n
 )
-SELECT endtime AS TS, bidder, bid_count, starttime, endtime FROM sessions, last WHERE endtime <= t
+SELECT bidder, bid_count, starttime, endtime FROM sessions, last WHERE endtime <= t

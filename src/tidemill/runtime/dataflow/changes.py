@@ -13,7 +13,7 @@ from tidemill.plan.sources import Column
 from tidemill.runtime.duckdb import duck
 from tidemill.runtime.duckdb.sql_text import hash_sql
 from tidemill.runtime.state.arrangements import Arrangement, Layout
-from tidemill.runtime.state.different_rows import add_up, find_alike
+from tidemill.runtime.state.different_rows import add_up_counts
 
 TIME = Column("__time", "BIGINT")
 DIFF = Column("__diff", "BIGINT")
@@ -51,14 +51,8 @@ def take_closed(pending: Arrangement, rows: pa.Table | None, frontier: int) -> p
 
 def net(rows: pa.Table, columns: tuple[Column, ...]) -> pa.Table:
     """The changes of each row and time added up; sums of zero are dropped."""
-    alike = find_alike(rows, columns, "__time")
-    if alike is None:
-        return _net_in_sql(rows, columns)
-    rows = rows.select([*(c.name for c in columns), "__time", "__diff"])
-    single, rest = add_up(rows, alike, lambda some: _net_in_sql(some, columns))
-    if pc.any(pc.equal(single.column("__diff"), 0)).as_py():
-        single = single.filter(pc.not_equal(single.column("__diff"), 0))
-    return pa.concat_tables([single, rest.cast(single.schema)]) if rest.num_rows else single
+    found = add_up_counts(rows, columns, "__diff", "__time")
+    return _net_in_sql(rows, columns) if found is None else found
 
 
 def _net_in_sql(rows: pa.Table, columns: tuple[Column, ...]) -> pa.Table:

@@ -174,6 +174,31 @@ def number_column(column: pa.ChunkedArray | pa.Array) -> tuple[np.ndarray, int]:
     return ids, count
 
 
+def differs(column: pa.ChunkedArray | pa.Array) -> np.ndarray:
+    """For each value but the first whether it is another than the one before, NULL equal to NULL.
+
+    >>> differs(pa.array([1, 1, None, None, 2])).tolist()
+    [False, True, False, True]
+    """
+    column = _plain_column(column)
+    codes = own_codes(column)
+    if codes is not None:
+        found = codes[1:] != codes[:-1]
+    elif pa.types.is_decimal128(column.type):
+        words = decimal_words(one_array(column))
+        found = (words[1:] != words[:-1]).any(axis=1)
+    elif pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        texts = one_array(column)
+        found = ~pc.fill_null(pc.equal(texts[1:], texts[:-1]), True).to_numpy(zero_copy_only=False)
+    else:
+        numbers, _ = number_column(column)
+        found = numbers[1:] != numbers[:-1]
+    if column.null_count:
+        null = one_array(column).is_null().to_numpy(zero_copy_only=False)
+        found = np.where(null[1:] | null[:-1], null[1:] != null[:-1], found)
+    return np.asarray(found)
+
+
 def _pack_lists(lists: pa.Array) -> pa.Array:
     """Lists as texts that are equal where the lists are: of whole numbers the bytes, else the numbers of the values."""
     values = lists.flatten()

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from tidemill.plan.relations import quoted
 from tidemill.plan.sources import Column
 from tidemill.runtime.duckdb import duck
-from tidemill.runtime.state.different_rows import add_up, find_alike, sort_rows
+from tidemill.runtime.state.different_rows import add_up, add_up_counts, find_alike, sort_rows
 from tidemill.runtime.state.run_ends import EndSearch, expand
 from tidemill.runtime.state.segments import Segment, SegmentStore
 
@@ -52,10 +52,13 @@ class Arrangement:
     layout: Layout
     segments: list[Segment]
 
-    def append(self, table: pa.Table) -> None:
-        """Add rows (columns as in the layout, any order); they are sorted and combined here."""
+    def append(self, table: pa.Table, different: bool = False) -> None:
+        """Add rows (columns as in the layout, any order); they are sorted and combined here. `different`: no two of
+        them agree on the keys.
+        """
         if table.num_rows:
-            merged = self._combine([table], everything=not self.segments)
+            combine = self._sort_different if different and not self.layout.then else self._combine
+            merged = combine([table], everything=not self.segments)
             if merged.num_rows:
                 self.segments.append(Segment(merged.num_rows, table=merged))
 
@@ -157,16 +160,32 @@ class Arrangement:
         table = self._concat(tables)
         adds = [c for c, _ in self.layout.adds]
         plain = not adds or self.layout.then
+        if not plain and [(c.type, how) for c, how in self.layout.adds] == [("BIGINT", "sum")]:
+            columns = self.layout.columns()
+            counted = add_up_counts(table, columns[:-1], adds[0].name)
+            if counted is not None:
+                return sort_rows(counted, self.layout.order)
         alike = None if plain else find_alike(table, self.layout.columns()[: -len(adds)])
         if alike is None:
             return self._combine_in_sql(table, everything)
         single, rest = add_up(table, alike, lambda rows: self._combine_in_sql(rows, everything))
-        single = single.filter(pa.array(self._is_something(single, everything)))
-        for at, field in enumerate(self.empty().schema):
-            if field.name in [c.name for c in adds] and single.schema.field(at).type != field.type:
-                single = single.set_column(at, field.name, single.column(at).cast(field.type))
+        single = self._keep_something(single, everything)
         rows = pa.concat_tables([single, rest.cast(single.schema)]) if rest.num_rows else single
         return sort_rows(rows, self.layout.order)
+
+    def _sort_different(self, tables: list[pa.Table], everything: bool) -> pa.Table:
+        """The rows of tables of which no two are equal."""
+        return sort_rows(self._keep_something(self._concat(tables), everything), self.layout.order)
+
+    def _keep_something(self, rows: pa.Table, everything: bool) -> pa.Table:
+        """Those of some rows that have no equal which stay, with the types of the layout."""
+        kept = self._is_something(rows, everything)
+        rows = rows if kept.all() else rows.filter(pa.array(kept))
+        adds = [c.name for c, _ in self.layout.adds]
+        for at, field in enumerate(self.empty().schema):
+            if field.name in adds and rows.schema.field(at).type != field.type:
+                rows = rows.set_column(at, field.name, rows.column(at).cast(field.type))
+        return rows
 
     def _is_something(self, rows: pa.Table, everything: bool) -> np.ndarray:
         """Which of some rows that have no equal stay: those whose sums are not all zero."""

@@ -20,6 +20,7 @@ from tidemill.plan.relations import quoted
 from tidemill.runtime.duckdb.sql_text import name_list, same_row
 from tidemill.runtime.duckdb.temporary_tables import lend
 from tidemill.runtime.messages.outbox import runs
+from tidemill.runtime.state.different_rows import add_up_counts
 from tidemill.runtime.state.run_ends import expand
 from tidemill.runtime.thresholds import sizes
 from tidemill.runtime.views.store import order
@@ -53,14 +54,18 @@ class Changes:
         """Add up the changes of each row and time: a deletion in one shard cancels an insertion in another."""
         if self.netted or self.pattern.insert_only:
             return
+        counted = None if self.whose else add_up_counts(self.rows, self.pattern.columns, "__diff", "__time")
+        self.rows = self._add_up_in_sql(duck) if counted is None else counted
+        self.netted = True
+
+    def _add_up_in_sql(self, duck: duckdb.DuckDBPyConnection) -> pa.Table:
         group = ", ".join([*self.whose, name_list(self.pattern.names), "__time"])
-        self.rows = _select(
+        return _select(
             duck,
             f"SELECT {group}, CAST(sum(__diff) AS BIGINT) AS __diff FROM ({_typed_sql(self)}) GROUP BY {group}"
             " HAVING sum(__diff) <> 0",
             self.rows,
         )
-        self.netted = True
 
     def growth(self) -> dict[str, tuple[int, int]]:
         """View id → (how many changes, how many rows it has more than before); views without changes are left out.

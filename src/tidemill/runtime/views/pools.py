@@ -25,6 +25,7 @@ import pyarrow.compute as pc
 from tidemill.runtime.duckdb.sql_text import hash_sql, name_list
 from tidemill.runtime.duckdb.temporary_tables import lend
 from tidemill.runtime.duckdb.wide_integers import narrow_table
+from tidemill.runtime.state.different_rows import add_up_counts
 from tidemill.runtime.thresholds import sizes
 from tidemill.runtime.views.changes import Changes, select_log, signed_sql
 from tidemill.runtime.views.growing_views import make_own_table
@@ -142,15 +143,22 @@ class Pools:
             rows = "net" if once else f"({copies_sql(names, '(SELECT *, __diff AS __n FROM net)')})"
             self._execute(f"INSERT INTO {contents_table(view.id)} SELECT {typed} FROM {rows}", net)
             return
-        self._execute(
-            f"INSERT INTO {recent_table(view.id)}"
-            f" SELECT {hash_sql(view.names)} AS __h, {names}, CAST(sum(__diff) AS BIGINT) AS __n"
-            f" FROM (SELECT {typed}, __diff FROM net) GROUP BY {names} HAVING sum(__diff) <> 0",
-            net,
-        )
+        counted = add_up_counts(net, view.columns, "__diff")
+        group = f"GROUP BY {names} HAVING sum(__diff) <> 0" if counted is None else ""
+        count = "__diff" if group == "" else "CAST(sum(__diff) AS BIGINT)"
         recent, stored = (f"(SELECT count(*) FROM {t(view.id)})" for t in (recent_table, contents_table))
         [(waiting, there)] = self.duck.sql(f"SELECT {recent}, {stored}").fetchall()
-        if waiting * FOLD_PART >= there or there < sizes.fold_below:
+        # The first rows of a view have nothing to be merged with.
+        into = recent_table if waiting or there else contents_table
+        rows = net if counted is None else counted
+        self._execute(
+            f"INSERT INTO {into(view.id)} SELECT {hash_sql(view.names)} AS __h, {names}, {count} AS __n"
+            f" FROM (SELECT {typed}, __diff FROM net) {group}",
+            rows,
+        )
+        if into is contents_table:
+            return
+        if (waiting + rows.num_rows) * FOLD_PART >= there or there < sizes.fold_below:
             self._fold(view)
 
     def _fold(self, view: StoredView) -> None:

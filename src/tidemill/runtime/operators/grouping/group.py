@@ -56,7 +56,7 @@ class GroupBy(Operator[p.Group]):
             and GroupWalk.supports(self.keys, self.combines[1:], self.values, self.schema)
         )
         walks = fits and fast_paths.is_on("group_walk")
-        self.walk = GroupWalk(self.keys, self.parts[1:], self.values, self.answers) if walks else None
+        self.walk = GroupWalk(self.keys, self.combines[1:], self.values, self.answers) if walks else None
 
     def step(self, inputs: list[Batch], state: ShardState) -> Batch:
         frontier = min(b.frontier for b in inputs)
@@ -81,7 +81,7 @@ class GroupBy(Operator[p.Group]):
 
     def _changes_in_arrays(self, closed: pa.Table, values: list[pa.Table], state: ShardState) -> pa.Table | None:
         """The changes by arrays; None where SQL is needed."""
-        if self.walk is None or any(closed.column(c.name).null_count for c in self.parts):
+        if self.walk is None or any(closed.column(c.name).null_count for c, how in self.combines if how == "sum"):
             return None
         try:
             out = self.walk.walk(closed, values, self.arrangement(state, "parts", self.layout), state)

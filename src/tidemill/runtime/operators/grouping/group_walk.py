@@ -1,5 +1,5 @@
-"""GROUP BY over sums of whole numbers, numbers of different values, least and greatest values, walked in arrays: the
-same as `GroupBy` in SQL, without sorting rows in windows.
+"""GROUP BY over sums, numbers of different values, least and greatest values, walked in arrays: the same as `GroupBy`
+in SQL, without sorting rows in windows.
 
 Rows are numbered by key, ordered by key and time, and added up to versions: P(k, t) of `group.py`. A change of a value
 changes no sum but the number of values. Only the answers are SQL, one plain expression for each version.
@@ -21,7 +21,7 @@ from tidemill.plan.aggregates import INTEGERS
 from tidemill.plan.relations import quoted
 from tidemill.plan.sources import Column
 from tidemill.runtime.dataflow.annotations import Annotations, PartSpec, Piece
-from tidemill.runtime.dataflow.value_codes import number_column, number_rows, ranked
+from tidemill.runtime.dataflow.value_codes import differs, match, number_rows, ranked
 from tidemill.runtime.duckdb import duck
 from tidemill.runtime.duckdb.sql_text import hash_sql
 from tidemill.runtime.operators.grouping.value_ends import RANKED, Ends, probe_ends, value_moves, walk_ends
@@ -32,6 +32,8 @@ from tidemill.runtime.thresholds import sizes
 
 # Types whose values can be numbered.
 NUMBERED = INTEGERS | {"BOOLEAN", "DATE", "TIMESTAMP", "VARCHAR"}
+# Types of sums.
+SUMMED = {"BIGINT", "HUGEINT", "DOUBLE"}
 
 
 @dataclass
@@ -68,25 +70,26 @@ class Moves:
 
 
 class GroupWalk:
-    """The walk for keys, sums (name, type), values and answers (name, SQL) of a grouping."""
+    """The walk for keys, parts (column, how they combine), values and answers (name, SQL) of a grouping."""
 
     def __init__(
         self,
         keys: tuple[Column, ...],
-        parts: tuple[Column, ...],
+        combined: Sequence[tuple[Column, str]],
         values: Sequence[Values],
         answers: Sequence[tuple[str, str]],
     ) -> None:
         self.keys, self.values, self.answers = keys, values, answers
         self.names = [c.name for c in keys]
-        self.parts = tuple(PartSpec(c.name, c.type, "sum", "") for c in parts)
+        self.parts = tuple(PartSpec(c.name, c.type, how, "") for c, how in combined)
         ends = [
             Column(f"{name}{v.index}", v.columns[-1].type)
             for v in values
             if v.low or v.high
             for name in ("__least", "__most")
         ]
-        self.columns = (Column("__n", "BIGINT"), *parts, *ends)
+        self.columns = (Column("__n", "BIGINT"), *(c for c, _ in combined), *ends)
+        self.words = [part.name for part in self.parts if part.kind == "word"]
         self.later: list[tuple[Arrangement, pa.Table | None]] = []  # what is to be added to which state
 
     @staticmethod
@@ -97,7 +100,7 @@ class GroupWalk:
         schema: tuple[Column, ...],
     ) -> bool:
         """Whether keys, parts, values and answers are of types that can be walked here."""
-        summed = all(how == "sum" and c.type in ("BIGINT", "HUGEINT") for c, how in combined)
+        summed = all(c.type in (SUMMED if how == "sum" else RANKED) for c, how in combined)
         ordered = all(v.columns[-1].type in RANKED for v in values if v.low or v.high)
         answered = all(c.type in NUMBERED | {"DOUBLE", "FLOAT"} for c in schema[len(keys) :])
         return bool(keys) and summed and ordered and answered and all(c.type in NUMBERED for c in keys)
@@ -108,12 +111,15 @@ class GroupWalk:
         moves = self._number_moves([closed, *values])
         base, held = self._match_stored(moves.groups, arranged.probe(np.unique(moves.hashes)))
         sums = self._add_parts(base, closed)
-        turned = [self._distinct_words(x, rows, moves, state) for x, rows in enumerate(values)]
-        versions = self._run_versions(base, closed, held, sums, turned, moves)
+        added = _add_floats(sums.floats[base.num_rows :], moves.group[0], moves.groups.num_rows)
+        turns = [self._count_turns(x, rows, moves, state) for x, rows in enumerate(values)]
+        parts, alone = self._add_turns(sums, base.num_rows, turns, moves)
+        n = np.concatenate([t.column("__n").to_numpy() for t in (base, closed)]).astype(np.int64)
+        versions = self._run_versions(held, n, parts, alone, moves)
         ends = {
             v.index: self._walk_ends(x, values[x], moves, state) for x, v in enumerate(self.values) if v.low or v.high
         }
-        self.later.append((arranged, self._state_delta(versions, moves.groups, moves.hashes)))
+        self.later.append((arranged, self._state_delta(versions, added, moves)))
         return self._answer_changes(versions, ends, moves.groups)
 
     def store(self) -> None:
@@ -148,16 +154,17 @@ class GroupWalk:
             raise OverflowError("sums near the end of 128 bits")
         return parts
 
-    def _distinct_words(self, x: int, rows: pa.Table, moves: Moves, state: ShardState) -> np.ndarray:
-        """The changes of one column's values as words of parts: zero except for the number of different values."""
-        value, words = self.values[x], np.zeros((rows.num_rows, 2 * len(self.parts)), np.int64)
-        if value.once is not None:
-            arranged = value.once_state(state)
-            turn, delta = value.distinct.count_changes(rows, moves.group[1 + x], moves.rank[1 + x], arranged)
-            at = 2 * [p.name for p in self.parts].index(value.once)
-            words[:, at], words[:, at + 1] = turn, turn >> 63
-            self.later.append((arranged, delta))
-        return words
+    def _count_turns(self, x: int, rows: pa.Table, moves: Moves, state: ShardState) -> np.ndarray | None:
+        """For each change of one column's values by how much it changes the number of different values; None where
+        they are not counted.
+        """
+        value = self.values[x]
+        if value.once is None:
+            return None
+        arranged = value.once_state(state)
+        turn, delta = value.distinct.count_changes(rows, moves.group[1 + x], moves.rank[1 + x], arranged)
+        self.later.append((arranged, delta))
+        return turn
 
     def _walk_ends(self, x: int, rows: pa.Table, moves: Moves, state: ShardState) -> Ends:
         """Least and greatest values of one column from each group and time on."""
@@ -179,25 +186,43 @@ class GroupWalk:
             self.later.append((arranged, pa.table(columns)))
         return walk_ends(found, moves.groups.num_rows)
 
+    def _add_turns(
+        self, sums: Annotations, stored: int, turns: list[np.ndarray | None], moves: Moves
+    ) -> tuple[Annotations, np.ndarray]:
+        """(parts with the turns of values, codes of groups and times for which there is no change of parts).
+
+        A turn is added to the first change of its group and time, behind the `stored` rows; where there is none, one
+        that changes nothing else stands at the end.
+        """
+        width = len(moves.times) + 1
+        codes = [group * width + rank for group, rank in zip(moves.group, moves.rank, strict=True)]
+        if len(codes) == 1:
+            return sums, np.empty(0, np.int64)
+        held_ids, ids, first = match(codes[0], np.concatenate(codes[1:]))
+        alone, alone_ids = np.unique(np.concatenate(codes[1:])[ids < 0], return_inverse=True)
+        place = np.empty(len(ids), np.int64)
+        place[ids >= 0] = stored + first[ids[ids >= 0]]
+        place[ids < 0] = stored + len(held_ids) + alone_ids
+        parts = _lengthen(sums, len(alone))
+        for value, turn, at in zip(self.values, turns, np.split(place, _ends(codes[1:])), strict=True):
+            if turn is not None:
+                added = np.bincount(at, turn, len(parts.words)).astype(np.int64)
+                _add_words(parts.words, 2 * self.words.index(str(value.once)), added)
+        return parts, alone
+
     def _run_versions(
-        self,
-        base: pa.Table,
-        closed: pa.Table,
-        held: np.ndarray,
-        sums: Annotations,
-        turned: list[np.ndarray],
-        moves: Moves,
+        self, held: np.ndarray, n: np.ndarray, parts: Annotations, alone: np.ndarray, moves: Moves
     ) -> Versions:
+        """`held` are the groups of the stored rows, `n` counts of these and of the changes, `alone` the codes of group
+        and time of changes behind them.
+        """
         from tidemill.runtime.kernels.joins.delta_join_rows import order_rows, run_versions
 
-        key = np.concatenate([held, *moves.group])
-        rank = np.concatenate([np.zeros(base.num_rows, np.int64), *moves.rank])
-        n = np.concatenate([t.column("__n").to_numpy() for t in (base, closed)]).astype(np.int64)
-        n = np.concatenate([n, np.zeros(len(key) - len(n), np.int64)])
-        none = np.empty((len(n), 0), np.int64)
-        parts = Annotations(self.parts, np.concatenate([sums.words, *turned]), np.empty((len(n), 0)), none)
-        keys = moves.groups.num_rows
-        order = order_rows(key, rank, keys, len(moves.times) + 1, np.empty(keys + 1, np.int64))
+        width, keys = len(moves.times) + 1, moves.groups.num_rows
+        key = np.concatenate([held, moves.group[0], alone // width])
+        rank = np.concatenate([np.zeros(len(held), np.int64), moves.rank[0], alone % width])
+        n = np.concatenate([n, np.zeros(len(alone), np.int64)])
+        order = order_rows(key, rank, keys, width, np.empty(keys + 1, np.int64))
         kept = np.empty(len(n), np.bool_)
         run_versions(order, key, rank, n, parts.words, parts.floats, parts.lows, kept, np.empty_like(n))
         order = order[kept[order]]
@@ -215,8 +240,7 @@ class GroupWalk:
         was = follows & np.concatenate([[False], live[:-1]])
         changed = np.zeros(len(live), np.bool_)
         for name, _ in self.answers:
-            codes, _ = number_column(answers.column(name))
-            changed[1:] |= codes[1:] != codes[:-1]
+            changed[1:] |= differs(answers.column(name))
         turned = (versions.rank > 0) & ((live != was) | (live & changed))
         news, olds = np.flatnonzero(turned & live), np.flatnonzero(turned & was)
         shown = np.concatenate([news, olds - 1])
@@ -227,8 +251,11 @@ class GroupWalk:
         diff[len(news) :] = -1
         return pa.table(columns | {"__time": pa.array(versions.times[ranks - 1]), "__diff": pa.array(diff)})
 
-    def _state_delta(self, versions: Versions, groups: pa.Table, hashes: np.ndarray) -> pa.Table:
-        """By how much the parts of each key have changed: its last version less what was stored."""
+    def _state_delta(self, versions: Versions, floats: np.ndarray, moves: Moves) -> pa.Table:
+        """By how much the parts of each key have changed: its last version less what was stored. Of doubles the
+        difference would be rounded: `floats` has their sums. An extreme that is the same as the stored one changes
+        nothing.
+        """
         first = np.flatnonzero(~versions.follows())
         last = np.append(first[1:], len(versions.key)) - 1
         stored = versions.rank[first] == 0
@@ -239,6 +266,39 @@ class GroupWalk:
         borrow = low < np.ascontiguousarray(before[:, 0::2]).view(np.uint64)
         words[stored] -= before
         words[np.ix_(stored, np.arange(words.shape[1]) % 2 == 1)] -= borrow
+        parts.floats[:] = floats
         delta = Versions(versions.key[last], versions.rank[last], n, parts, versions.times).table()
-        columns = {"__h": pa.array(hashes)} | {k: groups.column(k) for k in self.names}
+        columns = {"__h": pa.array(moves.hashes)} | {k: moves.groups.column(k) for k in self.names}
         return pa.table(columns | {c: delta.column(c) for c in delta.column_names})
+
+
+def _lengthen(sums: Annotations, rows: int) -> Annotations:
+    """So many more rows of parts, which change nothing."""
+    from tidemill.runtime.kernels.joins.delta_join import NOTHING
+
+    if not rows:
+        return sums
+    words = np.concatenate([sums.words, np.zeros((rows, sums.words.shape[1]), np.int64)])
+    floats = np.concatenate([sums.floats, np.zeros((rows, sums.floats.shape[1]))])
+    lows = np.concatenate([sums.lows, np.full((rows, sums.lows.shape[1]), NOTHING)])
+    return Annotations(sums.parts, words, floats, lows, sums.extremes)
+
+
+def _add_words(words: np.ndarray, at: int, added: np.ndarray) -> None:
+    """Add 64-bit numbers to the 128-bit ones whose low words are column `at`."""
+    low = words[:, at].view(np.uint64) + added.view(np.uint64)
+    words[:, at + 1] += (added >> 63) + (low < added.view(np.uint64))
+    words[:, at] = low.view(np.int64)
+
+
+def _ends(pieces: list[np.ndarray]) -> np.ndarray:
+    """Where each piece but the last ends in all of them together."""
+    return np.cumsum([len(piece) for piece in pieces])[:-1]
+
+
+def _add_floats(floats: np.ndarray, group: np.ndarray, groups: int) -> np.ndarray:
+    """The sums of each group."""
+    found = np.empty((groups, floats.shape[1]))
+    for c in range(floats.shape[1]):
+        found[:, c] = np.bincount(group, floats[:, c], groups)
+    return found

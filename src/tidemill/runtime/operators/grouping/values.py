@@ -85,7 +85,7 @@ class Values:
 
 
 def add_to(state: Arrangement, delta: pa.Table | None) -> None:
-    """Add changes, if there are any."""
+    """Add changes, if there are any, of which no two are of the same keys."""
     if delta is not None:
-        state.append(delta)
+        state.append(delta, different=True)
         state.compact()

@@ -6,13 +6,12 @@ from collections.abc import Iterable
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tidemill.plan.physical import BEGINNING
 from tidemill.plan.sort_keys import SortKey, order_sql
 from tidemill.plan.sources import Column
 from tidemill.runtime.dataflow.changes import HASH, key_hashes, net
-from tidemill.runtime.dataflow.value_codes import distinct, number_column, one_array, own_codes
+from tidemill.runtime.dataflow.value_codes import differs, distinct
 from tidemill.runtime.duckdb import duck
 from tidemill.runtime.duckdb.sql_text import name_list
 from tidemill.runtime.state.arrangements import Arrangement
@@ -43,12 +42,12 @@ class Partitions:
         keys = (*(SortKey(name) for name in self.partition), *order, SortKey("__time"))
         return duck.run(f"SELECT * FROM ({sql}) ORDER BY {order_sql(keys)}", closed=closed, held=held)
 
-    def keep(self, rows: pa.Table, n: np.ndarray, kept: Arrangement) -> None:
-        """Add `n` copies of each row to what is kept; fewer than 0 are taken away."""
+    def keep(self, rows: pa.Table, n: np.ndarray, kept: Arrangement, different: bool = False) -> None:
+        """Add `n` copies of each row to what is kept; fewer than 0 are taken away. `different`: no two are equal."""
         changed = np.flatnonzero(n)
         if len(changed):
             changes = rows.select(self.names).take(pa.array(changed)).append_column("__n", pa.array(n[changed]))
-            kept.append(changes.add_column(0, HASH.name, pa.array(self._hashes(changes))))
+            kept.append(changes.add_column(0, HASH.name, pa.array(self._hashes(changes))), different)
             kept.compact()
 
     def gather_moves(self, closed: pa.Table, held: pa.Table) -> pa.Table:
@@ -74,23 +73,6 @@ def find_ends(rows: pa.Table, names: Iterable[str]) -> np.ndarray:
     """Which rows differ from the one before them in some of these columns, NULL equal to NULL; the first one does."""
     found = np.zeros(rows.num_rows, np.bool_)
     for name in names:
-        found[1:] |= _differs(rows.column(name))
+        found[1:] |= differs(rows.column(name))
     found[:1] = True
     return found
-
-
-def _differs(column: pa.ChunkedArray) -> np.ndarray:
-    """For each value but the first whether it is another than the one before."""
-    kind = column.type
-    codes = own_codes(column)
-    if codes is None and (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
-        values = one_array(column)
-        same = pc.fill_null(pc.equal(values[1:], values[:-1]), True).to_numpy(zero_copy_only=False)
-        found = ~same
-    else:
-        codes = number_column(column)[0] if codes is None else codes
-        found = codes[1:] != codes[:-1]
-    if column.null_count:
-        null = one_array(column).is_null().to_numpy(zero_copy_only=False)
-        found = np.where(null[1:] | null[:-1], null[1:] != null[:-1], found)
-    return np.asarray(found)

@@ -59,7 +59,7 @@ class Ranked(Operator[p.Ranked]):
         out, growth = self._walk(moves)
         changed = np.flatnonzero(growth)
         rows = moves.table.take(pa.array(moves.rows[np.flatnonzero(moves.row)[changed]]))
-        self.partitions.keep(rows, growth[changed], kept)
+        self.partitions.keep(rows, growth[changed], kept, different=True)
         return out
 
     def _walk(self, moves: SortedMoves) -> tuple[pa.Table, np.ndarray]:
