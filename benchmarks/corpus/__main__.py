@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -21,11 +22,16 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--rows", type=int, default=5000, help="larger tables are left out")
     parser.add_argument("--queries", type=int, default=1000, help="most queries of a file")
     parser.add_argument("--show", type=int, default=0, help="examples of each reason")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no file after so many seconds")
     parser.add_argument("--only-plan", action="store_true", help="make the views, and give them no rows")
     given = parser.parse_args(arguments)
     modes: tuple[Mode, ...] = MODES if given.mode == "all" else (given.mode,)
     tally = Tally()
+    end = time.monotonic() + given.seconds
     for path in _files(given.paths):
+        if time.monotonic() > end:
+            print(f"not read, for lack of time: {path} and what follows", file=sys.stderr)
+            break
         print(path, file=sys.stderr, flush=True)
         run_file(path, modes, tally, Limits(given.rows, given.queries, given.only_plan))
     print(report(tally, given.show))

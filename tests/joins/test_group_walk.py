@@ -120,7 +120,7 @@ class StatedRstream(Rstream):
         self.numbered = False
 
 
-@effort(150)
+@effort(80, thorough_cases=3_000)
 @given(drawn=partials, closing=frontiers)
 def test_groups_walked_in_arrays_change_as_sql_says(drawn: list[Any], closing: list[int]) -> None:
     flat = [(k, g, n, c, s, t) for (k, g), n, c, s, t in drawn]
@@ -132,7 +132,7 @@ def test_groups_walked_in_arrays_change_as_sql_says(drawn: list[Any], closing: l
     assert stored(state, op, "parts", layout) == stored(twin, op, "parts", layout)
 
 
-@effort(150)
+@effort(80, thorough_cases=3_000)
 @given(drawn=rows, closing=frontiers, period=st.sampled_from([None, (10, 0), (4, 3)]))
 def test_whole_answers_by_runs_are_those_of_sql(
     drawn: list[Any], closing: list[int], period: tuple[int, int] | None

@@ -49,7 +49,7 @@ def lived(workload: Workload, plan: str, heats: list[Heat], faults: tuple[str, .
         return outcome(db, all_views(workload))
 
 
-@effort(8)
+@effort(5)
 @given(drawn=heated(), place=places, faults=st.lists(st.sampled_from(FAULTS), max_size=10))
 def test_split_keys_leave_the_tagged_output_as_it_is_whatever_crashes_meanwhile(drawn, place, faults):
     workload, heats, plan = drawn

@@ -22,8 +22,7 @@ class Kept(Heating, CheckpointedDatabase):
     """A database to which heats happen, and which keeps what Spark would keep."""
 
 
-@pytest.mark.parametrize("plan", ["00", "11"])
-@pytest.mark.parametrize("shards", [(2, 3), (3, 2), (2, 1, 4)])
+@pytest.mark.parametrize(("plan", "shards"), [("00", (2, 3)), ("11", (3, 2)), ("11", (2, 1, 4))])
 def test_split_keys_move_with_the_others(plan, shards):
     Heating.heats, Heating.faults = [Heat(3, key="1::BIGINT")], []
     before, size = SEEN["split"], len(ONE_KEY) // len(shards)

@@ -45,7 +45,7 @@ def check_answers(workload: Workload, place: dict[str, int], plan: str) -> None:
                 check_directly(db, view, duck, [*truth.universe[::4], truth.universe[-1]])
 
 
-@effort(12)
+@effort(8)
 @given(workload=workloads(), place=places, number=bits)
 def test_answers_of_every_moment_are_those_of_sql(workload, place, number):
     check_answers(workload, place, plan_of(number, workload))

@@ -148,7 +148,7 @@ def expected(drawn: list[Any], kind: str) -> Counter[Any]:
 
 @pytest.mark.parametrize("sets", [False, True])
 @pytest.mark.parametrize("kind", TYPES)
-@effort(40)
+@effort(16)
 @given(drawn=stays, closing=frontiers, seed=st.integers(0, 3))
 def test_values_walked_in_arrays_change_as_sql_says(
     kind: str, sets: bool, drawn: list[Any], closing: list[int], seed: int

@@ -130,7 +130,7 @@ def run(case, tables, twin=None):
     return taken
 
 
-@effort(400)
+@effort(160)
 @given(cases())
 def test_kernel_equals_its_twin(case):
     tables = case.tables()
@@ -141,7 +141,7 @@ def test_kernel_equals_its_twin(case):
         assert getattr(tables.counters, name).tolist() == getattr(twin, name), name
 
 
-@effort(150)
+@effort(60)
 @given(cases(), st.integers(1, 9))
 def test_cuts_do_not_show(case, size):
     """Any number of rows in a push, at a time and between drains: the same entries in the same order."""
@@ -168,7 +168,7 @@ def totals(kinds, weighted):
     return found
 
 
-@effort(150)
+@effort(60)
 @given(cases())
 def test_nothing_is_lost_or_doubled(case):
     """Combined over all its entries, a relation's output is what the rows say, whatever the buckets and the forest."""

@@ -170,3 +170,28 @@ SELECT id FROM K WHERE v = (SELECT max(v) FROM K) ORDER BY id LIMIT 1
 (SELECT id, v FROM S) ORDER BY v DESC, id LIMIT 3
 SELECT id FROM ((SELECT id, v FROM S) ORDER BY v, id LIMIT 4) AS q
 (SELECT id FROM S WHERE v > 5 UNION SELECT id FROM S WHERE v < 0) ORDER BY id LIMIT 2 OFFSET 1
+SELECT 1 AS a, 'x' AS b, 2.50 AS c, NULL::DATE AS e
+SELECT count(*) AS n, sum(3) AS s, max('q') AS m
+SELECT 1 AS a WHERE 1 > 2
+SELECT * FROM (VALUES (1, 'a', 1.5), (2, NULL, 20.25), (NULL, 'c', 3)) t
+SELECT b, a + 1 AS c FROM (VALUES (1, 'a'), (2, 'b'), (2, 'b')) t(a, b) WHERE a > 1
+VALUES (1, DATE '2024-02-29'), (2, NULL)
+VALUES (5), (3), (4) ORDER BY 1 LIMIT 2
+(VALUES (1), (2)) UNION ALL SELECT v FROM S
+SELECT v FROM S EXCEPT VALUES (5), (7)
+WITH t(k, label) AS (VALUES ('a', 1), ('b', 2), ('z', 3)) SELECT S.id, t.label FROM S JOIN t ON S.grp = t.k
+SELECT t.k, count(S.id) AS n FROM (VALUES ('a'), ('b'), ('z')) t(k) LEFT JOIN S ON S.grp = t.k GROUP BY t.k
+SELECT K.grp, t.x FROM K LEFT JOIN (VALUES ('a', 10), ('a', 11), ('c', 12)) t(g, x) ON K.grp = t.g
+SELECT K.id, t.a FROM K, (VALUES (2), (6)) t(a) WHERE K.id > t.a
+SELECT id FROM S WHERE v IN (VALUES (5), (9))
+SELECT id, v NOT IN (VALUES (5), (NULL)) AS x FROM S
+SELECT id, (SELECT v + 1) AS w FROM S
+SELECT id FROM K WHERE EXISTS (SELECT 1 WHERE K.v > 4)
+SELECT (SELECT max(v) FROM S) AS hi, (SELECT count(*) FROM K) AS n
+SELECT t.a, (SELECT sum(v) FROM S WHERE S.id < t.a) AS s FROM (VALUES (3), (8), (0)) t(a)
+SELECT max(a) AS m, string_agg(b, ',' ORDER BY b) AS s FROM (VALUES (1, 'x'), (7, 'w')) t(a, b)
+SELECT a, row_number() OVER (ORDER BY a DESC) AS r, sum(a) OVER (ORDER BY a) AS s FROM (VALUES (3), (1), (2)) t(a)
+SELECT DISTINCT a FROM (VALUES (1), (1), (NULL), (NULL)) t(a)
+SELECT * FROM (VALUES ([1, 2], {'a': 1}), ([], {'a': NULL})) t(l, s)
+SELECT * FROM (VALUES (1::TINYINT, 1::HUGEINT), (300, 2)) t(a, b)
+SELECT S.id FROM S ANTI JOIN (VALUES ('a'), ('c')) t(g) ON S.grp = t.g

@@ -87,7 +87,7 @@ def test_a_file_that_grows_while_the_job_is_live(db):
     assert db.changes("L").column("id").to_pylist() == [1, 2, 3, 4, 5]
 
 
-@effort(25)
+@effort(15, thorough_cases=500)
 @given(st.data())
 def test_runs_over_files_that_grow_equal_one_run_over_all(data):
     """With crashes: before a batch is logged, before it is computed, before it is stored, after it."""

@@ -156,7 +156,7 @@ selective = st.builds(
 )
 
 
-@effort(12)
+@effort(8, thorough_cases=240)
 @given(rows=st.lists(records, min_size=1, max_size=30), views=st.lists(selective, min_size=2, max_size=4, unique=True))
 def test_logs_do_not_depend_on_the_setting(rows, views):
     with tempfile.TemporaryDirectory() as folder:

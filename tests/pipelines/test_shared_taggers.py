@@ -100,7 +100,7 @@ def _order(row):
     return [str(row[name]) for name in sorted(row)]
 
 
-@effort(12)
+@effort(8, thorough_cases=240)
 @given(rows=st.lists(records, min_size=1, max_size=30), views=st.lists(queries, min_size=2, max_size=5, unique=True))
 def test_logs_do_not_depend_on_the_setting(rows, views):
     with tempfile.TemporaryDirectory() as folder:

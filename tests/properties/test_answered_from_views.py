@@ -33,7 +33,7 @@ def workloads(draw):
     return sources, *draw(families())
 
 
-@effort(50)
+@effort(32, thorough_cases=1_000)
 @given(workload=workloads(), place=places)
 def test_the_log_is_the_same_with_and_without_matching(workload, place):
     sources, views, queries = workload
@@ -57,4 +57,4 @@ def test_the_log_is_the_same_with_and_without_matching(workload, place):
 
 def test_many_queries_were_answered():
     """The property above says something only where views answer."""
-    assert sum(_answered.values()) >= 50 and _answered["regrouped"] >= 8, _answered
+    assert sum(_answered.values()) >= 30 and _answered["regrouped"] >= 4, _answered

@@ -27,7 +27,7 @@ def workloads(draw, **options):
 places = st.fixed_dictionaries({"shards": st.integers(1, 3), "cores": st.integers(1, 2)})
 
 
-@effort(45, thorough_cases=4_500)
+@effort(32, thorough_cases=4_500)
 @given(workload=workloads(), place=places)
 def test_views_replay_to_the_answer_of_every_moment(workload, place):
     sources, views = workload

@@ -11,7 +11,7 @@ from tests.properties.trial import check_view, create, drawn_database, oracle
 from tidemill.runtime.thresholds import smallest
 
 
-@effort(9, thorough_cases=240)
+@effort(6, thorough_cases=240)
 @given(workload=band_workloads(), place=places)
 def test_band_joins_find_all_pairs(workload, place):
     sources, views = workload

@@ -59,7 +59,7 @@ def recut(draw, sources):
     return [s if s.static else s.recut(*draw(streams.cuts(len(s.rows)))) for s in sources]
 
 
-@effort(14, thorough_cases=400)
+@effort(9, thorough_cases=400)
 @given(workload=workloads(), first=places, second=places, off=rules, data=st.data())
 def test_cuts_shards_and_rules_leave_every_log_as_it_is(workload, first, second, off, data):
     sources, views = workload
@@ -72,7 +72,7 @@ def reads(view, name):
     return f"SYNC ON {name}" in view.query.text or f"FROM {name}" in view.query.text
 
 
-@effort(10)
+@effort(7, thorough_cases=200)
 @given(workload=workloads(), place=places, data=st.data())
 def test_a_view_alone_has_the_log_it_has_among_others(workload, place, data):
     sources, views = workload
@@ -120,7 +120,7 @@ class Crashing(LocalDatabase):
         return None
 
 
-@effort(14, thorough_cases=400)
+@effort(9, thorough_cases=400)
 @given(
     workload=workloads(),
     place=places,

@@ -69,7 +69,7 @@ def truth(sql: str, a, b) -> Counter:
         return Counter(duck.sql(sql).fetchall())
 
 
-@effort(30)
+@effort(20, thorough_cases=600)
 @given(
     a=streams,
     b=streams,

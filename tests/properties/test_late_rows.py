@@ -20,7 +20,7 @@ def late_workloads(draw):
     return found, draw(queries.views(found, odd=True, most=2))
 
 
-@effort(25)
+@effort(16, thorough_cases=500)
 @given(workload=late_workloads(), place=places)
 def test_late_rows_are_dead_letters_and_the_rest_is_answered(workload, place):
     sources, views = workload

@@ -67,7 +67,7 @@ def check_later_views(workload, place):
                 check_view(db, view, truth)
 
 
-@effort(30)
+@effort(18, thorough_cases=600)
 @given(workload=growing_workloads(), place=places)
 def test_later_views_see_stored_contents_and_later_rows(workload, place):
     check_later_views(workload, place)

@@ -37,7 +37,7 @@ def in_rescaled_runs(sources, views, there, shards, place):
         return outcome(db, made)
 
 
-@effort(6)
+@effort(4, thorough_cases=120)
 @given(work=rescaled_workloads(), place=places)
 def test_shards_that_change_between_runs_change_no_answer(work, place):
     sources, views, there, shards = work

@@ -49,7 +49,7 @@ def in_runs(sources, views, there, place, last):
 
 
 @pytest.mark.parametrize("last", [False, True], ids=["open", "over"])
-@effort(9)
+@effort(6, thorough_cases=180)
 @given(work=cut_workloads(), place=places)
 def test_runs_show_what_one_run_shows(last, work, place):
     """Also when the last run closes everything."""

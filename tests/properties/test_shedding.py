@@ -22,7 +22,7 @@ def capped(sources, cap):
     return [replace(s, shed=cap) if s.key else s for s in sources]
 
 
-@effort(16, thorough_cases=1_500)
+@effort(10, thorough_cases=1_500)
 @given(workload=workloads(), cap=caps, place=places)
 def test_views_equal_those_over_the_capped_input(workload, cap, place):
     sources, views = workload

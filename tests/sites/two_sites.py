@@ -14,7 +14,7 @@ from typing import Any
 from tests.harness import LocalDatabase
 from tidemill.engine.sites.service import Service
 from tidemill.errors import EngineProblem
-from tidemill.runtime.sites.protocol import Delivery, Description, Want, Wish
+from tidemill.runtime.sites.protocol import Delivery, Description, Statistics, Want, Wish
 
 FAULTS = ("", "", "", "request lost", "answer lost", "answer late", "answer twice")
 
@@ -89,6 +89,11 @@ class _Peer:
 
     def describe(self, name: str) -> Description:
         return Description.from_json(json.loads(json.dumps(self._service.describe(self.caller, name).to_json())))
+
+    def measure(self, name: str, columns: tuple[str, ...]) -> Statistics:
+        self._pass()
+        found = self._service.measure(self.caller, name, columns)
+        return Statistics.from_json(json.loads(json.dumps(found.to_json())))
 
     def greet(self, database: str, wishes: dict[str, Wish]) -> dict[str, Any]:
         self._pass()

@@ -71,7 +71,7 @@ def test_without_counts_shares_are_assumed(run, share):
     db = run(share)
     db.execute(f"CREATE VIEW V AS {VIEW}")
     text = str(db.explain(f"CREATE VIEW Q AS {QUERY}"))
-    assert "cost    from V 0.0067 · from the streams 0.02 ms/s, assumed; chosen" in text
+    assert "cost    from V 0.0067 · from Log 0.02 ms/s, assumed; chosen" in text
 
 
 def test_explain_says_what_was_measured(run, tmp_path):
@@ -87,7 +87,7 @@ def test_explain_says_what_was_measured(run, tmp_path):
     text = str(db.explain(f"CREATE VIEW Q AS {QUERY}"))
     few, every = 60 / (2 * SECONDS - 1), 2 * ROWS / (2 * SECONDS - 1)  # rows in a second, from first to last event
     view, streams = (show_cost(rows * 15) for rows in (few + few, every + 30 / SECONDS))
-    assert f"cost    from V {view} · from the streams {streams} ms/s, measured; chosen" in text
+    assert f"cost    from V {view} · from Log {streams} ms/s, measured; chosen" in text
 
 
 def test_rates_of_keyed_streams_are_measured(run):

@@ -238,7 +238,9 @@ class Workload:
         query = unfold(query, self._inputs.definition)
         query, used = mark_user_aggregates(query, self.catalog.user_aggregate)
         find = partial(self._find_input, begin=begin)
-        binder = Binder(find, self.unit_us, begin.planning >= 1, dates=begin.planning >= 3, keep_us=keep_us)
+        binder = Binder(
+            find, self.unit_us, begin.planning >= 1, dates=begin.planning >= 3, keep_us=keep_us, birth=begin.birth
+        )
         bound = binder.query(query)
         return replace(bound, needs=bound.needs | used)
 

@@ -63,13 +63,15 @@ KINDS = {
 }
 SITE = "site"  # the kind of what another site delivers: made for a name in FROM, never registered
 SITE_CONNECTOR = f"{_SOURCES}.site.connector:Site"
+CONSTANTS = "constants"  # the kind of rows that a query has itself: origin {'rows'}, how many
+CONSTANTS_CONNECTOR = f"{_SOURCES}.constants:ConstantRows"
 
 
 @dataclass(frozen=True)
 class SourceSpec:
     """A raw stream or a static table as REGISTER declared it.
 
-    `kind` is a key of KINDS, or SITE; `origin` holds what only that kind needs: files
+    `kind` is a key of KINDS, SITE or CONSTANTS; `origin` holds what only that kind needs: files
     {'glob'}, port {'port', 'host'}, kafka {'brokers', 'topic', 'start'},
     generate {'rate', 'rows', 'seed', 'start', 'columns', …},
     site {'site', 'name', 'text'}.

@@ -114,6 +114,11 @@ class Paths:
         return self._at("operators.json")
 
     @property
+    def measures(self) -> str:
+        """Samples of join values of this site's streams."""
+        return self._at("measures.json")
+
+    @property
     def progress(self) -> str:
         """The progress of the last batch, for the planner."""
         return self._at("progress.json")

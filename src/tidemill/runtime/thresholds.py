@@ -157,7 +157,7 @@ class Thresholds:
     trial_table_rows: int = _size(1 << 14, 1)  # rows that are put through trial tables
     running_least_bytes: int = _size(1 << 25, 0)  # of running totals: with less, tables are used
     predicate_rows: int = _size(4096, 1)  # of a chunk, where memory is limited: predicates are evaluated piece by piece
-    beside_bytes_least: int = _size(1 << 20, 1)  # beside tables whose memory a user has limited
+    beside_bytes_least: int = _size(1 << 22, 1)  # beside tables whose memory a user has limited
 
 
 def names() -> list[str]:

@@ -85,6 +85,12 @@ class Catalog:
     hidden: dict[str, Entry] = field(default_factory=dict)  # dropped views that still answer others, by id
     users: dict[str, User] = field(default_factory=dict)  # by name in lower case
 
+    def __post_init__(self) -> None:
+        # Statements look for sources and edges, of which there are few, among views, of which there may be thousands.
+        self._by_kind: dict[Kind, dict[str, Entry]] = {}
+        for name, entry in self.entries.items():
+            self._by_kind.setdefault(entry.kind, {})[name] = entry
+
     def find(self, name: str, *kinds: Kind, line: int | None = None, column: int | None = None) -> Entry:
         """The entry of that name, of one of the kinds; a clear error otherwise."""
         entry = self.entries.get(name.lower())
@@ -109,6 +115,7 @@ class Catalog:
         """A new entry; the name must be free."""
         self.check_free(entry.name)
         self.entries[entry.name.lower()] = entry
+        self._by_kind.setdefault(entry.kind, {})[entry.name.lower()] = entry
 
     def check_free(self, name: str) -> None:
         taken = self.entries.get(name.lower())
@@ -150,6 +157,7 @@ class Catalog:
     def remove(self, name: str) -> Entry:
         """Take an entry out. A view that others are answered from is hidden: it has no name, and runs on for them."""
         entry = self.entries.pop(name.lower())
+        del self._by_kind[entry.kind][name.lower()]
         if entry.is_stored:
             self._hide(entry)
             self._forget_unread()
@@ -175,6 +183,8 @@ class Catalog:
 
     def of(self, *kinds: Kind) -> Iterator[Entry]:
         """Entries of these kinds, oldest first, as they are at this moment: other threads may look meanwhile."""
+        if len(kinds) == 1:
+            return iter(list(self._by_kind.get(kinds[0], {}).values()))
         return (e for e in list(self.entries.values()) if e.kind in kinds)
 
     def next_id(self, prefix: str) -> str:

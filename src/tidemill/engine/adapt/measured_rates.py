@@ -6,6 +6,8 @@ rates are the same, so relations are known here without their beginnings.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tidemill.engine.adapt.operator_totals import OperatorTotals
 from tidemill.optimize.lower.placement import name_of
 from tidemill.plan import relations as r
@@ -81,6 +83,6 @@ class MeasuredRates:
         if isinstance(node, r.Union) and isinstance(node.inputs[0], r.View) and node.inputs[0].late:
             return self._without_birth(node.inputs[0])  # what is stored of the view comes once
         if isinstance(node, r.Scan):
-            return r.Scan(node.source, node.columns, 0, node.static)
+            return replace(node, birth=0)
         inputs = [c for c in node.children if isinstance(c, Relation)]
         return r.with_children(node, *map(self._without_birth, inputs)) if inputs else node

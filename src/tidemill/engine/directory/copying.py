@@ -23,7 +23,15 @@ from collections.abc import Callable, Iterable
 from tidemill.errors import EngineProblem
 from tidemill.runtime.checkpoint.progress import Checkpoint
 
-_NOTES = ("format.json", "catalog.json", "control.json", "progress.json", "status.json", "operators.json")
+_NOTES = (
+    "format.json",
+    "catalog.json",
+    "control.json",
+    "progress.json",
+    "status.json",
+    "operators.json",
+    "measures.json",
+)
 _LOGS = ("offsets", "commits")
 
 

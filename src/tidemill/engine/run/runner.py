@@ -51,7 +51,8 @@ class Runner:
         self._revival, self._reviving = Revival(), threading.Lock()
         self._tidied_plan = -1  # the plan in force when the directory was last tidied
         self._status_written = 0.0
-        state.outlet.listeners += [self._on_batch, self._keep_status, state.sites.service.wake]
+        service = state.sites.service
+        state.outlet.listeners += [self._on_batch, self._keep_status, service.wake, service.measures.add]
 
     # ---- finite and live -----------------------------------------------------------------------
 
@@ -170,6 +171,7 @@ class Runner:
         if self.job.end():
             self.write_status()
             self.state.operators.save()
+            self.state.sites.service.measures.save()
 
     def drain(self) -> None:
         """Let the job take in what is on its way between its batches, and nothing else; then end it."""

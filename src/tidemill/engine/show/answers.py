@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Collection, Container
 
 from tidemill.optimize.views.answer import Answer, Answered, show_cost
 from tidemill.plan import relations as r
@@ -14,15 +14,21 @@ Holds = Callable[[str], str | None]  # what the view of an id holds now, in word
 
 
 def report_answers(
-    answer: Answer, unit_us: int, domain: Domain, dropped: Container[str] = (), holds: Holds = lambda _: None
+    answer: Answer,
+    unit_us: int,
+    domain: Domain,
+    reads: Collection[str],
+    dropped: Container[str] = (),
+    holds: Holds = lambda _: None,
 ) -> tuple[AnswerReport, ...]:
-    """One report for each part of a query that a view answers; `dropped` are the ids of views without a name. `holds`
-    says what a query that is created now would begin with.
+    """One report for each part of a query that a view answers; `reads` is what the query names in FROM, `dropped` are
+    the ids of views without a name. `holds` says what a query that is created now would begin with.
     """
-    return tuple(_report(part, unit_us, domain, part.view.id in dropped, holds) for part in answer.parts)
+    streams = next(iter(reads)) if len(reads) == 1 else "the streams"
+    return tuple(_report(part, unit_us, domain, streams, part.view.id in dropped, holds) for part in answer.parts)
 
 
-def _report(part: Answered, unit_us: int, domain: Domain, is_dropped: bool, holds: Holds) -> AnswerReport:
+def _report(part: Answered, unit_us: int, domain: Domain, streams: str, is_dropped: bool, holds: Holds) -> AnswerReport:
     own, view = (show_points(p.points, unit_us, domain) for p in (part.peeled, part.view.peeled))
     is_older = any(isinstance(n, r.Seed) for n in walk(part.view.source))
     held = holds(part.view.id) if is_older else None
@@ -33,7 +39,7 @@ def _report(part: Answered, unit_us: int, domain: Domain, is_dropped: bool, hold
         f"with {held or 'what the view held at its creation'} (history)"
         if is_older
         else "with the view: both were created before the same batch",
-        _cost(part),
+        _cost(part, streams),
     )
 
 
@@ -46,8 +52,8 @@ def _data(part: Answered) -> str:
     return "; ".join(said) or "the same rows"
 
 
-def _cost(part: Answered) -> str:
+def _cost(part: Answered, streams: str) -> str:
     if part.costs is None:
         return "decided when it was created"
-    view, streams = show_cost(part.costs.view), show_cost(part.costs.streams)
-    return f"from {part.view.name} {view} · from the streams {streams} ms/s, {part.costs.basis}; chosen"
+    view, otherwise = show_cost(part.costs.view), show_cost(part.costs.streams)
+    return f"from {part.view.name} {view} · from {streams} {otherwise} ms/s, {part.costs.basis}; chosen"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import closing
 from typing import Any
 
 from tidemill.engine.directory.directory import is_held
@@ -21,6 +22,7 @@ from tidemill.runtime.views.store import ViewStore
 from tidemill.sql.catalog import Entry
 
 SHOWN = 10  # the last changes of plan
+_METAS = ("totals", "batch", "letters", "rows", "tentative", "gates", "progress")
 
 
 class Status(dict[str, Any]):
@@ -60,20 +62,24 @@ def status_of(
     current: dict[str, Any] | None = None,
     sites: Sequence[dict[str, Any]] = (),
 ) -> dict[str, Any]:
-    """Sources with lag, counts and senders, views with rows and frontiers, state size, the last micro-batch."""
-    duck = store.cursor()
-    dead = duck.sql("SELECT count(*) FROM dead_letters").fetchall()[0][0]
-    duck.close()
-    totals = json.loads(store.meta("totals") or "{}")
+    """Sources with lag, counts and senders, views with rows and frontiers, state size, the last micro-batch.
+
+    What is remembered of the batches is read once: all numbers are those of one batch.
+    """
+    with closing(store.cursor()) as duck:  # without the lock: a batch that is being stored does not delay it
+        duck.execute("BEGIN TRANSACTION")
+        [(dead,)] = duck.execute("SELECT count(*) FROM dead_letters").fetchall()
+        metas = store.read_metas(_METAS, duck)
+    totals = json.loads(metas.get("totals", "{}"))
     return {
         "running": running,
-        "batch": int(store.meta("batch") or -1),
+        "batch": int(metas.get("batch", -1)),
         "plan": workload.catalog.version,
         "clock": plain_time(last.get("clock")),
         "sources": [_source_status(entry, totals, last, ports) for entry in workload.catalog.of("source")],
-        "views": _view_statuses(workload, store),
+        "views": _view_statuses(workload, metas),
         "dead_letters": dead,
-        "dead_letters_dropped": json.loads(store.meta("letters") or "{}").get("dropped", 0),
+        "dead_letters_dropped": json.loads(metas.get("letters", "{}")).get("dropped", 0),
         "sinks": [
             {"name": e.name, "undelivered": sinks.undelivered(e.options), "problem": sinks.problems.get(e.name)}
             for e in workload.catalog.of("sink")
@@ -109,19 +115,19 @@ def _source_status(
     }
 
 
-def _view_statuses(workload: Workload, store: ViewStore) -> list[dict[str, Any]]:
+def _view_statuses(workload: Workload, metas: Mapping[str, str]) -> list[dict[str, Any]]:
     """Rows and frontier of each view, how much it has read again of its streams if it has not caught up, and why it has
     stopped.
     """
-    counts = Counter(json.loads(store.meta("rows") or "{}")) + Counter(json.loads(store.meta("tentative") or "{}"))
-    gates = json.loads(store.meta("gates") or "{}")
+    counts = Counter(json.loads(metas.get("rows", "{}"))) + Counter(json.loads(metas.get("tentative", "{}")))
+    gates = json.loads(metas.get("gates", "{}"))
     return [
         {
             "name": view.entry.name,
             "output": view.entry.output,
             "rows": counts.get(view.entry.id, 0),
             "frontier": plain_time(gates.get(f"view {view.entry.id}")),
-            "backfilled": share_read(view, store),
+            "backfilled": share_read(view, metas),
             "stopped": workload.stopped.get(view.entry.id, {}).get("reason"),
         }
         for view in list(workload.views.values())  # a statement may add some

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import pyarrow as pa
 
@@ -66,12 +66,12 @@ def catalog_table(what: str, catalog: Catalog, workload: Workload, store: ViewSt
         return plan_changes(workload.history)
     if what == "users":
         return users_table(catalog)
-    entries = list(catalog.of(*_KINDS[what]))  # type: ignore[arg-type]
+    entries, metas = list(catalog.of(*_KINDS[what])), store.metas()  # type: ignore[arg-type]
     return pa.table(
         {
             "name": pa.array([e.name for e in entries], pa.string()),
             "kind": pa.array([e.kind for e in entries], pa.string()),
-            "detail": pa.array([_detail(e, workload, store) for e in entries], pa.string()),
+            "detail": pa.array([_detail(e, workload, metas) for e in entries], pa.string()),
             "reads": pa.array([", ".join(e.needs) for e in entries], pa.string()),
             "definition": pa.array([e.text for e in entries], pa.string()),
         }
@@ -136,7 +136,7 @@ def _columns(pairs: list[tuple[str, str]], keys: set[str]) -> pa.Table:
     )
 
 
-def _detail(entry: Entry, workload: Workload, store: ViewStore) -> str:
+def _detail(entry: Entry, workload: Workload, metas: Mapping[str, str]) -> str:
     stopped = workload.stopped.get(entry.id) if entry.id else None
     if stopped:
         return f"stopped: {stopped['reason']}"
@@ -151,5 +151,5 @@ def _detail(entry: Entry, workload: Workload, store: ViewStore) -> str:
     if entry.kind == "site":
         return str(entry.options["address"] or "reads from here")
     view = workload.views.get(entry.name.lower())
-    text = backfilling_text(share_read(view, store)) if view is not None else ""
+    text = backfilling_text(share_read(view, metas)) if view is not None else ""
     return f"{entry.output}, {text}" if text else entry.output

@@ -25,7 +25,7 @@ from tidemill.plan.sources import SITE, Schema, SourceSpec
 from tidemill.plan.statements import CreateView
 from tidemill.runtime.paths import Paths
 from tidemill.runtime.sites.protocol import Description
-from tidemill.sql.bind.imported_names import IMPORTS
+from tidemill.sql.bind.imported_names import IMPORTS, PLACED
 from tidemill.sql.bind.scope import problem
 from tidemill.sql.catalog import VIRTUAL, Catalog, Entry
 from tidemill.sql.dialect.nodes import Difference, all_nodes
@@ -34,7 +34,8 @@ from tidemill.sql.scopes import read_columns
 
 Describe = Callable[[Entry, str], Description]  # a site and a name there
 Known = dict[int, tuple[Entry, Description]]  # the site and description of a table, by its id
-Plan = Callable[[Any, Known], dict[str, Any] | None]  # options with which a statement is another plan than shipping all
+# Options that say how a statement is joined; without streams to read: everything is shipped here.
+Plan = Callable[[Any, Known], dict[str, Any] | None]
 
 
 class Imports:
@@ -65,14 +66,14 @@ class Imports:
                 known[id(table)] = self._ask(table, statement)
         if not known:
             return {}
-        planned = self.plan(statement, known)
-        if planned is not None:
+        planned = self.plan(statement, known) or {}
+        if IMPORTS in planned or PLACED in planned:
             return planned
         named: dict[str, str] = {}
         for table in tables:
             if id(table) in known:
                 self.import_whole(table, statement, *known[id(table)], named)
-        return {IMPORTS: named}
+        return {**planned, IMPORTS: named}
 
     def edges(self, site: str) -> list[SourceSpec]:
         """The sources that a site delivers and that a view reads, as they were when the plan last changed."""

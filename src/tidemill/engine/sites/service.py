@@ -18,7 +18,9 @@ from typing import Any
 from tidemill.engine.sites.edges import EXPIRES, LENT, QUERY, bind_edge, describe_lent, expiry_of, new_edge
 from tidemill.engine.sites.exports import may_read
 from tidemill.engine.sites.fragments import departing_view, describe_export
+from tidemill.engine.sites.measures import Measures
 from tidemill.engine.sites.queries import check_names_read, parse_query
+from tidemill.engine.sites.traffic import Traffic
 from tidemill.engine.workload import Workload
 from tidemill.errors import CatalogProblem, EngineProblem, TidemillError
 from tidemill.plan.below import Below
@@ -36,6 +38,7 @@ from tidemill.runtime.sites.protocol import (
     Delivery,
     Description,
     Note,
+    Statistics,
     Want,
     Wish,
     encode_problem,
@@ -54,6 +57,7 @@ class Service:
         self, paths: Paths, catalog: Catalog, workload: Workload, outlet: Callable[[], Outlet], lock: threading.RLock
     ) -> None:
         self._paths, self._catalog, self._workload = paths, catalog, workload
+        self.measures = Measures(paths.measures, paths.database, catalog, outlet)
         self._outlet, self._lock = outlet, lock
         self.changed: Callable[[str], None] = lambda cause: None
         self._news = threading.Condition()
@@ -61,7 +65,7 @@ class Service:
         self.is_closed = False
         self._by_site: dict[str, dict[str, Entry]] = {}  # site → edge; as it was when the plan last changed
         self._ended = read_note(self._end_path)
-        self.sent: dict[str, int] = {}  # bytes, by edge
+        self.sent: dict[str, Traffic] = {}  # by edge
         self.awaited: dict[str, int] = {}  # edges that are lent for a join here: the time that this site waits for
         self._noted: dict[str, int | None] = {}  # edge → the time that the planner knows to be awaited
         self._sources: tuple[int, dict[str, frozenset[str]]] = (-1, {})  # of a plan version: sources of edges
@@ -78,18 +82,13 @@ class Service:
                 return describe_lent(self._workload, entry)
         found = describe_export(self._workload, may_read(self._catalog, caller), name)
         back = bool(self._catalog.find(caller, "site").options["address"])
-        return replace(found, answers_back=back, rate=self.rate_of(name))
+        return replace(found, answers_back=back, rate=self.measures.rate_of(name))
 
-    def rate_of(self, name: str) -> float:
-        """Rows a second of event time that a stream has had so far; 0 where that is not known."""
-        entry = self._catalog.entries.get(name.lower())
-        if entry is None or entry.kind != "stream":
-            return 0.0
-        spec, outlet = self._catalog.find(entry.needs[0], "source").spec, self._outlet()
-        times = outlet.progress.get("sources", {}).get(spec.name, {}) if spec is not None else {}
-        rows = outlet.source_totals.get(spec.name, {}).get("rows", 0) if spec is not None else 0
-        span = times.get("top", 0) - (times.get("first") or 0)
-        return float(rows) * 1e6 / span if span > 0 and times.get("first") is not None else 0.0
+    def measure(self, caller: str, name: str, columns: tuple[str, ...]) -> Statistics:
+        """What is known of an exported stream; what is not known of its join values is measured from now on."""
+        found = describe_export(self._workload, may_read(self._catalog, caller), name)
+        self.measures.ask(found.name, columns)
+        return self.measures.statistics(found.name, columns)
 
     def greet(self, caller: str, database: str, wishes: dict[str, Wish]) -> Refusals:
         """Begin edges that are new, forget those that the caller does not name; edges that are refused, and why."""
@@ -105,7 +104,7 @@ class Service:
                     made |= self._begin(caller, database, edge, wish)
                 except TidemillError as error:
                     refused[edge] = encode_problem(error)
-            if gone or made:
+            if self.measures.take_up() or gone or made:
                 self.changed(f"edges of site {caller}")
         return refused
 
@@ -261,8 +260,10 @@ class Service:
                 hint="DROP the views that read it and create them again",
             )
         found = outbox.pending(want.after, committed, room) if want.room and room > 0 else []
-        self.sent[edge] = self.sent.get(edge, 0) + sum(map(len, found))
-        last = decode_header(found[-1], f'edge "{edge}"').seq if found else want.after
+        headers = [decode_header(data, f'edge "{edge}"') for data in found]
+        for data, header in zip(found, headers, strict=True):
+            self.sent.setdefault(edge, Traffic()).add(len(data), header.rows, header.frontier)
+        last = headers[-1].seq if found else want.after
         if last != outbox.last_before(committed + 1):
             return found, None
         ended, end = self._end_of(entry, frontier, committed)

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from tidemill.engine.sites.traffic import Traffic
 from tidemill.errors import EngineProblem
 from tidemill.plan.sources import SourceSpec
 from tidemill.runtime.paths import Paths
@@ -43,7 +44,7 @@ class Session:
         self.refused: dict[str, str] = {}  # edge → why
         self.heard_at: float | None = None
         self.round_trip_s: float | None = None
-        self.received: dict[str, int] = {}  # bytes of messages, by edge
+        self.received: dict[str, Traffic] = {}  # by edge
         self.bandwidth: float | None = None  # bytes a second, of long answers
 
     def step(self, patience: float = 0.0) -> bool:
@@ -135,12 +136,13 @@ class Session:
                 raise EngineProblem(
                     "TM713", f"a message has {len(data):,} bytes", hint=f"at most {LARGEST_BYTES:,} are taken"
                 )
-            edge = decode_header(data, f"site {self.site}").edge
+            header = decode_header(data, f"site {self.site}")
+            edge = header.edge
             if edge not in asked:
                 raise EngineProblem("TM712", f'site "{self.site}" sent a message of edge "{edge}"', hint="see status")
             if asked[edge].append(data):
                 arrived = True
-                self.received[edge] = self.received.get(edge, 0) + len(data)
+                self.received.setdefault(edge, Traffic()).add(len(data), header.rows, header.frontier)
         for note in found.notes:
             if note.edge in asked:
                 arrived |= asked[note.edge].note(note.after, note.frontier, note.ended, note.end)

@@ -6,21 +6,25 @@ view, what comes is a source. A peer gets the SQL text of a fragment and binds i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
+from itertools import product
 from typing import Any
 
 from sqlglot import exp
 
+from tidemill.engine.sites.choosing import Ask, Choosing, FindLink, Weighed, width
 from tidemill.engine.sites.edge_ends import EdgeEnds
 from tidemill.engine.sites.exports import AT, MAX_LATENCY, SITE_JOIN, SITE_JOINS, local_site
 from tidemill.engine.sites.fragments import describe_export
 from tidemill.engine.sites.imports import Imports, Known
 from tidemill.engine.sites.placing import PlacedItem, place_items
 from tidemill.engine.sites.realisation import Placement, Realisation
+from tidemill.engine.sites.remarks import SITE_COSTS
 from tidemill.engine.sites.service import Service
 from tidemill.engine.workload import Workload
 from tidemill.errors import PlanProblem, TidemillError
 from tidemill.plan.sites import ALGORITHMS, Method, SiteQuery, build_tree
+from tidemill.plan.sites.algorithms import MethodName
 from tidemill.plan.sites.tree import crossings
 from tidemill.runtime.paths import Paths
 from tidemill.runtime.sites.protocol import Description
@@ -29,6 +33,8 @@ from tidemill.sql.catalog import Catalog
 from tidemill.sql.lexical.durations import duration_from_text
 
 SAFE = 0.05  # `auto` uses join values where they add at most this share
+_MOST_MIXED = 3  # inputs of other sites of which all combinations of methods are priced
+Found = tuple[SiteQuery, dict[str, PlacedItem]]
 _UNPLACED = ("order", "limit", "offset", "qualify", "with_", "distinct_on")  # a query with these is not sent away
 
 
@@ -42,37 +48,86 @@ class SiteJoins:
         workload: Workload,
         imports: Imports,
         service: Service,
-        round_trip: Callable[[str], float | None],
+        ask: Ask,
+        find_link: FindLink,
     ) -> None:
         self.catalog, self.workload = catalog, workload
-        self._service, self._round_trip = service, round_trip
+        self._service, self._find_link = service, find_link
+        self.choosing = Choosing(service.measures, ask, find_link, workload.unit_us)
         self._ends = EdgeEnds(paths, catalog, workload, imports, service)
 
     def plan(self, statement: Any, known: Known) -> dict[str, Any] | None:
-        """The options of a statement whose join is done in another way than by shipping everything here; None where
-        that is how it is done.
+        """The options of a statement that say how its join is done, and what each way would cost; without streams to
+        read where everything is shipped here. None where it is no join between sites.
         """
         if any(found.edge for _, found in known.values()):
             return None  # another site's plan: it says itself what it reads
-        placement = self._choose(statement, known)
-        if placement is None:
-            return None
+        found = self._items(statement, known)
+        weighed = self._weigh(*found, statement) if found is not None else None
+        placement = self._choose(statement, found, weighed)
+        options = {} if placement is None else self.realise(statement, known, placement)
+        if weighed is not None:
+            self._measure(weighed)
+            options[SITE_COSTS] = weighed.show("sp_s" if placement is None else placement.algorithm)
+        return options or None
+
+    def realise(self, statement: Any, known: Known, placement: Placement) -> dict[str, Any]:
+        """Make the fragments of a plan; the options that a view needs for it."""
         return Realisation(self._ends, statement, known, placement).options()
+
+    def _weigh(self, query: SiteQuery, items: dict[str, PlacedItem], statement: Any) -> Weighed | None:
+        """The prices of all ways to join; None where there is but one."""
+        ways = self._ways(query, items, statement)
+        if sum(isinstance(way, Placement) for way in ways.values()) < 2:
+            return None
+        return self.choosing.weigh(query, items, ways, self._limit(statement))
+
+    def _ways(self, query: SiteQuery, items: dict[str, PlacedItem], statement: Any) -> dict[str, Placement | str]:
+        """All algorithms, and where several inputs are elsewhere each combination of methods."""
+        at = statement.options.get(AT)
+        whole = {i.alias: Method("whole") for i in query.inputs if i.site != query.site}
+        found: dict[str, Placement | str] = {}
+        for name in ALGORITHMS:
+            if name == "sp_s" and at is None:
+                found[name] = Placement(query, items, whole, query.site, name)
+            else:
+                found[name] = self._named(query, items, name, at, statement)
+        if at is None and isinstance(found["sm_s1"], Placement) and 1 < len(whole) <= _MOST_MIXED:
+            for mixed in self._mixed(query, items):
+                found[mixed.algorithm] = mixed
+        return found
+
+    def _mixed(self, query: SiteQuery, items: dict[str, PlacedItem]) -> Iterator[Placement]:
+        """Joins here in which the inputs of other sites come in different ways."""
+        far = [i.alias for i in query.inputs if i.site != query.site]
+        names: tuple[MethodName, ...] = ("whole", "keys", "both", "bloom")
+        for chosen in product(names, repeat=len(far)):
+            methods = {a: _method(query, items, a, n, query.site) for a, n in zip(far, chosen, strict=True)}
+            if len(set(chosen)) > 1 and all(methods[a].name == n for a, n in zip(far, chosen, strict=True)):
+                label = ", ".join(f"{a} {n}" for a, n in zip(far, chosen, strict=True))
+                yield Placement(query, items, methods, query.site, f"mixed ({label})")
+
+    def _measure(self, weighed: Weighed) -> None:
+        """Sample the join values of this site's streams, for the next look at the prices."""
+        way = next(w for w in weighed.ways.values() if isinstance(w, Placement))
+        for equality in way.query.equalities:
+            for alias in (equality.left, equality.right):
+                item = way.items[alias]
+                if item.site == way.query.site and not item.found.is_view:
+                    self._service.measures.measure(item.found.name, equality.columns_of(alias))
 
     # ---- the choice ------------------------------------------------------------------------------
 
-    def _choose(self, statement: Any, known: Known) -> Placement | None:
-        given = str(statement.options.get(SITE_JOIN, "")).lower()
-        wanted = given or str(self.catalog.settings.get(SITE_JOIN, "auto"))
+    def _choose(self, statement: Any, found: Found | None, weighed: Weighed | None) -> Placement | None:
+        wanted, given = self.wanted(statement)
         at = statement.options.get(AT)
-        if wanted not in SITE_JOINS:
-            raise PlanProblem("TM242", f'there is no join algorithm "{wanted}"', hint=f"use {', '.join(SITE_JOINS)}")
+        if wanted == "auto" and weighed is not None and not weighed.assumed:
+            return self.best(weighed)
         if wanted == "auto" and at is None:
-            return self._safe(statement, known)
+            return self._safe(found, statement)
         if wanted == "sp_s" and at is None:
             return None
         why = "it is not a join of streams and views of sites by equal columns"
-        found = self._items(statement, known)
         if found is not None:
             placement = self._named(*found, wanted, at, statement)
             if isinstance(placement, Placement):
@@ -89,12 +144,25 @@ class SiteJoins:
             )
         return None
 
-    def _safe(self, statement: Any, known: Known) -> Placement | None:
-        """Join values in the place of whole streams where that cannot cost much: a value crosses once and a row at most
-        once, so what is added is at most a value for each row of this site. None where the added part may be more than
-        a twentieth of the rows, by the rates so far, or where nothing is known of them.
+    def wanted(self, statement: Any) -> tuple[str, bool]:
+        """The algorithm that a statement, or the setting, asks for, and whether it was the statement."""
+        given = str(statement.options.get(SITE_JOIN, "")).lower()
+        wanted = given or str(self.catalog.settings.get(SITE_JOIN, "auto"))
+        if wanted not in SITE_JOINS:
+            raise PlanProblem("TM242", f'there is no join algorithm "{wanted}"', hint=f"use {', '.join(SITE_JOINS)}")
+        return wanted, bool(given)
+
+    def best(self, weighed: Weighed) -> Placement | None:
+        """The placement of the best way; None where everything is shipped here."""
+        way = weighed.ways[weighed.best]
+        assert isinstance(way, Placement)
+        return None if way.algorithm == "sp_s" and way.site == way.query.site else way
+
+    def _safe(self, found: Found | None, statement: Any) -> Placement | None:
+        """Before anything is known of join values: these in the place of whole streams where that cannot cost much. A
+        value crosses once and a row at most once, so what is added is at most a value for each row of this site. None
+        where the added part may be more than a twentieth of the rows, by the rates so far.
         """
-        found = self._items(statement, known)
         if found is None or MAX_LATENCY in statement.options:
             return None
         query, items = found
@@ -106,27 +174,33 @@ class SiteJoins:
             if method.name != "whole" and method.by is not None:
                 equality = next(e for e in query.reducers(alias) if e.other(alias) == method.by)
                 near, types = items[method.by], query.input(method.by)
-                rate = self._service.rate_of(near.found.name)
+                rate = self._service.measures.rate_of(near.found.name)
                 if not rate or not items[alias].found.rate or not items[alias].row_local:
                     return None
                 added += rate * sum(width(types.type_of(c)) for c in equality.columns_of(method.by))
                 saved += items[alias].found.rate * sum(width(c.type) for c in query.input(alias).columns)
         return placement if added <= SAFE * saved else None
 
+    def _limit(self, statement: Any) -> float | None:
+        """Seconds that answers may be late."""
+        if MAX_LATENCY not in statement.options:
+            return None
+        return _length(str(statement.options[MAX_LATENCY]), self.workload.unit_us)
+
     def _too_late(self, placement: Placement, statement: Any) -> str:
         """Why the answers would be later than `max_latency` says: the crossings alone take longer, by the round trips
         that were measured. "" where they would not.
         """
-        if MAX_LATENCY not in statement.options:
+        limit = self._limit(statement)
+        if limit is None:
             return ""
-        limit = _length(str(statement.options[MAX_LATENCY]), self.workload.unit_us)
         crossed = crossings(build_tree(placement.query, placement.methods, placement.site))
         crossed += placement.site != placement.query.site
-        trips = [self._round_trip(site) or 0.0 for site in placement.query.sites]
+        trips = [self._find_link(site)[0] or 0.0 for site in placement.query.sites]
         late = crossed * max(trips, default=0.0) / 2
         return f"{crossed} crossings take {late:.3f} s, and {limit:.3f} s are allowed" if late > limit else ""
 
-    def _items(self, statement: Any, known: Known) -> tuple[SiteQuery, dict[str, PlacedItem]] | None:
+    def _items(self, statement: Any, known: Known) -> Found | None:
         """The join of a statement with all its items; of local items that cannot be shipped only the names."""
         me = local_site(self.catalog)
         here = me.name if me is not None else "here"
@@ -167,16 +241,6 @@ class SiteJoins:
                 "the other site cannot read from this one: it needs CREATE SITE … AT there, and CREATE LOCAL SITE here"
             )
         return Placement(query, items, methods, site, wanted)
-
-
-def width(kind: str) -> int:
-    """Bytes of a value, at least.
-
-    >>> width("INTEGER"), width("VARCHAR"), width("TIMESTAMP")
-    (4, 16, 8)
-    """
-    sizes = {"BOOLEAN": 1, "TINYINT": 1, "SMALLINT": 2, "INTEGER": 4, "FLOAT": 4, "DATE": 4, "HUGEINT": 16, "UUID": 16}
-    return 16 if kind.startswith("VARCHAR") else sizes.get(kind, 8)
 
 
 def _length(text: str, unit_us: int) -> float:

@@ -9,12 +9,13 @@ import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from tidemill.engine.sites.exports import EXPORTS, LOCAL, PLAINTEXT, local_site
+from tidemill.engine.sites.exports import EXPORTS, LOCAL, PLAINTEXT, find_other_site, local_site
 from tidemill.engine.sites.fragments import is_distinct
 from tidemill.engine.sites.imports import Imports
 from tidemill.engine.sites.service import Service
 from tidemill.engine.sites.sessions import INBOX_BYTES, Session
 from tidemill.engine.sites.site_joins import SiteJoins
+from tidemill.engine.sites.traffic import Traffic
 from tidemill.engine.workload import Workload
 from tidemill.errors import CatalogProblem
 from tidemill.plan.physical import BEGINNING, Physical
@@ -24,7 +25,7 @@ from tidemill.runtime.planning.time_batches import Awaited
 from tidemill.runtime.sites.inbox import Inbox
 from tidemill.runtime.sites.limits import sources_awaited
 from tidemill.runtime.sites.outbox import Outbox
-from tidemill.runtime.sites.protocol import Description, Peer
+from tidemill.runtime.sites.protocol import Description, Peer, Statistics
 from tidemill.runtime.views.outlet import Outlet
 from tidemill.sql.catalog import Catalog, Entry
 
@@ -62,7 +63,7 @@ class Sites:
         self.service = Service(paths, catalog, workload, outlet, lock)
         self.imports = Imports(paths, catalog, workload, self._describe)
         self.imports.forget_edge = self.service.forget
-        self.joins = SiteJoins(paths, catalog, workload, self.imports, self.service, self._round_trip)
+        self.joins = SiteJoins(paths, catalog, workload, self.imports, self.service, self._measure, self._link)
         self.imports.plan, self.service.known = self.joins.plan, self.imports.known
         self.sessions: dict[str, Session] = {}
         self._listener: Listener | None = None
@@ -140,12 +141,14 @@ class Sites:
     def _reading(self, spec: SourceSpec, session: Session | None) -> dict[str, Any]:
         inbox = Inbox(self._paths.source(spec.name), spec.name)
         head = inbox.head()
+        crossed = session.received.get(spec.name, Traffic()) if session is not None else Traffic()
         return {
             "edge": spec.name,
             "name": f"{spec.origin['site']}.{spec.origin['name']}",
             "text": spec.origin["text"],
             "bytes": inbox.size,
-            "received": session.received.get(spec.name, 0) if session is not None else 0,
+            "received": crossed.bytes,
+            "received_rate": crossed.rate,
             "frontier": head.frontier if head.frontier > BEGINNING else None,
             "problem": session.refused.get(spec.name) if session is not None else None,
             "algorithm": spec.origin.get("algorithm", "sp_s"),
@@ -165,13 +168,14 @@ class Sites:
 
     def _sending(self, entry: Entry) -> dict[str, Any]:
         outbox = Outbox(os.path.join(self._paths.departures, entry.id), entry.options["edge"])
-        oldest = outbox.oldest
+        oldest, crossed = outbox.oldest, self.service.sent.get(entry.options["edge"], Traffic())
         return {
             "edge": entry.options["edge"],
             "name": entry.needs[0],
             "text": entry.text,
             "bytes": outbox.size,
-            "sent": self.service.sent.get(entry.options["edge"], 0),
+            "sent": crossed.bytes,
+            "sent_rate": crossed.rate,
             "age_seconds": None if oldest is None else max(time.time() - oldest, 0.0),
         }
 
@@ -187,10 +191,18 @@ class Sites:
             INBOX_BYTES,
         )
 
-    def _round_trip(self, site: str) -> float | None:
-        """Seconds, as they were measured last."""
+    def _link(self, site: str) -> tuple[float | None, float | None]:
+        """Seconds of a round trip and bytes a second, as they were measured last."""
         session = self.sessions.get(site.lower())
-        return session.round_trip_s if session is not None else None
+        return (session.round_trip_s, session.bandwidth) if session is not None else (None, None)
+
+    def _measure(self, site: str, name: str, columns: tuple[str, ...]) -> Statistics:
+        """Ask another site what it knows of a stream."""
+        peer = self._connect(find_other_site(self._catalog, site))
+        try:
+            return peer.measure(name, columns)
+        finally:
+            peer.close()
 
     def _connect(self, entry: Entry) -> Peer:
         return self.transport.connect(entry.name, entry.options, local_site(self._catalog))

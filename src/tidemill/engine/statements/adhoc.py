@@ -67,6 +67,7 @@ _STRUCTURE = (
     exp.WithinGroup,
     exp.Unnest,
     exp.Explode,
+    exp.Values,
 )
 _WINDOWED = {
     "rownumber",

@@ -75,7 +75,8 @@ def _explain_query(
     state: DatabaseState, name: str, query: _Query, trace: Trace, answer: Answer, holds: Holds = lambda _: None
 ) -> Explanation:
     found = _explain_roots(state, {name: query}, trace, {name: query[1]})
-    reports = report_answers(answer, state.workload.unit_us, query[0].domain, state.catalog.hidden, holds)
+    bound, unit = query[0], state.workload.unit_us
+    reports = report_answers(answer, unit, bound.domain, bound.needs, state.catalog.hidden, holds)
     again = () if answer.moment is None else (f"{name} reads its streams again from the beginning",)
     return replace(found, answers=reports, refused=answer.refused, remarks=(*again, *found.remarks))
 

@@ -9,6 +9,7 @@ read again (`rereading`).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from tidemill.engine.views.bound_view import BoundView
@@ -63,7 +64,7 @@ class FirstReaders:
             return node
         if isinstance(node, r.Scan):
             birth = _TABLE if node.static else self._births.get(node.source, node.birth)
-            return r.Scan(node.source, node.columns, birth, node.static)
+            return replace(node, birth=birth)
         inputs = [c for c in node.children if isinstance(c, Relation)]
         return r.with_children(node, *map(self.since_the_beginning, inputs)) if inputs else node
 

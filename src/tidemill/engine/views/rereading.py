@@ -88,7 +88,7 @@ class SecondReadings:
     def _replace_scan(self, node: r.Scan) -> Relation:
         source = first_name(node.source)
         if node.static or not self.was_read(source):
-            return r.Scan(source, node.columns, self.birth, node.static)
+            return replace(node, source=source, birth=self.birth)
         return r.Scan(second_name(source, self.birth), node.columns, self.birth)
 
     def _check(self, node: Relation) -> None:

@@ -35,6 +35,7 @@ class _Lowering(Streams, Windows, Joins, Ranking):
 
 _PLACES: dict[type[Relation], Callable[[_Lowering, Any], Handle]] = {
     r.Scan: _Lowering.place_scan,
+    r.Constants: _Lowering.place_constants,
     r.Delivered: _Lowering.place_scan,
     r.Amended: _Lowering.place_amended,
     r.Seed: _Lowering.place_seed,

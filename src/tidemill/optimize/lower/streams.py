@@ -11,7 +11,7 @@ from tidemill.plan import physical as p
 from tidemill.plan import relations as r
 from tidemill.plan.physical import ids
 from tidemill.plan.scalars import sql_of
-from tidemill.plan.sources import SourceSpec
+from tidemill.plan.sources import CONSTANTS, SourceSpec
 
 
 class Streams(Edges):
@@ -32,6 +32,16 @@ class Streams(Edges):
         # The source has columns that were added after this reader began.
         items = copies(c.name for c in node.schema)
         return self.extend(found, project(ids.node("narrow", node.fingerprint), node.schema, items))
+
+    def place_constants(self, node: r.Constants) -> Handle:
+        """Numbered rows, as a static table of their own for all queries that begin together."""
+        instance = f"{node.source}@{node.birth}"
+        spec = SourceSpec(instance, CONSTANTS, node.columns, {"rows": node.rows}, static=True)
+        self.specs.setdefault(instance, spec)
+        name = ids.scan(instance)
+        self.reader.setdefault(name, p.Scan(name, (), node.schema, instance))
+        self.origins[name] = ids.source_origin(instance)
+        return Handle("reader", name, node.schema)
 
     def place_amended(self, node: r.Amended) -> Handle:
         return self.build(node.input)

@@ -7,10 +7,26 @@ joins of m streams, `search` the greedy and the exhaustive algorithm.
 
 from __future__ import annotations
 
-from tidemill.optimize.sites.choose import Choice, Situation, choose_methods, list_algorithms, price_choice, takes_over
+from tidemill.optimize.sites.choose import (
+    Choice,
+    Situation,
+    cheapest,
+    choose_methods,
+    list_algorithms,
+    price_choice,
+    takes_over,
+)
 from tidemill.optimize.sites.corrected import Price, price_join, price_shipments
 from tidemill.optimize.sites.known import list_known_shipments
-from tidemill.optimize.sites.parameters import ALGORITHMS, Constants, Link, OneWayJoin, SiteStream, occupancy
+from tidemill.optimize.sites.parameters import (
+    ALGORITHMS,
+    Constants,
+    Link,
+    OneWayJoin,
+    SiteStream,
+    domain_size,
+    occupancy,
+)
 from tidemill.optimize.sites.printed import printed_cost
 from tidemill.optimize.sites.search import choose_greedy, choose_shared, search_exhaustively
 from tidemill.optimize.sites.sequences import Flow, JoinGraph, Prices, SequencePlan, Step, price_plan
@@ -31,9 +47,11 @@ __all__ = [
     "SiteStream",
     "Situation",
     "Step",
+    "cheapest",
     "choose_greedy",
     "choose_methods",
     "choose_shared",
+    "domain_size",
     "list_algorithms",
     "list_known_shipments",
     "list_shipments",

@@ -6,7 +6,7 @@ four sites all combinations are tried.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
@@ -36,7 +36,9 @@ BETTER = 0.8  # another plan takes over where it costs less than this share of t
 @dataclass(frozen=True)
 class Situation:
     """Statistics of the inputs by alias, the link, seconds between two batches, how long the query has run, and rows a
-    second and bytes of a row of its answer.
+    second and bytes of a row of its answer. `common` and `shares`, where they were measured: the number of join values
+    that two inputs share, and the share of the rows of the first whose values the second has. Otherwise the values of
+    the input with fewer of them are among those of the other, and all have as many rows.
     """
 
     streams: Mapping[str, SiteStream]
@@ -45,15 +47,33 @@ class Situation:
     age: float
     answer: tuple[float, float] = (0.0, 0.0)
     constants: Constants = field(default_factory=Constants)
+    common: Mapping[frozenset[str], float] = field(default_factory=dict)
+    shares: Mapping[tuple[str, str], float] = field(default_factory=dict)
+
+    def in_common(self, one: str, other: str) -> float:
+        """Join values that two inputs share."""
+        least = min(self.streams[one].distinct, self.streams[other].distinct)
+        return min(self.common.get(frozenset((one, other)), least), least)
+
+    def share(self, of: str, by: str) -> float:
+        """The share of the rows of an input whose join values another one has, sooner or later."""
+        found = self.shares.get((of, by))
+        return self.in_common(of, by) / self.streams[of].distinct if found is None else found
 
 
 @dataclass(frozen=True)
 class Choice:
-    """A site, methods, and what they cost."""
+    """A site, methods, what they ship, and what that costs."""
 
     methods: dict[str, Method]
     join_site: str
     price: Price
+    shipments: tuple[Shipment, ...] = ()
+
+    def bytes_at(self, site: str) -> tuple[float, float]:
+        """Bytes a second that come to a site, and that leave it."""
+        come, leave = (s for s in self.shipments if s.target == site), (s for s in self.shipments if s.source == site)
+        return sum(s.bytes for s in come), sum(s.bytes for s in leave)
 
 
 def choose_methods(query: SiteQuery, situation: Situation, *, max_latency: float | None = None) -> Choice:
@@ -61,7 +81,11 @@ def choose_methods(query: SiteQuery, situation: Situation, *, max_latency: float
 
     Of those that cost nearly the same the one with the earliest answers, so the one with the fewest crossings.
     """
-    found = [price_choice(query, methods, site, situation) for methods, site in _all_choices(query)]
+    return cheapest([price_choice(query, *choice, situation) for choice in _all_choices(query)], max_latency)
+
+
+def cheapest(found: Sequence[Choice], max_latency: float | None = None) -> Choice:
+    """The cheapest of some choices that is in time, as `choose_methods` has it."""
     in_time = [c for c in found if max_latency is None or c.price.latency <= max_latency]
     if not in_time:
         return min(found, key=lambda c: (c.price.latency, c.price.cost))
@@ -92,7 +116,8 @@ def price_choice(query: SiteQuery, methods: Mapping[str, Method], join_site: str
     seconds, size, messages = price_shipments(shipped, situation.link)
     carried = size * situation.interval / situation.link.bandwidth
     late = situation.interval + crossed * situation.link.latency + carried
-    return Choice(dict(methods), join_site, Price(seconds, 0.0, size, messages, late))
+    price = Price(seconds, _processing(tree, query, situation), size, messages, late)
+    return Choice(dict(methods), join_site, price, tuple(shipped))
 
 
 def _all_choices(query: SiteQuery) -> Iterator[tuple[dict[str, Method], str]]:
@@ -121,9 +146,8 @@ def _rows(tree: Leaf | Matching, to: str, query: SiteQuery, situation: Situation
     stream = situation.streams[alias]
     rate = stream.rate
     if isinstance(tree, Matching):
-        near = situation.streams[leaf_of(tree.keys).alias]
-        common = min(near.distinct, stream.distinct)
-        rate *= common / stream.distinct * known_share(near, situation.age)
+        near = leaf_of(tree.keys).alias
+        rate *= situation.share(alias, near) * known_share(situation.streams[near], situation.age)
         yield from _keys(tree.keys, alias, query, situation)
     yield Shipment(f"rows of {alias}", query.input(alias).site, to, rate * stream.full, _often(rate, situation))
 
@@ -141,11 +165,34 @@ def _keys(tree: Keys | Matching | Ship, of: str, query: SiteQuery, situation: Si
         yield from _keys(inner.keys, alias, query, situation)
         far, age = situation.streams[of], situation.age
         both = [known_share(near, a) * known_share(far, a) for a in (age, age + 1)]
-        fresh = min(near.distinct, far.distinct) * (both[1] - both[0])
+        fresh = situation.in_common(alias, of) * (both[1] - both[0])
     elif inner.fingerprint:
         size = situation.constants.fingerprint_bytes
     what = f"keys of {alias} for {of}"
     yield Shipment(what, site_of(inner, query), tree.to, fresh * size, _often(fresh, situation))
+
+
+def _processing(tree: JoinAt, query: SiteQuery, situation: Situation) -> float:
+    """Seconds of work in a second, by hashing: a row that is sent is encoded and decoded, one that is joined or reduced
+    is kept and probes, and one whose join value is wanted is compared with those that are known.
+    """
+    c, total = situation.constants, 0.0
+    for each in tree.inputs:
+        alias = leaf_of(each).alias
+        rate = situation.streams[alias].rate
+        if isinstance(each, Ship) and isinstance(each.input, Matching):
+            near = leaf_of(each.input.keys).alias
+            total += rate * (c.c_i + c.c_p) + situation.streams[near].rate * c.c_h
+            total += rate * c.c_h if isinstance(_inner(each.input.keys), Matching) else 0.0
+            rate *= situation.share(alias, near) * known_share(situation.streams[near], situation.age)
+        total += rate * (c.c_i + c.c_p) + (2 * rate * c.c_h if isinstance(each, Ship) else 0.0)
+    if tree.site != query.site:
+        total += 2 * situation.answer[0] * c.c_h
+    return total
+
+
+def _inner(tree: Keys | Matching | Ship) -> Keys | Matching | Leaf | JoinAt:
+    return tree.input if isinstance(tree, Ship) else tree
 
 
 def _often(changes: float, situation: Situation) -> float:

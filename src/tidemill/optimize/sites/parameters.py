@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 ALGORITHMS = ("SP-S", "SP-D", "SM-S1", "SM-S2", "SM-D1", "SM-D2", "BLOOM")
 PAPER = ALGORITHMS[:6]
+MOST_VALUES = 1e12  # of a join column in which every value is new
 AT_SOURCE = frozenset({"SP-S", "SM-S1", "SM-S2", "BLOOM"})
 
 
@@ -107,3 +108,18 @@ def drawn_share(values: float, draws: float) -> float:
     if values <= 1:
         return min(1.0, draws)
     return -math.expm1(draws * math.log1p(-1 / values))
+
+
+def domain_size(seen: float, draws: float) -> float:
+    """How many values there are, if so many draws have shown `seen` different ones: the inverse of `occupancy`.
+
+    >>> round(domain_size(occupancy(1000, 500), 500)), round(domain_size(10, 1e6)), domain_size(40, 40)
+    (1000, 10, 1000000000000.0)
+    """
+    if seen >= draws:
+        return MOST_VALUES
+    low, high = max(seen, 1.0), MOST_VALUES
+    for _ in range(100):
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if occupancy(middle, draws) < seen else (low, middle)
+    return high

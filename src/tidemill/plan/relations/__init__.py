@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from tidemill.plan.relations.aggregations import GroupBy, JoinAggregate, WindowAggregate
 from tidemill.plan.relations.base import SEQ, STATIC_TIME, TS, Item, Relation
-from tidemill.plan.relations.inputs import Amended, Clock, Delivered, Scan, Seed, Shed, Tag, View
+from tidemill.plan.relations.inputs import Amended, Clock, Constants, Delivered, Scan, Seed, Shed, Tag, View
 from tidemill.plan.relations.properties import (
     Rounds,
     beginning,
@@ -55,6 +55,7 @@ __all__ = [
     "CatchUp",
     "ChangeStream",
     "Clock",
+    "Constants",
     "Delivered",
     "Filter",
     "GroupBy",

@@ -29,6 +29,15 @@ class Scan(Relation):
 
 
 @dataclass(frozen=True, eq=False)
+class Constants(Scan):
+    """As many numbered rows, from 0, as VALUES has, or one for a SELECT without FROM: a table that needs no files. What
+    the query says of each row is computed above it.
+    """
+
+    rows: int = 1
+
+
+@dataclass(frozen=True, eq=False)
 class Delivered(Relation):
     """The changes of a view of another site, as they arrive: rows come and go. `__ts` and `__seq` are of changes, not
     of rows, so what reads this takes the other columns only.

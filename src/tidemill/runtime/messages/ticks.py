@@ -13,6 +13,7 @@ from typing import Any
 from tidemill.plan.physical import BEGINNING
 from tidemill.runtime.messages.operator_counts import Counts, OperatorCount
 from tidemill.runtime.messages.source_counts import Tally
+from tidemill.runtime.sites.join_values import Measure
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,7 @@ class ReaderTick:
     failed: dict[str, str] = field(default_factory=dict)  # operator → why
     lfta: dict[str, list[dict[str, Any]]] = field(default_factory=dict)  # for one shard only: it passes them on
     operators: Counts = field(default_factory=dict)  # for the same shard: what the reader's operators did
+    measures: dict[str, Measure] = field(default_factory=dict)  # for the same shard: join values of sources
 
 
 @dataclass(frozen=True)
@@ -106,6 +108,7 @@ class ShardTick:
     peeks: dict[str, dict[str, int]]
     operators: Counts = field(default_factory=dict)  # what the operators of the shard did, and those of readers
     ends: dict[str, tuple[int, int]] = field(default_factory=dict)  # output of the provisional end → frontier, end
+    measures: dict[str, Measure] = field(default_factory=dict)  # join values of sources, all readers together
 
 
 def encode_tick(tick: ReaderTick | ShardTick) -> bytes:

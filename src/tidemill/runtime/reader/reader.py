@@ -52,7 +52,9 @@ class Reader:
             yield self.plan.shards[0], DEAD, ipc_bytes(pa.concat_tables(found.dead.tables))
         for shard in self.plan.shards:
             # What hash tables and operators did is for the statistics: one shard passes it on.
-            counted = replace(tick, lfta=found.lfta, operators=found.counts) if shard == self.plan.shards[0] else tick
+            is_first = shard == self.plan.shards[0]
+            noted = {"lfta": found.lfta, "operators": found.counts, "measures": found.measures}
+            counted = replace(tick, **noted) if is_first else tick
             yield shard, TICK, encode_tick(counted)
 
     def _feedback(self, batch: int, tick: ReaderTick) -> Iterator[Message]:

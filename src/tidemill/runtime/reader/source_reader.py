@@ -28,6 +28,7 @@ from tidemill.runtime.reader.event_time import EventTime, Timed, stamp_rows
 from tidemill.runtime.reader.needed_columns import narrow_spec, needed_columns
 from tidemill.runtime.reader.put_aside import DeadLetters
 from tidemill.runtime.share.reader.lfta import Lfta
+from tidemill.runtime.sites.join_values import MEASURED, Measure, add_measures, measure_rows
 from tidemill.runtime.sources.connector import Chunk
 from tidemill.runtime.sources.registry import open_connector
 
@@ -51,6 +52,7 @@ class SourceReader:
         self.tallies: dict[str, Tally] = {}
         self.lfta: dict[str, list[dict[str, Any]]] = {}  # what the hash tables of each source did
         self.counts: Counts = {}  # what operators did
+        self.measures: dict[str, Measure] = {}  # join values of sources that are measured
         self.dead = DeadLetters()
         self.failed: dict[str, str] = {}  # operators that failed, and why
         self.turn = 0
@@ -104,12 +106,16 @@ class SourceReader:
         # The first reading has put aside the same records.
         times_of = EventTime(spec, self.plan.unit_us, work, tally, DeadLetters() if spec.rereads else self.dead)
         feeds = [self._feed(name) for name in (work.source, *work.also) if ids.scan(name) in self.ops]
-        needed = set().union(*(needed_columns(self.plan, feed.scan) for feed in feeds))
+        wanted = () if spec.rereads else spec.options.get(MEASURED, ())
+        needed = set().union(*wanted, *(needed_columns(self.plan, feed.scan) for feed in feeds))
         connector = open_connector(narrow_spec(spec, needed), self.paths.source(spec.origin_name))
         for chunk in connector.read(work.piece):
             tally.note(chunk)
             for rows, times in _timed_rows(times_of, chunk, feeds):
                 if len(times):
+                    if wanted:
+                        measured = measure_rows(rows, wanted)
+                        self.measures[work.source] = add_measures(self.measures.get(work.source), measured)
                     yield from self._push(feeds, rows, times)
         for feed in feeds:
             yield from self._finish(feed)

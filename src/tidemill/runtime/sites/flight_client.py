@@ -15,7 +15,7 @@ from tidemill.errors import EngineProblem
 from tidemill.plan.physical import BEGINNING
 from tidemill.runtime.sites.flight_server import NAME, TOKEN, Identity
 from tidemill.runtime.sites.messages import LARGEST_BYTES, broken
-from tidemill.runtime.sites.protocol import VERSION, Delivery, Description, Note, Want, Wish, decode_problem
+from tidemill.runtime.sites.protocol import VERSION, Delivery, Description, Note, Statistics, Want, Wish, decode_problem
 
 _CALL_S = 10.0  # a request that is not held back is answered in this time, or has failed
 
@@ -49,6 +49,13 @@ class FlightPeer:
             return Description.from_json(found["description"])
         except (KeyError, TypeError, ValueError):
             raise broken(f"site {self.site}", "it is not the description of a stream") from None
+
+    def measure(self, name: str, columns: tuple[str, ...]) -> Statistics:
+        found = self._act("measure", {"name": name, "columns": list(columns)})
+        try:
+            return Statistics.from_json(found["statistics"])
+        except (KeyError, TypeError, ValueError):
+            raise broken(f"site {self.site}", "it is not what is known of a stream") from None
 
     def greet(self, database: str, wishes: dict[str, Wish]) -> dict[str, dict[str, Any]]:
         asked = {edge: asdict(wish) for edge, wish in wishes.items()}

@@ -16,7 +16,16 @@ import pyarrow as pa
 from pyarrow import flight
 
 from tidemill.errors import EngineProblem, TidemillError
-from tidemill.runtime.sites.protocol import VERSION, Delivery, Description, Want, Wish, encode_problem, parse_request
+from tidemill.runtime.sites.protocol import (
+    VERSION,
+    Delivery,
+    Description,
+    Statistics,
+    Want,
+    Wish,
+    encode_problem,
+    parse_request,
+)
 
 BODY = pa.schema([("body", pa.large_binary())])
 TOKEN, NAME = "authorization", "x-tidemill-site"
@@ -27,6 +36,8 @@ class Answers(Protocol):
     """What a site answers to a caller that is known."""
 
     def describe(self, caller: str, name: str) -> Description: ...
+
+    def measure(self, caller: str, name: str, columns: tuple[str, ...]) -> Statistics: ...
 
     def greet(self, caller: str, database: str, wishes: dict[str, Wish]) -> dict[str, dict[str, Any]]: ...
 
@@ -94,6 +105,9 @@ class SiteServer(flight.FlightServerBase):
             raise EngineProblem("TM713", "the other site speaks another version", hint="use the same version")
         if what == "describe":
             return {"description": self._answers.describe(caller, str(request.get("name"))).to_json()}
+        if what == "measure":
+            columns = tuple(map(str, request.get("columns", ())))
+            return {"statistics": self._answers.measure(caller, str(request.get("name")), columns).to_json()}
         if what == "greet":
             wishes = {str(edge): _wish(wish) for edge, wish in dict(request.get("wishes", {})).items()}
             return {"refused": self._answers.greet(caller, str(request.get("database")), wishes)}

@@ -54,6 +54,26 @@ class Description:
 
 
 @dataclass(frozen=True)
+class Statistics:
+    """What a site knows of a stream: rows a second of event time, and of some rows their number, the bytes of their
+    columns on average, and a sample of the values that were asked for. 0, {} and "": not known.
+    """
+
+    rate: float = 0.0
+    rows: int = 0
+    widths: dict[str, float] = field(default_factory=dict)
+    values: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @staticmethod
+    def from_json(data: dict[str, Any]) -> Statistics:
+        widths = {str(name): float(size) for name, size in dict(data["widths"]).items()}
+        return Statistics(float(data["rate"]), int(data["rows"]), widths, str(data["values"]))
+
+
+@dataclass(frozen=True)
 class Wish:
     """An edge that a site wants to read: the SQL text of its rows, and what has arrived of them."""
 
@@ -104,6 +124,8 @@ class Peer(Protocol):
     """Another site, as the one that reads from it sees it. Every call may fail with a TidemillError."""
 
     def describe(self, name: str) -> Description: ...
+
+    def measure(self, name: str, columns: tuple[str, ...]) -> Statistics: ...
 
     def greet(self, database: str, wishes: dict[str, Wish]) -> dict[str, dict[str, Any]]: ...
 

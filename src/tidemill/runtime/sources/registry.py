@@ -7,14 +7,15 @@ from importlib import import_module
 from typing import cast
 
 from tidemill.errors import SourceProblem
-from tidemill.plan.sources import KINDS, SITE, SITE_CONNECTOR, SourceSpec
+from tidemill.plan.sources import CONSTANTS, CONSTANTS_CONNECTOR, KINDS, SITE, SITE_CONNECTOR, SourceSpec
 from tidemill.runtime.sources.connector import Connector
 
 
 def open_connector(spec: SourceSpec, directory: str) -> Connector:
     """The connector of a source; `directory` is the source's own durable folder."""
-    if spec.kind == SITE:
-        return _load(SITE_CONNECTOR)(spec, directory)
+    unregistered = {SITE: SITE_CONNECTOR, CONSTANTS: CONSTANTS_CONNECTOR}
+    if spec.kind in unregistered:
+        return _load(unregistered[spec.kind])(spec, directory)
     if spec.kind not in KINDS:
         known = ", ".join(kind.upper() for kind in KINDS)
         raise SourceProblem(

@@ -26,6 +26,7 @@ from tidemill.runtime.messages.source_counts import Tally
 from tidemill.runtime.messages.ticks import ReaderTick, ShardTick, ShedCount, decode_reader_tick, encode_tick
 from tidemill.runtime.paths import Paths, load_plan
 from tidemill.runtime.share.sketches import merge_notes
+from tidemill.runtime.sites.join_values import merge_measures
 from tidemill.runtime.stage.frontiers import advance, clock_begin, clock_of, has_ended
 from tidemill.runtime.stage.ports import frontier_of, loop_frontiers, port_feeds, route_loop
 from tidemill.runtime.stage.provisional import Ended, Provisional
@@ -223,6 +224,7 @@ class Stage:
             operators=add_counts(evaluation.counts, *(t.operators for t in ticks)),
             peeks={name: end.frontiers for name, end in ends.items()},
             ends={output: reached for end in ends.values() for output, reached in end.ends.items()},
+            measures=merge_measures(t.measures for t in ticks),
         )
         self.out.append((self.shard, TICK, encode_tick(tick)))
 

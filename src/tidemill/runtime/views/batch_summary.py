@@ -10,6 +10,7 @@ from tidemill.plan.physical import BEGINNING, FOREVER
 from tidemill.runtime.messages.operator_counts import add_counts
 from tidemill.runtime.messages.source_counts import Tally
 from tidemill.runtime.messages.ticks import ShardTick
+from tidemill.runtime.sites.join_values import merge_measures
 
 
 def summarize(batch: int, ticks: list[ShardTick]) -> dict[str, Any]:
@@ -42,6 +43,7 @@ def summarize(batch: int, ticks: list[ShardTick]) -> dict[str, Any]:
         "peeks": _least_peeks(ticks),
         "operators": add_counts(*(t.operators for t in ticks)),
         "ends": _reached_ends(ticks),
+        "measures": merge_measures(t.measures for t in ticks),
     }
 
 

@@ -11,7 +11,6 @@ from tidemill.runtime.duckdb.sql_text import hash_sql, name_list
 from tidemill.runtime.views.store import ViewStore
 from tidemill.runtime.views.stored_view import StoredView
 from tidemill.runtime.views.tables import (
-    contents_table,
     copies_sql,
     folded_contents,
     history_table,
@@ -66,7 +65,8 @@ class Past:
     def _appended_sql(self, view: StoredView, moment: int, more: list[str], less: str | None) -> str:
         """Of a view that only grows: its rows are in a table without hashes and in files."""
         names = name_list(view.names)
-        parts = [f"SELECT {names}, CAST(1 AS BIGINT) AS __n FROM {contents_table(view.id)}"]
+        own = self.store.own_table(view, self.duck)
+        parts = [f"SELECT {names}, CAST(1 AS BIGINT) AS __n FROM {table}" for table in own]
         parts += [f"SELECT {names}, __n FROM {rows}" for rows in (pooled_rows(view), *more)]
         parts += [
             f"SELECT {names}, __n FROM ({rows}) WHERE __time < {moment}"

@@ -27,6 +27,7 @@ from tidemill.runtime.duckdb.temporary_tables import lend
 from tidemill.runtime.duckdb.wide_integers import narrow_table
 from tidemill.runtime.thresholds import sizes
 from tidemill.runtime.views.changes import Changes, select_log, signed_sql
+from tidemill.runtime.views.growing_views import make_own_table
 from tidemill.runtime.views.stored_view import StoredView
 from tidemill.runtime.views.tables import changes_table, contents_table, copies_sql, recent_table, typed_column
 
@@ -40,11 +41,13 @@ class Pools:
         self.duck = duck
         self.rows: dict[str, Counter[str]] = {}  # table of a pool → view → rows, at most
         self.rewritten: dict[str, int] = {}  # table of a pool → rows when it was last rewritten
+        self.with_table: set[str] = set()  # insert-only views that have a table of their own for sure
 
     def forget(self) -> None:
-        """Drop the row counts; they are read from the tables when next needed."""
+        """Drop what is known of the tables: row counts are read from the tables when next needed."""
         self.rows.clear()
         self.rewritten.clear()
+        self.with_table.clear()
 
     def store(self, changes: Changes, log: pa.Table | None, batch: int) -> None:
         """One kind of views: their contents, and what is remembered of their changes; `log` is tagged already."""
@@ -133,6 +136,9 @@ class Pools:
         names, typed = name_list(view.names), ", ".join(typed_column(c) for c in view.columns)
         if view.appends_contents:
             once = net.num_rows == 0 or pc.max(net.column("__diff")).as_py() == 1
+            if view.id not in self.with_table:
+                make_own_table(view, self.duck)
+                self.with_table.add(view.id)
             rows = "net" if once else f"({copies_sql(names, '(SELECT *, __diff AS __n FROM net)')})"
             self._execute(f"INSERT INTO {contents_table(view.id)} SELECT {typed} FROM {rows}", net)
             return

@@ -23,6 +23,7 @@ from tidemill.runtime.answer_files.index import TABLES, AnswerFiles
 from tidemill.runtime.duckdb.sql_text import name_list
 from tidemill.runtime.duckdb.wide_integers import narrow_column, narrow_fields
 from tidemill.runtime.integrity import duckdb_file
+from tidemill.runtime.views import growing_views
 from tidemill.runtime.views.stored_view import StoredView
 from tidemill.runtime.views.tables import (
     POOLED,
@@ -66,7 +67,7 @@ class ViewStore:
                 CREATE TABLE IF NOT EXISTS dead_letters (
                   source VARCHAR, reason VARCHAR, raw VARCHAR, position VARCHAR, batch BIGINT, noticed TIMESTAMP);
             """
-                + ";".join(TABLES)
+                + ";".join([*TABLES, growing_views.TABLE])
             )
 
     def cursor(self) -> duckdb.DuckDBPyConnection:
@@ -97,14 +98,14 @@ class ViewStore:
     def create(self, *views: StoredView) -> None:
         """Tables of new views."""
         wanted = {name: sql for view in views for name, sql in definitions(view).items()}
-        self._execute(wanted.values())
+        self._execute([*wanted.values(), *growing_views.register(views)])
 
     def drop(self, view: StoredView) -> None:
         """Forget a view's rows and its own tables."""
         own = (drop_table(table(view.id)) for table in (contents_table, recent_table, changes_table))
         shared = [t(view.pool) for t in POOLED if t(view.pool) in definitions(view)]
         self._execute(
-            [*own, *(f"DELETE FROM {t} WHERE {of_view(view)}" for t in shared)],
+            [*own, growing_views.forget(view), *(f"DELETE FROM {t} WHERE {of_view(view)}" for t in shared)],
             lambda duck: self.answer_files.drop(view.id, duck),
         )
 
@@ -127,19 +128,26 @@ class ViewStore:
         sql = "SELECT table_name FROM duckdb_tables() WHERE table_name LIKE '% %'"
         found = {quoted(name) for (name,) in self.connection.sql(sql).fetchall()}
         pools = {t(v.pool) for v in views for t in POOLED} & found & set(wanted)
-        timed = "SELECT table_name FROM duckdb_columns() WHERE column_name = '__time'"
-        timeless = {tentative_table(v.pool) for v in views} & found & set(wanted)
-        timeless -= {quoted(name) for (name,) in self.connection.sql(timed).fetchall()}
         self._execute(
             [
-                *(drop_table(name) for name in found - set(wanted)),
+                *(drop_table(name) for name in found - set(wanted) - growing_views.own_tables(views)),
                 # An older version did not note the times of these rows.
-                *(f"ALTER TABLE {name} ADD COLUMN __time BIGINT" for name in sorted(timeless)),
+                *(f"ALTER TABLE {name} ADD COLUMN __time BIGINT" for name in self._without_times(views, found)),
                 *(sql for name, sql in wanted.items() if name not in found),
                 *(f"DELETE FROM {pool} WHERE __view NOT IN ({ids})" for pool in pools),
+                growing_views.forget_others(views),
+                *growing_views.register(views, found),
             ],
             lambda duck: self.answer_files.sweep([v.id for v in views], duck),
         )
+
+    def _without_times(self, views: list[StoredView], found: set[str]) -> list[str]:
+        """Tables of tentative rows that an older version made."""
+        tables = {tentative_table(v.pool) for v in views if tentative_table(v.pool) in definitions(v)} & found
+        if not tables:
+            return []
+        timed = "SELECT table_name FROM duckdb_columns() WHERE column_name = '__time'"
+        return sorted(tables - {quoted(name) for (name,) in self.connection.sql(timed).fetchall()})
 
     def tidy(self, files: Iterable[str] = ()) -> None:
         """Remove these answer files, and others that have left, if no view has rows in them."""
@@ -152,9 +160,9 @@ class ViewStore:
         """
         names = name_list(view.names)
         if view.appends_contents:
-            own = f"SELECT {names} FROM {contents_table(view.id)}"
+            own = [f"SELECT {names} FROM {table}" for table in self.own_table(view, duck)]
             pooled = [copies_sql(names, pooled_rows(view)), copies_sql(names, tentative_rows(view))]
-            return " UNION ALL ".join([own, *pooled, *self._file_rows_sql(view, duck)])
+            return " UNION ALL ".join([*own, *pooled, *self._file_rows_sql(view, duck)])
         if view.keeps_contents:
             return copies_sql(names, f"({folded_contents(view, tentative_rows(view))})")
         return f"SELECT {names} FROM ({self.logged_sql(view, duck)})"
@@ -176,15 +184,19 @@ class ViewStore:
         """The current rows with their multiplicity as `__diff`, without those that the next rows may take back."""
         names = name_list(view.names)
         if view.appends_contents:
-            own = f"SELECT {names}, CAST(1 AS BIGINT) AS __diff FROM {contents_table(view.id)}"
+            own = [f"SELECT {names}, CAST(1 AS BIGINT) AS __diff FROM {t}" for t in self.own_table(view, duck)]
             counted = [pooled_rows(view), *(f"({rows})" for _, rows in self.rows_in_files(view, duck))]
             return duck.sql(
-                " UNION ALL ".join([own, *(f"SELECT {names}, __n AS __diff FROM {rows}" for rows in counted)])
+                " UNION ALL ".join([*own, *(f"SELECT {names}, __n AS __diff FROM {rows}" for rows in counted)])
             ).to_arrow_table()
         if view.keeps_contents:
             return duck.sql(f"SELECT {names}, __n AS __diff FROM ({folded_contents(view)})").to_arrow_table()
         logged = self.logged_sql(view, duck, tentative=False)
         return duck.sql(f"SELECT {names}, CAST(1 AS BIGINT) AS __diff FROM ({logged})").to_arrow_table()
+
+    def own_table(self, view: StoredView, duck: duckdb.DuckDBPyConnection) -> list[str]:
+        """The own table of a view that only grows, if it has one."""
+        return [contents_table(view.id)] if growing_views.has_own_table(view, duck) else []
 
     def rows_in_files(self, view: StoredView, duck: duckdb.DuckDBPyConnection) -> list[tuple[bool, str]]:
         """SELECTs of the view's columns, `__time` and `__n` in answer files, and whether `__n` is 1."""
@@ -248,9 +260,10 @@ class ViewStore:
         return len(names)
 
     def owners(self) -> set[str]:
-        """Views and pools that have tables."""
+        """Views and pools that have tables, and views that get one when they need it."""
         sql = "SELECT table_name FROM duckdb_tables() WHERE table_name LIKE '% %'"
-        return {name.partition(" ")[2] for (name,) in self.connection.sql(sql).fetchall()}
+        tables = {name.partition(" ")[2] for (name,) in self.connection.sql(sql).fetchall()}
+        return tables | growing_views.noted(self.connection)
 
     def set_metas(self, values: dict[str, str], duck: duckdb.DuckDBPyConnection) -> None:
         """Remember all of them."""

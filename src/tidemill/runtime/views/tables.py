@@ -49,14 +49,12 @@ def typed_column(column: Column) -> str:
 
 
 def definitions(view: StoredView) -> dict[str, str]:
-    """Every table that a view lives in, and the statement that makes it."""
+    """Every table that a view lives in from its creation on, and the statement that makes it."""
     columns = ", ".join(f"{quoted(c.name)} {c.type}" for c in view.columns)
     found = {}
     if view.keeps_contents:
         own = [] if view.appends_contents else [contents_table(view.id), recent_table(view.id)]
         found = {name: f"(__h UBIGINT, {columns}, __n BIGINT)" for name in own}
-        if view.appends_contents:
-            found[contents_table(view.id)] = f"({columns})"
         found[contents_table(view.pool)] = f"(__view VARCHAR, {columns}, __n BIGINT)"
         # The time is last: a database of an older version gets it as a column more.
         found[tentative_table(view.pool)] = f"(__view VARCHAR, {columns}, __n BIGINT, __time BIGINT)"
@@ -67,7 +65,16 @@ def definitions(view: StoredView) -> dict[str, str]:
         found[changes_table(view.id)] = f"({log})"
         found[changes_table(view.pool)] = f"(__view VARCHAR, {log})"
         found[tentative_changes_table(view.pool)] = f"(__view VARCHAR, {log})"
-    return {name: f"CREATE TABLE IF NOT EXISTS {name} {form}" for name, form in found.items()}
+    return {name: _create(name, form) for name, form in found.items()}
+
+
+def define_own_table(view: StoredView) -> str:
+    """The statement that makes the own table of a view that only grows, when it first moves out of its pool."""
+    return _create(contents_table(view.id), f"({', '.join(f'{quoted(c.name)} {c.type}' for c in view.columns)})")
+
+
+def _create(name: str, form: str) -> str:
+    return f"CREATE TABLE IF NOT EXISTS {name} {form}"
 
 
 def drop_table(table: str) -> str:

@@ -12,7 +12,7 @@ from tidemill.plan.collected import VALUE, CollectedAggregate
 from tidemill.plan.scalars import ColumnRef, Scalar, template
 from tidemill.plan.sources import Column
 from tidemill.sql.bind.functions import name_in_sql
-from tidemill.sql.bind.scalar import Bound, check_type, typer, types_of
+from tidemill.sql.bind.scalar import Bound, check_type, first_value, types_of
 from tidemill.sql.bind.scope import problem
 
 # Aggregates whose answer depends on the order of the rows: they get them by time.
@@ -89,8 +89,8 @@ class BoundCall:
             raise problem(error.message, call, code="TM206", hint=hint) from None
         check_type(result, call)
         text = f"SELECT CAST({self.sql} AS VARCHAR) FROM (SELECT CAST(NULL AS {struct}) AS {VALUE}) WHERE FALSE"
-        found = typer().execute(text).fetchone()
-        empty = "NULL" if found is None or found[0] is None else f"CAST('{found[0]}' AS {result})"
+        found = first_value(text)
+        empty = "NULL" if found is None else f"CAST('{found}' AS {result})"
         fields = tuple(f.type for f in self.fields)
         return CollectedAggregate(function, column, struct, name, result, call=self.sql, empty=empty, fields=fields)
 

@@ -26,6 +26,7 @@ from tidemill.sql.bind.subqueries.outer import Outer
 from tidemill.sql.bind.table_windows import slide_hops
 from tidemill.sql.bind.unnest import apply_unnests, is_unnest, take_unnests
 from tidemill.sql.bind.using import merge_using
+from tidemill.sql.bind.values import one_row
 from tidemill.sql.bind.windows import apply_now, conjuncts, mentions_now
 from tidemill.sql.dialect.nodes import all_nodes
 
@@ -74,7 +75,7 @@ def _first_item(select: exp.Select) -> exp.Expression:
     """The first item of FROM."""
     clause = select.args.get("from_")
     if clause is None:
-        raise problem("a standing query needs FROM", select, code="TM202", hint="name a stream or a view")
+        return one_row(select)
     source: exp.Expression = clause.this
     if source.args.get("version") is not None:
         raise problem(

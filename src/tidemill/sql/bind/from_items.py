@@ -15,6 +15,7 @@ from tidemill.sql.bind.set_operations import difference
 from tidemill.sql.bind.table_windows import apply_table_function
 from tidemill.sql.bind.unfolding import place_of_view, unfolded_view
 from tidemill.sql.bind.unnest import is_unnest
+from tidemill.sql.bind.values import bind_values
 from tidemill.sql.bind.windows import apply_sync, apply_window
 from tidemill.sql.dialect.nodes import Difference, Sync
 
@@ -36,11 +37,12 @@ class FromItems:
         clock_views: bool,
         dates: bool,
         keep_us: int | None,
+        birth: int,
     ) -> None:
         self.lookup = lookup
         self.unit_us = unit_us
         self.query = query
-        self.clock_views, self.dates, self.keep_us = clock_views, dates, keep_us
+        self.clock_views, self.dates, self.keep_us, self.birth = clock_views, dates, keep_us, birth
         self.local: list[dict[str, BoundQuery]] = []
         self.unnamed = 0
 
@@ -52,6 +54,8 @@ class FromItems:
             item = self._subquery(node).as_input(self._alias(node))
         elif isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
             item = self._table(node)
+        elif isinstance(node, exp.Values):
+            item = bind_values(node, self._alias(node), self.unit_us, self.birth)
         else:
             lists = "UNNEST stands behind the input whose lists it takes apart:  FROM s, UNNEST(s.items) AS t(x)"
             raise problem(

@@ -14,7 +14,7 @@ from tidemill.plan import relations as r
 from tidemill.plan.relations import Item, RankFunction, Relation
 from tidemill.plan.sort_keys import SortKey
 from tidemill.sql.bind.bound import BoundQuery
-from tidemill.sql.bind.scalar import typer
+from tidemill.sql.bind.scalar import first_value
 from tidemill.sql.bind.scope import problem
 from tidemill.sql.lexical.tokens import position
 
@@ -165,8 +165,7 @@ def _constant(node: exp.Expression, clause: str, query: exp.Expression) -> int:
     """A whole number that is known before the query runs."""
     found = None
     if all(isinstance(n, _ARITHMETIC) and not n.is_string for n in node.walk()):
-        row = typer().execute(f"SELECT TRY_CAST(({node.sql(dialect='duckdb')}) AS BIGINT)").fetchone()
-        found = row[0] if row is not None else None
+        found = first_value(f"SELECT TRY_CAST(({node.sql(dialect='duckdb')}) AS BIGINT)")
     if found is None or not 0 <= found < _MOST:
         raise problem(
             f"{clause} must be a constant, a whole number that is not negative",

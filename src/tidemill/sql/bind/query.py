@@ -33,13 +33,20 @@ __all__ = ["Binder", "BoundQuery"]
 class Binder:
     """Binds queries. `lookup` finds streams, views, tables and clockStr by name; with `clock_views` views of the clock
     are periods, for `SYNC ON`, wherever their points are; with `dates` those of event times in GROUP BY are epochs.
-    Rows of streams whose times are more than `keep_us` apart are not joined.
+    Rows of streams whose times are more than `keep_us` apart are not joined. `birth` is the plan version in which the
+    rows of VALUES are first there.
     """
 
     def __init__(
-        self, lookup: Lookup, unit_us: int, clock_views: bool = True, dates: bool = True, keep_us: int | None = None
+        self,
+        lookup: Lookup,
+        unit_us: int,
+        clock_views: bool = True,
+        dates: bool = True,
+        keep_us: int | None = None,
+        birth: int = 0,
     ) -> None:
-        self.items = FromItems(lookup, unit_us, self.query, clock_views, dates, keep_us)
+        self.items = FromItems(lookup, unit_us, self.query, clock_views, dates, keep_us, birth)
         self.subqueries = Subqueries(self.items, self.query, self._scope, self._common_tables)
 
     def query(self, node: exp.Expression) -> BoundQuery:

@@ -7,12 +7,25 @@ import re
 import threading
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import duckdb
 from sqlglot import exp
 from sqlglot.dialects.duckdb import DuckDB
 
-from tidemill.plan.scalars import Cast, ColumnRef, Literal, Operation, Paren, Scalar, Shift, Timestamp, quoted, template
+from tidemill.plan.scalars import (
+    Cast,
+    Chain,
+    ColumnRef,
+    Literal,
+    Operation,
+    Paren,
+    Scalar,
+    Shift,
+    Timestamp,
+    quoted,
+    template,
+)
 from tidemill.plan.sources import Column, Schema
 from tidemill.sql.bind.functions import aggregate_name, is_allowed, name_in_sql
 from tidemill.sql.bind.lengths import check_nesting, guard_length
@@ -60,7 +73,7 @@ def check_type(type_name: str, node: exp.Expression) -> None:
         )
 
 
-def _fit_arrow(bound: Bound, node: exp.Expression) -> Bound:
+def fit_arrow(bound: Bound, node: exp.Expression) -> Bound:
     """A value that Arrow can carry: it has no type for some of DuckDB's, and fewer bits for others. A row whose value
     would change on the way is put aside.
     """
@@ -82,6 +95,14 @@ def typer() -> duckdb.DuckDBPyConnection:
             found.execute(setting)
         _open[thread] = found
     return _open[thread]
+
+
+def first_value(sql: str) -> Any:
+    """The first value of the first row of an answer, or None. The result is read to its end: one that is
+    not keeps the connection busy.
+    """
+    rows = typer().execute(sql).fetchall()
+    return rows[0][0] if rows else None
 
 
 @atexit.register
@@ -112,6 +133,17 @@ def _ask_types(expressions: tuple[str, ...], schema: Schema) -> tuple[str, ...]:
     return tuple(str(t) for t in typer().sql(f"SELECT {', '.join(expressions)} FROM (SELECT {columns})").types)
 
 
+def _type_of(value: Scalar, schema: Schema) -> str:
+    """DuckDB's type of an expression. Conditions are asked for one by one: many queries have the same ones, joined in
+    other ways, and what joins truth values is one.
+    """
+    if isinstance(value, Paren):
+        return _type_of(value.value, schema)
+    if isinstance(value, Chain) and all(_type_of(condition, schema) == "BOOLEAN" for condition in value.conditions):
+        return "BOOLEAN"
+    return types_of([value.sql], schema)[0]
+
+
 class Scalars:
     """Binds expressions of one SELECT. `replaced` maps SQL of group keys and aggregates to result columns."""
 
@@ -124,7 +156,7 @@ class Scalars:
         """One expression and its type."""
         value = self.value(node)
         try:
-            return _fit_arrow(Bound(value, types_of([value.sql], self.schema)[0]), node)
+            return fit_arrow(Bound(value, _type_of(value, self.schema)), node)
         except Exception as error:
             if getattr(error, "code", None) == "TM203" and getattr(error, "line", None) is None:
                 raise problem(error.message, node, code="TM203", hint=error.hint) from None  # type: ignore[attr-defined]

@@ -15,7 +15,7 @@ from sqlglot.parsers.duckdb import DuckDBParser
 from sqlglot.tokens import TokenType
 
 from tidemill.sql.arguments import check_arguments
-from tidemill.sql.dialect.from_items import FUNCTIONS, hoist, parse_refinements, parse_window_function
+from tidemill.sql.dialect.from_items import FUNCTIONS, hoist, parse_refinements, parse_window_function, select_values
 from tidemill.sql.dialect.nodes import Difference, Now, PlanColumn, Sync
 from tidemill.sql.lexical import tokens
 from tidemill.sql.lexical.cursor import Cursor
@@ -58,7 +58,7 @@ class TidemillParser(DuckDBParser):
             self.raise_error("Expected a query")
             return None
         hoist(query)
-        return query
+        return select_values(query)
 
     def _parse_query_modifiers(self, this: Any) -> Any:
         token = self._curr

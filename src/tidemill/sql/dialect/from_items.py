@@ -48,6 +48,25 @@ def hoist(tree: exp.Expr) -> None:
             alias.pop()
 
 
+def select_values(tree: exp.Expr) -> exp.Expr:
+    """The tree with VALUES only in FROM: where it stands as a query by itself, it is SELECT * FROM it."""
+    for values in [node for node in all_nodes(tree) if isinstance(node, exp.Values)]:
+        around = values.parent
+        if isinstance(around, (exp.From, exp.Join)):
+            continue
+        moved = {key: values.args.pop(key, None) for key in ("order", "limit", "offset")}
+        query = exp.Select(expressions=[exp.Star()], **{k: v for k, v in moved.items() if v is not None})
+        if values is tree:
+            tree = query
+        elif isinstance(around, exp.In):
+            around.set("expressions", None)
+            around.set("query", exp.Subquery(this=query))
+        else:
+            values.replace(query)
+        query.set("from_", exp.From(this=values))
+    return tree
+
+
 def _check_place(item: exp.Expr | None, clause: Any, key: str, what: str) -> exp.Expr:
     line, column = clause.place
     if not isinstance(item, (exp.Table, exp.Subquery)):

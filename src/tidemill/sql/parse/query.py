@@ -64,6 +64,7 @@ KEYWORDS = (
     "USING",
     "WITH",
 )
+QUERY_WORDS = ("SELECT", "WITH", "(", "FROM", "VALUES")  # with which a query begins
 _NOT_A_FLAG_BEFORE = {
     TokenType.COMMA,
     TokenType.DOT,
@@ -114,7 +115,7 @@ def parse_query(cursor: Cursor, options: dict[str, Any], kind: str) -> ParsedQue
         parse_options(tail, kind, options)
         tail.close()
         tokens = tokens[:begin]
-    if not tokens or tokens[0].text.upper() not in ("SELECT", "WITH", "(", "FROM"):
+    if not tokens or tokens[0].text.upper() not in QUERY_WORDS:
         cursor.fail_expecting("a query", known=("SELECT", "WITH"), hint="begin it with SELECT or WITH")
     flag, tokens = _take_flag(tokens)
     as_of, tokens = take_as_of(tokens)

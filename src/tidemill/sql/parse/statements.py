@@ -35,7 +35,7 @@ from tidemill.sql.lexical.tokens import did_you_mean, position, problem, split
 from tidemill.sql.parse.as_of import take_as_of
 from tidemill.sql.parse.create import parse_create
 from tidemill.sql.parse.options import parse_options, parse_value
-from tidemill.sql.parse.query import parse_query
+from tidemill.sql.parse.query import QUERY_WORDS, parse_query
 from tidemill.sql.parse.register import parse_alter, parse_register
 from tidemill.sql.parse.sites import parse_export, parse_revoke_export
 from tidemill.sql.parse.users import parse_alter_user, parse_drop_user, parse_grant, parse_revoke
@@ -80,7 +80,6 @@ FOREIGN = (
     "IMPORT",
     "VACUUM",
     "ANALYZE",
-    "VALUES",
     "SUMMARIZE",
     "PIVOT",
     "UNPIVOT",
@@ -134,7 +133,7 @@ def _place(statement: Statement, tokens: list[Token], text: str, places: dict[st
 
 def _dispatch(cursor: Cursor) -> Statement:
     word = cursor.word()
-    if word in ("SELECT", "WITH", "(", "FROM"):
+    if word in QUERY_WORDS:
         return _parse_select(cursor)
     if word not in _READERS:
         _refuse(cursor)
@@ -245,7 +244,7 @@ def _parse_explain(cursor: Cursor) -> Explain | Why:
         if cursor.index + 1 < len(cursor.tokens):
             cursor.take("VIEW")
         return Why(cursor.take_name("the name of a view"))
-    if cursor.word() in ("SELECT", "WITH", "(", "FROM", "CREATE"):
+    if cursor.word() in (*QUERY_WORDS, "CREATE"):
         tokens = cursor.tokens[cursor.index :]
         inner = Cursor(tokens, cursor.text)
         statement = _dispatch(inner)

@@ -1,7 +1,7 @@
 """How much a reader keeps beside its hash tables: evicted entries, cells of queries, running totals.
 
 The tables have `lfta_memory`. What waits beside them until it leaves has as much again, where a user has set a limit:
-at least 1 MiB, since every block of rows costs some calls whatever its size;
+at least 4 MiB, since every block of rows costs some calls whatever its size, and few entries have few equal ones;
 a quarter for evicted entries that are not combined yet, a quarter for cells, half for running totals. Where that is
 too little for running totals, tables are used instead; entries or cells above the limit leave before the share ends.
 No answer depends on it.
@@ -31,9 +31,9 @@ class Limits:
         """Limits for a budget in bytes (None: the default sizes), entries of `words` words and `emitting` tables that
         emit.
 
-        >>> limits = Limits.of(4_000_000, words=5, emitting=2)
+        >>> limits = Limits.of(8_000_000, words=5, emitting=2)
         >>> limits.pending, limits.cells, limits.block, limits.running
-        (25000, 25000, 12500, None)
+        (50000, 50000, 25000, None)
         """
         if budget is None:
             return cls(sizes.pending_entries, sizes.kept_cells, sizes.block_rows, sizes.running_bytes)

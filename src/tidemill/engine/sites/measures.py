@@ -1,0 +1,123 @@
+"""What is known of the streams of this site, for joins between sites: rates, sizes of rows, and samples of join values.
+
+A stream is measured from the moment somebody asks: the readers then sample the values of the columns that were asked
+for. The samples are kept in a file beside the catalog, which is written from time to time: what a crash loses is
+statistics, and no answer depends on them.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from tidemill.errors import TidemillError
+from tidemill.plan.sources import SITE, SourceSpec
+from tidemill.runtime.paths import read_json, write_json
+from tidemill.runtime.sites.join_values import MEASURED, Measure, add_measures, name_of
+from tidemill.runtime.sites.protocol import Statistics
+from tidemill.runtime.views.outlet import Outlet
+from tidemill.sql.catalog import Catalog
+
+_WRITE_S = 10.0  # at least, between two writes
+_LONGEST_S = 10.0  # between two batches; a longer pause says that there was nothing to do
+_MOST_SAMPLES = 8  # of a source
+USUAL_INTERVAL_S = 1.0
+
+
+class Measures:
+    """The measures of all sources, by the name of the source."""
+
+    def __init__(self, path: str, database: str, catalog: Catalog, outlet: Callable[[], Outlet]) -> None:
+        self._path, self._database, self._catalog, self._outlet = path, database, catalog, outlet
+        self._found: dict[str, Measure] = self._read()
+        self._asked: set[tuple[str, tuple[str, ...]]] = set()  # by other sites, and not measured yet
+        self._lock = threading.Lock()
+        self._written, self._last = time.monotonic(), 0.0
+        self.interval = USUAL_INTERVAL_S  # seconds between two batches
+
+    # ---- what is measured ------------------------------------------------------------------------
+
+    def ask(self, name: str, columns: Sequence[str]) -> None:
+        """Another site wants to know the values of columns of a stream; `take_up` begins to measure them."""
+        if self._could_measure(name, columns) is not None:
+            with self._lock:
+                self._asked.add((name, tuple(columns)))
+
+    def take_up(self) -> bool:
+        """Measure what was asked for; whether the plan has changed. The caller holds the lock of the database."""
+        with self._lock:
+            asked, self._asked = self._asked, set()
+        return any([self.measure(name, columns) for name, columns in sorted(asked)])
+
+    def measure(self, name: str, columns: Sequence[str]) -> bool:
+        """Sample the values of columns of a stream from the next plan on; whether that is new."""
+        spec = self._could_measure(name, columns)
+        if spec is None:
+            return False
+        entry = next(e for e in self._catalog.of("source") if e.spec is spec)
+        listed = [*spec.options.get(MEASURED, ()), list(columns)]
+        entry.spec = replace(spec, options={**spec.options, MEASURED: listed})
+        return True
+
+    def _could_measure(self, name: str, columns: Sequence[str]) -> SourceSpec | None:
+        """The source of a stream whose columns are not measured and can be."""
+        spec = self._source(name)
+        if spec is None or spec.kind == SITE or not {c.name for c in spec.columns}.issuperset(columns):
+            return None
+        known = spec.options.get(MEASURED, ())
+        return None if list(columns) in known or len(known) >= _MOST_SAMPLES else spec
+
+    def _source(self, name: str) -> SourceSpec | None:
+        entry = self._catalog.entries.get(name.lower())
+        return self._catalog.find(entry.needs[0], "source").spec if entry and entry.kind == "stream" else None
+
+    # ---- what is known ---------------------------------------------------------------------------
+
+    def add(self, report: dict[str, Any]) -> None:
+        """Take in what the readers of a batch found."""
+        now = time.monotonic()
+        if self._last and now - self._last < _LONGEST_S:
+            self.interval += 0.1 * (now - self._last - self.interval)
+        self._last = now
+        for source, measure in report["measures"].items():
+            self._found[source] = add_measures(self._found.get(source), measure)
+        if report["measures"] and now - self._written > _WRITE_S:
+            self.save()
+
+    def rate_of(self, name: str) -> float:
+        """Rows a second of event time that a stream has had so far; 0 where that is not known."""
+        spec, outlet = self._source(name), self._outlet()
+        times = outlet.progress.get("sources", {}).get(spec.name, {}) if spec is not None else {}
+        rows = outlet.source_totals.get(spec.name, {}).get("rows", 0) if spec is not None else 0
+        span = times.get("top", 0) - (times.get("first") or 0)
+        return float(rows) * 1e6 / span if span > 0 and times.get("first") is not None else 0.0
+
+    def statistics(self, name: str, columns: Sequence[str]) -> Statistics:
+        """What is known of a stream and the values of some of its columns."""
+        spec = self._source(name)
+        found = self._found.get(spec.name) if spec is not None else None
+        rate = self.rate_of(name)
+        if found is None or not found["rows"]:
+            return Statistics(rate)
+        widths = {column: size / found["rows"] for column, size in found["bytes"].items()}
+        return Statistics(rate, found["rows"], widths, found["values"].get(name_of(columns), ""))
+
+    # ---- the file --------------------------------------------------------------------------------
+
+    def save(self) -> None:
+        """Write what is known, if there is anything."""
+        self._written = time.monotonic()
+        if self._found:
+            write_json(self._path, {"database": self._database, "sources": self._found})
+
+    def _read(self) -> dict[str, Measure]:
+        """What was written last; nothing where the file is not of this database or cannot be read."""
+        try:
+            found = read_json(self._path)
+        except (OSError, ValueError, TidemillError):
+            return {}
+        known = isinstance(found, dict) and found.get("database") == self._database
+        return dict(found["sources"]) if known else {}
