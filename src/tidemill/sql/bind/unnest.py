@@ -119,7 +119,7 @@ def _read(clause: exp.Join, node: exp.Unnest, inputs: list[Input], before: list[
     if len(names) != 1 + bool(number):
         hint = "elements are one column; WITH ORDINALITY adds their numbers"
         raise problem(f'"{called}" has {1 + bool(number)} columns', node, code="TM202", hint=hint)
-    if any(called.lower() == i.alias.lower() for i in (*inputs, *before)):
+    if called.lower() in {*(i.alias.lower() for i in inputs), *(b.alias.lower() for b in before)}:
         raise problem(f'two inputs are named "{called}"', node, hint="give one of them another alias")
     return _Item(node.expressions[0], called, tuple(names), _owner(node, inputs, before), outer)
 
