@@ -149,6 +149,11 @@ class Oracle(Rankings, Timed):
         items = ", ".join(f"{i.sql} AS {quoted(i.name)}" for i in node.items)
         return f"SELECT {items}, __at FROM {self._table(node.input, moments)}"
 
+    def _unnest(self, node: r.Unnest, moments: Moments) -> str:
+        names = f"{quoted(node.element)}, {quoted(node.number or '__number')}"
+        unnest = f"UNNEST({node.list.sql}) WITH ORDINALITY AS u({names})"
+        return f"SELECT * FROM {self._table(node.input, moments)} {'LEFT' if node.outer else ''} JOIN {unnest} ON TRUE"
+
     def _union(self, node: r.Union, moments: Moments) -> str:
         seeds = [i for i in node.inputs if isinstance(i, r.Seed)]
         if seeds:

@@ -135,6 +135,7 @@ def _join_at(node: r.JoinAt, stamp: str) -> tuple[Chain, ...] | None:
 
 _RULES: dict[type[Relation], Callable[..., tuple[Chain, ...] | None]] = {
     r.Filter: _same,
+    r.Unnest: _same,
     r.Stamp: _same,
     r.View: _same,
     r.Project: _project,

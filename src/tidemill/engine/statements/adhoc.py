@@ -65,6 +65,8 @@ _STRUCTURE = (
     exp.IgnoreNulls,
     exp.RespectNulls,
     exp.WithinGroup,
+    exp.Unnest,
+    exp.Explode,
     exp.Values,
 )
 _WINDOWED = {

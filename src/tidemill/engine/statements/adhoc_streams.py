@@ -16,6 +16,7 @@ from tidemill.runtime.views.moments import read_standings
 from tidemill.runtime.views.store import ViewStore
 from tidemill.sql.bind.scope import problem
 from tidemill.sql.bind.subqueries.forms import has_subquery
+from tidemill.sql.bind.unnest import is_unnest
 from tidemill.sql.bind.windows import conjuncts
 from tidemill.sql.scopes import outside_tables, read_columns
 
@@ -47,7 +48,7 @@ def _replace(table: exp.Table, workload: Workload, waiting: set[str]) -> None:
     name = table.name
     if (
         select is None
-        or select.args.get("joins")
+        or not all(is_unnest(join.this) for join in select.args.get("joins") or ())
         or table.find_ancestor(exp.From, exp.Join) is not select.args["from_"]
     ):
         raise _no_answer(table, "a query that reads a stream from a view reads nothing else beside it")

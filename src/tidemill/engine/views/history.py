@@ -27,7 +27,7 @@ _UNKNOWN = 0  # a source that was read before its first reader was recorded
 _TABLE = -1  # tables are there at all times
 _SYNCHRONIZED = (r.Synchronize, r.SynchronizePeriods)
 _RANKED = (r.Ranked, r.WindowFunctions)
-_POINTWISE = (r.Project, r.Filter, r.Join, r.GroupBy, r.SetCombine, r.Union, *_SYNCHRONIZED, *_RANKED)
+_POINTWISE = (r.Project, r.Filter, r.Unnest, r.Join, r.GroupBy, r.SetCombine, r.Union, *_SYNCHRONIZED, *_RANKED)
 
 
 class FirstReaders:

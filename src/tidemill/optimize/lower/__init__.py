@@ -44,6 +44,7 @@ _PLACES: dict[type[Relation], Callable[[_Lowering, Any], Handle]] = {
     r.Filter: _Lowering.place_filter,
     r.Project: _Lowering.place_project,
     r.Union: _Lowering.place_union,
+    r.Unnest: _Lowering.place_unnest,
     r.Temporal: _Lowering.place_temporal,
     r.Synchronize: _Lowering.place_synchronize,
     r.SynchronizePeriods: _Lowering.place_synchronize_periods,

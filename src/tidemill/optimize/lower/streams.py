@@ -82,6 +82,11 @@ class Streams(Edges):
             return Handle("union", schema=node.schema, branches=branches)
         return self.extend(below, op, project_placement(below.where, node), layer)
 
+    def place_unnest(self, node: r.Unnest) -> Handle:
+        read = columns_read(node.list)
+        op = p.Unnest(name_of(node), (), node.schema, node.list.sql, node.element, node.number, node.outer, read)
+        return self.extend(self.build(node.input), op)
+
     def place_union(self, node: r.Union) -> Handle:
         flat: list[Handle] = []
         for child in node.inputs:

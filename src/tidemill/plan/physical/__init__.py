@@ -49,6 +49,7 @@ from tidemill.plan.physical.linear import (
     SynchronizePeriods,
     Temporal,
     Union,
+    Unnest,
     Values,
     Windowed,
 )
@@ -175,6 +176,7 @@ __all__ = [
     "Tagger",
     "Temporal",
     "Union",
+    "Unnest",
     "Values",
     "ViewOutput",
     "Weave",

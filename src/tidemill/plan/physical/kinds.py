@@ -14,6 +14,7 @@ OPERATORS: tuple[type[Op], ...] = (
     linear.Seed,
     linear.Filter,
     linear.Project,
+    linear.Unnest,
     linear.Synchronize,
     linear.SynchronizePeriods,
     linear.Temporal,

@@ -57,6 +57,24 @@ class Project(Linear):
 
 
 @dataclass(frozen=True)
+class Unnest(Linear):
+    """Each change once for each element of a list, with the element and its number as columns."""
+
+    kind: ClassVar[str] = "unnest"
+    passes: ClassVar[bool] = True
+
+    list: str
+    element: str
+    number: str | None = None
+    outer: bool = False
+    columns_read: tuple[str, ...] | None = None
+
+    @property
+    def reads(self) -> tuple[str, ...] | None:
+        return self.columns_read
+
+
+@dataclass(frozen=True)
 class Synchronize(Linear):
     """Each change at the first point of a period at or after its time."""
 

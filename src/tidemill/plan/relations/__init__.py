@@ -28,7 +28,7 @@ from tidemill.plan.relations.properties import (
     with_children,
 )
 from tidemill.plan.relations.ranking import Ranked, RankFunction, WindowFunctions
-from tidemill.plan.relations.rows import Filter, Join, Project, SetCombine, SetKind, Union
+from tidemill.plan.relations.rows import Filter, Join, Project, SetCombine, SetKind, Union, Unnest
 from tidemill.plan.relations.sessions import END, START, Sessions
 from tidemill.plan.relations.times import (
     CatchUp,
@@ -84,6 +84,7 @@ __all__ = [
     "Tag",
     "Temporal",
     "Union",
+    "Unnest",
     "View",
     "WindowAggregate",
     "WindowFunctions",

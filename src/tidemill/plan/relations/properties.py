@@ -8,7 +8,7 @@ from typing import Literal
 from tidemill.plan.relations.aggregations import GroupBy, JoinAggregate, WindowAggregate
 from tidemill.plan.relations.base import TS, Relation
 from tidemill.plan.relations.inputs import Amended, Clock, Scan, Seed, Shed, View
-from tidemill.plan.relations.rows import Filter, Join, Project, SetCombine, Union
+from tidemill.plan.relations.rows import Filter, Join, Project, SetCombine, Union, Unnest
 from tidemill.plan.relations.sessions import END, Sessions
 from tidemill.plan.relations.times import (
     CatchUp,
@@ -24,7 +24,7 @@ from tidemill.plan.relations.times import (
 from tidemill.plan.relations.versions import JoinAt
 from tidemill.plan.scalars import ColumnRef, Operation, Paren, Scalar, Timestamp
 
-_ROW_BY_ROW = (Filter, Project, Synchronize, SynchronizePeriods)
+_ROW_BY_ROW = (Filter, Project, Unnest, Synchronize, SynchronizePeriods)
 
 
 def insert_only(node: Relation) -> bool:
@@ -79,7 +79,7 @@ def closes_for_good(node: Sessions) -> bool:
 
 def comes_at_stamp(node: Relation, stamp: str) -> bool:
     """True when each row comes at the time in column `stamp`."""
-    if isinstance(node, Filter):
+    if isinstance(node, (Filter, Unnest)):
         return comes_at_stamp(node.input, stamp)
     if isinstance(node, Project):
         column = node.passes(stamp)

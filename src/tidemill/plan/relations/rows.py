@@ -45,6 +45,26 @@ class Project(Relation):
 
 
 @dataclass(frozen=True, eq=False)
+class Unnest(Relation):
+    """Each row once for each element of a list, with the element in column `element` and its number, from 1 on, in
+    `number`; times and multiplicities stay. A row whose list is empty or NULL has no row, with `outer` one that has
+    NULL in both.
+    """
+
+    input: Relation
+    list: Scalar
+    element: str
+    type: str
+    number: str | None = None
+    outer: bool = False
+
+    @cached_property
+    def schema(self) -> Schema:
+        number = (Column(self.number, "BIGINT"),) if self.number is not None else ()
+        return (*self.input.schema, Column(self.element, self.type), *number)
+
+
+@dataclass(frozen=True, eq=False)
 class Union(Relation):
     """All rows of all inputs, whose schemas agree."""
 

@@ -24,6 +24,21 @@ def _project(op: p.Project, source: str) -> str:
     return f"SELECT {', '.join([*items, '__time', '__diff'])} FROM {source}"
 
 
+def _unnest(op: p.Unnest, source: str) -> str:
+    """Lists of one row are taken apart side by side: the elements, and their numbers."""
+    found = f"SELECT *, {op.list} AS __list FROM {source}"
+    if op.outer:
+        some = "CASE WHEN len(__list) > 0 THEN __list ELSE [NULL] END"
+        found = f"SELECT * REPLACE ({some} AS __list), len(__list) > 0 AS __any FROM ({found})"
+    columns = [f"unnest(__list) AS {quoted(op.element)}"]
+    columns += [f"generate_subscripts(__list, 1) AS {quoted(op.number)}"] if op.number else []
+    rows = f"SELECT *, {', '.join(columns)} FROM ({found})"
+    if not op.outer:
+        return f"SELECT * EXCLUDE (__list) FROM ({rows})"
+    numbers = f" REPLACE (CASE WHEN __any THEN {quoted(op.number)} END AS {quoted(op.number)})" if op.number else ""
+    return f"SELECT * EXCLUDE (__list, __any){numbers} FROM ({rows})"
+
+
 def _synchronize(op: p.Synchronize, source: str) -> str:
     ceiling = Ceiling(Hidden("__time"), op.every, op.offset).sql
     return f"SELECT * REPLACE ({ceiling} AS __time) FROM {source}"
@@ -152,6 +167,7 @@ def _latest(op: p.Latest, source: str) -> str:
 _RENDER: dict[type[p.Op], Callable[[Any, str], str]] = {
     p.Filter: _filter,
     p.Project: _project,
+    p.Unnest: _unnest,
     p.Synchronize: _synchronize,
     p.SynchronizePeriods: _synchronize_periods,
     p.Temporal: _temporal,

@@ -25,6 +25,7 @@ from tidemill.sql.bind.subqueries.apply import Subqueries
 from tidemill.sql.bind.subqueries.forms import has_subquery, own_clauses, own_nodes
 from tidemill.sql.bind.subqueries.outer import Outer
 from tidemill.sql.bind.table_windows import slide_hops
+from tidemill.sql.bind.unnest import apply_unnests, is_unnest, take_unnests
 from tidemill.sql.bind.using import merge_using
 from tidemill.sql.bind.values import one_row
 from tidemill.sql.bind.windows import apply_now, conjuncts, mentions_now
@@ -43,8 +44,13 @@ def bind_from(
     rewrite_group_windows(select, listed, items.unit_us)
     complete_sessions(select, listed)
     slide_hops(select, listed)
-    pairs = [items.bind_item(one) for one in listed]
+    pairs = [items.bind_item(one) for one in listed if one is source or not is_unnest(one)]
     _check_aliases([p[0] for p in pairs], select)
+    kept = [j for j in joins if not is_unnest(j.this)]
+    joins, inputs, elements = take_unnests(
+        select, joins, [p[0] for p in pairs], lambda i: _never_apart(kept, pairs, i), items.unit_us
+    )
+    pairs = [(item, sync) for item, (_, sync) in zip(inputs, pairs, strict=True)]
     resolve_field_paths(select, [p[0] for p in pairs])
     expand_aliases(select, [p[0] for p in pairs])
     _read_quoted_texts(select, [p[0] for p in pairs])
@@ -58,7 +64,7 @@ def bind_from(
     nullable = _nullable(joins, [p[0].alias for p in pairs])
     _rewrite_counted_inputs(select, [p[0].alias for p in pairs], nullable)
     pairs, conditions = _time_conditions(pairs, conditions, nullable, select, items.unit_us)
-    synchronized = [items.synchronize(*p) for p in pairs]
+    synchronized = apply_unnests([items.synchronize(*p) for p in pairs], elements)
     if len(synchronized) == 1 and not has_subquery(*own_clauses(select)):
         return Scope(synchronized, synchronized[0].node, items.unit_us, set(synchronized[0].needs)), conditions, []
     joined = _Joins(select, subqueries, nullable, items.unit_us)
@@ -81,6 +87,16 @@ def _first_item(select: exp.Select) -> exp.Expression:
             hint="for example  FROM S JOIN K FOR SYSTEM_TIME AS OF S.TS ON S.k = K.k",
         )
     return source
+
+
+def _never_apart(joins: list[exp.Join], pairs: list[Pair], index: int) -> str | None:
+    """Why a list of an input cannot be taken apart before the joins; None where it can."""
+    aliases = [p[0].alias for p in pairs]
+    if aliases[index] in _nullable(joins, aliases):
+        return f'"{aliases[index]}" on the optional side of a join'
+    if index and _join_kind(joins[index - 1]) in (*KINDS, *HALF):
+        return f'"{aliases[index]}" in this join'
+    return None
 
 
 def _time_conditions(

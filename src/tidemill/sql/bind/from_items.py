@@ -14,6 +14,7 @@ from tidemill.sql.bind.sessions import apply_session
 from tidemill.sql.bind.set_operations import difference
 from tidemill.sql.bind.table_windows import apply_table_function
 from tidemill.sql.bind.unfolding import place_of_view, unfolded_view
+from tidemill.sql.bind.unnest import is_unnest
 from tidemill.sql.bind.values import bind_series, bind_values
 from tidemill.sql.bind.windows import apply_sync, apply_window
 from tidemill.sql.dialect.nodes import Difference, Sync
@@ -58,11 +59,12 @@ class FromItems:
         elif isinstance(node, exp.Values):
             item = bind_values(node, self._alias(node), self.unit_us, self.birth)
         else:
+            lists = "UNNEST stands behind the input whose lists it takes apart:  FROM s, UNNEST(s.items) AS t(x)"
             raise problem(
                 "only streams, views, tables and subqueries can stand in FROM",
                 node,
                 code="TM202",
-                hint="files are read through REGISTER SOURCE … FROM FILES",
+                hint=lists if is_unnest(node) else "files are read through REGISTER SOURCE … FROM FILES",
             )
         for clause in ("pivots", "sample"):
             if node.args.get(clause):

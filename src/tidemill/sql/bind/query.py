@@ -22,6 +22,7 @@ from tidemill.sql.bind.scope import Rhythm, Scope, problem
 from tidemill.sql.bind.set_operations import set_operation
 from tidemill.sql.bind.subqueries.apply import Subqueries
 from tidemill.sql.bind.subqueries.outer import Outer
+from tidemill.sql.bind.unnest import refuse_grouped_unnest, unnest_items
 from tidemill.sql.bind.window_syntax import has_windows, refuse_misplaced_windows
 from tidemill.sql.bind.windowed_select import bind_windowed_select
 from tidemill.sql.dialect.nodes import Difference, copy_tree
@@ -113,6 +114,8 @@ class Binder:
         """The items of SELECT with the grouping and the window functions below them: the relation, its key, and its
         rhythm where a grouping sets one.
         """
+        if has_windows(select) or is_grouped(select):
+            refuse_grouped_unnest(select)
         if has_windows(select):
             return bind_windowed_select(select, scope, self.subqueries)
         if is_grouped(select):
@@ -120,6 +123,7 @@ class Binder:
             return grouped.node, grouped.keys, grouped.rhythm
         outer = Outer(scope)
         select.set("expressions", [self.subqueries.rewrite(e, outer) for e in select.expressions])
+        unnest_items(select, scope)
         return (*bind_projection(select, scope), None)
 
     def _scope(self, select: exp.Select) -> Scope:
