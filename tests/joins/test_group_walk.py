@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 import pytest
@@ -80,11 +80,12 @@ def grouping() -> p.Group:
 def grouping_with_extremes() -> p.Group:
     """The same, and a sum of doubles, the least text, the greatest double and number, of rows that only come."""
     op, kinds = grouping(), ("DOUBLE", "VARCHAR", "DOUBLE", "BIGINT")
-    found = list(zip(MORE.names, kinds, ("sum", "min", "max", "max"), strict=True))
+    calls: tuple[Literal["sum", "min", "max"], ...] = ("sum", "min", "max", "max")
+    found = list(zip(MORE.names, kinds, calls, strict=True))
     return replace(
         op,
         schema=(*op.schema, *(Column(f"b{name}", kind) for name, kind, _ in found)),
-        parts=(*op.parts, *(p.Part(*part) for part in found)),
+        parts=(*op.parts, *(p.Part(name, kind, call) for name, kind, call in found)),
         answers=(*op.answers, *(p.Item(f"b{name}", f'"{name}"') for name in MORE.names)),
     )
 

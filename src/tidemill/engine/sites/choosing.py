@@ -40,7 +40,7 @@ class Weighed:
 
     def show(self, chosen: str) -> list[dict[str, Any]]:
         """All ways as EXPLAIN lists them."""
-        found = []
+        found: list[dict[str, Any]] = []
         for name, way in self.ways.items():
             if isinstance(way, str):
                 found.append({"algorithm": name, "why": way})

@@ -53,9 +53,8 @@ class Reader:
         for shard in self.plan.shards:
             # What hash tables and operators did is for the statistics: one shard passes it on.
             is_first = shard == self.plan.shards[0]
-            noted = {"lfta": found.lfta, "operators": found.counts, "measures": found.measures}
-            counted = replace(tick, **noted) if is_first else tick
-            yield shard, TICK, encode_tick(counted)
+            counted = replace(tick, lfta=found.lfta, operators=found.counts, measures=found.measures)
+            yield shard, TICK, encode_tick(counted if is_first else tick)
 
     def _feedback(self, batch: int, tick: ReaderTick) -> Iterator[Message]:
         """What the stages sent back at the end of an earlier batch, and contents of views for later readers."""

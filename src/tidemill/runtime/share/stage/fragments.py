@@ -35,17 +35,17 @@ class Fragments(Arrangement):
         starts = [self.store.read(s).column("__time")[s.start].as_py() for s in self.segments]
         return min(starts, default=None)
 
-    def append(self, table: pa.Table) -> None:
+    def append(self, table: pa.Table, different: bool = False) -> None:
         """Add rows. Large pieces that a reader has sorted and combined become segments without a merge; they are
         combined with stored rows only when the whole store is rewritten (`replace`).
         """
         table = self._concat([table])
         if table.num_rows < sizes.large_rows or table.schema.types != self.empty().schema.types:
-            super().append(table)
+            super().append(table, different)
             return
         large, rest = _split_ascending(table)
         self.segments += [Segment(piece.num_rows, table=piece.combine_chunks()) for piece in large]
-        super().append(rest)
+        super().append(rest, different)
 
     def replace(self, rows: pa.Table) -> None:
         """These rows in place of all that is stored, in one segment."""
