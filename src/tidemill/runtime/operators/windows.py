@@ -156,6 +156,5 @@ class ViewOutput(Operator[p.ViewOutput]):
         closed = take_closed(pending, batch.rows, batch.frontier)
         if closed.num_rows == 0:
             return Batch(None, batch.frontier)
-        # Where rows only come, nothing cancels.
-        out = closed if pc.min(closed.column("__diff")).as_py() > 0 else net(closed, self.schema)
+        out = net(closed, self.schema)
         return Batch(out if out.num_rows else None, batch.frontier)
