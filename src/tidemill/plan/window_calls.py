@@ -18,6 +18,7 @@ VALUES = ("first_value", "last_value", "nth_value")
 _OF_PEERS = ("rank", "dense_rank", "percent_rank", "cume_dist")
 _OF_ROWS = ("row_number", "ntile", "lag", "lead")
 FRAMELESS = (*_OF_PEERS, *_OF_ROWS)
+_ONE_ANSWER = ("min", "max", "count", "bool_and", "bool_or", "bit_and", "bit_or", "bit_xor")
 _ROWS = re.compile(
     r"ROWS BETWEEN (?:(\d+) PRECEDING|CURRENT ROW|\d+ FOLLOWING)"
     r" AND (?:\d+ PRECEDING|CURRENT ROW|(\d+) FOLLOWING)(?: EXCLUDE CURRENT ROW)?"
@@ -47,6 +48,17 @@ class WindowCall:
         """True when rows that the user's order leaves equal are treated alike."""
         framed = self.function not in FRAMELESS
         return self.function in _OF_PEERS or (framed and not (self.frame or "").startswith("ROWS"))
+
+    @property
+    def is_exact(self) -> bool:
+        """True when the result depends on the values in the frame alone, not on the order in which they are met.
+
+        >>> [WindowCall("s", kind, "sum", ('"v"',)).is_exact for kind in ("HUGEINT", "DOUBLE")]
+        [True, False]
+        """
+        if self.function in (*FRAMELESS, *VALUES, *_ONE_ANSWER):
+            return True
+        return self.function == "sum" and self.type not in ("DOUBLE", "FLOAT")
 
     @property
     def by_value(self) -> bool:

@@ -11,6 +11,10 @@ Where every function looks at a bounded number of rows around its own, a version
 the *neighbourhood* of the rows that change. Let the functions look at most a rows back and b ahead, and r = a + b.
 Results that change are within b rows before a change and a behind it, and depend on rows within r of that change. Rows
 that are taken along and lack some of their own neighbours lack the same ones before and after, so their results cancel.
+
+The last digits of sums of doubles and their like depend on the order in which DuckDB meets the values, which is another
+one whenever a row comes or goes. Where a function is not exact, A(k, 0) is not computed again: what was `given` is kept
+beside the rows, and taken back as it is.
 """
 
 from __future__ import annotations
@@ -25,11 +29,13 @@ from tidemill.plan import physical as p
 from tidemill.plan.physical import BEGINNING
 from tidemill.plan.relations import quoted
 from tidemill.plan.sort_keys import SortKey, complete_order
+from tidemill.plan.sources import Column
 from tidemill.plan.window_calls import FRAMELESS, VALUES, WindowCall
 from tidemill.runtime.dataflow.changes import PENDING, contents_layout, pending_layout, take_closed
 from tidemill.runtime.dataflow.operator import Batch, Operator
 from tidemill.runtime.dataflow.value_codes import number_rows
 from tidemill.runtime.duckdb import duck
+from tidemill.runtime.operators.ranking.given_answers import GivenAnswers
 from tidemill.runtime.operators.ranking.partitions import Partitions, find_ends
 from tidemill.runtime.operators.ranking.versions import Piece, Versions
 from tidemill.runtime.state.shard_state import ShardState
@@ -48,6 +54,7 @@ class WindowFunctions(Operator[p.WindowFunctions]):
         self.partitions = Partitions(op.columns, op.partition)
         self.order = complete_order(op.order, self.partitions.names, op.partition)
         self.results = [c.name for c in op.calls]
+        self.is_exact = all(call.is_exact for call in op.calls)
 
     def step(self, inputs: list[Batch], state: ShardState) -> Batch:
         batch = inputs[0]
@@ -58,9 +65,15 @@ class WindowFunctions(Operator[p.WindowFunctions]):
         kept = self.arrangement(state, "rows", contents_layout(self.op.columns))
         moves = self.partitions.sort_moves(closed, self.partitions.probe(closed, kept), self.order)
         versions = self._read_versions(moves)
-        found = [piece for piece in self._changes(moves, versions) if piece.num_rows]
+        given = None if self.is_exact else self._given(state)
+        found = [piece for piece in self._changes(moves, versions, given) if piece.num_rows]
         self.partitions.keep(moves, np.where(versions.time == BEGINNING, 0, versions.diff), kept)
         return Batch(pa.concat_tables(found) if found else None, batch.frontier)
+
+    def _given(self, state: ShardState) -> GivenAnswers:
+        columns = (*self.op.columns, *(Column(call.name, call.type) for call in self.op.calls))
+        partitions = Partitions(columns, self.op.partition)
+        return GivenAnswers(partitions, self.results, self.arrangement(state, "given", contents_layout(columns)))
 
     def _read_versions(self, moves: pa.Table) -> Versions:
         part = find_ends(moves, self.op.partition)
@@ -69,18 +82,18 @@ class WindowFunctions(Operator[p.WindowFunctions]):
         diff = moves.column("__diff").to_numpy().astype(np.int64)
         return Versions(part, peer, row, moves.column("__time").to_numpy().astype(np.int64), diff)
 
-    def _changes(self, moves: pa.Table, versions: Versions) -> Iterator[pa.Table]:
+    def _changes(self, moves: pa.Table, versions: Versions, given: GivenAnswers | None) -> Iterator[pa.Table]:
         appended = np.zeros(versions.parts, np.bool_)
         if all(call.backward for call in self.op.calls):
             appended = versions.find_appended(any(call.of_peers for call in self.op.calls))
         if appended.any():
-            yield self._append(moves, versions, appended)
-        reach = self._reach()
+            yield _note(self._append(moves, versions, appended), given)
+        reach = self._reach() if given is None else None
         if reach is not None and not appended.all():
             yield from self._compare_near(moves, versions, ~appended, reach)
             return
         for piece in versions.cut(np.flatnonzero(~appended), sizes.version_rows):
-            yield self._compare(moves, versions, piece)
+            yield _note(self._compare(moves, versions, piece, given), given)
 
     def _reach(self) -> int | None:
         """How many rows back and ahead the functions look, together; None where that is not bounded, or far."""
@@ -132,11 +145,16 @@ class WindowFunctions(Operator[p.WindowFunctions]):
             moves, move, answers.take(pa.array(fresh)), versions.time[move], np.ones(len(move), np.int64)
         )
 
-    def _compare(self, moves: pa.Table, versions: Versions, piece: Piece) -> pa.Table:
+    def _compare(self, moves: pa.Table, versions: Versions, piece: Piece, given: GivenAnswers | None) -> pa.Table:
         """The difference between the versions of a piece and the ones before them."""
         move, number, version = versions.expand(piece)
         span = int(piece.high.max()) + 2
         answers = self._answer(moves, versions, move, number * span + version)
+        if given is not None:
+            first = np.flatnonzero(version == piece.low[number])
+            answers = given.put_in_place(
+                answers, first, moves.select(self.partitions.names).take(pa.array(move[first]))
+            )
         row = np.cumsum(versions.row_begins)[move]
         columns = [pa.array(row), pa.array(number), *(answers.column(name) for name in self.results)]
         ids, first = number_rows(columns, len(move))
@@ -172,10 +190,17 @@ class WindowFunctions(Operator[p.WindowFunctions]):
     def _call_sql(self, call: WindowCall) -> str:
         """A call over the groups, in the order of peers and places; a range of values needs the values.
 
-        Without an order, DuckDB takes the rows of a group as they come to lie; the last digits of some aggregates
-        depend on that, and an answer that is taken back must be the one that was given. So places order them.
+        Without an order, DuckDB takes the rows of a group as they come to lie; places order them, so that the last
+        digits of some aggregates do not change when nothing else does.
         """
         if not self.op.order and call.frame is None and call.function not in (*FRAMELESS, *VALUES):
             call = replace(call, frame=_WHOLE)
         order = self.op.order if call.by_value else (_PEER,) if self.op.order else ()
         return f"CAST({call.sql(['__group'], order, (_PLACE,))} AS {call.type})"
+
+
+def _note(changes: pa.Table, given: GivenAnswers | None) -> pa.Table:
+    """Changes that leave; what they give and take back is noted."""
+    if given is not None:
+        given.add(changes)
+    return changes
