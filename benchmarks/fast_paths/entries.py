@@ -33,7 +33,7 @@ ENTRIES: dict[FastPath, tuple[Any, str]] = {
     "running_totals": (RunningTotals, "push"),
     "row_templates": (RowTemplate, "table"),
     "plain_columns": (plain_columns, "_run_steps"),
-    "different_rows": (different_rows, "_mark_alike"),
+    "different_rows": (different_rows, "_hash_rows"),
     "joined_pairs": (Matching, "pairs"),
     "narrow_sort": (MoveOrder, "_sort_peers"),
     "group_walk": (GroupWalk, "walk"),
