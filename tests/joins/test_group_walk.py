@@ -142,16 +142,21 @@ class StatedRstream(Rstream):
         self.numbered = False
 
 
-@effort(80, thorough_cases=3_000)
-@given(drawn=partials, closing=frontiers)
-def test_groups_walked_in_arrays_change_as_sql_says(drawn: list[Any], closing: list[int]) -> None:
-    flat = [(k, g, n, c, s, t) for (k, g), n, c, s, t in drawn]
-    op, batches = grouping(), cut(flat, PARTS, 5, closing)
+def check_walk(op: p.Group, batches: list[Any], closing: list[int]) -> None:
+    """The walk in arrays and SQL give the same changes and leave the same state."""
     layout = GroupBy(op).layout
     walked, state = run(GroupBy, op, batches, closing)
     stated, twin = run(StatedGroupBy, op, batches, closing)
     assert walked == stated
     assert stored(state, op, "parts", layout) == stored(twin, op, "parts", layout)
+
+
+@effort(80, thorough_cases=3_000)
+@given(drawn=partials, closing=frontiers)
+def test_groups_walked_in_arrays_change_as_sql_says(drawn: list[Any], closing: list[int]) -> None:
+    flat = [(k, g, n, c, s, t) for (k, g), n, c, s, t in drawn]
+    op, batches = grouping(), cut(flat, PARTS, 5, closing)
+    check_walk(op, batches, closing)
 
 
 @effort(80, thorough_cases=3_000)
@@ -160,11 +165,7 @@ def test_extremes_and_doubles_walked_in_arrays_change_as_sql_says(drawn: list[An
     flat = [(k, g, n, c, s, t, *rest) for (k, g), n, c, s, rest, t in drawn]
     schema = pa.schema([*PARTS, *MORE])
     op, batches = grouping_with_extremes(), cut(flat, schema, 5, closing)
-    layout = GroupBy(op).layout
-    walked, state = run(GroupBy, op, batches, closing)
-    stated, twin = run(StatedGroupBy, op, batches, closing)
-    assert walked == stated
-    assert stored(state, op, "parts", layout) == stored(twin, op, "parts", layout)
+    check_walk(op, batches, closing)
 
 
 @effort(80, thorough_cases=3_000)

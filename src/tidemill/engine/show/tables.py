@@ -66,7 +66,8 @@ def catalog_table(what: str, catalog: Catalog, workload: Workload, store: ViewSt
         return plan_changes(workload.history)
     if what == "users":
         return users_table(catalog)
-    entries, metas = list(catalog.of(*_KINDS[what])), store.metas()  # type: ignore[arg-type]
+    entries = list(catalog.of(*_KINDS[what]))  # type: ignore[arg-type]
+    metas = store.metas()
     return pa.table(
         {
             "name": pa.array([e.name for e in entries], pa.string()),
