@@ -8,9 +8,9 @@ from dataclasses import replace
 
 from tidemill.errors import SourceProblem, TidemillError
 from tidemill.plan.sources import SourceSpec
+from tidemill.runtime.postgres_client import check_connection
 from tidemill.runtime.sources.kafka.metadata import TIME
 from tidemill.runtime.sources.postgres.slot import Slot
-from tidemill.runtime.targets.postgres import check_connection
 
 POSTGRES = "postgres"
 OPTIONS = ("password", TIME)

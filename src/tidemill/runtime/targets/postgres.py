@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from tidemill.plan.python_values import json_text, python_rows
 from tidemill.runtime.extras import load
-from tidemill.runtime.secrets import check_secret, read_secret
+from tidemill.runtime.postgres_client import check_connection, connect
 from tidemill.runtime.targets.target import UPSERT, SinkSpec, fold
 
 _PROGRESS = "tidemill_progress"
@@ -108,31 +108,6 @@ class PostgresTarget:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
-
-
-def check_connection(text: str, options: dict[str, Any]) -> None:
-    """Refuse a connection that holds its password, or that cannot be read."""
-    psycopg = load("psycopg", "postgres", "a connection to PostgreSQL")
-    load("psycopg.conninfo", "postgres", "a connection to PostgreSQL")
-    from tidemill.errors import SourceProblem
-
-    try:
-        given = psycopg.conninfo.conninfo_to_dict(text)
-    except psycopg.Error as error:
-        raise SourceProblem(
-            "TM407", "the connection to PostgreSQL cannot be read", detail=str(error), hint="'host=db dbname=shop'"
-        ) from None
-    if "password" in given:
-        check_secret("password", None)
-    if "password" in options:
-        check_secret("password", options["password"])
-
-
-def connect(text: str, given: dict[str, Any], **more: Any) -> Any:
-    """A connection, with the password from where the option says it is."""
-    psycopg = load("psycopg", "postgres", "a connection to PostgreSQL")
-    secret = {"password": read_secret("password", given["password"])} if "password" in given else {}
-    return psycopg.connect(text, autocommit=True, connect_timeout=20, application_name="tidemill", **secret, **more)
 
 
 _TYPES = (

@@ -9,8 +9,8 @@ from typing import Any
 from tidemill.errors import SourceProblem
 from tidemill.plan.sources import SourceSpec
 from tidemill.runtime.extras import load
+from tidemill.runtime.postgres_client import connect
 from tidemill.runtime.sources.postgres.pgoutput import Decoder, Transaction, format_lsn, parse_lsn
-from tidemill.runtime.targets.postgres import connect
 
 _SETTINGS = "-c datestyle=ISO -c timezone=UTC -c extra_float_digits=3 -c intervalstyle=iso_8601 -c bytea_output=hex"
 
