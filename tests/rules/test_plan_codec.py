@@ -10,10 +10,13 @@ from typing import Any
 import pytest
 
 from tests.harness import LocalDatabase
+from tidemill.plan import node
 from tidemill.plan import physical as p
 from tidemill.plan.physical import OPERATORS, Physical
 from tidemill.plan.physical.codec import decoder, encode
 from tidemill.plan.sources import Column
+from tidemill.plan.window_calls import WindowCall
+from tidemill.plan.window_frames import Frame
 
 # Written when operators had a dictionary of parameters: columns are arrays of name and type, and nothing says which
 # columns an expression reads.
@@ -76,6 +79,23 @@ def _older_plan(data: dict[str, Any]) -> dict[str, Any]:
     for op in (*data["reader"], *data["stage"]):
         op["params"] = older(op["params"])
     return data
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ROWS BETWEEN 2 PRECEDING AND 1 FOLLOWING EXCLUDE CURRENT ROW",
+        "ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING",
+        "RANGE BETWEEN INTERVAL '5' SECOND PRECEDING AND CURRENT ROW",
+        "GROUPS BETWEEN CURRENT ROW AND 3 FOLLOWING",
+    ],
+)
+def test_a_frame_of_the_version_before_is_its_text_and_fingerprints_stay(text):
+    """Frames were text, in plans and in what fingerprints are made of."""
+    read, write = decoder(WindowCall), lambda call: json.loads(json.dumps(call, default=encode))
+    call = WindowCall("s", "BIGINT", "sum", ('"v"',), frame=Frame.of(text))
+    assert read({**write(call), "frame": text}) == read(write(call)) == call
+    assert json.dumps(text) in node._text(call)
 
 
 def test_every_kind_has_a_name_of_its_own_and_only_declared_types():

@@ -12,6 +12,7 @@ from sqlglot.dialects.duckdb import DuckDB
 
 from tests.properties.effort import effort
 from tidemill.plan.scalars import (
+    Between,
     Cast,
     Ceiling,
     Chain,
@@ -19,6 +20,7 @@ from tidemill.plan.scalars import (
     Epoch,
     Extreme,
     In,
+    IsNull,
     Literal,
     Negative,
     Not,
@@ -27,7 +29,9 @@ from tidemill.plan.scalars import (
     Scalar,
     Shift,
     Timestamp,
+    When,
     WhereCounted,
+    flatten,
     shift_of,
     template,
 )
@@ -47,6 +51,9 @@ def compound(inner: st.SearchStrategy[Scalar]) -> st.SearchStrategy[Scalar]:
         st.builds(Operation, st.sampled_from(["=", "<", "*", "%"]), inner, inner),
         st.builds(Chain, st.sampled_from(["AND", "OR"]), some),
         st.builds(In, inner, some),
+        st.builds(Between, inner, inner, inner),
+        st.builds(IsNull, inner),
+        st.builds(When, inner, inner),
         st.builds(Cast, inner, st.just("BIGINT")),
         st.builds(WhereCounted, inner, inner),
         st.builds(Shift, inner, st.sampled_from("+-"), numbers),
@@ -119,3 +126,11 @@ def test_what_is_no_shift_is_not_read_as_one() -> None:
     a, b = ColumnRef("a"), ColumnRef("b")
     for time in (Operation("*", a, Literal("2")), Extreme("least", (a, b)), Shift(Cast(a, "BIGINT"), "+", 1)):
         assert shift_of(time) is None
+
+
+@effort(200)
+@given(scalar=scalars)
+def test_a_flat_scalar_has_the_same_text_around_its_columns(scalar: Scalar) -> None:
+    flat = flatten(scalar)
+    assert flat == scalar and flat.columns == scalar.columns
+    assert all(isinstance(hole, ColumnRef) for hole in flat.holes)

@@ -11,6 +11,7 @@ from sqlglot.errors import ParseError
 
 from tests.properties.effort import effort
 from tests.statements import parse_one
+from tidemill.plan import scalars as s
 from tidemill.plan.relations import quoted
 from tidemill.sql.bind.functions import ALLOWED
 from tidemill.sql.bind.trees import scalar_of
@@ -51,6 +52,37 @@ def test_everything_within_a_tree_comes_in_the_order_of_a_walk(text: str) -> Non
 @given(st.text(min_size=1))
 def test_a_quoted_name_is_what_sqlglot_writes(name: str) -> None:
     assert exp.Column(this=exp.Identifier(this=name, quoted=True)).sql(dialect="duckdb") == quoted(name)
+
+
+NODES = {
+    '"a" BETWEEN 1 AND "b"': s.Between,
+    'NOT "a" BETWEEN 1 AND 3': s.Not,
+    '"a" IS NULL': s.IsNull,
+    '"a" IS TRUE': s.Template,
+    '"a" - 5': s.Operation,
+    '("a" + 1) // 5': s.Operation,
+    '"a" + 1 + 2': s.Template,
+    '"a" // 1.5': s.Template,
+    'MAKE_TIMESTAMP("__ts")': s.Timestamp,
+    'ABS("__ts" // 5)': s.Template,
+}
+
+
+@pytest.mark.parametrize("text", NODES)
+def test_what_rules_look_into_is_a_node_with_the_text_of_sqlglot(text: str) -> None:
+    tree = parse_expression(text, dialect="duckdb")
+    scalar = scalar_of(tree.copy())
+    assert (type(scalar), scalar.sql) == (NODES[text], tree.sql("duckdb")) and scalar.sql == text
+
+
+def test_a_stamp_within_a_function_is_a_part_of_it() -> None:
+    scalar = scalar_of(parse_expression('strftime(make_timestamp("__ts"), \'%Y\') = "a"', dialect="duckdb"))
+    assert s.Timestamp(s.ColumnRef("__ts"), "MAKE_TIMESTAMP") in scalar.parts[0].parts
+
+
+def test_a_long_sum_is_no_deep_tree() -> None:
+    scalar = scalar_of(parse_expression(" + ".join(['"a"'] * 3000), dialect="duckdb"))
+    assert scalar.sql.count("+") == 2999 and scalar.substitute({"a": s.ColumnRef("b")}).columns == {"b"}
 
 
 @pytest.mark.parametrize("function", sorted(ALLOWED))

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
 from tidemill.plan.scalars import Scalar
+from tidemill.plan.window_frames import Frame
 
 _PLAIN: dict[type, Callable[[Any], str]] = {
     str: _quoted,
@@ -98,8 +99,8 @@ def _writer(kind: type) -> Callable[[Any], str]:
     """The function that writes an operand of a type; chosen once, since a thousand queries have a million operands."""
     if kind in _PLAIN:
         return _PLAIN[kind]
-    if issubclass(kind, Scalar):
-        return lambda scalar: _quoted(scalar.sql)
+    if issubclass(kind, (Scalar, Frame)):
+        return lambda written: _quoted(written.sql)
     if issubclass(kind, Node):
         return lambda node: f'["node", "{node.fingerprint}"]'
     if issubclass(kind, (tuple, list)):

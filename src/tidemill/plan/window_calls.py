@@ -7,11 +7,11 @@ in which rows may be equal; where they pick one row of several peers, they pick 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tidemill.plan.sort_keys import SortKey, order_sql
+from tidemill.plan.window_frames import Frame
 
 RANKS = ("row_number", "rank", "dense_rank")
 VALUES = ("first_value", "last_value", "nth_value")
@@ -19,19 +19,14 @@ _OF_PEERS = ("rank", "dense_rank", "percent_rank", "cume_dist")
 _OF_ROWS = ("row_number", "ntile", "lag", "lead")
 FRAMELESS = (*_OF_PEERS, *_OF_ROWS)
 _ONE_ANSWER = ("min", "max", "count", "bool_and", "bool_or", "bit_and", "bit_or", "bit_xor")
-_ROWS = re.compile(
-    r"ROWS BETWEEN (?:(\d+) PRECEDING|CURRENT ROW|\d+ FOLLOWING)"
-    r" AND (?:\d+ PRECEDING|CURRENT ROW|(\d+) FOLLOWING)(?: EXCLUDE CURRENT ROW)?"
-)
-_DISTANCE = re.compile(r"(?<!UNBOUNDED) (PRECEDING|FOLLOWING)")
 
 
 @dataclass(frozen=True)
 class WindowCall:
     """One call, whose result is the column `name`. Arguments are columns of the input, quoted, or constants.
 
-    `frame` is what stands behind ORDER BY, in DuckDB's words; None is SQL's own: up to the last peer, or without an
-    order the whole partition. `backward` says that no row behind the current one and its peers is looked at.
+    `frame` None is SQL's own: up to the last peer, or without an order the whole partition. `backward` says that no row
+    behind the current one and its peers is looked at.
     """
 
     name: str
@@ -40,14 +35,18 @@ class WindowCall:
     arguments: tuple[str, ...] = ()
     distinct: bool = False
     ignore_nulls: bool = False
-    frame: str | None = None
+    frame: Frame | None = None
     backward: bool = False
+
+    def __post_init__(self) -> None:
+        if isinstance(self.frame, str):  # in plans that were written when a frame was its text
+            object.__setattr__(self, "frame", Frame.of(self.frame))
 
     @property
     def of_peers(self) -> bool:
         """True when rows that the user's order leaves equal are treated alike."""
         framed = self.function not in FRAMELESS
-        return self.function in _OF_PEERS or (framed and not (self.frame or "").startswith("ROWS"))
+        return self.function in _OF_PEERS or (framed and (self.frame is None or self.frame.unit != "ROWS"))
 
     @property
     def is_exact(self) -> bool:
@@ -64,16 +63,18 @@ class WindowCall:
     def by_value(self) -> bool:
         """True when the frame is a distance of values.
 
-        >>> WindowCall("s", "BIGINT", "sum", ('"v"',), frame="RANGE BETWEEN 5 PRECEDING AND CURRENT ROW").by_value
+        >>> frame = Frame.of("RANGE BETWEEN 5 PRECEDING AND CURRENT ROW")
+        >>> WindowCall("s", "BIGINT", "sum", ('"v"',), frame=frame).by_value
         True
         """
-        return self.frame is not None and self.frame.startswith("RANGE") and bool(_DISTANCE.search(self.frame))
+        return self.frame is not None and self.frame.by_value
 
     @property
     def reach(self) -> tuple[int, int] | None:
         """How many rows before and behind a row its result depends on at most; None where there is no bound.
 
-        >>> WindowCall("s", "BIGINT", "sum", ('"v"',), frame="ROWS BETWEEN 2 PRECEDING AND 1 FOLLOWING").reach
+        >>> frame = Frame.of("ROWS BETWEEN 2 PRECEDING AND 1 FOLLOWING")
+        >>> WindowCall("s", "BIGINT", "sum", ('"v"',), frame=frame).reach
         (2, 1)
         >>> WindowCall("l", "BIGINT", "lag", ('"v"',)).reach, WindowCall("r", "BIGINT", "row_number").reach
         ((1, 0), None)
@@ -83,20 +84,20 @@ class WindowCall:
             if self.ignore_nulls or not text.isdigit():
                 return None
             return (int(text), 0) if self.function == "lag" else (0, int(text))
-        found = _ROWS.fullmatch(self.frame or "") if self.function not in FRAMELESS else None
-        return (int(found[1] or 0), int(found[2] or 0)) if found else None
+        return None if self.frame is None or self.function in FRAMELESS else self.frame.reach
 
     def sql(self, partition: Sequence[str], order: tuple[SortKey, ...], total: tuple[SortKey, ...]) -> str:
         """The call over partitions by these columns (quoted): `order` is the user's, `total` the completed one.
 
-        >>> call = WindowCall("s", "BIGINT", "sum", ('"v"',), frame="ROWS 1 PRECEDING")
-        >>> call.sql(['"k"'], (SortKey("t"),), (SortKey("t"), SortKey("v")))
-        'sum("v") OVER (PARTITION BY "k" ORDER BY "t" ASC NULLS LAST, "v" ASC NULLS LAST ROWS 1 PRECEDING)'
+        >>> frame = Frame.of("ROWS BETWEEN 1 PRECEDING AND CURRENT ROW")
+        >>> call = WindowCall("s", "BIGINT", "sum", ('"v"',), frame=frame)
+        >>> call.sql([], (SortKey("t"),), (SortKey("t"),))
+        'sum("v") OVER (ORDER BY "t" ASC NULLS LAST ROWS BETWEEN 1 PRECEDING AND CURRENT ROW)'
         """
         seen = order if self.of_peers else total
         over = [f"PARTITION BY {', '.join(partition)}"] if partition else []
         over += [f"ORDER BY {order_sql(seen)}"] if seen else []
-        over += [self.frame] if self.frame is not None else []
+        over += [self.frame.sql] if self.frame is not None else []
         inner = ("DISTINCT " if self.distinct else "") + ", ".join(self.arguments)
         if self.function in VALUES and self.of_peers and total:
             inner += f" ORDER BY {order_sql(total)}"

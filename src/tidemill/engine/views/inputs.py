@@ -10,7 +10,7 @@ from tidemill.engine.alter_sources import as_of
 from tidemill.engine.views.bound_view import BoundView
 from tidemill.plan import relations as r
 from tidemill.plan.relations import Item, Relation
-from tidemill.plan.scalars import Chain, ColumnRef, Literal, Operation, Paren, Scalar, conjunction, template
+from tidemill.plan.scalars import Chain, ColumnRef, IsNull, Literal, Operation, Paren, Scalar, conjunction, template
 from tidemill.plan.sources import APPLY, DELETES, SHED_UPDATES, SourceSpec
 from tidemill.plan.statements import CreateView
 from tidemill.sql.bind.scope import EVERY_CHANGE, Field, Input, Rhythm, problem
@@ -174,7 +174,7 @@ def _delete_test(spec: SourceSpec, key: tuple[str, ...]) -> Scalar | None:
         tests.append(template(f"lower(CAST({{0}} AS VARCHAR)) IN ({words})", ColumnRef(spec.operation)))
     if spec.options.get("key_null"):
         rest = [c.name for c in spec.columns if c.name not in key and c.name not in (spec.event, spec.operation)]
-        empty = conjunction(*(template("{0} IS NULL", ColumnRef(n)) for n in rest))
+        empty = conjunction(*(IsNull(ColumnRef(n)) for n in rest))
         tests.append(Literal("FALSE") if empty is None else empty)
     if not tests:
         return None

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field, replace
 
 from tidemill.optimize.rewrite.filters import push_filters
 from tidemill.plan import relations as r
 from tidemill.plan.relations import Relation
-from tidemill.plan.scalars import Chain, ColumnRef, Literal, Operation, Paren, Scalar, Template, conjunction
+from tidemill.plan.scalars import Between, Chain, ColumnRef, Literal, Operation, Paren, Scalar, conjunction
 
 _MIRROR = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
-_BETWEEN = re.compile(r" BETWEEN (\d{1,18}) AND (\d{1,18})")
 _Bounds = tuple[int, int | None]  # ranks greater than the first and at most the second
 
 
@@ -132,9 +130,9 @@ def _bare(value: Scalar) -> Scalar:
 def _bounds_of(condition: Scalar, rank: str) -> _Bounds | None:
     """The ranks that satisfy a comparison of the rank with a whole number; None for any other condition."""
     column = ColumnRef(rank)
-    if isinstance(condition, Template) and condition.holes == (column,) and condition.texts[0] == "":
-        found = _BETWEEN.fullmatch(condition.texts[1])
-        return (max(int(found[1]) - 1, 0), int(found[2])) if found else None
+    if isinstance(condition, Between):
+        bounds = [b.number for b in (condition.low, condition.high) if isinstance(b, Literal) and b.number is not None]
+        return (max(bounds[0] - 1, 0), bounds[1]) if condition.value == column and len(bounds) == 2 else None
     if not isinstance(condition, Operation) or condition.sign not in _MIRROR:
         return None
     left, sign, right = _bare(condition.left), condition.sign, _bare(condition.right)

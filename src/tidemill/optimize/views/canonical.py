@@ -6,7 +6,6 @@ different is only taken to be different.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -16,17 +15,16 @@ from tidemill.plan.scalars import (
     ColumnRef,
     Epoch,
     In,
+    IsNull,
     Literal,
     Not,
     Operation,
     Paren,
     Scalar,
-    Template,
     Timestamp,
     template,
 )
 
-_DIVIDED = re.compile(r" // (\d{1,18})")
 _CANONICAL = "_canonical"  # where an expression keeps its canonical text
 MIRROR = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _OPPOSITE = {"=": "<>", "<>": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
@@ -71,7 +69,7 @@ def _canonical(value: Scalar) -> str:
     if isinstance(value, ColumnRef):
         return value.sql
     parts = {name: ColumnRef(canonical(part)) for name, part in ((p.sql, p) for p in value.parts)}
-    return f"({_rebuild(value, lambda part: parts[part.sql]).sql})"
+    return f"({rebuild(value, lambda part: parts[part.sql]).sql})"
 
 
 def negate(value: Scalar) -> Scalar | None:
@@ -106,18 +104,14 @@ def conjuncts(predicate: Scalar | None) -> Iterator[Scalar]:
 def stamp_of(value: Scalar) -> tuple[ColumnRef, int | None] | None:
     """The column of microseconds that a time stamp shows, and the clock unit that it counts in; None for TIMESTAMP.
 
-    >>> stamp_of(template("{0} // 1000000", ColumnRef("__ts"))), stamp_of(Timestamp(ColumnRef("__ts")))
+    >>> ts = ColumnRef("__ts")
+    >>> stamp_of(Operation("//", ts, Literal("1000000"))), stamp_of(Timestamp(ts))
     ((<"__ts">, 1000000), (<"__ts">, None))
     """
     value = bare(value)
     time, unit = None, None
     if isinstance(value, Timestamp):
         time = bare(value.us)
-    elif isinstance(value, Template) and len(value.holes) == 1:
-        divided = _DIVIDED.fullmatch(value.sql[len(value.holes[0].sql) :]) if value.texts[0] == "" else None
-        unit = int(divided[1]) if divided else None
-        is_stamp = divided is not None or [t.lower() for t in value.texts] == ["make_timestamp(", ")"]
-        time = bare(value.holes[0]) if is_stamp else None
     elif isinstance(value, Operation) and value.sign == "//" and isinstance(value.right, Literal):
         time, unit = bare(value.left), value.right.number
     return (time, unit) if isinstance(time, ColumnRef) else None
@@ -175,14 +169,14 @@ def rewrite(value: Scalar, given: Given) -> Scalar | None:
         if new is None or (canonical(part) in given.loose and not _is_same_for_equals(value)):
             return None
         parts[part.sql] = new
-    return _rebuild(value, lambda part: parts[part.sql])
+    return rebuild(value, lambda part: parts[part.sql])
 
 
 def _is_same_for_equals(value: Scalar) -> bool:
     """True when an expression has the same value for all values of its parts that are equal to each other."""
     if isinstance(value, Operation):
         return value.sign in MIRROR
-    return isinstance(value, (Paren, In)) or (isinstance(value, Template) and value.texts == ("", " IS NULL"))
+    return isinstance(value, (Paren, In, IsNull))
 
 
 def _coarser_epoch(value: Epoch, given: Given) -> Scalar | None:
@@ -194,7 +188,7 @@ def _coarser_epoch(value: Epoch, given: Given) -> Scalar | None:
     return None
 
 
-def _rebuild(value: Scalar, part: Callable[[Scalar], Scalar]) -> Scalar:
+def rebuild(value: Scalar, part: Callable[[Scalar], Scalar]) -> Scalar:
     """The same node over other parts."""
 
     def renew(operand: Any) -> Any:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from functools import lru_cache
 
+from tidemill.optimize.views.canonical import rebuild, stamp_of
 from tidemill.plan import relations as r
 from tidemill.plan.relations import Item, Relation
-from tidemill.plan.scalars import Cast, ColumnRef, Scalar
-
-_STAMP = re.compile(r'\(?"__ts" // \d+\)?|make_timestamp\("__ts"\)')
+from tidemill.plan.scalars import Cast, ColumnRef, Hidden, Scalar
 
 
 def project(source: Relation, query: Relation, values: Mapping[str, Scalar]) -> Relation:
@@ -27,9 +25,18 @@ def project(source: Relation, query: Relation, values: Mapping[str, Scalar]) -> 
 def shown(value: Scalar) -> str:
     """An expression over the columns of leaves as users write it: without the numbers of the leaves, and with TS.
 
-    >>> from tidemill.plan.scalars import template
-    >>> shown(ColumnRef("0.temp")), shown(template("{0} // 1000000 > 3", ColumnRef("0.__ts")))
+    >>> from tidemill.plan.scalars import Literal, Operation
+    >>> seconds = Operation("//", ColumnRef("0.__ts"), Literal("1000000"))
+    >>> shown(ColumnRef("0.temp")), shown(Operation(">", seconds, Literal("3")))
     ('"temp"', 'TS > 3')
     """
-    text = value.substitute({c: ColumnRef(c.partition(".")[2]) for c in value.columns}).sql
-    return _STAMP.sub("TS", text)
+    return _name(value).sql
+
+
+def _name(value: Scalar) -> Scalar:
+    if isinstance(value, ColumnRef):
+        return ColumnRef(value.name.partition(".")[2])
+    stamp = stamp_of(value)
+    if stamp is not None and stamp[0].name.partition(".")[2] == r.TS:
+        return Hidden("TS")
+    return rebuild(value, _name)

@@ -9,17 +9,14 @@ query keeps its own predicate above: where that holds, so does the disjunction.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tidemill.optimize.views.canonical import bare, canonical, conjuncts
 from tidemill.optimize.views.implication import Implication
-from tidemill.plan.scalars import Chain, ColumnRef, Paren, Scalar, Template
+from tidemill.plan.scalars import Chain, ColumnRef, Paren, Scalar, Template, flatten
 
 MOST_SELECTIONS = 16  # of a disjunction; with more of them all rows are kept
-_MARK = "\x00"
-_MARKED = re.compile(f'"{_MARK}(\\d+){_MARK}"')
 
 
 def unite_selections(selections: Sequence[Scalar | None], types: Mapping[str, str]) -> Scalar | None:
@@ -47,7 +44,7 @@ def unite_selections(selections: Sequence[Scalar | None], types: Mapping[str, st
     if not kept or len(kept) > MOST_SELECTIONS:
         return None
     found = list(kept.values())
-    return _flatten(found[0] if len(found) == 1 else Chain("OR", tuple(map(Paren, found))))
+    return flatten(found[0] if len(found) == 1 else Chain("OR", tuple(map(Paren, found))))
 
 
 def selection_to_json(selection: Scalar | None) -> dict[str, Any] | None:
@@ -62,18 +59,10 @@ def selection_to_json(selection: Scalar | None) -> dict[str, Any] | None:
     """
     if selection is None:
         return None
-    flat = _flatten(selection)
+    flat = flatten(selection)
     return {"texts": list(flat.texts), "columns": [next(iter(hole.columns)) for hole in flat.holes]}
 
 
 def selection_from_json(found: Mapping[str, Any] | None) -> Scalar | None:
     """The predicate of a text that was kept."""
     return None if found is None else Template(tuple(found["texts"]), tuple(map(ColumnRef, found["columns"])))
-
-
-def _flatten(selection: Scalar) -> Template:
-    """The same text, as columns and what stands between them."""
-    names = sorted(selection.columns)
-    marked = selection.substitute({name: ColumnRef(f"{_MARK}{i}{_MARK}") for i, name in enumerate(names)})
-    cut = _MARKED.split(marked.sql)
-    return Template(tuple(cut[::2]), tuple(ColumnRef(names[int(i)]) for i in cut[1::2]))

@@ -13,7 +13,7 @@ from functools import lru_cache
 from struct import pack, unpack
 
 from tidemill.optimize.views.canonical import MIRROR, bare, canonical, conjuncts
-from tidemill.plan.scalars import Chain, In, Literal, Negative, Not, Operation, Scalar, Template
+from tidemill.plan.scalars import Chain, In, IsNull, Literal, Negative, Not, Operation, Scalar, Template
 
 Constant = Fraction | str
 _COMPARISON = "_comparison"  # where a condition keeps its comparison
@@ -204,8 +204,8 @@ def _tested_for_value(condition: Scalar) -> str | None:
     condition = bare(condition)
     if isinstance(condition, Not):
         condition = bare(condition.value)
-        if isinstance(condition, Template) and condition.texts == ("", " IS NULL"):
-            return canonical(condition.holes[0])
+        if isinstance(condition, IsNull):
+            return canonical(condition.value)
     return None
 
 

@@ -13,7 +13,7 @@ from tidemill.optimize.views.canonical import MIRROR, bare, canonical, stamp_of
 from tidemill.optimize.views.implication import constant_of
 from tidemill.plan.aggregates import decimal_shape
 from tidemill.plan.relations import TS
-from tidemill.plan.scalars import Chain, ColumnRef, Epoch, In, Literal, Negative, Not, Operation, Scalar, Template
+from tidemill.plan.scalars import Chain, ColumnRef, Epoch, In, IsNull, Literal, Negative, Not, Operation, Scalar, When
 
 _DIGITS = {
     "TINYINT": 3,
@@ -28,7 +28,6 @@ _DIGITS = {
 }
 _MOST_DIGITS = 38  # of a DECIMAL
 _FLOATS = ("DOUBLE", "FLOAT")
-_IS_NULL, _CASE = ("", " IS NULL"), ("CASE WHEN ", " THEN ", " END")
 
 
 def is_total(value: Scalar, types: Mapping[str, str]) -> bool:
@@ -36,7 +35,7 @@ def is_total(value: Scalar, types: Mapping[str, str]) -> bool:
 
     >>> a = ColumnRef("a")
     >>> types = {canonical(a): "INTEGER"}
-    >>> is_total(Operation(">", a, Literal("3")), types), is_total(Template(("", " + 1"), (a,)), types)
+    >>> is_total(Operation(">", a, Literal("3")), types), is_total(Operation("+", a, Literal("1")), types)
     (True, False)
     """
     value = bare(value)
@@ -69,7 +68,7 @@ def is_total_condition(value: Scalar, types: Mapping[str, str]) -> bool:
         return types.get(canonical(value)) == "BOOLEAN"
     if isinstance(value, Literal):
         return value.text.upper() in ("TRUE", "FALSE", "NULL")
-    tests = isinstance(value, (Chain, Not, In)) or (isinstance(value, Template) and value.texts == _IS_NULL)
+    tests = isinstance(value, (Chain, Not, In, IsNull))
     tests = tests or (isinstance(value, Operation) and value.sign in MIRROR)
     return tests and is_total(value, types)
 
@@ -77,11 +76,10 @@ def is_total_condition(value: Scalar, types: Mapping[str, str]) -> bool:
 def _is_total_logic(value: Scalar, types: Mapping[str, str]) -> bool:
     if isinstance(value, (Chain, Not)):
         return all(is_total_condition(part, types) for part in value.parts)
-    if isinstance(value, Template) and value.texts == _IS_NULL:
-        return is_total(value.parts[0], types)
-    if isinstance(value, Template) and value.texts == _CASE:
-        condition, then = value.holes
-        return is_total_condition(condition, types) and is_total(then, types)
+    if isinstance(value, IsNull):
+        return is_total(value.value, types)
+    if isinstance(value, When):
+        return is_total_condition(value.test, types) and is_total(value.value, types)
     return False
 
 

@@ -10,7 +10,6 @@ SQL's remainder has the sign of the dividend, so for 0 < c < m
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -18,11 +17,10 @@ from tidemill.plan import relations as r
 from tidemill.plan.periods import Every
 from tidemill.plan.points.algebra import MOST_PARTS, AnyOf, EveryChange, Never, Points, intersect, unite
 from tidemill.plan.relations import Relation
-from tidemill.plan.scalars import Cast, Chain, ColumnRef, In, Literal, Negative, Operation, Paren, Scalar, Template
+from tidemill.plan.scalars import Cast, Chain, ColumnRef, In, Literal, Negative, Operation, Paren, Scalar
 
 _MOST_US = 10_000 * 366 * 86_400_000_000  # ten thousand years: sums with times stay far below 64 bits
 _WHOLE_TYPES = ("BIGINT", "HUGEINT")
-_SHIFTED = re.compile(r" ([+-]) (\d{1,18})")
 
 
 def clock_periods(relation: Relation, older_views: bool = False) -> tuple[Every, ...] | None:
@@ -149,10 +147,10 @@ def _shift(value: Scalar, column: str) -> int | None:
     """c of `column + c`; 0 for the column itself."""
     if value == ColumnRef(column):
         return 0
-    if not isinstance(value, Template) or value.holes != (ColumnRef(column),) or value.texts[0]:
+    if not isinstance(value, Operation) or value.sign not in "+-" or value.left != ColumnRef(column):
         return None
-    found = _SHIFTED.fullmatch(value.texts[1])
-    return int(found[1] + found[2]) if found else None
+    number = value.right.number if isinstance(value.right, Literal) else None
+    return -number if number is not None and value.sign == "-" else number
 
 
 def _whole(value: Scalar) -> int | None:

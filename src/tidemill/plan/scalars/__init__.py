@@ -7,11 +7,13 @@ windows. What crosses to DuckDB is the text that a tree renders.
 from __future__ import annotations
 
 from tidemill.plan.scalars.nodes import (
+    Between,
     Cast,
     Chain,
     ColumnRef,
     Hidden,
     In,
+    IsNull,
     Literal,
     Negative,
     Not,
@@ -19,8 +21,10 @@ from tidemill.plan.scalars.nodes import (
     Paren,
     Scalar,
     Template,
+    When,
     WhereCounted,
     conjunction,
+    flatten,
     quoted,
     sql_of,
     template,
@@ -28,6 +32,7 @@ from tidemill.plan.scalars.nodes import (
 from tidemill.plan.scalars.times import Ceiling, Epoch, Extreme, Shift, Timestamp, shift_of, unrounded
 
 __all__ = [
+    "Between",
     "Cast",
     "Ceiling",
     "Chain",
@@ -36,6 +41,7 @@ __all__ = [
     "Extreme",
     "Hidden",
     "In",
+    "IsNull",
     "Literal",
     "Negative",
     "Not",
@@ -45,8 +51,10 @@ __all__ = [
     "Shift",
     "Template",
     "Timestamp",
+    "When",
     "WhereCounted",
     "conjunction",
+    "flatten",
     "quoted",
     "shift_of",
     "sql_of",

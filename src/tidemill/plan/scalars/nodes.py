@@ -1,21 +1,23 @@
 """The nodes of scalar expressions: each has its SQL text, the columns it reads, and `substitute`.
 
-Two scalars with the same text are equal: a plan is fingerprinted by that text (`plan.node`), so it must not change
-from version to version.
+A node says what it is written as (`pieces`: texts, and the expressions between them); the text is made of that in one
+place. Two scalars with the same text are equal: a plan is fingerprinted by that text (`plan.node`), so it must not
+change from version to version.
 """
 
 from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import cache, cached_property, lru_cache
-from typing import Any
+from typing import Any, Union
 from typing import Literal as Word
 
 _HOLE = re.compile(r"\{(\d)\}")
 Columns = Mapping[str, "Scalar"]
+Piece = Union[str, "Scalar"]
 
 
 def quoted(name: str) -> str:
@@ -34,7 +36,7 @@ class Scalar(ABC):
     @cached_property
     def sql(self) -> str:
         """The expression as DuckDB text."""
-        return self._render()
+        return "".join([piece if isinstance(piece, str) else piece.sql for piece in self.pieces()])
 
     @cached_property
     def columns(self) -> frozenset[str]:
@@ -51,7 +53,8 @@ class Scalar(ABC):
         return tuple(found)
 
     @abstractmethod
-    def _render(self) -> str: ...
+    def pieces(self) -> Iterable[Piece]:
+        """The texts and the expressions that DuckDB reads one after the other."""
 
     def substitute(self, columns: Columns) -> Scalar:
         """The expression with columns replaced by other expressions, in parentheses where these are no columns.
@@ -91,8 +94,8 @@ class ColumnRef(Scalar):
     def columns(self) -> frozenset[str]:
         return frozenset((self.name,))
 
-    def _render(self) -> str:
-        return quoted(self.name)
+    def pieces(self) -> Iterable[Piece]:
+        return (quoted(self.name),)
 
     def substitute(self, columns: Columns) -> Scalar:
         new = columns.get(self.name)
@@ -103,8 +106,8 @@ class ColumnRef(Scalar):
 class _Constant(Scalar):
     text: str
 
-    def _render(self) -> str:
-        return self.text
+    def pieces(self) -> Iterable[Piece]:
+        return (self.text,)
 
 
 class Literal(_Constant):
@@ -126,8 +129,8 @@ class Paren(Scalar):
 
     value: Scalar
 
-    def _render(self) -> str:
-        return f"({self.value.sql})"
+    def pieces(self) -> Iterable[Piece]:
+        return ("(", self.value, ")")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -136,8 +139,8 @@ class Not(Scalar):
 
     value: Scalar
 
-    def _render(self) -> str:
-        return f"NOT {self.value.sql}"
+    def pieces(self) -> Iterable[Piece]:
+        return ("NOT ", self.value)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -146,9 +149,9 @@ class Negative(Scalar):
 
     value: Scalar
 
-    def _render(self) -> str:
+    def pieces(self) -> Iterable[Piece]:
         # Two signs in a row would begin a comment.
-        return f"- {self.value.sql}" if self.value.sql.startswith("-") else f"-{self.value.sql}"
+        return ("- " if self.value.sql.startswith("-") else "-", self.value)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -159,8 +162,8 @@ class Operation(Scalar):
     left: Scalar
     right: Scalar
 
-    def _render(self) -> str:
-        return f"{self.left.sql} {self.sign} {self.right.sql}"
+    def pieces(self) -> Iterable[Piece]:
+        return (self.left, f" {self.sign} ", self.right)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -170,8 +173,8 @@ class Chain(Scalar):
     word: Word["AND", "OR"]
     conditions: tuple[Scalar, ...]
 
-    def _render(self) -> str:
-        return f" {self.word} ".join([c.sql for c in self.conditions])
+    def pieces(self) -> Iterable[Piece]:
+        return separated(self.conditions, f" {self.word} ")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -181,8 +184,30 @@ class In(Scalar):
     value: Scalar
     options: tuple[Scalar, ...]
 
-    def _render(self) -> str:
-        return f"{self.value.sql} IN ({', '.join([o.sql for o in self.options])})"
+    def pieces(self) -> Iterable[Piece]:
+        return (self.value, " IN (", *separated(self.options, ", "), ")")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Between(Scalar):
+    """value BETWEEN low AND high"""
+
+    value: Scalar
+    low: Scalar
+    high: Scalar
+
+    def pieces(self) -> Iterable[Piece]:
+        return (self.value, " BETWEEN ", self.low, " AND ", self.high)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class IsNull(Scalar):
+    """value IS NULL"""
+
+    value: Scalar
+
+    def pieces(self) -> Iterable[Piece]:
+        return (self.value, " IS NULL")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -192,8 +217,19 @@ class Cast(Scalar):
     value: Scalar
     type: str
 
-    def _render(self) -> str:
-        return f"CAST({self.value.sql} AS {self.type})"
+    def pieces(self) -> Iterable[Piece]:
+        return ("CAST(", self.value, f" AS {self.type})")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class When(Scalar):
+    """CASE WHEN test THEN value END: NULL where the test does not hold."""
+
+    test: Scalar
+    value: Scalar
+
+    def pieces(self) -> Iterable[Piece]:
+        return ("CASE WHEN ", self.test, " THEN ", self.value, " END")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -203,8 +239,8 @@ class WhereCounted(Scalar):
     count: Scalar
     value: Scalar
 
-    def _render(self) -> str:
-        return f"CASE WHEN {self.count.sql} > 0 THEN {self.value.sql} END"
+    def pieces(self) -> Iterable[Piece]:
+        return ("CASE WHEN ", self.count, " > 0 THEN ", self.value, " END")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -214,9 +250,34 @@ class Template(Scalar):
     texts: tuple[str, ...]
     holes: tuple[Scalar, ...]
 
-    def _render(self) -> str:
+    def pieces(self) -> Iterable[Piece]:
         first, *rest = self.texts
-        return "".join([first, *(hole.sql + text for hole, text in zip(self.holes, rest, strict=True))])
+        return [first, *(piece for pair in zip(self.holes, rest, strict=True) for piece in pair)]
+
+
+def separated(values: Iterable[Scalar], separator: str) -> list[Piece]:
+    """The expressions with a text between each two."""
+    return [piece for value in values for piece in (separator, value)][1:]
+
+
+def flatten(value: Scalar) -> Template:
+    """The same text, as columns and what stands between them.
+
+    >>> flat = flatten(Operation("<", Paren(ColumnRef("a")), ColumnRef("b")))
+    >>> flat.texts, flat.holes
+    (('(', ') < ', ''), (<"a">, <"b">))
+    """
+    texts, holes, left = [""], list[Scalar](), list[Piece]([value])
+    while left:
+        piece = left.pop()
+        if isinstance(piece, str):
+            texts[-1] += piece
+        elif isinstance(piece, ColumnRef):
+            holes.append(piece)
+            texts.append("")
+        else:
+            left += reversed(list(piece.pieces()))
+    return Template(tuple(texts), tuple(holes))
 
 
 @cache

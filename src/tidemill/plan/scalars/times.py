@@ -5,10 +5,11 @@ Rules recognise these nodes only; they assume nothing about any other expression
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from tidemill.plan.scalars.nodes import ColumnRef, Paren, Scalar
+from tidemill.plan.scalars.nodes import ColumnRef, Paren, Piece, Scalar, separated
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -19,8 +20,8 @@ class Shift(Scalar):
     sign: Literal["+", "-"]
     us: int
 
-    def _render(self) -> str:
-        return f"({self.time.sql} {self.sign} {self.us})"
+    def pieces(self) -> Iterable[Piece]:
+        return ("(", self.time, f" {self.sign} {self.us})")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -30,8 +31,8 @@ class Extreme(Scalar):
     function: Literal["least", "greatest"]
     times: tuple[Scalar, ...]
 
-    def _render(self) -> str:
-        return f"{self.function}({', '.join(t.sql for t in self.times)})"
+    def pieces(self) -> Iterable[Piece]:
+        return (f"{self.function}(", *separated(self.times, ", "), ")")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -42,10 +43,11 @@ class Ceiling(Scalar):
     every: int
     offset: int
 
-    def _render(self) -> str:
-        time, every = self.time.sql, self.every
-        left = f"(({self.offset} - {time}) % {every})"  # has the sign of the dividend; DuckDB computes it once
-        return f"({time} + {left} + CASE WHEN {left} < 0 THEN {every} ELSE 0 END)"
+    def pieces(self) -> Iterable[Piece]:
+        # The time that is left has the sign of the dividend; DuckDB computes it once.
+        before, after = f"(({self.offset} - ", f") % {self.every})"
+        left = (before, self.time, after)
+        return ("(", self.time, " + ", *left, " + CASE WHEN ", *left, f" < 0 THEN {self.every} ELSE 0 END)")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -60,10 +62,11 @@ class Epoch(Scalar):
     length: int
     type: str
 
-    def _render(self) -> str:
+    def pieces(self) -> Iterable[Piece]:
         # DuckDB divides towards zero: without the correction the epochs beside time 0 would share a number.
-        time, length = self.time.sql, self.length
-        return f"CAST({time} // {length} - CASE WHEN {time} % {length} < 0 THEN 1 ELSE 0 END AS {self.type})"
+        size = self.length
+        correction = f" % {size} < 0 THEN 1 ELSE 0 END AS {self.type})"
+        return ("CAST(", self.time, f" // {size} - CASE WHEN ", self.time, correction)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -71,9 +74,10 @@ class Timestamp(Scalar):
     """Microseconds as a TIMESTAMP."""
 
     us: Scalar
+    function: str = "make_timestamp"  # as it is written: plans are fingerprinted by their text
 
-    def _render(self) -> str:
-        return f"make_timestamp({self.us.sql})"
+    def pieces(self) -> Iterable[Piece]:
+        return (f"{self.function}(", self.us, ")")
 
 
 def shift_of(scalar: Scalar) -> tuple[str, int] | None:

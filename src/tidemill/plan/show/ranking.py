@@ -24,5 +24,5 @@ def _rank(node: Ranked) -> str:
 def _call(call: WindowCall) -> str:
     inner = ("distinct " if call.distinct else "") + ", ".join(a.strip('"') for a in call.arguments)
     nulls = " ignore nulls" if call.ignore_nulls else ""
-    frame = f" {call.frame.lower()}" if call.frame is not None else ""
+    frame = f" {call.frame.sql.lower()}" if call.frame is not None else ""
     return f"{call.name} = {call.function}({inner}{nulls}){frame}"

@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from tidemill.errors import PlanProblem
 from tidemill.plan.collected import VALUE, CollectedAggregate
-from tidemill.plan.scalars import ColumnRef, Scalar, template
+from tidemill.plan.scalars import ColumnRef, Scalar, When, template
 from tidemill.plan.sources import Column
 from tidemill.sql.bind.functions import name_in_sql
 from tidemill.sql.bind.scalar import Bound, check_type, first_value, types_of
@@ -75,7 +75,7 @@ class BoundCall:
         items = ", ".join(f"{name} := {{{i}}}" for i, name in enumerate(names))
         value: Scalar = template(f"struct_pack({items})", *(f.value for f in self.fields))
         if condition is not None:
-            value = template("CASE WHEN {0} THEN {1} END", condition, value)
+            value = When(condition, value)
         inner = ", ".join(f"{name} {f.type}" for name, f in zip(names, self.fields, strict=True))
         return Bound(value, f"STRUCT({inner})")
 

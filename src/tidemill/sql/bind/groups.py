@@ -9,7 +9,7 @@ from sqlglot import exp
 from tidemill.plan import relations as r
 from tidemill.plan.aggregates import Aggregate
 from tidemill.plan.relations import Item, Relation
-from tidemill.plan.scalars import Cast, ColumnRef, Hidden, Literal, quoted, template
+from tidemill.plan.scalars import Cast, ColumnRef, Hidden, Literal, When, quoted
 from tidemill.plan.sources import Column
 from tidemill.plan.two_level import APPROXIMATE, by_register, decomposes
 from tidemill.plan.user_aggregates import UserAggregate, UserAggregateDefinition
@@ -282,7 +282,7 @@ class _Groups:
         if condition is None:
             return value
         test = self.scalars.predicate(condition)
-        return Bound(template("CASE WHEN {0} THEN {1} END", test, value.value), value.type)
+        return Bound(When(test, value.value), value.type)
 
     def result(self) -> Grouped:
         hops = find_windows(self.scope)

@@ -16,7 +16,7 @@ from sqlglot import exp
 from tidemill.errors import PlanProblem
 from tidemill.plan import relations as r
 from tidemill.plan.relations import Item, Relation
-from tidemill.plan.scalars import Chain, ColumnRef, Literal, Operation, Paren, Scalar, quoted, template
+from tidemill.plan.scalars import Chain, ColumnRef, Literal, Operation, Paren, Scalar, When, quoted
 from tidemill.plan.sort_keys import SortKey, complete_order
 from tidemill.plan.sources import Column, Schema
 from tidemill.plan.window_calls import FRAMELESS, RANKS, VALUES, WindowCall
@@ -24,7 +24,7 @@ from tidemill.sql.bind.projection import find_surviving_keys, make_unique
 from tidemill.sql.bind.scalar import Bound, Scalars, cast_null_column, types_of
 from tidemill.sql.bind.scope import Field, Input, Scope, problem
 from tidemill.sql.bind.stars import star_items, star_of
-from tidemill.sql.bind.window_syntax import Call, find_windows, operands, read_call, read_frame
+from tidemill.sql.bind.window_syntax import Call, ends_here, find_windows, operands, read_call, read_frame
 
 _SKIPPING = ("lag", "lead", *VALUES)  # functions that may skip NULLs
 _Over = tuple[tuple[str, ...], tuple[SortKey, ...]]  # partition and order
@@ -146,7 +146,7 @@ class _Windows:
     def _bind_call(self, window: exp.Window, over: _Over, name: str) -> WindowCall:
         found = read_call(window)
         # Ranks and neighbours are those of the partition, whatever the frame: that of a named window may be for others.
-        frame = None if found.name in FRAMELESS else read_frame(window, bool(over[1]))
+        frame = None if found.name in FRAMELESS else read_frame(window)
         self._check(found, window)
         arguments, distinct = self._bind_arguments(found, window)
         call = WindowCall(
@@ -156,8 +156,8 @@ class _Windows:
             arguments,
             distinct,
             found.ignore_nulls,
-            frame.sql if frame is not None else None,
-            _looks_back(found.name, arguments, frame.backward if frame is not None else bool(over[1])),
+            frame,
+            _looks_back(found.name, arguments, bool(over[1]) if frame is None else ends_here(frame, bool(over[1]))),
         )
         names = [c.name for c in self._schema()]
         text = call.sql([quoted(p) for p in over[0]], over[1], complete_order(over[1], names, over[0]))
@@ -198,7 +198,7 @@ class _Windows:
         if call.condition is not None:
             test = self.scalars.predicate(call.condition)
             value = bounds[0] if bounds else Bound(Literal("1"), "INTEGER")
-            bounds = [Bound(template("CASE WHEN {0} THEN {1} END", test, value.value), value.type)]
+            bounds = [Bound(When(test, value.value), value.type)]
         return tuple(quoted(self._named(b)) if b.value.columns else b.sql for b in bounds), distinct
 
     # ---- the relation --------------------------------------------------------------------------

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 from sqlglot import exp
 
+from tidemill.plan.window_frames import CURRENT, FOLLOWING, PRECEDING, Bound, Frame, Unit
 from tidemill.sql.bind.functions import aggregate_name, name_in_sql, user_aggregate_of
 from tidemill.sql.bind.scope import problem
 from tidemill.sql.dialect.nodes import children, copy_tree
@@ -27,7 +28,7 @@ FUNCTIONS: dict[type[exp.Expr], str] = {
     exp.NthValue: "nth_value",
 }
 _WRAPPERS = (exp.IgnoreNulls, exp.RespectNulls, exp.Filter)
-_FRAMES = ("ROWS", "RANGE", "GROUPS")
+_PLACE = {PRECEDING: 0, CURRENT: 1, FOLLOWING: 2}
 
 
 class Call(NamedTuple):
@@ -37,13 +38,6 @@ class Call(NamedTuple):
     name: str
     ignore_nulls: bool
     condition: exp.Expression | None
-
-
-class Frame(NamedTuple):
-    """A frame in DuckDB's words, and whether it ends with the current row or before it."""
-
-    sql: str
-    backward: bool
 
 
 def find_windows(root: exp.Expression) -> Iterator[exp.Window]:
@@ -145,40 +139,40 @@ def _inherit(window: exp.Expression, known: dict[str, exp.Expression]) -> None:
     window.set("alias", None)
 
 
-def read_frame(window: exp.Window, ordered: bool) -> Frame | None:
+def read_frame(window: exp.Window) -> Frame | None:
     """The frame that a window is given; None where it has SQL's own."""
     spec = window.args.get("spec")
     if spec is None:
         return None
-    kind = str(spec.args["kind"]).upper()
+    unit = str(spec.args["kind"]).upper()
     start = _read_bound(spec.args.get("start"), spec.args.get("start_side"), window)
-    end = _read_bound(spec.args.get("end"), spec.args.get("end_side"), window) if spec.args.get("end") else None
-    end = end or "CURRENT ROW"
-    if kind not in _FRAMES or start == "UNBOUNDED FOLLOWING" or end == "UNBOUNDED PRECEDING" or _reversed(start, end):
-        raise _wrong_frame(window, f"{kind} BETWEEN {start} AND {end} holds no rows")
+    end = Bound(CURRENT)
+    if spec.args.get("end"):
+        end = _read_bound(spec.args["end"], spec.args.get("end_side"), window)
     exclude = str(spec.args.get("exclude") or "NO OTHERS").upper()
+    known = next((name for name in get_args(Unit) if name == unit), None)
+    endless = start == Bound(FOLLOWING) or end == Bound(PRECEDING)
+    if known is None or endless or _PLACE[start.side] > _PLACE[end.side]:
+        raise _wrong_frame(window, f"{unit} BETWEEN {start.sql} AND {end.sql} holds no rows")
     if exclude not in ("NO OTHERS", "CURRENT ROW"):
         raise _wrong_frame(window, f"EXCLUDE {exclude} is not possible")
-    excluded = "" if exclude == "NO OTHERS" else f" EXCLUDE {exclude}"
-    behind = end.endswith("FOLLOWING") or (kind != "ROWS" and not ordered)
-    return Frame(f"{kind} BETWEEN {start} AND {end}{excluded}", not behind)
+    return Frame(known, start, end, exclude == "CURRENT ROW")
 
 
-def _read_bound(value: object, side: str | None, window: exp.Window) -> str:
+def ends_here(frame: Frame, ordered: bool) -> bool:
+    """True when a frame ends with the current row and its peers, or before them."""
+    return frame.end.side != FOLLOWING and (frame.unit == "ROWS" or ordered)
+
+
+def _read_bound(value: object, side: str | None, window: exp.Window) -> Bound:
     """One bound of a frame: a constant that is not negative."""
     if isinstance(value, str):
-        return value if value == "CURRENT ROW" else f"{value} {str(side).upper()}"
+        return Bound(CURRENT) if value == CURRENT else Bound(str(side).upper())
     number = isinstance(value, exp.Literal) and not value.is_string
     if not (number or isinstance(value, exp.Interval)) or not side:
         raise _wrong_frame(window, "the bounds of a frame are constants that are not negative")
     assert isinstance(value, exp.Expression)
-    return f"{value.sql(dialect='duckdb')} {side.upper()}"
-
-
-def _reversed(start: str, end: str) -> bool:
-    """True when a frame ends before it begins, by the kinds of its bounds."""
-    place = {"PRECEDING": 0, "ROW": 1, "FOLLOWING": 2}
-    return place[start.split()[-1]] > place[end.split()[-1]]
+    return Bound(side.upper(), value.sql(dialect="duckdb"))
 
 
 def _wrong_frame(window: exp.Window, message: str) -> Exception:

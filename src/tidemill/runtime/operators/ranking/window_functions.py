@@ -31,6 +31,7 @@ from tidemill.plan.relations import quoted
 from tidemill.plan.sort_keys import SortKey, complete_order
 from tidemill.plan.sources import Column
 from tidemill.plan.window_calls import FRAMELESS, VALUES, WindowCall
+from tidemill.plan.window_frames import FOLLOWING, PRECEDING, Bound, Frame
 from tidemill.runtime.dataflow.changes import PENDING, contents_layout, pending_layout, take_closed
 from tidemill.runtime.dataflow.operator import Batch, Operator
 from tidemill.runtime.dataflow.value_codes import number_rows
@@ -42,7 +43,7 @@ from tidemill.runtime.state.shard_state import ShardState
 from tidemill.runtime.thresholds import sizes
 
 _FAR = 16  # rows: functions that reach farther are computed over whole partitions
-_WHOLE = "ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING"
+_WHOLE = Frame("ROWS", Bound(PRECEDING), Bound(FOLLOWING))
 _PEER, _PLACE = SortKey("__peer"), SortKey("__place")
 
 

@@ -11,7 +11,7 @@ from tidemill.errors import PlanProblem
 from tidemill.plan import relations as r
 from tidemill.plan.aggregates import INTEGERS
 from tidemill.plan.relations import Item, Relation
-from tidemill.plan.scalars import Cast, ColumnRef, Literal, Scalar, template
+from tidemill.plan.scalars import Cast, ColumnRef, IsNull, Literal, Scalar, template
 from tidemill.plan.sources import Column
 from tidemill.sql.bind.joins import narrow, outer_join
 from tidemill.sql.bind.scalar import Bound, types_of
@@ -92,7 +92,7 @@ def _equal_pairs(key: Key, rows: Relation) -> list[tuple[Scalar, Scalar, str]]:
     right = theirs if kind == common else Cast(theirs, common)
     if not key.null_safe:
         return [(left, right, common)]
-    null = template("{0} IS NULL", left), template("{0} IS NULL", right), "BOOLEAN"
+    null = IsNull(left), IsNull(right), "BOOLEAN"
     family = common.partition("(")[0].partition(" ")[0]
     zero = "0" if family in _NUMBERS else _ZEROS.get(family)
     if zero is None or "[" in common:
