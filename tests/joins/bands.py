@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from tests.properties.queries import Query, View, point_views
+from tests.properties.queries import point_views
+from tests.properties.query_text import Query, View
 from tests.properties.streams import PLAIN, Stream, cuts, formats, times
 
 offsets = st.integers(-4, 5)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from tests.joins.rows import TABLE, stream
 from tests.joins.shapes import Input, Joined, JoinView, Workload
-from tests.properties.queries import NAMES, Columns, Item, Query, Source, View, stream_source
+from tests.properties.query_text import NAMES, Columns, Item, Query, Source, View, stream_source
 from tests.properties.streams import Stream
 
 WINDOWS = ("range", "window", "now", "until", "plain", "rows", "keyed", "static", "grouped", "filtered", "subquery")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tests.properties.queries import Columns, Item, Query, View
+from tests.properties.query_text import Columns, Item, Query, View
 from tests.properties.streams import Stream
 
 

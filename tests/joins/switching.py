@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tests.harness import LocalDatabase
 from tests.joins.shapes import JoinView, Workload
-from tests.properties.queries import View
+from tests.properties.query_text import View
 from tests.properties.streams import Stream
 from tests.properties.trial import database
 from tests.share.outcomes import Outcome, outcome

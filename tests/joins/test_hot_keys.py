@@ -14,7 +14,7 @@ from tests.joins.rows import APPENDED, KEYED
 from tests.joins.shapes import Workload
 from tests.joins.switching import all_views, install, switch
 from tests.properties.effort import effort
-from tests.properties.queries import Query, View
+from tests.properties.query_text import Query, View
 from tests.properties.streams import Stream
 from tests.properties.trial import check_view, database, oracle
 from tests.share.outcomes import check_same, outcome

@@ -17,7 +17,7 @@ from tests.joins.shapes import Workload
 from tests.joins.switching import METHODS, all_views, install, obeys, running_plans, switch
 from tests.joins.test_join_answers import places
 from tests.properties.effort import effort
-from tests.properties.queries import Query, View
+from tests.properties.query_text import Query, View
 from tests.properties.streams import Stream
 from tests.properties.test_invariance import Crashing
 from tests.properties.trial import check_view, database, oracle

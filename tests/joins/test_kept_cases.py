@@ -7,7 +7,7 @@ import pytest
 from tests.joins.rows import APPENDED
 from tests.joins.switching import switch
 from tests.joins.test_join_language import plans
-from tests.properties.queries import Query, View
+from tests.properties.query_text import Query, View
 from tests.properties.streams import UNIT, Stream
 from tests.properties.trial import database, log_of
 from tidemill.runtime.thresholds import changed

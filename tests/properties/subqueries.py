@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from tests.properties.queries import Columns, Item, Query, Source, View, item, predicate
+from tests.properties.queries import item, predicate
+from tests.properties.query_text import Columns, Item, Query, Source, View
 
 SIGNS = ("=", "<>", "<", "<=", ">", ">=")
 

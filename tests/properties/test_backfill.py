@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tests.lifecycle.checkpointed import CheckpointedDatabase
 from tests.properties import queries
 from tests.properties.effort import effort
-from tests.properties.queries import View
+from tests.properties.query_text import View
 from tests.properties.test_answers import places, workloads
 from tests.properties.test_invariance import rounded
 from tests.properties.test_runs import portions

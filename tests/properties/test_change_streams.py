@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.properties import streams
 from tests.properties.effort import effort
-from tests.properties.queries import View
+from tests.properties.query_text import View
 from tests.properties.test_answers import places, workloads
 from tests.properties.test_invariance import Crashing, rounded, run
 from tests.properties.test_later_views import growing_workloads, settled

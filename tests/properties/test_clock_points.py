@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from tests.harness import LocalDatabase
 from tests.properties import streams
 from tests.properties.effort import effort
-from tests.properties.queries import Query, View, clock_conditions
+from tests.properties.queries import clock_conditions
+from tests.properties.query_text import Query, View
 from tests.properties.test_answers import places
 from tests.properties.trial import check_view, create, database, drawn_database, log_of, oracle, plan_of, watch
 from tests.statements import parse_one

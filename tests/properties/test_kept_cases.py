@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pytest
 
-from tests.properties.queries import Query, View
+from tests.properties.query_text import Query, View
 from tests.properties.streams import KEYED, PLAIN, TABLE, UNIT, Stream
 from tests.properties.trial import check_view, create, database, log_of, oracle
 

@@ -11,8 +11,9 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.properties import queries, streams, subqueries
+from tests.properties import streams, subqueries
 from tests.properties.effort import effort
+from tests.properties.query_text import stream_source
 from tests.properties.streams import UNIT
 from tests.properties.test_answers import places
 from tests.properties.trial import (
@@ -39,7 +40,7 @@ def workloads(draw, most):
     found += [draw(streams.append_only("B", odd=False))] if draw(st.booleans()) else []
     found += [draw(streams.keyed("L", odd=False))] if draw(st.booleans()) else []
     found += [draw(streams.static_table("D"))] if draw(st.booleans()) else []
-    sources = [queries.stream_source(s) for s in found]
+    sources = [stream_source(s) for s in found]
     return found, draw(subqueries.views(sources, [], most))
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.properties.effort import effort
-from tests.properties.queries import Item, Query, View
+from tests.properties.query_text import Item, Query, View
 from tests.properties.test_answers import places, workloads
 from tests.properties.test_later_views import growing_workloads, settled
 from tests.properties.trial import check_view, create, drawn_database, log_of, oracle, watch

@@ -15,7 +15,7 @@ from typing import Any
 import duckdb
 
 from tests.harness import LocalDatabase
-from tests.properties.queries import View
+from tests.properties.query_text import View
 from tests.properties.streams import UNIT, Stream
 from tests.reference.logs import Change, Row, canonical_row, check_minimal, replay, same_rows
 from tests.reference.oracle import Oracle

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 from hypothesis import strategies as st
 
-from tests.properties.queries import Columns, Item, Query, Source, View, item, predicate, stream_source
+from tests.properties.queries import item, predicate
+from tests.properties.query_text import Columns, Item, Query, Source, View, stream_source
 from tests.properties.streams import Stream
 
 FRAMES = (

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from tests.properties import streams
 from tests.properties.effort import effort
-from tests.properties.queries import View, item, stream_source
+from tests.properties.queries import item
+from tests.properties.query_text import View, stream_source
 from tests.properties.trial import check_view, create, drawn_database, oracle
 from tests.ranking.drawn import Ranking
 from tests.ranking.test_drawn_rankings import places

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.harness import LocalDatabase
-from tests.properties.queries import View
+from tests.properties.query_text import View
 from tests.properties.streams import Stream
 from tests.properties.trial import contents_of, database, log_of
 from tests.reference.logs import Row, same_rows

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from tests.harness import LocalDatabase
 from tests.paper.notation import Feed, tagged
 from tests.properties.effort import effort
-from tests.properties.queries import CLASSES, aggregate, grouping, predicate, scalar, stream_source
+from tests.properties.queries import aggregate, grouping, predicate, scalar
+from tests.properties.query_text import CLASSES, stream_source
 from tests.properties.streams import PLAIN, UNIT, Stream, decimals, finite, maybe, small, words
 from tests.reference.logs import canonical_row, same_rows
 from tests.reference.oracle import Oracle
@@ -69,8 +70,7 @@ def found_in(node):
 
 # ---- spellings -----------------------------------------------------------------------------------
 
-S = 1_000_000
-TIME = ColumnRef(r.TS)
+S, TIME = 1_000_000, ColumnRef(r.TS)
 TUMBLING = Window(5 * S, 0, 1, 5 * S + 1)
 
 

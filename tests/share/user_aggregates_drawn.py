@@ -7,7 +7,7 @@ from fractions import Fraction
 from hypothesis import strategies as st
 
 from tests.harness import LocalDatabase
-from tests.properties.queries import View
+from tests.properties.query_text import View
 from tests.share.workloads import KEYS, OUTPUTS, TESTS, view, window_spelling
 
 

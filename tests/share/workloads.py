@@ -10,7 +10,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tests.properties.queries import Query, View, predicate
+from tests.properties.queries import predicate
+from tests.properties.query_text import Query, View
 from tests.properties.streams import Stream, counts, maybe, words
 from tidemill.plan.sources import Column
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tests.properties import queries, streams
 from tests.properties.effort import effort
+from tests.properties.query_text import View
 from tests.properties.test_invariance import outcome, rounded
 from tests.properties.trial import create, drawn_database
 from tests.sites.two_sites import FAULTS, crash, finish, two_sites
@@ -69,7 +70,7 @@ def actions(draw):
     return draw(st.lists(one, max_size=16))
 
 
-class FarView(queries.View):
+class FarView(View):
     """A view whose text names streams of the other site."""
 
     @property
@@ -82,10 +83,7 @@ def over_two_sites(near, far, views, todo, place):
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         with two_sites(folder, **place) as (network, paris, lyon):
-            far, there = (
-                [s for s in far if isinstance(s, streams.Stream)],
-                [v for v in far if isinstance(v, queries.View)],
-            )
+            far, there = ([s for s in far if isinstance(s, streams.Stream)], [v for v in far if isinstance(v, View)])
             for db, found in ((lyon, [near]), (paris, far)):
                 for stream in found:
                     (folder / stream.name).mkdir()
@@ -140,7 +138,7 @@ def in_one_place(near, far, views, names, place):
     """The outcome of the views `names`, with everything in one database."""
     listed = [near, *(s for s in far if isinstance(s, streams.Stream))]
     with drawn_database(listed, **place) as db:
-        create(db, [*(v for v in far if isinstance(v, queries.View)), *views])
+        create(db, [*(v for v in far if isinstance(v, View)), *views])
         db.run()
         return outcome(db, [v for v in views if v.name in names])
 

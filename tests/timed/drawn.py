@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from hypothesis import strategies as st
 
-from tests.properties.queries import Item, Query, Source, View, predicate, stream_source
+from tests.properties.queries import predicate
+from tests.properties.query_text import Item, Query, Source, View, stream_source
 from tests.properties.streams import Stream
 
 COUNTS = ("count(*)", "sum(a.v)", "min(a.v)", "max(a.s)", "count(DISTINCT a.v)", "avg(a.v)")

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.properties.queries import Query, View
+from tests.properties.query_text import Query, View
 from tests.properties.test_invariance import Crashing, run
 from tests.properties.test_kept_cases import append_only, holds, keyed
 from tidemill.runtime.thresholds import smallest

@@ -24,6 +24,8 @@ from tidemill.runtime.state.shard_state import ShardState
 K = TypeVar("K", bound=Hashable)
 ROUNDS, TUPLES = 5, 10_000  # tuples of an input, enough that setting up a run does not count
 UNIT = 1_000_000
+_HASH, _NESTED = "hash", "nested loop"
+_DENSE, _SPARSE, _GROUPS = 20, 500, 10  # join values where many and few changes share one; groups in any order
 
 
 class JoinCosts(NamedTuple):
@@ -161,32 +163,26 @@ def join_costs(hashed: Physical, nested: Physical, rounds: int = ROUNDS, tuples:
       adding up, U_r, and with v large P_h more. With v small and g groups in any order, s is U_r for one row in g and
       U_g for the others.
     """
-    few, dense, sparse, groups = tuples // 5, 20, 500, 10
-    alone = [_Run(n, 1, sparse, apart=True) for n in (few, tuples)]
-    compared = [_Run(few, w, sparse) for w in (400, 4_000)]
-    found = [_Run(tuples, w, sparse) for w in (2_000, 20_000)]
-    added = [_Run(tuples, w, dense) for w in (400, 4_000)]
-    grouped = [_Run(tuples, w, dense, groups=groups) for w in (400, 4_000)]
-    runs = {"hash": (hashed, [*alone, *found, *added, *grouped]), "nested loop": (nested, [*alone, *compared])}
-    T = least(
-        {(method, run): SteadyJoin(plan, run.inputs) for method, (plan, each) in runs.items() for run in each}, rounds
-    )
+    runs = _Runs.of(tuples)
+    plans = runs.plans(hashed, nested)
+    joins = {(method, run): SteadyJoin(plan, run.inputs) for method, plan, each in plans for run in each}
+    taken = least(joins, rounds)
 
     def slope(method: str, runs: Sequence[_Run], per: Callable[[_Run], float]) -> float:
         low, high = runs
-        return (T[method, high] - T[method, low]) / (per(high) - per(low))
+        return (taken[method, high] - taken[method, low]) / (per(high) - per(low))
 
     # Of P_h, which is for few changes of each join value, this share is left with many.
-    left = dense / sparse
-    P_h = (slope("hash", found, _Run.pairs) - slope("hash", added, _Run.pairs)) / (1 - left)
-    U_r = slope("hash", added, _Run.pairs) - left * P_h
-    turns = slope("hash", grouped, _Run.pairs) - left * P_h
+    left = _DENSE / _SPARSE
+    P_h = (slope(_HASH, runs.found, _Run.pairs) - slope(_HASH, runs.added, _Run.pairs)) / (1 - left)
+    U_r = slope(_HASH, runs.added, _Run.pairs) - left * P_h
+    turns = slope(_HASH, runs.grouped, _Run.pairs) - left * P_h
     return JoinCosts(
-        P_n=slope("nested loop", compared, lambda run: run.changes * run.window),
+        P_n=slope(_NESTED, runs.compared, lambda run: run.changes * run.window),
         P_h=P_h,
-        U_n=slope("nested loop", alone, lambda run: run.changes),
-        U_h=slope("hash", alone, lambda run: run.changes),
-        U_g=(turns - U_r / groups) / (1 - 1 / groups),
+        U_n=slope(_NESTED, runs.alone, lambda run: run.changes),
+        U_h=slope(_HASH, runs.alone, lambda run: run.changes),
+        U_g=(turns - U_r / _GROUPS) / (1 - 1 / _GROUPS),
         U_r=U_r,
     )
 
@@ -212,6 +208,32 @@ class _Run(NamedTuple):
 
     def pairs(self) -> float:
         return self.changes * self.window / self.values
+
+
+class _Runs(NamedTuple):
+    """The runs that `join_costs` compares, two of each kind."""
+
+    alone: list[_Run]
+    compared: list[_Run]
+    found: list[_Run]
+    added: list[_Run]
+    grouped: list[_Run]
+
+    @classmethod
+    def of(cls, tuples: int) -> _Runs:
+        few = tuples // 5
+        return cls(
+            alone=[_Run(n, 1, _SPARSE, apart=True) for n in (few, tuples)],
+            compared=[_Run(few, w, _SPARSE) for w in (400, 4_000)],
+            found=[_Run(tuples, w, _SPARSE) for w in (2_000, 20_000)],
+            added=[_Run(tuples, w, _DENSE) for w in (400, 4_000)],
+            grouped=[_Run(tuples, w, _DENSE, groups=_GROUPS) for w in (400, 4_000)],
+        )
+
+    def plans(self, hashed: Physical, nested: Physical) -> list[tuple[str, Physical, list[_Run]]]:
+        """Each method with its plan and the runs that it makes."""
+        by_hash = [*self.alone, *self.found, *self.added, *self.grouped]
+        return [(_HASH, hashed, by_hash), (_NESTED, nested, [*self.alone, *self.compared])]
 
 
 def least(joins: Mapping[K, SteadyJoin], rounds: int, units: int = 1) -> dict[K, float]:

@@ -7,6 +7,9 @@ down, and the least value since a time is the last one on the way that is not ea
     latest ──► (50 s, 9) ──► (40 s, 7) ──► (10 s, 2)        since 45 s: 9    since 20 s: 7    since 0 s: 2
 
 Greatest values are least ones of ~value. Nodes of all stacks are in one pool; node 0 ends every stack.
+
+`push_least` takes its 14 arguments one by one: as a NamedTuple of arrays they take 7 µs instead of 2 µs to unpack at
+each call, more than the call itself often takes.
 """
 
 from __future__ import annotations

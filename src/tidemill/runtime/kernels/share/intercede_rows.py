@@ -2,6 +2,9 @@
 every row.
 
 Rows of one *class* satisfy the same predicates over columns that are no group attributes.
+
+`fold_rows` takes its 14 arguments one by one: as a NamedTuple of arrays they take 7 µs instead of 2 µs to unpack at
+each call, more than the call itself often takes.
 """
 
 from __future__ import annotations

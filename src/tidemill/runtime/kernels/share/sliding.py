@@ -10,6 +10,9 @@ same rows: at most three for each fragment row, however many points there are, a
     stretches   [ a     ] [ab ] [ b      ]               none at p₅ p₆: empty windows cost nothing
     WHOLE       +a   +a   +ab   +b   +b
     CHANGES     +a        −a+ab −ab+b     −b
+
+`_walk` takes its 14 arguments one by one: as a NamedTuple of arrays they take 7 µs instead of 2 µs to unpack at
+each call, more than the call itself often takes.
 """
 
 from __future__ import annotations
