@@ -71,7 +71,15 @@ QUERIES = [
     ("SELECT reservoir_quantile(v, 0.5) AS m FROM S", "TM207", '"reservoir_quantile"', ""),
     # what a changing set has not
     ("SELECT id FROM S ORDER BY id", "TM208", "ORDER has no meaning in a standing query", "ad hoc SELECT"),
-    ("SELECT * FROM S TABLESAMPLE 10 PERCENT", "TM202", "sample", ""),
+    ("SELECT * FROM S TABLESAMPLE 10 PERCENT", "TM202", "sample", "hash(key)"),
+    ("SELECT id FROM S USING SAMPLE 1", "TM202", "sample is not possible", "hash(key)"),
+    ("SELECT id FROM S FOR UPDATE", "TM202", "locks", ""),
+    ("SELECT id INTO x FROM S", "TM202", "into", "CREATE VIEW"),
+    ("SELECT id FROM ONLY S", "TM202", "only of table", ""),
+    ("SELECT K.id FROM K JOIN T JOIN L ON T.key = L.key ON K.grp = T.key", "TM202", "nested", "behind each join"),
+    ("SELECT K.id FROM (K JOIN T ON K.grp = T.key)", "TM202", "in parentheses", "SELECT * FROM"),
+    ("SELECT S.id FROM S JOIN K FOR VERSION AS OF S.TS ON S.grp = K.grp", "TM202", "FOR VERSION", "SYSTEM_TIME"),
+    ("SELECT list(v IGNORE NULLS) AS l FROM S", "TM206", "IGNORE NULLS in array_agg", "FILTER"),
     # NOW
     ("SELECT NOW AS n FROM S", "TM205", "NOW may only bound a window", "NOW - 5 < TS"),
     ("SELECT id FROM S WHERE NOW > 5", "TM205", "must read one input", ""),

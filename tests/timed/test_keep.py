@@ -60,12 +60,31 @@ def test_state_stays_small_and_the_plan_says_how_long_rows_are_kept(tmp_path):
         assert db.runner.reports.last["state_rows"] < 1000  # of 4,000
 
 
-def test_keyed_streams_and_windows_are_not_touched(tmp_path):
+def test_keyed_streams_are_not_touched(tmp_path):
     with LocalDatabase(str(tmp_path / "db")) as db:
         db.execute(SETUP)
-        db.execute("CREATE VIEW V WITH (keep = 1) AS SELECT a.k FROM K a JOIN K b ON a.k = b.k")
+        near = "SELECT x.k FROM S x JOIN S y ON x.k = y.k"
+        db.execute(f"CREATE VIEW V WITH (keep = 1) AS {near} UNION ALL SELECT a.k FROM K a JOIN K b ON a.k = b.k")
         db.run()
-        assert db.query("SELECT count(*) AS n FROM V").to_pylist() == [{"n": 7}]
+        assert db.query("SELECT count(*) AS n FROM V").to_pylist() == [{"n": 2000 + 7}]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT k, count(*) AS n FROM S GROUP BY k",
+        "SELECT DISTINCT k FROM S",
+        "SELECT k FROM K",
+        "SELECT a.k FROM K a JOIN K b ON a.k = b.k",
+    ],
+)
+def test_where_nothing_would_be_forgotten_it_is_refused(tmp_path, query):
+    with LocalDatabase(str(tmp_path / "db")) as db:
+        db.execute(SETUP)
+        with pytest.raises(TidemillError, match="TM213") as caught:
+            db.execute(f"CREATE VIEW V WITH (keep = 1) AS {query}")
+        assert "WINDOW" in str(caught.value.hint)
+        assert "V" not in str(db.execute("SHOW VIEWS"))
 
 
 @pytest.mark.parametrize("value", ["0", "'never'", "'-1 day'"])

@@ -241,7 +241,7 @@ class Workload:
         binder = Binder(
             find, self.unit_us, begin.planning >= 1, dates=begin.planning >= 3, keep_us=keep_us, birth=begin.birth
         )
-        bound = binder.query(query)
+        bound = binder.new_query(query) if begin.decided is None else binder.query(query)
         return replace(bound, needs=bound.needs | used)
 
     def _find_input(self, name: str, node: exp.Expression | None, begin: Beginning) -> Input:

@@ -30,6 +30,13 @@ def kind_at(clause: exp.Join) -> str | None:
     if method != "ASOF" and version is None:
         return None
     side, kind = (clause.side or "").lower(), (clause.kind or "").lower()
+    if version is not None and (version.name, version.args["kind"]) != ("TIMESTAMP", "AS OF"):
+        raise problem(
+            f"FOR {version.name} {version.args['kind']} is not possible",
+            version,
+            code="TM202",
+            hint="write FOR SYSTEM_TIME AS OF S.TS",
+        )
     if side not in ("", "left") or kind not in ("", "inner", "outer") or (method and version is not None):
         raise problem(
             "this join with the past is not possible",

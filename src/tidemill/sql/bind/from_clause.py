@@ -54,7 +54,7 @@ def bind_from(
     resolve_field_paths(select, [p[0] for p in pairs])
     expand_aliases(select, [p[0] for p in pairs])
     _read_quoted_texts(select, [p[0] for p in pairs])
-    add_bands(joins, [p[0] for p in pairs], items.keep_us)
+    items.forgets |= add_bands(joins, [p[0] for p in pairs], items.keep_us)
     merged, using = merge_using(select, joins, [p[0] for p in pairs])
     every = list(conjuncts(select.args.get("where")))
     conditions: list[exp.Expression] = []

@@ -43,6 +43,7 @@ class FromItems:
         self.unit_us = unit_us
         self.query = query
         self.clock_views, self.dates, self.keep_us, self.birth = clock_views, dates, keep_us, birth
+        self.forgets = False  # whether a join lets rows go because of `keep_us`
         self.local: list[dict[str, BoundQuery]] = []
         self.unnamed = 0
 
@@ -66,9 +67,6 @@ class FromItems:
                 code="TM202",
                 hint=lists if is_unnest(node) else "files are read through REGISTER SOURCE … FROM FILES",
             )
-        for clause in ("pivots", "sample"):
-            if node.args.get(clause):
-                raise problem(f"{clause} in FROM is not possible", node, code="TM202", hint="leave it out")
         window = node.args.get("window")
         if window is not None and window.column is not None:
             item = apply_table_function(item, window, self.unit_us, node)

@@ -14,13 +14,16 @@ from sqlglot import exp
 
 from tidemill.plan import relations as r
 from tidemill.plan.released import release_chains
-from tidemill.sql.bind.scope import Input
+from tidemill.sql.bind.scope import Input, problem
 
 
-def add_bands(joins: list[exp.Join], inputs: list[Input], keep_us: int | None) -> None:
-    """Join rows of endless streams only where their times are near each other. The clauses are changed."""
+def add_bands(joins: list[exp.Join], inputs: list[Input], keep_us: int | None) -> bool:
+    """Join rows of endless streams only where their times are near each other, and say whether there are such. The
+    clauses are changed.
+    """
+    found = False
     if keep_us is None:
-        return
+        return found
     for i, clause in enumerate(joins):
         right = inputs[i + 1]
         if clause.args.get("method") or clause.this.args.get("version") is not None or not _is_endless(right):
@@ -28,6 +31,19 @@ def add_bands(joins: list[exp.Join], inputs: list[Input], keep_us: int | None) -
         bands = [b for left in inputs[: i + 1] if _is_endless(left) for b in _band(left, right, keep_us)]
         if bands:
             clause.set("on", exp.and_(*([clause.args["on"]] if clause.args.get("on") else []), *bands, copy=False))
+            found = True
+    return found
+
+
+def check_forgets(keep_us: int | None, forgets: bool) -> None:
+    """Refuse `keep` where nothing is forgotten because of it."""
+    if keep_us is not None and not forgets:
+        raise problem(
+            "keep has no effect here: no join of this query keeps rows of streams without a key",
+            None,
+            code="TM213",
+            hint="leave it out; groups of a window are forgotten with it:  FROM S [WINDOW 1 DAY] … GROUP BY k",
+        )
 
 
 def _is_endless(item: Input) -> bool:

@@ -15,8 +15,10 @@ from tidemill.sql.bind.from_clause import bind_from
 from tidemill.sql.bind.from_items import FromItems, Lookup, check_names
 from tidemill.sql.bind.groups import bind_groups
 from tidemill.sql.bind.joins import merge_rhythms
+from tidemill.sql.bind.kept_joins import check_forgets
 from tidemill.sql.bind.ordering import Ordering, read_ordering
 from tidemill.sql.bind.projection import bind_projection
+from tidemill.sql.bind.read_fields import refuse_unread
 from tidemill.sql.bind.scalar import Scalars
 from tidemill.sql.bind.scope import Rhythm, Scope, problem
 from tidemill.sql.bind.set_operations import set_operation
@@ -49,17 +51,24 @@ class Binder:
         self.items = FromItems(lookup, unit_us, self.query, clock_views, dates, keep_us, birth)
         self.subqueries = Subqueries(self.items, self.query, self._scope, self._common_tables)
 
+    def new_query(self, node: exp.Expression) -> BoundQuery:
+        """Bind a query that does not stand yet: what its answer would not depend on is refused."""
+        refuse_unread(node)
+        bound = self.query(node)
+        check_forgets(self.items.keep_us, self.items.forgets)
+        return bound
+
     def query(self, node: exp.Expression) -> BoundQuery:
         """Bind a SELECT, a set operation, a parenthesised query or a difference."""
-        if isinstance(node, exp.Subquery):
-            inner, around = self.query(node.this), read_ordering(node)
-            return inner if around is None else around.apply(inner)
         if isinstance(node, Difference):
             return visible(self.items.bind_difference(node))
         ordering = read_ordering(node)
         names = self._common_tables(node)
         self.items.local.append(names)
         try:
+            if isinstance(node, exp.Subquery):
+                bound = self.query(node.this)
+                return bound if ordering is None else ordering.apply(bound)
             if isinstance(node, exp.SetOperation):
                 bound = set_operation(node, self.query(node.this), self.query(node.expression))
                 return bound if ordering is None else ordering.apply(bound)
@@ -67,7 +76,12 @@ class Binder:
                 return self._select(node, ordering)
         finally:
             self.items.local.pop()
-        raise problem(f"{type(node).__name__.lower()} is not a query", node, code="TM202")
+        raise problem(
+            f"a {type(node).__name__.lower()} in parentheses is not a query",
+            node,
+            code="TM202",
+            hint="write (SELECT * FROM … JOIN … ON …)",
+        )
 
     def _common_tables(self, node: exp.Expression) -> dict[str, BoundQuery]:
         clause = node.args.get("with_")
@@ -91,14 +105,6 @@ class Binder:
         if ordering is not None:
             ordering.hide(select)
         scope = self._scope(select)
-        for clause in ("laterals", "connect", "match", "distribute", "cluster", "sort"):
-            if select.args.get(clause):
-                raise problem(
-                    f"{clause} is not possible in a standing query",
-                    select,
-                    code="TM202",
-                    hint="use it when you read the answer, with an ad hoc SELECT",
-                )
         node, keys, rhythm = self._bind_items(select, scope)
         rhythm = rhythm or merge_rhythms([*scope.inputs, *scope.beside])
         distinct = select.args.get("distinct")

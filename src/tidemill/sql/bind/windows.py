@@ -40,7 +40,7 @@ def conjuncts(node: exp.Expression | None) -> Iterator[exp.Expression]:
         yield from conjuncts(node.expression)
     elif isinstance(node, exp.Paren) and isinstance(node.this, exp.And):
         yield from conjuncts(node.this)
-    elif isinstance(node, exp.Between):
+    elif isinstance(node, exp.Between) and not node.args.get("symmetric"):
         yield exp.GTE(this=copy_tree(node.this), expression=copy_tree(node.args["low"]))
         yield exp.LTE(this=copy_tree(node.this), expression=copy_tree(node.args["high"]))
     else:

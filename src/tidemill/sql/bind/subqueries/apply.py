@@ -31,6 +31,7 @@ from tidemill.sql.bind.subqueries.one_row import (
     value_of_row,
 )
 from tidemill.sql.bind.subqueries.outer import Outer
+from tidemill.sql.bind.subqueries.several_columns import InRows, read_in_rows
 from tidemill.sql.bind.window_syntax import has_windows
 from tidemill.sql.bind.windows import conjuncts
 from tidemill.sql.dialect.dialect import to_sql
@@ -54,6 +55,11 @@ class Subqueries:
         """Keep the outer rows that satisfy a condition with subqueries."""
         nested, negated = read_condition(condition)
         if nested is not None and outer.grouped is None and self._join_half(nested, negated, outer):
+            return
+        rows = self._in_rows(nested, outer) if nested is not None else None
+        if rows is not None:
+            for part in (rows.equal, *(rows.unknown if negated else ())):
+                self.filter(exp.Not(this=part) if negated else part, outer)
             return
         rest = self.rewrite(condition, outer)
         outer.node = r.Filter(outer.node, outer.scalars.predicate(rest))
@@ -106,12 +112,23 @@ class Subqueries:
         """What stands for a subquery, over the outer rows to which its values are attached."""
         query = self._copy(nested.query)
         outside = self._outside(query, outer)
+        rows = None if is_one_row(query) else self._in_rows(nested, outer)
+        if rows is not None:
+            value = self.rewrite(rows.value(), outer)
+            return exp.Paren(this=exp.Not(this=value)) if nested.negated else value
         with self._deeper(nested):
             if is_one_row(query):
                 value = self._of_one_row(nested, query, outside, outer)
             else:
                 value = self._of_rows(nested, self._bind(query, outside, outer), outer)
         return exp.Paren(this=exp.Not(this=value)) if nested.negated else value
+
+    def _in_rows(self, nested: Nested, outer: Outer) -> InRows | None:
+        """Several columns compared with rows that do not depend on the outer row."""
+        rows = read_in_rows(nested, lambda query: bool(self._outside(query, outer)))
+        if rows is not None:
+            check_width(nested, len(self.query(nested.query).schema))
+        return rows
 
     @contextmanager
     def _deeper(self, nested: Nested) -> Iterator[None]:

@@ -119,10 +119,10 @@ def check_width(nested: Nested, width: int) -> None:
 def refuse_rows(nested: Nested) -> PlanProblem:
     """The error of a comparison of several columns that is not possible."""
     return problem(
-        "several columns can be compared with a subquery by IN as a condition of WHERE",
+        "several columns can be compared by IN, with a subquery that reads no outer row",
         nested.node,
         code="TM202",
-        hint="(a, b) IN (SELECT …), or EXISTS with a condition for each column",
+        hint="EXISTS with a condition for each column",
     )
 
 
