@@ -108,7 +108,7 @@ def test_explicit_readers_still_refuse(db):
         db.execute("DROP VIEW Hot")
 
 
-PAST = "CREATE VIEW Past WITH (begin = 'history') AS SELECT room, temp FROM Rooms SYNC EVERY 4 SECONDS WHERE temp > 100"
+PAST = "CREATE VIEW Past WITH (begin = 'history') AS SELECT room, temp FROM Rooms SYNC EVERY 2 SECONDS WHERE temp > 100"
 
 
 def names_of_tables(db):

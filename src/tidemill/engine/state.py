@@ -27,6 +27,7 @@ from tidemill.errors import EngineProblem
 from tidemill.runtime.checkpoint.progress import Checkpoint
 from tidemill.runtime.integrity import duckdb_file
 from tidemill.runtime.paths import Paths, write_json
+from tidemill.runtime.views.feedback import last_closed
 from tidemill.runtime.views.outlet import Outlet
 from tidemill.runtime.views.store import ViewStore
 from tidemill.runtime.views.stored_view import StoredView
@@ -139,6 +140,9 @@ def open_state(
     sites = Sites(paths, catalog, workload, lambda: state.outlet, lock, FlightTransport())
     state = DatabaseState(directory, catalog, store, workload, outlet, Ports(paths), totals, sites, lock=lock)
     workload.answering.sources = RereadableSources(paths, lambda: state.outlet)
+    workload.answering.last_closed = lambda view: last_closed(
+        json.loads(state.outlet.known.get("gates", "{}")), view.stored
+    )
     return state
 
 

@@ -289,7 +289,8 @@ class Workload:
             rows, unbounded = recognise_limits(bound.node), UnboundedViews(self.views)
             check_bounded(rows, lambda: self._streams(bound.needs), unbounded, lambda n: place_of(n, query))
         without = (*options.get("without", ()), *younger_rules(begin.planning))
-        answer = self.answering.answer(bound.node, begin, without, searches=bounds is None)
+        searches = bounds is None and begin.searches(output)
+        answer = self.answering.answer(bound.node, begin, without, searches)
         done = optimize(answer.node, without)
         node = spread_input(done.node, options.get("spread"))
         check_names(node, output)
@@ -302,7 +303,7 @@ class Workload:
         elif output in ("istream", "dstream"):
             node = r.ChangeStream(node, "inserted" if output == "istream" else "deleted", stamp, stamp_type(bound))
         trace = tuple((rule, f"{type(a).__name__} → {type(b).__name__}") for rule, a, b in done.trace)
-        return PlannedQuery(bound, hold_back(node, answer.moment), trace, answer)
+        return PlannedQuery(bound, hold_back(node, answer.shown_from), trace, answer)
 
     def _without_bounds(self, query: exp.Expression, begin: Beginning) -> tuple[exp.Expression, Bounds | None]:
         """A query without window_start and window_end, and these; unless they are columns like any other."""

@@ -34,7 +34,7 @@ class Entry:
     output: str = "complete"  # views
     options: dict[str, Any] = field(default_factory=dict)
     missed: dict[str, int] = field(default_factory=dict)  # views: rows of each stream that came before them
-    answered: list[dict[str, str]] = field(default_factory=list)  # views: parts that are read from other views
+    answered: list[dict[str, Any]] = field(default_factory=list)  # views: parts that are read from other views
     aliases: dict[str, str] = field(default_factory=dict)  # hidden views: ids of views that were dropped, by name
     planning: int = 0  # views: the `PLANNING` of their creation; their state fits that plan only
     moment: int | None = None  # views that read their streams again: when they were created, in event time

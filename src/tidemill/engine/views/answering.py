@@ -6,20 +6,20 @@ created, and kept in the catalog: what stands is planned alike at every opening.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 from tidemill.engine.adapt.measured_rates import MeasuredRates
 from tidemill.engine.rereadable import RereadableSources
 from tidemill.engine.views.bound_view import BoundView
+from tidemill.engine.views.contents import NotFromContents, begin_now, begin_with_contents
 from tidemill.engine.views.history import (
     FirstReaders,
     began_later,
     begins_with_history,
-    depends_on_arrival,
     has_whole_times,
     no_history,
     streams_of,
@@ -36,13 +36,14 @@ from tidemill.plan import relations as r
 from tidemill.plan.node import walk
 from tidemill.plan.physical import BEGINNING
 from tidemill.plan.relations import Relation
+from tidemill.plan.statements import STREAM_OUTPUTS
 from tidemill.runtime.views.stored_view import StoredView
 from tidemill.sql.catalog import PLANNING, Catalog, Entry
 
 SETTING = "view_matching"
 WAYS = ("auto", "off", "always")
 _MOST_REASONS = 3  # views that an error names
-Decisions = Sequence[Mapping[str, str]]
+Decisions = Sequence[Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,10 @@ class Beginning:
     history: bool = False  # it begins with the history of its streams, not with its creation
     planning: int = PLANNING  # as old as its plan
     moment: int | None = None  # when it was created, in event time, where it reads its streams again
+
+    def searches(self, output: str) -> bool:
+        """Whether views may answer: what they hold does not say when its rows came, which some outputs show."""
+        return not (self.history and self.decided is None and output in STREAM_OUTPUTS)
 
     @classmethod
     def repeated(cls, entry: Entry) -> Beginning:
@@ -80,6 +85,7 @@ class Answering:
         self._known = KnownViews(self._all_views, self._may_be_listed, self._define, self._has_whole_times, rates)
         self.first_readers = FirstReaders(catalog)
         self.sources: RereadableSources | None = None  # of an open database
+        self.last_closed: Callable[[BoundView], int] = lambda _: BEGINNING  # as of which time contents stand
         self._left_out = ""
 
     def add(self, view: BoundView) -> None:
@@ -158,9 +164,11 @@ class Answering:
         if begin.decided is not None and not searches:
             return Answer(query)
         if begin.decided is not None:
-            return self._repeat(wanted, begin.decided, lambda view: self._complete_candidate(view, begin.birth))
-        found = self._search_complete(wanted, begin, without) if searches else Answer(wanted)
-        rest = streams_of(wanted if depends_on_arrival(found.node) else found.node)
+            found = self._repeat(wanted, begin.decided, lambda view: self._complete_candidate(view, begin.birth))
+            begins = begin.decided[0].get("begins") if begin.decided else None
+            return found if begins is None else begin_with_contents(found, begins)
+        found = self._begin_with_contents(wanted, begin, without) if searches else Answer(wanted)
+        rest = streams_of(found.node)
         if not rest:
             return found
         try:
@@ -169,13 +177,31 @@ class Answering:
         except NotAgain as reason:
             raise no_history(rest, found.refused, str(reason)) from None
 
-    def _search_complete(self, wanted: Relation, begin: Beginning, without: Sequence[str]) -> Answer:
-        """A query with the parts that views answer which have seen every row."""
+    def _begin_with_contents(self, wanted: Relation, begin: Beginning, without: Sequence[str]) -> Answer:
+        """A query that begins with what views hold; as it is where no views do."""
+        by_id = {view.entry.id: view for view in self._all_views()}
+        refused: dict[str, str] = {}
+        while True:
+            found = self._search_complete(wanted, begin, without, refused)
+            if streams_of(found.node):
+                return replace(found, refused={**refused, **found.refused})
+            try:
+                return begin_with_contents(found, begin_now(found.node, by_id.__getitem__, self.last_closed))
+            except NotFromContents as reason:
+                names = [by_id[reason.view].entry.name] if reason.view else [p.view.name for p in found.parts]
+                if refused.keys() >= set(names):  # a view that the query names itself
+                    return Answer(wanted, refused={**refused, **found.refused})
+                refused |= dict.fromkeys(names, str(reason))
+
+    def _search_complete(
+        self, wanted: Relation, begin: Beginning, without: Sequence[str], others: Container[str] = ()
+    ) -> Answer:
+        """A query with the parts that views answer which have seen every row, but for the `others`."""
         by_id = {view.entry.id: view for view in self._all_views()}
         complete = [
             self._complete_candidate(view, begin.birth)
             for view in self._views.values()
-            if self._may_answer(view) and self.first_readers.is_complete(view, by_id)
+            if view.entry.name not in others and self._may_answer(view) and self.first_readers.is_complete(view, by_id)
         ]
         return self._search(wanted, lambda: Candidates(complete), without, always=True)
 
@@ -292,4 +318,5 @@ def _shows_its_rows(view: BoundView) -> bool:
 
 def decisions_of(found: Answer) -> list[dict[str, Any]]:
     """What the catalog keeps of an answer."""
-    return [{"part": part.part.fingerprint, "view": part.view.id} for part in found.parts]
+    begins = {} if found.begins is None else {"begins": list(found.begins)}
+    return [{"part": part.part.fingerprint, "view": part.view.id, **begins} for part in found.parts]

@@ -115,12 +115,6 @@ def began_later(node: Relation) -> bool:
     return any(isinstance(n, (r.Seed, r.CatchUp)) for n in walk(node))
 
 
-def depends_on_arrival(node: Relation) -> bool:
-    """Whether a query depends on when rows of a view came. Contents that it begins with have all come at one time."""
-    above = (n for n in walk(node) if isinstance(n, (r.Stamp, r.RowsWindow, r.RowPoints)))
-    return any(isinstance(below, r.Seed) for n in above for below in walk(n))
-
-
 def no_history(scans: list[r.Scan], refused: Mapping[str, str], why_not_again: str) -> PlanProblem:
     """Why a query cannot begin with the history of its streams."""
     sources = ", ".join(sorted({f'"{scan.source.partition("#")[0]}"' for scan in scans}))

@@ -39,6 +39,7 @@ _PLACES: dict[type[Relation], Callable[[_Lowering, Any], Handle]] = {
     r.Delivered: _Lowering.place_scan,
     r.Amended: _Lowering.place_amended,
     r.Seed: _Lowering.place_seed,
+    r.SeedSince: _Lowering.place_seed,
     r.Clock: _Lowering.place_clock,
     r.View: _Lowering.place_view,
     r.Filter: _Lowering.place_filter,

@@ -47,9 +47,10 @@ class Streams(Edges):
         return self.build(node.input)
 
     def place_seed(self, node: r.Seed) -> Handle:
-        name = ids.seed(node.view, node.birth)
+        since = node.since if isinstance(node, r.SeedSince) else None
+        name = ids.seed(node.view, node.birth, since)
         if name not in self.reader:
-            self.reader[name] = p.Seed(name, (), node.schema, node.view)
+            self.reader[name] = p.Seed(name, (), node.schema, node.view, since)
             self.seeds.append((name, node.view))
         self.origins[name] = ids.seed_origin(name)
         return Handle("reader", name, node.schema)

@@ -88,6 +88,12 @@ class Answer:
     parts: list[Answered] = field(default_factory=list)
     refused: dict[str, str] = field(default_factory=dict)  # by the name of the view
     moment: int | None = None  # of the creation of a query that reads its streams again
+    begins: tuple[int, ...] | None = None  # how a query begins with what views hold: see `engine.views.contents`
+
+    @property
+    def shown_from(self) -> int | None:
+        """The moment before which nothing of the query is shown."""
+        return self.begins[1] if self.begins else self.moment
 
 
 Weigh = Callable[[Answered], Costs]

@@ -33,8 +33,13 @@ def scan(instance: str) -> str:
     return f"scan.{instance}"
 
 
-def seed(view: str, birth: int) -> str:
-    return f"seed.{view}.{birth}"
+def seed(view: str, birth: int, since: int | None = None) -> str:
+    """What a view holds for readers that begin with a plan version, or held at an earlier time.
+
+    >>> seed("v1", 2), seed("v1", 2, 4000000)
+    ('seed.v1.2', 'seed.v1.2.4000000')
+    """
+    return f"seed.{view}.{birth}" + ("" if since is None else f".{since}")
 
 
 def lfta(source: str) -> str:

@@ -20,11 +20,14 @@ class Scan(Op):
 
 @dataclass(frozen=True)
 class Seed(Op):
-    """What a view holds when another view over it begins; it enters once, through the readers."""
+    """What a view holds when another view over it begins; it enters once, through the readers. With `since`, what it
+    held at that time, and its changes from then on.
+    """
 
     kind: ClassVar[str] = "seed"
 
     view: str
+    since: int | None = None
 
 
 @dataclass(frozen=True)

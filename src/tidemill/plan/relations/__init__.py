@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from tidemill.plan.relations.aggregations import GroupBy, JoinAggregate, WindowAggregate
 from tidemill.plan.relations.base import SEQ, STATIC_TIME, TS, Item, Relation
-from tidemill.plan.relations.inputs import Amended, Clock, Constants, Delivered, Scan, Seed, Shed, Tag, View
+from tidemill.plan.relations.inputs import Amended, Clock, Constants, Delivered, Scan, Seed, SeedSince, Shed, Tag, View
 from tidemill.plan.relations.properties import (
     Rounds,
     beginning,
@@ -73,6 +73,7 @@ __all__ = [
     "Rstream",
     "Scan",
     "Seed",
+    "SeedSince",
     "Sessions",
     "SetCombine",
     "SetKind",

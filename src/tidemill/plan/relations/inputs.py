@@ -126,6 +126,13 @@ class Seed(Relation):
 
 
 @dataclass(frozen=True, eq=False)
+class SeedSince(Seed):
+    """What a view held at an earlier time, and its changes from then until a later view began to read it."""
+
+    since: int
+
+
+@dataclass(frozen=True, eq=False)
 class View(Relation):
     """A created view as an input of another query. Rules do not rewrite below it: it runs in any case.
 

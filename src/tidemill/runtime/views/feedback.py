@@ -6,13 +6,13 @@ A replay writes the same files again. The planner does not wait for notes withou
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from tidemill.plan import physical as p
 from tidemill.plan.physical import BEGINNING, FOREVER, Physical
 from tidemill.plan.relations import STATIC_TIME
 from tidemill.runtime.arrow_ipc import ipc_bytes
@@ -20,6 +20,7 @@ from tidemill.runtime.integrity import checksum
 from tidemill.runtime.messages.message import LOOP, PEEK_LOOP, Message, select_messages
 from tidemill.runtime.paths import Paths, write_json
 from tidemill.runtime.views.batch_summary import source_progress
+from tidemill.runtime.views.past import Past
 from tidemill.runtime.views.stored_view import StoredView
 
 KEPT_FEEDBACK = 16  # batches
@@ -96,39 +97,42 @@ class Feedback:
 
 
 def make_seeds(
-    plan: Physical,
-    delivered: set[str],
-    views: dict[str, StoredView],
-    frontiers: dict[str, int],
-    contents_of: Callable[[StoredView], pa.Table],
+    plan: Physical, delivered: set[str], views: dict[str, StoredView], frontiers: dict[str, int], past: Past
 ) -> tuple[list[Seed], list[str]]:
     """Contents that views created in this plan begin with, as they are before this batch's changes; and all operators
     whose contents are delivered.
     """
     known = [op for op, _ in plan.seeds if op in delivered]  # an operator that is gone never comes again
-    seeds = []
+    seeds, since = [], {op.id: op.since for op in plan.reader if isinstance(op, p.Seed)}
     for op, view_id in plan.seeds:
         if op in delivered:
             continue
         view = views.get(view_id)
         known.append(op)
-        payload = b""
-        if view is not None:
-            payload = ipc_bytes(contents_at(contents_of(view), last_closed(frontiers, view)))
-        seeds.append((op, payload))
+        rows = None if view is None else _seed_rows(past, view, since.get(op), frontiers)
+        seeds.append((op, b"" if rows is None else ipc_bytes(rows)))
     return seeds, known
 
 
 def last_closed(frontiers: dict[str, int], view: StoredView) -> int:
     """The time as of which a view's contents stand; contents that never change stand since always.
 
-    Earlier versions noted synchronized views as closed up to their next point, where the clock was not yet.
+    That may be ahead of the clock, which waits for other sources as well.
     """
     frontier = frontiers.get(f"view {view.id}", BEGINNING)
     if not BEGINNING < frontier < FOREVER:
         return STATIC_TIME
-    clock = frontiers.get("clock", BEGINNING)
-    return (min(frontier, clock) if clock > BEGINNING else frontier) - 1
+    return frontier - 1
+
+
+def _seed_rows(past: Past, view: StoredView, since: int | None, frontiers: dict[str, int]) -> pa.Table:
+    """The contents of a view as of its last closed time; or as of an earlier one, and its changes from then on."""
+    closed = frontiers.get(f"view {view.id}", BEGINNING)
+    if since is None or closed <= since:
+        return contents_at(past.store.contents(view, past.duck), last_closed(frontiers, view))
+    began = contents_at(past.contents(view, since + 1, closed), since)
+    changes = past.changes(view, since + 1).select(began.column_names)
+    return pa.concat_tables([began, changes.cast(began.schema)])
 
 
 def contents_at(contents: pa.Table, moment: int) -> pa.Table:

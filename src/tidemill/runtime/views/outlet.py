@@ -40,6 +40,7 @@ from tidemill.runtime.views.feedback import Before, Feedback, contents_at, last_
 from tidemill.runtime.views.history import History
 from tidemill.runtime.views.joint_subscriptions import JointSubscriptions
 from tidemill.runtime.views.moments import advance_frontiers, advance_standings, kept_from
+from tidemill.runtime.views.past import Past
 from tidemill.runtime.views.pools import Pools
 from tidemill.runtime.views.resumable_subscriptions import ResumableSubscriptions
 from tidemill.runtime.views.shipping import Shipping
@@ -156,7 +157,8 @@ class Outlet:
         all_stopped = {v: note for v, note in (self.stopped | stopped).items() if v in self.views}
         live = {v: view for v, view in self.views.items() if v not in all_stopped}
         frontiers = self._read_meta("gates", {})
-        seeds, delivered = make_seeds(plan, set(self._read_meta("seeds", [])), self.views, frontiers, self._contents)
+        known, past = set(self._read_meta("seeds", [])), Past(self.store, self.duck)
+        seeds, delivered = make_seeds(plan, known, self.views, frontiers, past)
         standing = [o for o in plan.outputs if o.view in live or o.view in self.shipping.edges]
         kept = BatchFiles.partition(receive(payloads(messages)), standing, self._takes_files)
         unstored = outbox.pack_blocks(kept.read_others(self.paths.answer_files))
@@ -210,9 +212,6 @@ class Outlet:
             "peek": str(summary["peek"]),
             "peeks": json.dumps(summary["peeks"]),
         }
-
-    def _contents(self, view: StoredView) -> pa.Table:
-        return self.store.contents(view, self.duck)
 
     def _before(self) -> Before:
         return Before(self._read_meta("loops", {}), self.known.get("peek", "0"), self._read_meta("peeks", {}))
@@ -337,7 +336,7 @@ class Outlet:
 
     def _as_insertions(self, view: StoredView) -> pa.Table:
         """What a view holds, as changes."""
-        net = contents_at(self._contents(view), last_closed(self._read_meta("gates", {}), view))
+        net = contents_at(self.store.contents(view, self.duck), last_closed(self._read_meta("gates", {}), view))
         return tag_changes(Changes((view,), net, netted=True), self.duck, ordered=True)
 
     def subscribe_together(self, views: list[StoredView], most: int = QUEUE_BYTES) -> tuple[MomentChanges, JointQueue]:
