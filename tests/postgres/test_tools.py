@@ -49,33 +49,75 @@ def test_pandas_reads_queries_and_tables(engine):
     assert [len(part) for part in portions] == [2, 1]
 
 
-# Modelled on what the query builder of the data source asks for; not copied from a running Grafana.
+# What the query editor of Grafana's Postgres data source sends (postgresMetaQuery.ts): the version, an extension,
+# schemas, the tables on the search path, and the columns of one.
+PATH = "string_to_array(current_setting('search_path'),',')"
+ON_PATH = (
+    "quote_ident(table_schema) IN (SELECT CASE WHEN trim(s[i]) = '\"$user\"' THEN user ELSE trim(s[i]) END"
+    f" FROM generate_series(array_lower({PATH},1), array_upper({PATH},1)) as i, {PATH} s)"
+)
+TABLES = (
+    f"SELECT CASE WHEN {ON_PATH} THEN quote_ident(table_name)"
+    " ELSE quote_ident(table_schema) || '.' || quote_ident(table_name) END AS \"table\" FROM information_schema.tables"
+    " WHERE quote_ident(table_schema) NOT IN ('information_schema', 'pg_catalog', '_timescaledb_cache')"
+    f" ORDER BY CASE WHEN {ON_PATH} THEN 0 ELSE 1 END, 1"
+)
+
+
+def columns_of(table: str) -> str:
+    return (
+        'SELECT quote_ident(column_name) AS "column", data_type AS "type" FROM information_schema.columns'
+        f" WHERE CASE WHEN array_length(parse_ident('{table}'),1) = 2"
+        f" THEN quote_ident(table_schema) = (parse_ident('{table}'))[1]"
+        f" AND quote_ident(table_name) = (parse_ident('{table}'))[2]"
+        f" ELSE quote_ident(table_name) = '{table}' AND {ON_PATH} END"
+    )
+
+
+RELATIONS = ['"Buildings"', '"Flow"', '"Hot"', '"Log"', '"Measured"', '"PerRoom"', '"Rooms"', '"Warm"']
+HOT = [("room", "integer"), ("temp", "double precision"), ("note", "text")]
 GRAFANA = [
     ("SELECT current_setting('server_version_num')::int/100 as version", [(1500,)]),
+    ("SELECT extversion FROM pg_extension WHERE extname = 'timescaledb'", []),
     (
-        "select case when (select count(*) from pg_extension where extname = 'timescaledb') > 0 then 1 else 0 end as x",
-        [(0,)],
+        'SELECT schema_name AS "name" FROM information_schema.schemata'
+        " WHERE schema_name NOT IN ('information_schema', 'pg_catalog', 'pg_toast') ORDER BY schema_name",
+        [("public",)],
     ),
+    (TABLES, [(name,) for name in RELATIONS]),
     (
-        "SELECT CASE WHEN quote_ident(table_schema) IN (SELECT CASE WHEN trim(s[i]) = '\"$user\"' THEN user"
-        " ELSE trim(s[i]) END FROM generate_series(1, 1) AS i, (SELECT string_to_array('public', ',') AS s) AS t)"
-        " THEN quote_ident(table_name) ELSE quote_ident(table_schema) || '.' || quote_ident(table_name) END AS t"
-        " FROM information_schema.tables WHERE quote_ident(table_schema) NOT IN ('information_schema', 'pg_catalog')"
-        " AND table_type = 'BASE TABLE' ORDER BY 1",
-        [('"Buildings"',)],
+        'SELECT quote_ident(table_name) AS "table" FROM information_schema.tables'
+        " WHERE quote_ident(table_schema) = 'public' ORDER BY 1",
+        [(name,) for name in RELATIONS],
     ),
-    (
-        'SELECT quote_ident(column_name) AS "column", data_type AS "type" FROM information_schema.columns'
-        " WHERE quote_ident(table_name) = '\"Hot\"' ORDER BY ordinal_position",
-        [("room", "integer"), ("temp", "double precision"), ("note", "text")],
-    ),
+    (columns_of('"Hot"'), HOT),
+    (columns_of('"Nothing"'), []),
 ]
 
 
 @pytest.mark.parametrize(("text", "rows"), GRAFANA)
-def test_queries_like_those_of_grafana_give_right_rows(process, text, rows):
+def test_queries_of_grafana_give_right_rows(process, text, rows):
     with psycopg.connect(process.dsn(), autocommit=True) as connection:
-        assert connection.execute(text).fetchall() == rows
+        found = connection.execute(text).fetchall()
+    assert found == rows
+    assert [[type(value) for value in row] for row in found] == [[type(value) for value in row] for row in rows]
+
+
+CALLS = [
+    ('parse_ident(\'"a.""b".C\')', ['a."b', "c"]),
+    ("parse_ident('public.Hot')", ["public", "hot"]),
+    ("7/2", 3),
+    ("-7/2", -3),
+    ("7/2.0", 3.5),
+    ("string_to_array('a,b', ',')", ["a", "b"]),
+]
+
+
+@pytest.mark.parametrize(("call", "value"), CALLS)
+def test_calls_in_the_catalog_give_what_postgres_gives(process, call, value):
+    with psycopg.connect(process.dsn(), autocommit=True) as connection:
+        found = connection.execute(f"SELECT {call} FROM pg_database").fetchone()[0]
+    assert found == value and type(found) is type(value)
 
 
 REFUSED = [

@@ -19,6 +19,13 @@ def _format_type() -> str:
     return f"CASE t WHEN {f.NUMERIC} THEN {numeric} {plain} {arrays} {names} ELSE '???' END"
 
 
+def _parse_ident() -> str:
+    """The names in a dotted name: those in quotes as they are, others in small letters."""
+    quoted = "replace(p[2:-2], '\"\"', '\"')"
+    names = 'regexp_extract_all(n, \'"(?:[^"]|"")*"|[^".\\s]+\')'
+    return f"[CASE WHEN starts_with(p, '\"') THEN {quoted} ELSE lower(p) END FOR p IN {names}]"
+
+
 # name → arguments and body, of each number of arguments
 _MACROS: dict[str, tuple[tuple[str, str], ...]] = {
     "format_type": (("t, m", _format_type()),),
@@ -42,6 +49,7 @@ _MACROS: dict[str, tuple[tuple[str, str], ...]] = {
             " ELSE '\"' || replace(n, '\"', '\"\"') || '\"' END",
         ),
     ),
+    "parse_ident": (("n", _parse_ident()),),
     "quote_literal": (("n", "'''' || replace(n, '''', '''''') || ''''"),),
     "array_remove": (("a, x", "list_filter(a, lambda e: e IS DISTINCT FROM x)"),),
     "array_to_string": (
@@ -128,6 +136,10 @@ NAMES = frozenset(
     " array_remove generate_series generate_subscripts unnest row_number btrim position char_length strpos"
     " bool_or bool_and to_char now"
     " cardinality translate".split()
+)
+# Functions of one value that stand in FROM as well.
+SCALARS = frozenset(
+    "string_to_array current_setting current_schemas version current_database current_schema parse_ident".split()
 )
 
 

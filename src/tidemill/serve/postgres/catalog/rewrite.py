@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
 
-from tidemill.serve.postgres.catalog.functions import CALLS, MACROS, NAMES, PREFIX, TABLE_FUNCTIONS
+from tidemill.serve.postgres.catalog.functions import CALLS, MACROS, NAMES, PREFIX, SCALARS, TABLE_FUNCTIONS
 from tidemill.serve.postgres.catalog.relations import INFORMATION, RELATIONS
 from tidemill.serve.postgres.problems import ProtocolProblem
 from tidemill.serve.postgres.settings import SERVER_VERSION
@@ -75,6 +75,7 @@ class _Rewriter:
     def _replace_table(self, table: exp.Table, known: set[str]) -> None:
         if isinstance(table.this, exp.Func):
             table.set("db", None)
+            _select_scalar(table)
             return
         name, schema = table.name.lower(), table.db.lower()
         if not schema and name in known:
@@ -193,6 +194,18 @@ def _replace_all(tree: exp.Expr, function: Callable[[exp.Expr], exp.Expr]) -> ex
             else:
                 node.replace(made)
     return tree
+
+
+def _select_scalar(table: exp.Table) -> None:
+    """FROM string_to_array(a, b) s is FROM (SELECT string_to_array(a, b) AS s) AS s: one row, as in Postgres."""
+    call = table.this
+    name = call.name.lower() if isinstance(call, exp.Anonymous) else call.sql_name().lower()
+    if name not in SCALARS:
+        return
+    alias = table.alias or name
+    columns = table.alias_column_names
+    value = exp.alias_(call.copy(), columns[0] if columns else alias)
+    table.replace(exp.select(value).subquery(alias))
 
 
 def _named(node: exp.Expr, name: str, value: exp.Expr) -> exp.Expr:

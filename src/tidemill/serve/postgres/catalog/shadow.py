@@ -25,6 +25,7 @@ _SETTINGS = (
     "autoinstall_known_extensions = false",
     "autoload_known_extensions = false",
     "enable_external_access = false",
+    "integer_division = true",  # as in Postgres: 150014 / 100 = 1500
 )
 _MOST_USERS = 16  # whose catalogs are kept
 
