@@ -58,6 +58,12 @@ class Server:
         )
         assert done.returncode == 0, done.stderr
 
+    def pgbench(self, *arguments: str) -> subprocess.Popen:
+        """The load generator of PostgreSQL, while the test goes on."""
+        place = ["-h", str(self.folder), "-p", str(self.port), "-U", "postgres", "postgres"]
+        command = [f"{self._programs}/pgbench", *place, *arguments]
+        return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
     def start(self) -> None:
         self._run("pg_ctl", "start", "-w", "-D", f"{self.folder}/data", "-l", f"{self.folder}/log", "-s")
 

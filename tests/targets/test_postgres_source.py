@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import random
-import sys
-from pathlib import Path
+import time
 
 import psycopg
 import pytest
 
 from tests.harness import LocalDatabase
+from tests.properties.effort import thorough
 from tidemill.errors import TidemillError
+from tidemill.runtime.planning.planner import Planner
+from tidemill.runtime.sources.kafka.slices import SliceLog
+from tidemill.runtime.sources.postgres import pgoutput
+from tidemill.runtime.sources.postgres.connector import Postgres
+from tidemill.runtime.sources.postgres.keys import KeyFiles
 from tidemill.runtime.sources.postgres.slot import Slot
 from tidemill.runtime.thresholds import changed
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "sources"))
+from tidemill.runtime.views.outlet import Outlet
 
 
 @pytest.fixture
@@ -26,10 +30,10 @@ def table(postgres, request):
         yield connection, name
 
 
-def define(db, postgres, name):
+def define(db, postgres, name, options=""):
     db.execute(
         "REGISTER SOURCE T (id INTEGER, n BIGINT, note VARCHAR, raw BLOB, at TIMESTAMP, op VARCHAR)"
-        f" FROM POSTGRES '{postgres.address}' TABLE '{name}' WITH (operation = 'op');"
+        f" FROM POSTGRES '{postgres.address}' TABLE '{name}' WITH ({options}operation = 'op');"
         " CREATE TAGGED STREAM S OVER T KEY id; CREATE VIEW V AS SELECT id, n, note, raw FROM S;"
         " CREATE VIEW G AS SELECT n % 3 AS g, count(*) AS c, sum(n) AS s FROM S GROUP BY n % 3"
     )
@@ -44,12 +48,19 @@ def check(db, connection, name):
     assert db.query("SELECT count(*) AS n FROM dead_letters").to_pylist() == [{"n": 0}]
 
 
+def long_text(rng):
+    """A text that cannot be compressed: it is stored apart, and not sent with updates of other columns."""
+    return rng.randbytes(6000).hex()
+
+
 def change(connection, name, rng):
     """A transaction of a few changes: inserts, updates, of keys too and of other columns of long rows, deletes."""
     with connection.transaction():
+        if rng.random() < 0.05:
+            connection.execute(f"TRUNCATE {name}")
         for _ in range(rng.randint(1, 8)):
             key, n = rng.randint(1, 30), rng.randint(0, 99)
-            text = "x" * 3000 + str(rng.random()) if rng.random() < 0.2 else f"note {n}"
+            text = long_text(rng) if rng.random() < 0.2 else f"note {n}"
             what = rng.random()
             if what < 0.4:
                 connection.execute(
@@ -98,6 +109,105 @@ def test_the_view_is_the_table_after_any_changes_and_crashes(postgres, table, tm
             check(db, connection, name)
 
 
+# Where a process may end: the name of a step, and whether it was done by then.
+STEPS = [
+    (Postgres, "_write", True),
+    (SliceLog, "append", True),
+    (Slot, "acknowledge", False),
+    (KeyFiles, "_write", False),
+    (KeyFiles, "_write", True),
+    (Outlet, "apply", False),
+    (Outlet, "apply", True),
+    (Planner, "commit", False),
+]
+BENCH = """
+\\set id random(1, 40)
+\\set what random(1, 100)
+\\if :what <= 45
+INSERT INTO {0} VALUES (:id, :what, 'n' || :what, NULL, now()) ON CONFLICT (id) DO UPDATE SET n = excluded.n;
+\\elif :what <= 75
+UPDATE {0} SET n = n + 1 WHERE id = :id;
+\\elif :what <= 90
+UPDATE {0} SET id = nextval('{0}_ids') WHERE id = :id;
+\\elif :what <= 99
+DELETE FROM {0} WHERE id = (SELECT min(id) FROM {0});
+\\else
+TRUNCATE {0};
+\\endif
+"""
+
+
+def crash_once(monkeypatch, place, step, done):
+    """The next call of a step ends in a crash, before or after it was done."""
+    real = getattr(place, step)
+
+    def crash(self, *arguments, **named):
+        monkeypatch.setattr(place, step, real)
+        if done:
+            real(self, *arguments, **named)
+        raise Crash
+
+    monkeypatch.setattr(place, step, crash)
+
+
+def test_pgbench_with_either_side_killed(postgres, table, tmp_path, monkeypatch):
+    """Keys change, rows go, the table is truncated, while this side ends at each step and the server crashes."""
+    connection, name = table
+    connection.execute(f"CREATE SEQUENCE {name}_ids START 1000")
+    script = tmp_path / "bench.sql"
+    script.write_text(BENCH.format(name))
+    with changed(cdc_changes=200, cdc_idle_bytes=0), LocalDatabase(str(tmp_path / "db")) as db:
+        define(db, postgres, name)
+        for turn in range(40 if thorough() else 8):
+            if turn % 4 == 2:
+                bench = postgres.pgbench("-n", "-f", str(script), "-c", "3", "-t", "100000")
+                time.sleep(0.2)
+                postgres.crash()
+                assert bench.wait() != 0, "the crash came too late"
+                connection = psycopg.connect(postgres.address, autocommit=True)
+            bench = postgres.pgbench("-n", "-f", str(script), "-c", "3", "-t", "40")
+            place, step, done = STEPS[turn % len(STEPS)]
+            crash_once(monkeypatch, place, step, done)
+            with pytest.raises(Crash):
+                while True:
+                    is_over = bench.poll() is not None
+                    db.run()
+                    assert not is_over, f"{step} was never reached"
+            if place in (KeyFiles, Planner):  # the batch was committed
+                db.offset, db.logged, db.batch = db.logged, None, db.batch + 1
+            db.reopen_outlet()
+            assert bench.wait() == 0
+            db.open_planner()
+            db.run()
+            check(db, connection, name)
+
+
+def test_a_long_value_that_is_not_sent_is_taken_from_the_row_before(postgres, table, tmp_path, monkeypatch):
+    connection, name = table
+    rng, unsent = random.Random(3), []
+    real = pgoutput._Body._value
+
+    def count(body):
+        value = real(body)
+        unsent.extend([1] if value is pgoutput.UNCHANGED else [])
+        return value
+
+    monkeypatch.setattr(pgoutput._Body, "_value", count)
+    with LocalDatabase(str(tmp_path / "db")) as db:
+        define(db, postgres, name)
+        connection.execute(f"INSERT INTO {name} VALUES (1, 1, %s, %s)", (long_text(rng), rng.randbytes(9000)))
+        db.run()
+        connection.execute(f"UPDATE {name} SET n = 2; UPDATE {name} SET id = 5, note = 'short'")
+        db.run()
+        check(db, connection, name)
+        assert len(unsent) == 3  # note and raw, then raw
+        connection.execute(f"ALTER TABLE {name} REPLICA IDENTITY DEFAULT; UPDATE {name} SET n = 3")
+        db.run()
+        assert [d["reason"] for d in db.query("SELECT reason FROM dead_letters").to_pylist()] == [
+            'column "raw" is long and was not sent'
+        ]
+
+
 def test_changes_while_the_table_is_copied_count_once(postgres, table, tmp_path, monkeypatch):
     connection, name = table
     connection.execute(f"INSERT INTO {name} SELECT i, i, 'old' FROM generate_series(1, 20) AS i")
@@ -120,13 +230,37 @@ def test_changes_while_the_table_is_copied_count_once(postgres, table, tmp_path,
         assert [row["TAG"] for row in db.changes("L").to_pylist()] == ["+"] * 19 + ["u"]
 
 
-def test_a_truncation_stops_the_source_and_a_restart_reads_it_again(postgres, table, tmp_path):
+def test_a_truncation_deletes_the_rows_that_were_there(postgres, table, tmp_path):
+    """Of the snapshot, of batches that were read for good, and of the same transaction; each once."""
     connection, name = table
-    connection.execute(f"INSERT INTO {name} VALUES (1, 1, 'a')")
+    connection.execute(f"INSERT INTO {name} SELECT i, i, 'a' FROM generate_series(1, 5) AS i")
     with LocalDatabase(str(tmp_path / "db")) as db:
         define(db, postgres, name)
+        db.execute("CREATE STREAMED VIEW L AS SELECT id, n FROM S")
         db.run()
-        connection.execute(f"TRUNCATE {name}; INSERT INTO {name} VALUES (2, 2, 'b')")
+        connection.execute(f"DELETE FROM {name} WHERE id = 2; UPDATE {name} SET id = 9 WHERE id = 3")
+        db.run()
+        connection.execute(
+            f"BEGIN; INSERT INTO {name} VALUES (6, 6); TRUNCATE {name};"
+            f" INSERT INTO {name} VALUES (1, 7), (8, 8); COMMIT"
+        )
+        db.run()
+        check(db, connection, name)
+        connection.execute(f"TRUNCATE {name}")
+        db.run()
+        check(db, connection, name)
+        changes = [(row["TAG"], row["id"]) for row in db.changes("L").to_pylist()]
+        assert sum(tag == "+" for tag, _ in changes) == sum(tag == "-" for tag, _ in changes)
+
+
+def test_a_truncation_without_times_stops_the_source_and_a_restart_reads_it_again(postgres, table, tmp_path):
+    """The rows that a truncation deletes have no times of their own."""
+    connection, name = table
+    connection.execute(f"INSERT INTO {name} VALUES (1, 1, 'a', NULL, now())")
+    with LocalDatabase(str(tmp_path / "db")) as db:
+        define(db, postgres, name, "timestamp = 'at', ")
+        db.run()
+        connection.execute(f"TRUNCATE {name}; INSERT INTO {name} VALUES (2, 2, 'b', NULL, now())")
         with pytest.raises(TidemillError, match="truncated"):
             db.run()
         db.execute("RESTART SOURCE T")
@@ -136,6 +270,23 @@ def test_a_truncation_stops_the_source_and_a_restart_reads_it_again(postgres, ta
         assert connection.execute(f"{count} WHERE tablename = '{name}'").fetchone() == (1,)
         db.execute("DROP SOURCE T CASCADE")
         assert connection.execute(f"{count} WHERE tablename = '{name}'").fetchone() == (0,)
+
+
+def test_columns_of_any_name_and_values_as_they_are_written(postgres, table, tmp_path):
+    """Columns "op" and "time" of a table are its own; the snapshot has values in the form that changes have."""
+    connection, name = table
+    connection.execute(f"CREATE TABLE {name}_odd (op char(4), time boolean, n int, PRIMARY KEY (op, time))")
+    connection.execute(f"INSERT INTO {name}_odd VALUES ('a', true, 1), ('b', false, 2)")
+    with LocalDatabase(str(tmp_path / "db")) as db:
+        db.execute(
+            "REGISTER SOURCE T (op VARCHAR, time BOOLEAN, n INTEGER, what VARCHAR)"
+            f" FROM POSTGRES '{postgres.address}' TABLE '{name}_odd' WITH (operation = 'what');"
+            " CREATE TAGGED STREAM S OVER T KEY (op, time); CREATE VIEW V AS SELECT trim(op) AS op, time, n FROM S"
+        )
+        db.run()
+        connection.execute(f"UPDATE {name}_odd SET n = n + 10; DELETE FROM {name}_odd WHERE op = 'b'")
+        db.run()
+        assert db.query("SELECT op, time, n FROM V").to_pylist() == [{"op": "a", "time": True, "n": 11}]
 
 
 def test_tables_that_cannot_be_followed_are_refused(postgres, table, tmp_path):

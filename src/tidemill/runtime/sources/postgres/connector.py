@@ -24,12 +24,13 @@ from tidemill.runtime.sources.columns import arrow_schema, convert, type_name
 from tidemill.runtime.sources.connector import Chunk, Position, Progress, Range
 from tidemill.runtime.sources.kafka.metadata import TIME
 from tidemill.runtime.sources.kafka.slices import Slice, SliceLog
-from tidemill.runtime.sources.postgres.pgoutput import UNCHANGED, Transaction, Visible
+from tidemill.runtime.sources.postgres.keys import OPERATION, KeyFiles, alive
+from tidemill.runtime.sources.postgres.pgoutput import TRUNCATION, UNCHANGED, Transaction, Visible
 from tidemill.runtime.sources.postgres.slot import Slot
 from tidemill.runtime.sources.records import gather, good_numbers, make_chunk, position_text, refuse
 from tidemill.runtime.thresholds import sizes
 
-OPERATION, MOMENT = "op", "time"
+MOMENT = "\0time"  # no column of a table is named so
 Row = dict[str, Any]
 
 
@@ -42,6 +43,7 @@ class Postgres:
         self._directory = Path(directory)
         self._log = SliceLog(directory)
         self._slot = Slot(spec)
+        self._keys = KeyFiles(self._directory)
         self._promised = 0
         own = {str(spec.operation).lower(), str(spec.options.get(TIME, "")).lower()}
         self._names = [column.name for column in spec.columns if column.name.lower() not in own]
@@ -54,13 +56,16 @@ class Postgres:
         first = int(start["slice"])
         self._log.load()
         self._log.check(first)
-        more = False
+        more = kept = False
         if max_rows is None or self._log.rows - self._log.base(first) < max_rows:
             try:
-                more = self._take_changes(max_rows)
+                more = True
+                while more and not kept:  # what the snapshot has seen already keeps nothing
+                    more, kept = self._take_changes(max_rows)
             except SourceProblem as problem:
                 if not live or problem.code != "TM420":
                     raise
+                more = False
         end = self._admit(first, max_rows)
         exhausted = end == len(self._log) and not more
         clock = self._promised if exhausted else self._arrival(end)
@@ -77,8 +82,8 @@ class Postgres:
             end += 1
         return end
 
-    def _take_changes(self, max_rows: int | None) -> bool:
-        """Bring what is new to disk; whether there may be more."""
+    def _take_changes(self, max_rows: int | None) -> tuple[bool, bool]:
+        """Bring what is new to disk; whether there may be more, and whether there were rows."""
         if not self._log.notes.get("copied"):
             self._copy_table()
         seen = Visible.parse(str(self._log.notes["snapshot"]))
@@ -90,14 +95,14 @@ class Postgres:
                 continue
             last = transaction.end
             if not seen.has(transaction.xid):
-                rows += self._rows(transaction)
+                self._add_rows(transaction, rows)
         if last > int(self._log.notes.get("lsn", 0)):
             self._keep(rows, {"lsn": last})
         if found:
             self._slot.acknowledge(last)
         else:  # others write: what they wrote need not be kept for this table
             self._slot.acknowledge(reached, sizes.cdc_idle_bytes)
-        return bool(found)
+        return bool(found), bool(rows)
 
     def _copy_table(self) -> None:
         """The slot first, then a snapshot: what both have is known by the numbers of transactions.
@@ -111,21 +116,43 @@ class Postgres:
             first = {"snapshot": self._log.notes.get("snapshot", snapshot)}
             self._keep(rows, first if found else {**first, "copied": True})
 
-    def _rows(self, transaction: Transaction) -> list[Row]:
-        if transaction.truncates:
-            raise SourceProblem(
-                "TM422",
-                f'the table of source "{self.spec.name}" was truncated',
-                detail="a truncation does not say which rows were there",
-                hint="RESTART SOURCE reads the table again",
-            )
-        rows = []
+    def _add_rows(self, transaction: Transaction, rows: list[Row]) -> None:
+        """Add the changes of a transaction to those before it."""
+        key = self.spec.origin["key"]
         for change in transaction.changes:
-            key = self.spec.origin["key"]
+            if change.operation == TRUNCATION:
+                rows += [self._row("d", values, transaction.time) for values in self._find_keys(rows)]
+                continue
             if change.old is not None and any(change.old[k] != change.new[k] for k in key):
                 rows.append(self._row("d", change.old, transaction.time))
             rows.append(self._row(change.operation, change.new, transaction.time))
-        return rows
+
+    def _find_keys(self, rows: list[Row]) -> list[Row]:
+        """The keys of the rows that a truncation deletes: of those on disk, and of changes that are not there yet."""
+        times = str(self.spec.options.get(TIME, "")).lower()
+        is_timed = self.spec.timestamp in (None, *self.spec.origin["key"]) or str(self.spec.timestamp).lower() == times
+        pieces = self._keys.tables()
+        kept = [self._read_keys(one) for one in self._log.between(self._keys.reached(), len(self._log))]
+        why = "a truncation does not say which rows were there" + ("" if is_timed else ", nor their times")
+        if not is_timed or any(piece is None for piece in kept):
+            raise SourceProblem(
+                "TM422",
+                f'the table of source "{self.spec.name}" was truncated',
+                detail=why,
+                hint="RESTART SOURCE reads the table again",
+            )
+        names = [*self.spec.origin["key"], OPERATION]
+        new = pa.table({name: pa.array([_text(row[name]) for row in rows], pa.string()) for name in names})
+        return alive([*pieces, *kept, new]).to_pylist()
+
+    def _read_keys(self, one: Slice) -> pa.Table | None:
+        """The keys in the file of a slice and what was done with them; None where the file is gone."""
+        try:
+            kept = from_ipc(self._file(one.base).read_bytes())
+        except FileNotFoundError:
+            return None
+        columns = {name: kept.column(self._names.index(name)) for name in self.spec.origin["key"]}
+        return pa.table({**columns, OPERATION: kept.column(len(self._names))})
 
     def _row(self, operation: str, values: dict[str, object], moment: int) -> Row:
         kept = {name: values.get(name) for name in self._names}
@@ -198,7 +225,11 @@ class Postgres:
 
     def trim(self, committed: Position) -> None:
         """Delete the files of changes that were read for good; the last lines of the log stay."""
-        n = int(committed["slice"])
+        n, known = int(committed["slice"]), self._keys.reached()
+        if n > known:
+            pieces = [self._read_keys(one) for one in self._log.between(known, n)]
+            if not any(piece is None for piece in pieces):
+                self._keys.add(n, pieces)
         for one in self._log.between(self._log.first, n):
             with suppress(FileNotFoundError):
                 self._file(one.base).unlink()

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from tidemill.runtime.arrow_ipc import from_ipc, ipc_bytes
 
-OPERATION = "op"
+OPERATION = "\0op"  # no column of a table is named so
 _NAME = re.compile(r"keys-(\d+)-(\d+)\.arrow")
 _MOST_FILES = 8
 
@@ -26,9 +26,9 @@ _MOST_FILES = 8
 def last_changes(pieces: Sequence[pa.Table]) -> pa.Table:
     """The last operation on each key; columns are those of the key, and the operation.
 
-    >>> piece = pa.table({"id": ["1", "2", "1"], "op": ["c", "c", "d"]})
-    >>> last_changes([piece]).to_pylist()
-    [{'id': '2', 'op': 'c'}, {'id': '1', 'op': 'd'}]
+    >>> piece = pa.table({"id": ["1", "2", "1"], OPERATION: ["c", "c", "d"]})
+    >>> last_changes([piece]).column(OPERATION).to_pylist(), alive([piece]).to_pylist()
+    (['c', 'd'], [{'id': '2'}])
     """
     table = pa.concat_tables(pieces)
     names = [name for name in table.column_names if name != OPERATION]
@@ -37,9 +37,13 @@ def last_changes(pieces: Sequence[pa.Table]) -> pa.Table:
     return table.take(last.combine_chunks().sort())
 
 
-def alive(changes: pa.Table) -> pa.Table:
+def alive(pieces: Sequence[pa.Table]) -> pa.Table:
     """The keys whose last operation is not a deletion."""
-    return changes.filter(pc.not_equal(changes.column(OPERATION), "d")).drop_columns([OPERATION])
+    return _without_deletions(last_changes(pieces)).drop_columns([OPERATION])
+
+
+def _without_deletions(changes: pa.Table) -> pa.Table:
+    return changes.filter(pc.not_equal(changes.column(OPERATION), "d"))
 
 
 class KeyFiles:
@@ -59,14 +63,12 @@ class KeyFiles:
 
     def add(self, end: int, pieces: Iterable[pa.Table]) -> None:
         """The changes of keys in the slices that follow, up to slice `end`: durable when this returns."""
-        start, found = self.reached(), list(pieces)
-        if end <= start or not found:
-            return
-        self._write(start, end, last_changes(found))
-        sizes = [self._path(*span).stat().st_size for span in self._chain()]
-        if len(sizes) > 1 and (len(sizes) > _MOST_FILES or sum(sizes[1:]) >= sizes[0]):
-            self._write(0, end, last_changes(self.tables()))
+        start = self.reached()
         self._tidy()
+        self._write(start, end, last_changes(list(pieces)))
+        octets = [self._path(*span).stat().st_size for span in self._chain()]
+        if len(octets) > 1 and (len(octets) > _MOST_FILES or sum(octets[1:]) >= octets[0]):
+            self._write(0, end, _without_deletions(last_changes(self.tables())))
 
     def _chain(self) -> list[tuple[int, int]]:
         """Files that follow each other from slice 0 on; of several that begin at one slice, the longest."""

@@ -8,12 +8,15 @@ from dataclasses import dataclass, field
 
 _EPOCH_US = 946_684_800_000_000  # 2000-01-01, from which PostgreSQL counts
 UNCHANGED = object()  # a value that is stored apart, was not changed, and is not sent
+TRUNCATION = "T"
 Values = list[object]  # texts, None, or UNCHANGED
 
 
 @dataclass(frozen=True)
 class Change:
-    """One change of a row: 'c', 'u' or 'd', with the values by column; `old` are those that an update has replaced."""
+    """One change of a row: 'c', 'u' or 'd', with the values by column; `old` are those that an update has replaced.
+    'T' is a truncation of the table.
+    """
 
     operation: str
     new: dict[str, object]
@@ -28,7 +31,6 @@ class Transaction:
     time: int
     end: int = 0
     changes: list[Change] = field(default_factory=list)
-    truncates: bool = False
 
 
 class Decoder:
@@ -51,7 +53,7 @@ class Decoder:
             elif now is not None and kind in b"IUD":
                 now.changes.append(self._change(kind, body))
             elif now is not None and kind == b"T":
-                now.truncates = True
+                now.changes.append(Change(TRUNCATION, {}))
             elif now is not None and kind == b"C":
                 body.take("b")
                 body.take("q")

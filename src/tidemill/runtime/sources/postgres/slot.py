@@ -86,7 +86,9 @@ class Slot:
     def copy(self, columns: list[str], rows: int) -> Iterator[tuple[str, list[tuple[Any, ...]]]]:
         """The table as one snapshot sees it, in pieces, as texts; each with the text of that snapshot."""
         self._run("SELECT 1")
-        names = self._sql.SQL(", ").join(self._sql.SQL("{}::text").format(self._sql.Identifier(n)) for n in columns)
+        # As the output plugin writes values: a cast to text gives others for boolean and char(n).
+        written = self._sql.SQL("CASE WHEN {0} IS NOT NULL THEN format('%s', {0}) END")
+        names = self._sql.SQL(", ").join(written.format(self._sql.Identifier(n)) for n in columns)
         try:
             with self._kept.transaction():
                 self._kept.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
