@@ -25,8 +25,8 @@ export function Overview({ status, trend, open }) {
     ${trend.x.length > 2 ? html`<section class="card"><h2>Rows a second</h2><${Lines} x=${trend.x} series=${trend.series} height=${140} label="rows a second over the last minutes" /></section>` : null}
     <section class="card">
       <h2>Sources</h2>
-      <${Table} label="sources" columns=${["name", "kind", "rows", "rows/s", "lag", "late", "bad"]} numeric=${[0, 0, 1, 1, 1, 1, 1]}
-        empty="no sources" rows=${(status.sources ?? []).map((s) => ({ key: s.name, cells: [s.name, s.kind, count(s.rows), rate(s.rows_per_second), seconds(s.lag_seconds), count(s.late), count(s.bad)] }))} />
+      <${Table} label="sources" columns=${["name", "kind", "rows", "rows/s", "lag", "slot lag", "late", "bad"]} numeric=${[0, 0, 1, 1, 1, 1, 1, 1]}
+        empty="no sources" rows=${(status.sources ?? []).map((s) => ({ key: s.name, cells: [s.name, s.kind, count(s.rows), rate(s.rows_per_second), seconds(s.lag_seconds), s.slot_lag_bytes == null ? "–" : bytes(s.slot_lag_bytes), count(s.late), count(s.bad)] }))} />
     </section>
     <section class="card">
       <h2>Views</h2>

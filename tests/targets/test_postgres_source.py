@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import time
 
 import psycopg
@@ -10,6 +11,7 @@ import pytest
 
 from tests.harness import LocalDatabase
 from tests.properties.effort import thorough
+from tidemill.engine.users.session import Session
 from tidemill.errors import TidemillError
 from tidemill.runtime.planning.planner import Planner
 from tidemill.runtime.sources.kafka.slices import SliceLog
@@ -19,6 +21,7 @@ from tidemill.runtime.sources.postgres.keys import KeyFiles
 from tidemill.runtime.sources.postgres.slot import Slot
 from tidemill.runtime.thresholds import changed
 from tidemill.runtime.views.outlet import Outlet
+from tidemill.serve.http.metrics import metrics_text
 
 
 @pytest.fixture
@@ -287,6 +290,38 @@ def test_columns_of_any_name_and_values_as_they_are_written(postgres, table, tmp
         connection.execute(f"UPDATE {name}_odd SET n = n + 10; DELETE FROM {name}_odd WHERE op = 'b'")
         db.run()
         assert db.query("SELECT op, time, n FROM V").to_pylist() == [{"op": "a", "time": True, "n": 11}]
+
+
+def test_the_lag_of_the_slot_is_in_the_status_and_in_the_metrics(postgres, table, tmp_path):
+    """It is that of PostgreSQL, grows while nothing is read, and is unknown while PostgreSQL does not answer."""
+    connection, name = table
+    theirs = "SELECT max(pg_current_wal_lsn() - confirmed_flush_lsn) FROM pg_replication_slots"
+
+    def ours(db):
+        db.state.slots.ask({"t": db.catalog.find("T").spec})
+        [source] = db.status()["sources"]
+        return source["slot_lag_bytes"]
+
+    with changed(cdc_idle_bytes=0), LocalDatabase(str(tmp_path / "db")) as db:
+        define(db, postgres, name)
+        db.run()
+        before = ours(db)
+        connection.execute(f"INSERT INTO {name} SELECT i, i, repeat('a', 100) FROM generate_series(1, 5000) AS i")
+        assert ours(db) > before + 500_000
+        assert ours(db) <= connection.execute(theirs).fetchone()[0]
+        assert f'tidemill_source_slot_lag_bytes{{source="T"}} {ours(db):.0f}' in plain_metrics(db)
+        db.run()
+        assert ours(db) < 500_000
+        postgres.stop()
+        assert ours(db) is None
+        assert "slot_lag_bytes{" not in plain_metrics(db)
+        postgres.start()
+
+
+def plain_metrics(db):
+    """The metrics, with numbers as they are written out."""
+    text = metrics_text(db, Session(db), dict).decode()
+    return re.sub(r"\b\d[\d.]*e\+\d+$", lambda found: f"{float(found[0]):.0f}", text, flags=re.MULTILINE)
 
 
 def test_tables_that_cannot_be_followed_are_refused(postgres, table, tmp_path):

@@ -252,6 +252,7 @@ class Database:
         if self.runner.learner.has_unsaved:
             self.state.save_catalog()
         self.runner.write_status()
+        self.state.slots.close()
         self.state.operators.save()
         self.state.close()
 

@@ -20,6 +20,7 @@ from tidemill.engine.settings.dead_letters import bounds_of
 from tidemill.engine.settings.options import microseconds
 from tidemill.engine.sites.flight import FlightTransport
 from tidemill.engine.sites.sites import Sites
+from tidemill.engine.slot_lags import SlotLags
 from tidemill.engine.views.bound_view import BoundView
 from tidemill.engine.views.virtual import find_stored
 from tidemill.engine.workload import Workload
@@ -65,6 +66,7 @@ class DatabaseState:
     operators: OperatorTotals
     sites: Sites
     pending: PendingChanges = field(default_factory=PendingChanges)
+    slots: SlotLags = field(default_factory=SlotLags)
     lingering: list[StoredView] = field(default_factory=list)  # dropped views that a new view begins with
     lock: threading.RLock = field(default_factory=threading.RLock)  # held while the catalog or the plan changes
 

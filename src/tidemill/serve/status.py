@@ -89,10 +89,25 @@ def sources_table(status: dict[str, Any]) -> Any:
 def remarks_on_source(source: dict[str, Any]) -> list[str]:
     """
     >>> remarks_on_source({"idle": True, "shed": 1200})
-    ['idle', '1,200 shed', '']
+    ['idle', '1,200 shed', '', '']
+    >>> remarks_on_source({"slot_lag_bytes": 5_000_000})[-1], remarks_on_source({"slot_lag_bytes": None})[-1]
+    ('5.0 MB of log wait', 'lag of the slot unknown')
     """
     shed = source.get("shed")
-    return ["idle" if source.get("idle") else "", f"{shed:,} shed" if shed else "", senders_text(source.get("senders"))]
+    return [
+        "idle" if source.get("idle") else "",
+        f"{shed:,} shed" if shed else "",
+        senders_text(source.get("senders")),
+        slot_text(source),
+    ]
+
+
+def slot_text(source: dict[str, Any]) -> str:
+    """What PostgreSQL keeps of its log for a source over one of its tables."""
+    if "slot_lag_bytes" not in source:
+        return ""
+    lag = source["slot_lag_bytes"]
+    return "lag of the slot unknown" if lag is None else f"{format_size(lag)} of log wait"
 
 
 def senders_text(senders: dict[str, int] | None) -> str:

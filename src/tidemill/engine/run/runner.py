@@ -337,7 +337,7 @@ class Runner:
         """Sources, lag, frontier, rows/s, state size, late and bad records."""
         state, is_running = self.state, self.is_running
         current = under_way(state.paths) if is_running else None
-        senders = state.ports.count_senders()
+        senders, slots = state.ports.count_senders(), state.slots.read(state.workload.catalog.of("source"))
         return status_of(
             state.workload,
             state.store,
@@ -345,6 +345,7 @@ class Runner:
             self.reports.last,
             is_running,
             senders,
+            slots,
             current,
             state.sites.status(),
         )

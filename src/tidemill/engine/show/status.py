@@ -59,6 +59,7 @@ def status_of(
     last: dict[str, Any],
     running: bool,
     ports: dict[str, dict[str, int]],
+    slots: dict[str, int | None],
     current: dict[str, Any] | None = None,
     sites: Sequence[dict[str, Any]] = (),
 ) -> dict[str, Any]:
@@ -76,7 +77,7 @@ def status_of(
         "batch": int(metas.get("batch", -1)),
         "plan": workload.catalog.version,
         "clock": plain_time(last.get("clock")),
-        "sources": [_source_status(entry, totals, last, ports) for entry in workload.catalog.of("source")],
+        "sources": [_source_status(entry, totals, last, ports, slots) for entry in workload.catalog.of("source")],
         "views": _view_statuses(workload, metas),
         "dead_letters": dead,
         "dead_letters_dropped": json.loads(metas.get("letters", "{}")).get("dropped", 0),
@@ -93,7 +94,11 @@ def status_of(
 
 
 def _source_status(
-    entry: Entry, totals: dict[str, Any], last: dict[str, Any], ports: dict[str, dict[str, int]]
+    entry: Entry,
+    totals: dict[str, Any],
+    last: dict[str, Any],
+    ports: dict[str, dict[str, int]],
+    slots: dict[str, int | None],
 ) -> dict[str, Any]:
     """Totals of a source, and its times and speed in the last batch."""
     spec = entry.spec
@@ -112,6 +117,7 @@ def _source_status(
         "rows_per_second": round(tally.get("rows", 0) / seconds, 1) if seconds else 0.0,
         "idle": bool(last) and not tally.get("rows"),
         **({"senders": ports[entry.name.lower()]} if entry.name.lower() in ports else {}),
+        **({"slot_lag_bytes": slots[entry.name.lower()]} if entry.name.lower() in slots else {}),
     }
 
 

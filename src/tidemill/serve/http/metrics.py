@@ -79,6 +79,8 @@ def _source_metrics(sources: Iterable[dict[str, Any]]) -> Iterator[Metric]:
         yield metric
     lags = [((s["name"],), s["lag_seconds"]) for s in sources if s["lag_seconds"] is not None]
     yield _gauge("tidemill_source_lag_seconds", "age of the newest row that was read", lags, "source")
+    slots = [((s["name"],), s["slot_lag_bytes"]) for s in sources if s.get("slot_lag_bytes") is not None]
+    yield _gauge("tidemill_source_slot_lag_bytes", "log that PostgreSQL keeps for a source", slots, "source")
     speeds = [((s["name"],), s["rows_per_second"]) for s in sources]
     yield _gauge("tidemill_source_rows_per_second", "in the last micro-batch", speeds, "source")
 

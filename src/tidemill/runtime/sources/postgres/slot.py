@@ -130,6 +130,16 @@ class Slot:
         ).fetchone()
         return None if found is None else int(found[0])
 
+    def belongs_to(self, spec: SourceSpec) -> bool:
+        """Whether this is the slot of a source as it is now; a restart gives it another."""
+        return str(spec.origin["slot"]) == self._name
+
+    def close(self) -> None:
+        """Close the connection, if there is one."""
+        if self._kept is not None:
+            self._kept.close()
+            self._kept = None
+
     def drop(self) -> None:
         """Remove slot and publication: a slot that nobody reads keeps the log of PostgreSQL for ever."""
         self._run(
