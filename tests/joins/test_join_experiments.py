@@ -117,6 +117,16 @@ def test_checks_are_met_by_an_operator_that_costs_what_the_paper_says_and_missed
         turned.append(Set(s, points, cheap))
     assert sum(not c.met for c in checks(turned)) > len(honest) / 2
     assert not any(showcase(s).met for s in turned[-4:])
+    assert [bool(showcase(s).why) for s in turned[-4:]] == [False, True, True, True]
+
+
+def test_a_missed_showcase_says_how_far_apart_the_plans_are() -> None:
+    sweep = figure_6()[3]
+    points = [
+        replace(p, work={**p.work, "00": Work(1.05 * p.work["00"].seconds, 0, 0)}) for p in predicted(sweep, KNOWN)
+    ]
+    missed = showcase(Set(sweep, points, KNOWN))
+    assert not missed.met and "of 19.8 of 1,000 groups" in missed.why
 
 
 def test_the_operators_own_costs_are_found_again() -> None:
