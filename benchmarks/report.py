@@ -18,6 +18,7 @@ ORDER = (
     "throughput",
     "peers",
     "joins",
+    "aggregates",
     "nexmark",
     "tagger",
     "shared_taggers",
