@@ -13,7 +13,8 @@ from benchmarks import data
 
 SENSORS, ROOMS, KINDS, HIGH = 1_000, 40, 8, 100.0
 COLUMNS = "sensor INTEGER, value DOUBLE, kind VARCHAR, n BIGINT, at TIMESTAMP"
-_BLOCK, _STEP_S = 100_000, 0.01
+_BLOCK, _STEP_S, _FLOOD = 100_000, 0.01, 5_000
+_NOW = "2020-01-01T00:00:00.000000"
 _START_US, _APART_US = 1_700_000_000_000_000, 10
 
 
@@ -56,6 +57,28 @@ def table(folder: str) -> str:
     return path
 
 
+class Blocks:
+    """Blocks of CSV lines of one length, for a sender that makes them as fast as a port takes them: only the times are
+    written anew. The first row of a block passes the filter.
+    """
+
+    def __init__(self, rows: int) -> None:
+        chance = np.random.default_rng(5)
+        values = chance.uniform(10, 99, rows).round(1)
+        values[0] = HIGH + 1
+        sensors, kinds = chance.integers(100, SENSORS, rows), chance.integers(0, KINDS, rows)
+        text = "".join(
+            f"{sensors[i]},{values[i]:05.1f},k{kinds[i]},{100_000 + i % 900_000},{_NOW}\n" for i in range(rows)
+        )
+        self.lines = np.frombuffer(bytearray(text.encode()), np.uint8).reshape(rows, -1)
+
+    def at(self, seconds: float) -> memoryview:
+        """The block with this time."""
+        stamp = np.datetime_as_string(np.datetime64(round(seconds * 1e6), "us"))
+        self.lines[:, -1 - len(_NOW) : -1] = np.frombuffer(str(stamp).encode(), np.uint8)
+        return self.lines.data.cast("B")
+
+
 class Sender:
     """Sends to a port that listens, or serves those who connect."""
 
@@ -71,6 +94,15 @@ class Sender:
         """Send readings of this moment at a rate; how many."""
         with socket.create_connection(("127.0.0.1", port)) as taker:
             return self._paced([taker], rate, seconds)
+
+    def flood(self, port: int, seconds: float) -> int:
+        """Send readings of this moment as fast as they are taken; how many."""
+        blocks, sent, began = Blocks(_FLOOD), 0, time.time()
+        with socket.create_connection(("127.0.0.1", port)) as taker:
+            while time.time() - began < seconds:
+                taker.sendall(blocks.at(time.time()))
+                sent += _FLOOD
+        return sent
 
     def listen(self) -> int:
         """Open a port for takers."""

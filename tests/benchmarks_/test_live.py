@@ -45,6 +45,21 @@ def test_the_four_views_have_all_rows(form, tmp_path):
         assert 0 < db.changes("High").num_rows < 100 and db.changes("Sliding").num_rows > 1000
 
 
+def test_blocks_of_a_flood_are_rows_of_one_moment_and_one_passes():
+    spec = SourceSpec("r", "port", tuple(Column(*item.split()) for item in sender.COLUMNS.split(", ")))
+    blocks = sender.Blocks(50)
+    for seconds in (1_700_000_000.0, 1_700_000_001.25):
+        found = decode(find_lines(bytes(blocks.at(seconds))), spec, declared_layout(spec))
+        assert not found.bad and found.rows.num_rows == 50
+        assert set(found.rows.column("at").cast("int64").to_pylist()) == {round(seconds * 1e6)}
+        assert sum(value > sender.HIGH for value in found.rows.column("value").to_pylist()) == 1
+
+
+def test_latency_behind_a_fast_sender_can_be_missed():
+    assert comparison.behind_check([1.0, 2.0]).met
+    assert not comparison.behind_check([1.0, 15.0]).met and not comparison.behind_check([]).met
+
+
 def is_page(result: Result) -> bool:
     shown = json.loads(json.dumps(result.to_dict()))
     return all(len(row) == len(table["columns"]) for table in shown["tables"] for row in table["rows"])
@@ -54,7 +69,8 @@ def test_the_page_of_live():
     runs = [{"rows": 10, "rate": 600_000.0, "processor_s": 0.1, "batches": 3}]
     rates = {side: {"csv": runs, "json": runs} for side in ("Tidemill", "Spark")}
     parsing = {form: {"in blocks": 1.0, "one by one": 2.0} for form in ("csv", "json")}
-    result = comparison._result(rates, {"Tidemill": [0.5, 0.6], "Spark": []}, parsing, 30.0)
+    behind = {"latency": [2.0, 3.0], "rate": 700_000.0}
+    result = comparison._result(rates, {"Tidemill": [0.5, 0.6], "Spark": []}, parsing, 30.0, behind)
     assert is_page(result) and all(check.met for check in result.checks)
 
 

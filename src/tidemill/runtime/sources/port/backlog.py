@@ -21,9 +21,14 @@ class Backlog:
     """The limit on bytes received and not committed, from the times of the commits."""
 
     def __init__(
-        self, most: int, seconds: float = SECONDS, least: int = LEAST_BYTES, clock: Callable[[], float] = time.monotonic
+        self,
+        most: int,
+        seconds: float | None = None,
+        least: int | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._most, self._seconds, self._least, self._clock = most, seconds, min(least, most), clock
+        self._most, self._clock = most, clock
+        self._seconds, self._least = seconds or SECONDS, min(least or LEAST_BYTES, most)
         self._rates: deque[float] = deque(maxlen=_SAMPLES)
         self._committed, self._received, self._at = 0, 0, clock()
         self._held = False
