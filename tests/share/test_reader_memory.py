@@ -5,13 +5,21 @@ With `lfta_memory` at 80 kB a reader grew by 384 MB: running totals were outside
 
 from __future__ import annotations
 
+import json
+import pickle
+import subprocess
+import sys
 import tracemalloc
 from dataclasses import replace
+from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from tests.harness import LocalDatabase
 from tests.properties.streams import PLAIN, Stream
 from tests.properties.trial import contents_of, database
 from tests.share.measuring import Driven, Rows, asked
@@ -114,3 +122,52 @@ def test_predicates_of_a_chunk_are_within_the_limit():
     assert sum(limited) == COUNT * len({id(branch) for branch, _ in sizes if branch.limits.tight})
     assert 8 * tables <= 4 * UNITS, "all branches together"
     assert notes[0]["block"] == notes[1]["block"], "statistics are of the whole chunk"
+
+
+# ---- what the process has -----------------------------------------------------------------------
+
+MANY = 2_000_000
+
+
+def batch_of(folder: Path, number: int, count: int) -> None:
+    """A file with so many rows, behind those of the files before."""
+    found = replace(rows(count), times=(np.arange(count) + number * MANY) * 100 + 10**15)
+    columns = {name: pa.array(column.astype(np.int32)) for name, column in found.columns.items()}
+    table = pa.table(columns | {"at": pa.array(found.times).cast(pa.timestamp("us"))})
+    pq.write_table(table, folder / f"{number}.parquet", row_group_size=250_000)
+
+
+def growth(place: Path, units: int | None) -> int:
+    """Bytes by which a reader's process grows over a share of MANY rows, after a small one."""
+    (place / "in").mkdir(parents=True)
+    batch_of(place / "in", 0, 50_000)
+    with LocalDatabase(str(place / "db"), shards=1, cores=1) as db:
+        db.execute(
+            "REGISTER SOURCE ASource (a INT, b INT, c INT, d INT, e INT, at TIMESTAMP)"
+            f" FROM FILES '{place}/in/*.parquet' WITH (timestamp = 'at', batch_rows = {MANY});"
+            " CREATE TAGGED STREAM A OVER ASource;"
+            + (f"SET lfta_memory = {units};" if units else "")
+            + ";".join(f"CREATE RSTREAM VIEW q{i} AS {text}" for i, text in enumerate(FEW))
+        )
+        db.start()
+        db.step()
+        assert db.planner is not None and db.offset is not None
+        shares = []
+        for number, count in ((1, 50_000), (2, MANY)):
+            batch_of(place / "in", number, count)
+            end = db.plan()
+            assert end is not None
+            shares += db.planner.assignments(db.offset, end)
+            if count < MANY:
+                db.finish(end)
+        (place / "shares").write_bytes(pickle.dumps(shares))
+        command = [sys.executable, "-m", "tests.share.reader_process", str(place / "db"), str(place / "shares")]
+        done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=300)
+    return int(json.loads(done.stdout)["grown"])
+
+
+def test_the_process_of_a_limited_reader_stays_small(tmp_path):
+    """What it grows by is one chunk of rows and what is made of it, some 45 MB, and buffers; not the batch's groups."""
+    limited = growth(tmp_path / "limited", UNITS)
+    assert limited < 180 << 20
+    assert growth(tmp_path / "free", None) > limited + (80 << 20), "there was nothing to limit"
