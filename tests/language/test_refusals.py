@@ -109,6 +109,10 @@ QUERIES = [
     ("SELECT id FROM S SYNC ON Nobody", "TM301", 'named "Nobody"', ""),
     # outside the language
     ("SELECT frobnicate(id) AS x FROM S", "TM207", '"frobnicate" is not part of the language', "reference"),
+    ("SELECT date_format(moment, '%Y') AS x FROM S", "TM207", '"date_format"', "strftime"),
+    ("SELECT split_index(grp, ',', 0) AS x FROM S", "TM207", '"split_index"', "split_part"),
+    ("SELECT [x + 1 FOR x IN [id] IF x > 3] AS l FROM S", "TM207", "comprehension", "list_transform"),
+    ("SELECT COLUMNS('i.*') FROM S", "TM207", '"columns"', "LIKE"),
     ("SELECT random() AS x FROM S", "TM207", "not part of the language", ""),
     ("SELECT getenv('HOME') AS x FROM S", "TM207", '"getenv"', ""),
     ("SELECT * FROM read_csv('/etc/passwd')", "TM202", "only streams, views, tables and subqueries", "REGISTER SOURCE"),
@@ -150,6 +154,7 @@ STATEMENTS = [
     ("SELECT * FROM Nobody", "TM301", 'named "Nobody"', "SHOW ALL"),
     ("SELECT * FROM Comp SYNC EVERY 2", "TM214", "belong to standing queries", "create a view"),
     ("SELECT frob(n) FROM Comp", "TM207", '"frob"', "reference"),
+    ("SELECT date_format(n, '%Y') FROM Comp", "TM207", '"date_format"', "strftime"),
     ("SELECT * FROM read_csv('/etc/passwd')", "TM207", "not part of the language", ""),
     ("SELECT * FROM '/etc/passwd'", "TM301", "/etc/passwd", ""),
     ("SELECT nn FROM Comp", "TM203", '"nn"', "DESCRIBE"),

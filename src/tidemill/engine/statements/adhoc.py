@@ -30,7 +30,7 @@ from tidemill.runtime.sources.registry import open_connector
 from tidemill.runtime.views.moments import METAS
 from tidemill.runtime.views.past import Past
 from tidemill.runtime.views.store import DEAD_LETTERS, ViewStore
-from tidemill.sql.bind.functions import aggregate_name, is_allowed, name_in_sql
+from tidemill.sql.bind.functions import aggregate_name, hint_for, is_allowed, name_in_sql
 from tidemill.sql.bind.scope import problem
 from tidemill.sql.dialect.nodes import Difference, Now
 from tidemill.sql.scopes import outside_tables, plain_conditions, read_columns
@@ -172,12 +172,7 @@ def check_expressions(query: exp.Expression) -> None:
         structural = isinstance(node, (*_STRUCTURE, Now)) or node.key in _WINDOWED
         known = structural or is_allowed(node) or aggregate_name(node)
         if not known:
-            raise problem(
-                f'"{name_in_sql(node)}" is not part of the language',
-                node,
-                code="TM207",
-                hint="the language reference lists all functions",
-            )
+            raise problem(f'"{name_in_sql(node)}" is not part of the language', node, code="TM207", hint=hint_for(node))
 
 
 def _name_columns(query: exp.Expression) -> None:

@@ -95,6 +95,18 @@ _OPERATORS = (
 )
 
 
+# What other systems call what DuckDB has.
+_INSTEAD = {
+    "date_format": "strftime(time, '%Y-%m-%d')",
+    "to_char": "strftime(time, '%Y-%m-%d')",
+    "split_index": "split_part(text, ',', n + 1): parts are counted from 1",
+    "comprehension": "list_transform(list_filter(list, lambda x: x > 0), lambda x: x + 1)",
+    "columns": "name the columns, or  * LIKE 'a%'",
+    "current_date": "the time of a row is TS; a window looks back from NOW:  S [WINDOW 1 DAY]",
+    "current_timestamp": "the time of a row is TS; a window looks back from NOW:  S [WINDOW 1 DAY]",
+}
+
+
 def aggregate_name(node: exp.Expr) -> str | None:
     """The aggregate function a node calls, or None."""
     for kind, name in AGGREGATES.items():
@@ -131,6 +143,11 @@ def name_in_sql(node: exp.Expr) -> str:
         return node.key
     written = node.sql(dialect="duckdb").partition("(")[0].lower()
     return written if written.isidentifier() else node.sql_name().lower()
+
+
+def hint_for(node: exp.Expr) -> str:
+    """What to write in place of a function that is not part of the language."""
+    return _INSTEAD.get(name_in_sql(node).lower(), "the language reference lists all functions")
 
 
 def user_aggregate_of(node: exp.Expr) -> UserAggregateDefinition | None:

@@ -27,7 +27,7 @@ from tidemill.plan.scalars import (
     template,
 )
 from tidemill.plan.sources import Column, Schema
-from tidemill.sql.bind.functions import aggregate_name, is_allowed, name_in_sql
+from tidemill.sql.bind.functions import aggregate_name, hint_for, is_allowed, name_in_sql
 from tidemill.sql.bind.lengths import check_nesting, guard_length
 from tidemill.sql.bind.scope import Field, Scope, problem
 from tidemill.sql.bind.trees import scalar_of, tree_of
@@ -207,6 +207,7 @@ class Scalars:
             found = self._replacement(node)
             if found is not None:
                 return found
+        node = _listed(node)
         if not shallow and isinstance(node, COMPARISONS):
             compared = self._compare_times(node)
             if compared is not None:
@@ -273,6 +274,14 @@ class Scalars:
         return None
 
 
+def _listed(node: exp.Expression) -> exp.Expression:
+    """x = ANY([a, b]) as x IN (a, b); every other node as it is."""
+    inner = node.expression.this.unnest() if isinstance(node, exp.EQ) and isinstance(node.expression, exp.Any) else None
+    if isinstance(inner, exp.Array) and inner.expressions:
+        return exp.In(this=node.this, expressions=inner.expressions)
+    return node
+
+
 def _check_node(node: exp.Expression, shallow: bool) -> None:
     """Refuse a node that may not stand in an expression; `shallow`: aggregate functions and * may."""
     if isinstance(node, exp.Star) and not shallow:
@@ -284,7 +293,7 @@ def _check_node(node: exp.Expression, shallow: bool) -> None:
         hint = "use HAVING, or a view on a view"
         raise problem("an aggregate function is not possible here", node, code="TM206", hint=hint)
     if not (is_allowed(node) or (shallow and (aggregate_name(node) or isinstance(node, _IN_AGGREGATES)))):
-        hint = "the language reference lists all functions"
+        hint = hint_for(node)
         raise problem(f'"{name_in_sql(node)}" is not part of the language of views', node, code="TM207", hint=hint)
 
 

@@ -64,7 +64,7 @@ KEYWORDS = (
     "USING",
     "WITH",
 )
-QUERY_WORDS = ("SELECT", "WITH", "(", "FROM", "VALUES")  # with which a query begins
+QUERY_WORDS = ("SELECT", "WITH", "(", "FROM", "VALUES", "TABLE")  # with which a query begins
 _NOT_A_FLAG_BEFORE = {
     TokenType.COMMA,
     TokenType.DOT,
@@ -117,7 +117,7 @@ def parse_query(cursor: Cursor, options: dict[str, Any], kind: str) -> ParsedQue
         tokens = tokens[:begin]
     if not tokens or tokens[0].text.upper() not in QUERY_WORDS:
         cursor.fail_expecting("a query", known=("SELECT", "WITH"), hint="begin it with SELECT or WITH")
-    flag, tokens = _take_flag(tokens)
+    flag, tokens = _take_flag(_write_table_in_full(tokens))
     as_of, tokens = take_as_of(tokens)
     if as_of is not None and (flag is not None or kind != "select"):
         raise SyntaxProblem(
@@ -130,6 +130,16 @@ def parse_query(cursor: Cursor, options: dict[str, Any], kind: str) -> ParsedQue
     _check_complete(tokens, cursor.text)
     cursor.index = len(cursor.tokens)
     return ParsedQuery(_parse_tree(tokens, cursor.text), flag, as_of)
+
+
+def _write_table_in_full(tokens: list[Token]) -> list[Token]:
+    """TABLE t is SELECT * FROM t."""
+    first = tokens[0]
+    if first.token_type != TokenType.TABLE:
+        return tokens
+    written = ((TokenType.SELECT, "SELECT"), (TokenType.STAR, "*"), (TokenType.FROM, "FROM"))
+    made = [Token(kind, word, first.line, first.col, first.start, first.end) for kind, word in written]
+    return [*made, *tokens[1:]]
 
 
 def _find_options(tokens: list[Token]) -> int | None:
