@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.harness import LocalDatabase
-from tidemill.optimize.views.tagging import StreamRate, TaggingSettings, predict_finer
+from tidemill.optimize.views.streams import StreamRate
+from tidemill.optimize.views.tagging import TaggingSettings, predict_finer
 from tidemill.plan.periods import Every
 from tidemill.runtime.paths import load_plan
 
@@ -127,6 +128,6 @@ def test_logs_are_those_of_separate_queries(start, tmp_path):
 
 def test_the_prediction_lies_between_its_bounds():
     for records in (1.0, 50.0, 5_000.0):
-        share = predict_finer([Every(3_000_000), Every(5_000_000)], StreamRate(records, 100.0))
+        share = predict_finer([Every(3_000_000), Every(5_000_000)], StreamRate(records, 100.0), 200)
         assert 0.6 < share <= 1.0
     assert TaggingSettings().rates == {}

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from tidemill.engine.adapt.operator_totals import OperatorTotals
@@ -27,7 +28,7 @@ from tidemill.engine.workload import Workload
 from tidemill.errors import EngineProblem
 from tidemill.runtime.checkpoint.progress import Checkpoint
 from tidemill.runtime.integrity import duckdb_file
-from tidemill.runtime.paths import Paths, write_json
+from tidemill.runtime.paths import Paths, load_plan, write_json
 from tidemill.runtime.views.feedback import last_closed
 from tidemill.runtime.views.outlet import Outlet
 from tidemill.runtime.views.store import ViewStore
@@ -106,6 +107,13 @@ class DatabaseState:
             if dropped and self.store.drop_pools(stored.values()):
                 self.outlet.pools.forget()
                 self.outlet.history.forget()
+
+    def learn_streams(self) -> None:
+        """What the plan in force has counted of keyed streams: for the taggers of new queries, and for EXPLAIN."""
+        if self.operators.counts and self.outlet.plan:
+            roots = [view.node for view in self.workload.running_views()]
+            with suppress(EngineProblem), self.lock:  # a plan that is gone has nothing to tell
+                self.workload.tagging.learn(load_plan(self.paths.plan(self.outlet.plan)), self.operators, roots)
 
     def _stored_views(self) -> list[StoredView]:
         return self.workload.answering.stored_views(_read_gates(self.store))

@@ -11,7 +11,7 @@ from collections.abc import Collection
 from typing import Any
 
 from tidemill.errors import TidemillError
-from tidemill.optimize.views.predict import Counted
+from tidemill.optimize.views.streams import Counted
 from tidemill.runtime.messages.operator_counts import Counts, OperatorCount, add_count
 from tidemill.runtime.paths import read_json, write_json
 
@@ -48,7 +48,7 @@ class OperatorTotals:
     def counted(self, op: str) -> Counted | None:
         """What the cost model knows of an operator; None where it was not counted."""
         count = self.counts.get(op)
-        return None if count is None else Counted(count.rows_in, count.growth, self.seconds_of(op))
+        return None if count is None else Counted(count.rows_in, count.growth, self.seconds_of(op), count.rows_out)
 
     def rate_in(self, op: str) -> float | None:
         """Rows that reach an operator in a second of event time; None where that is not known."""

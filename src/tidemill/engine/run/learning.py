@@ -49,9 +49,10 @@ class Learner:
         tagging = self._workload.tagging
         if not self.counts_matter or self._workload.sharing.settings.pinned:
             return False
-        tagging.learn(plan, self._totals)
+        roots = [v.node for v in self._workload.running_views()]
+        tagging.learn(plan, self._totals, roots)
         self.has_unsaved = True
-        outdated = tagging.is_outdated(plan, [v.node for v in self._workload.running_views()])
+        outdated = tagging.is_outdated(plan, roots)
         if outdated:
             self._workload.history.record_cause("rows of a keyed stream were counted")
         return outdated

@@ -5,7 +5,6 @@ The planner reads `control.json` before each micro-batch, so a running job takes
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import Any
 
 from tidemill.engine.adapt.plans_in_force import plans_in_force
@@ -46,7 +45,7 @@ class Publisher:
             return None
         state, workload = self._state, self._state.workload
         version, shards = workload.pending, self.shards()
-        self._learn_streams()
+        state.learn_streams()
         plan = workload.physical(version, shards, keep=True)
         compilation = compile_for(plan, self._job.spark) if compiles else None
         if compilation is not None and compilation.groups:
@@ -63,13 +62,6 @@ class Publisher:
         self.write_control(plan=version, previews=describe_previews(looks, version), **control)
         self.plan_is_stale = False
         return None
-
-    def _learn_streams(self) -> None:
-        """What the plan in force has counted of keyed streams, for the taggers of new queries."""
-        state = self._state
-        if state.operators.counts and state.outlet.plan:
-            with suppress(EngineProblem):  # a plan that is gone has nothing to tell
-                state.workload.tagging.learn(load_plan(state.paths.plan(state.outlet.plan)), state.operators)
 
     def shards(self) -> tuple[int, ...]:
         """The labels of the shards; their number is fixed when it is first needed."""

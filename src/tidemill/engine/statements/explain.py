@@ -113,6 +113,7 @@ def _explain_roots(
 ) -> Explanation:
     """`planned` are the roots of the physical plan; None plans all running views under their ids."""
     workload = state.workload
+    state.learn_streams()
     shards = shard_labels(state.catalog.settings.get("shards") or 2)
     physical = workload.physical(workload.pending, shards, planned)
     roots = {name: node for name, (_, node) in queries.items()}

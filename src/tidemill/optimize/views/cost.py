@@ -15,6 +15,7 @@ from typing import NamedTuple
 from tidemill.optimize.joins.order import probe_orders
 from tidemill.optimize.joins.parameters import Parameters
 
+_LEAST_REGULAR, _HALVINGS = -20.0, 40  # of `fit_regularity`
 _MOST_POINTS = 10_000  # of a union of periods whose gaps are listed; a longer cycle is known from its beginning
 
 
@@ -56,26 +57,32 @@ def pipeline_cost(operators: Iterable[Load]) -> float:
 class Updates:
     """Keys that are updated alike: how many there are, and how often each is updated in a unit of time, λ.
 
-    Regular updates of a key are 1/λ apart; random ones come at any time (a Poisson process).
+    The regularity says how evenly. At 1 updates of a key are 1/λ apart, at 0 they come at any time (a Poisson process);
+    between, it is the share of the keys that are updated regularly. Below 0 updates are random and keys differ: their
+    rates have a gamma distribution of mean λ and variance -regularity·λ².
     """
 
     keys: float
     rate: float
-    regular: bool = True
+    regularity: float = 1.0
 
     def rows(self, duration: float) -> float:
         """Updates of all keys."""
         return self.keys * self.rate * duration
 
     def share_updated(self, gap: float) -> float:
-        """The share of the keys that are updated within a gap: min(1, λ·gap), or 1 - e^(-λ·gap) for random updates.
+        """The share of the keys that are updated within a gap: min(1, λ·gap) of those that are updated regularly,
+        1 - e^(-λ·gap) of the others, 1 - (1 + v·λ·gap)^(-1/v) where their rates have the variance v·λ².
 
         >>> Updates(1, 0.1).share_updated(5), Updates(1, 0.1).share_updated(20)
         (0.5, 1.0)
-        >>> round(Updates(1, 0.1, regular=False).share_updated(5), 4)
-        0.3935
+        >>> [round(Updates(1, 0.1, regularity).share_updated(5), 4) for regularity in (0.5, 0, -0.5)]
+        [0.4467, 0.3935, 0.36]
         """
-        return min(1.0, self.rate * gap) if self.regular else -math.expm1(-self.rate * gap)
+        due = self.rate * gap
+        if self.regularity < 0:
+            return -math.expm1(math.log1p(-self.regularity * due) / self.regularity)
+        return self.regularity * min(1.0, due) + (1 - self.regularity) * -math.expm1(-due)
 
 
 class Gap(NamedTuple):
@@ -118,6 +125,33 @@ def union_gaps(periods: Sequence[tuple[int, int]], duration: float) -> tuple[Gap
         found[other - one] = found.get(other - one, 0) + 1
     covered = points[-1] - points[0]
     return tuple(Gap(length, count * duration / covered) for length, count in sorted(found.items()))
+
+
+def fit_regularity(keys: float, rate: float, counted: Iterable[tuple[Sequence[Gap], float]]) -> float:
+    """The regularity with which synchronizers of these gaps emit as many rows as were counted, taken together.
+
+    A row less than random updates give means that keys differ, a row more that they are updated regularly. Rows grow
+    with the regularity, so it is found by halving an interval.
+
+    >>> every = [Gap(5, 100)]
+    >>> rows = synchronizer_output([Updates(40, 0.1, 0.75)], every)
+    >>> round(fit_regularity(40, 0.1, [(every, rows)]), 6)
+    0.75
+    >>> fit_regularity(40, 0.1, [])  # nothing was counted
+    0.0
+    """
+    found = list(counted)
+    gaps, rows = [gap for each, _ in found for gap in each], sum(emitted for _, emitted in found)
+    low, high = _LEAST_REGULAR, 1.0
+    if not gaps:
+        return 0.0
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        if synchronizer_output([Updates(keys, rate, middle)], gaps) < rows:
+            low = middle
+        else:
+            high = middle
+    return high if high == 1.0 else (low + high) / 2
 
 
 def filter_output(rows: float, selectivity: float) -> float:

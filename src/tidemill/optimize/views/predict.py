@@ -2,7 +2,8 @@
 
 The inputs of the model are the rows that reached an operator, the keys and the groups that there are:
 
-    latest     at each point one record for each key that was updated (random updates)
+    latest     at each point one record for each key that was updated, as regularly as all synchronizers of the stream
+               say together
     tagger     what `latest` passes on; how many records change a row depends on the data alone
     partial    the groups that the rows of a time fall into; rows come evenly
     group      what `partial` passes on; at each time the old and the new row of a group, one for a new group
@@ -12,45 +13,58 @@ A tagger with a predicate merged in is left out: how many keys fail the predicat
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from tidemill.optimize.views.cost import Updates, groups_touched, synchronizer_output, union_gaps
+from tidemill.optimize.views.cost import Gap, fit_regularity, groups_touched, synchronizer_output, union_gaps
+from tidemill.optimize.views.streams import SECOND, Counted, Lookup, StreamRate
 from tidemill.plan import physical as p
 from tidemill.plan.operator_rows import Flow
 from tidemill.plan.physical import Op, Physical
 
-_SECOND = 1_000_000
-
-
-class Counted(NamedTuple):
-    """What was counted of an operator: rows in, rows of its answer, seconds of event time."""
-
-    rows_in: float
-    size: float
-    seconds: float
-
-
-Lookup = Callable[[str], Counted | None]  # by the id of an operator; None: not counted
-
 
 def predict_rows(plan: Physical, counted: Lookup) -> dict[str, Flow]:
     """Predictions by the id of the operator."""
-    return _Prediction(plan, counted).predict()
+    return _Prediction(plan, counted).predict(measure_streams(plan, counted))
 
 
-def measure_streams(plan: Physical, counted: Lookup) -> dict[str, tuple[float, float]]:
-    """(records in a second of event time, keys) of each keyed stream, by source and key."""
-    work, found = _Prediction(plan, counted), {}
+def measure_streams(plan: Physical, counted: Lookup) -> dict[str, StreamRate]:
+    """What was counted of each keyed stream, by source and key: of the taggers that keep all rows of it."""
+    work = _Prediction(plan, counted)
+    found: dict[str, list[_Tagged]] = {}
     for op in work.ops.values():
-        chain = work.chain_below(op) if isinstance(op, p.Tagger) else []
-        scan = work.ops.get(chain[-1].inputs[0]) if chain else None
-        first, known = counted(chain[0].id) if chain else None, counted(op.id)
-        if not isinstance(op, p.Tagger) or not isinstance(scan, p.Scan) or first is None or known is None:
-            continue
-        if min(first.rows_in, known.size, first.seconds) > 0 and not _selects(chain):
-            found[" ".join([scan.source, *op.keys])] = first.rows_in / first.seconds, known.size
-    return found
+        tagged = work.find_tagger(op) if isinstance(op, p.Tagger) else None
+        if tagged is not None:
+            found.setdefault(tagged.stream, []).append(tagged)
+    return {stream: _rate_of(taggers) for stream, taggers in found.items()}
+
+
+@dataclass(frozen=True)
+class _Tagged:
+    """A tagger that was counted: its stream, the points of its records, what it and the lowest operator below it did,
+    and whether that is one that keeps the latest record of each key.
+    """
+
+    stream: str
+    periods: tuple[tuple[int, int], ...]
+    tagger: Counted
+    below: Counted
+    is_latest: bool
+
+    @property
+    def gaps(self) -> tuple[Gap, ...]:
+        """Between the points while it was counted; none where records come at any time."""
+        return union_gaps(self.periods, self.below.seconds * SECOND) if self.periods and self.is_latest else ()
+
+
+def _rate_of(taggers: Sequence[_Tagged]) -> StreamRate:
+    """The longest count has records and keys; all synchronizers say how regular the updates are."""
+    longest = max(taggers, key=lambda t: t.below.seconds)
+    keys, records = longest.tagger.size, longest.below.rows_in / longest.below.seconds
+    emitted = [(t.gaps, t.below.rows_out) for t in taggers if t.gaps]
+    reached = sum(t.tagger.rows_in for t in taggers)
+    changes = sum(t.tagger.rows_out for t in taggers) / reached if reached else 2.0
+    return StreamRate(records, keys, fit_regularity(keys, records / keys / SECOND, emitted), changes)
 
 
 class _Prediction:
@@ -65,26 +79,35 @@ class _Prediction:
                 self.readers.setdefault(self.edges.get(name, name), []).append(op)
         self.found: dict[str, Flow] = {}
 
-    def predict(self) -> dict[str, Flow]:
+    def predict(self, rates: Mapping[str, StreamRate]) -> dict[str, Flow]:
         for op in self.ops.values():
             if isinstance(op, p.Tagger):
-                self._predict_tagger(op)
+                self._predict_tagger(op, rates)
         return self.found
 
-    def _predict_tagger(self, op: p.Tagger) -> None:
+    def find_tagger(self, op: p.Tagger) -> _Tagged | None:
+        """A tagger of all rows of a stream; None where it was not counted or selects some of them."""
         chain = self.chain_below(op)
+        scan = self.ops.get(chain[-1].inputs[0]) if chain else None
         first, known = self.counted(chain[0].id) if chain else None, self.counted(op.id)
-        if first is None or known is None or min(first.rows_in, known.size, first.seconds) <= 0 or _selects(chain):
+        if not isinstance(scan, p.Scan) or first is None or known is None or _selects(chain):
+            return None
+        if min(first.rows_in, known.size, first.seconds) <= 0:
+            return None
+        stream = " ".join([scan.source, *op.keys])
+        return _Tagged(stream, tuple(_periods(chain)), known, first, isinstance(chain[0], p.Latest))
+
+    def _predict_tagger(self, op: p.Tagger, rates: Mapping[str, StreamRate]) -> None:
+        tagged = self.find_tagger(op)
+        if tagged is None:
             return
-        points = _periods(chain)
-        keys, records = known.size, first.rows_in
-        if points and isinstance(chain[0], p.Latest):
-            gaps = union_gaps(points, first.seconds * _SECOND)
-            each = Updates(keys, records / keys / (first.seconds * _SECOND), regular=False)
-            records = min(records, synchronizer_output([each], gaps))
-            self.found[chain[0].id] = Flow(first.rows_in, records)
+        records = times = tagged.below.rows_in
+        if tagged.gaps:
+            each = replace(rates[tagged.stream].updates, keys=tagged.tagger.size)
+            records = min(records, synchronizer_output([each], tagged.gaps))
+            times = sum(gap.times for gap in tagged.gaps)
+            self.found[self.chain_below(op)[0].id] = Flow(tagged.below.rows_in, records)
         self.found[op.id] = Flow(records, None)
-        times = sum(gap.times for gap in union_gaps(points, first.seconds * _SECOND)) if points else records
         for reader in self.readers.get(op.id, ()):
             self._predict_groups(reader, times)
 

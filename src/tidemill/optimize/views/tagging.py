@@ -15,16 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
-from tidemill.optimize.views.cost import (
-    Gap,
-    Load,
-    RowCosts,
-    Updates,
-    groups_touched,
-    pipeline_cost,
-    synchronizer_output,
-    union_gaps,
-)
+from tidemill.optimize.views.cost import Load, RowCosts, groups_touched, pipeline_cost
 from tidemill.optimize.views.phantoms import FinerGrouping, feed_grouping, find_finer
 from tidemill.optimize.views.shared_taggers import (
     SharedTagger,
@@ -34,6 +25,7 @@ from tidemill.optimize.views.shared_taggers import (
     take_apart,
     widen_tagger,
 )
+from tidemill.optimize.views.streams import StreamRate, changes_by_point, count_groups, stream_name, synchronized
 from tidemill.plan import relations as r
 from tidemill.plan.node import walk
 from tidemill.plan.periods import Every
@@ -41,41 +33,37 @@ from tidemill.plan.relations import Relation
 
 MODES = ("auto", "off", "tagger", "phantom")
 PLANS = {"separate": "a", "tagger": "a′", "phantom": "b"}
-_SECOND = 1_000_000
 _KEYS_SELECTED, _ROWS_SELECTED = 0.1, 0.5  # assumed shares of the keys and of the rows that a predicate selects
 _FINER_ROWS = 1.0  # rows out for each row in of a finer grouping of which nothing is known: nothing is saved
-
-
-class StreamRate(NamedTuple):
-    """Records of a keyed stream in a second of event time, and how many keys there are."""
-
-    records: float = 1_000.0
-    keys: float = 1_000.0
 
 
 @dataclass
 class TaggingSettings:
     """Settings, statistics and choices. `taggers` has the shared tagger of each query that reads one, by the
-    fingerprint of the query's own; `rates` are by stream (`stream_name`), `finer_rows` by the shared tagger.
+    fingerprint of the query's own; `rates` are by stream (`stream_name`), and so are `values`: how many a column has;
+    `finer_rows` are by the shared tagger.
     """
 
     mode: str = "auto"
     costs: RowCosts = field(default_factory=RowCosts)
     taggers: dict[str, SharedTagger] = field(default_factory=dict)
     rates: dict[str, StreamRate] = field(default_factory=dict)
+    values: dict[str, dict[str, float]] = field(default_factory=dict)
     finer_rows: dict[str, float] = field(default_factory=dict)
 
-    def finer_share(self, parts: TaggerParts, shared: SharedTagger) -> FinerShare:
-        """What the finer grouping behind a shared tagger passes on: as it was counted, or as the model says of a stream
-        that was.
+    def finer_share(self, parts: TaggerParts, shared: SharedTagger, keys: Iterable[str]) -> FinerShare:
+        """What the finer grouping by `keys` behind a shared tagger passes on: as it was counted, or as the model says
+        of a stream that was.
         """
         counted = self.finer_rows.get(widen_tagger(parts, shared).fingerprint)
         if counted is not None:
             return FinerShare(counted, "counted")
-        rate = self.rates.get(stream_name(parts))
+        stream = stream_name(parts)
+        rate = self.rates.get(stream)
         if rate is None or shared.periods is None:
             return FinerShare(_FINER_ROWS, "assumed")
-        return FinerShare(predict_finer(shared.periods, rate), "predicted")
+        groups = count_groups(keys, self.values.get(stream, {}), rate.keys)
+        return FinerShare(predict_finer(shared.periods, rate, groups), "predicted")
 
     def copy(self) -> TaggingSettings:
         """A copy for EXPLAIN: planning with it changes nothing here."""
@@ -99,11 +87,25 @@ class Price(NamedTuple):
 
 @dataclass(frozen=True)
 class Member:
-    """The tagger of some queries: how many groupings read it, and how many of these a finer one can feed."""
+    """The tagger of some queries: how many groupings read it, how many of these a finer one can feed, and the columns
+    that it needs as keys for that.
+    """
 
     parts: TaggerParts
     groupings: int = 0
     fed: int = 0
+    finer_keys: frozenset[str] = frozenset()
+
+    @property
+    def share(self) -> float:
+        """The share of the rows that it selects, as assumed."""
+        if self.parts.selects_keys:
+            return _KEYS_SELECTED
+        return 1.0 if self.parts.predicate is None else _ROWS_SELECTED
+
+    def rounds_again(self, shared: SharedTagger) -> bool:
+        """Whether it has a synchronizer of its own above the shared tagger (`synchronize_shared`)."""
+        return self.parts.synchronizer is not None and self.parts.periods != shared.periods
 
 
 def choose_taggers(roots: Iterable[Relation], version: int, settings: TaggingSettings) -> None:
@@ -141,26 +143,26 @@ def choose_finer(roots: Iterable[Relation], settings: TaggingSettings) -> dict[s
 def _finer_pays(finer: FinerGrouping, settings: TaggingSettings) -> bool:
     """n groupings read every change, or one does and n read a share of them: 1 + n·share < n."""
     parts, groupings = finer.groupings[0].tagger, len(finer.groupings)
-    share = settings.finer_share(parts, settings.taggers[parts.tag.fingerprint])
+    share = settings.finer_share(parts, settings.taggers[parts.tag.fingerprint], finer.keys)
     return 1 + groupings * share.rows < groupings
 
 
-def predict_finer(periods: Sequence[Every], rate: StreamRate) -> float:
-    """Rows out for each row in of a finer grouping whose groups were never counted.
+def predict_finer(periods: Sequence[Every], rate: StreamRate, groups: float) -> float:
+    """Rows out for each row in of a finer grouping that was never counted.
 
-    At a point every key that was updated brings its old and its new row, m rows together. They fall into groups; at one
-    time each key is in one of them, so that before and after the point there are at most 2·K. Taking them as drawn at
-    random among 2·K, G (1 - (1 - 1/G)^m) / m is between 0.63 and 1: the real share is lower where rows gather in few
-    groups, and is counted as soon as the grouping runs.
+    At a point every key that was updated brings its old and its new row, m rows together; as drawn at random among G
+    groups they touch G (1 - (1 - 1/G)^m) of them.
 
-    >>> round(predict_finer([Every(_SECOND)], StreamRate(100_000.0, 200.0)), 2)  # every key in every second
+    >>> round(predict_finer([Every(1_000_000)], StreamRate(100_000.0, 200.0), 400), 2)  # every key in every second
     0.63
-    >>> round(predict_finer([Every(_SECOND)], StreamRate(20.0, 200.0)), 2)  # hardly ever two rows in one group
+    >>> round(predict_finer([Every(1_000_000)], StreamRate(20.0, 200.0), 400), 2)  # hardly ever two rows in one group
     0.96
+    >>> round(predict_finer([Every(1_000_000)], StreamRate(100_000.0, 200.0), 40), 2)
+    0.1
     """
-    points = sum(gap.times for gap in _gaps(periods))
-    changes = 2 * _synchronized(periods, rate) / points
-    return min(1.0, groups_touched(2 * rate.keys, changes) / changes) if changes > 0 else _FINER_ROWS
+    found = changes_by_point(periods, rate)
+    rows = sum(times * changes for times, changes in found)
+    return min(1.0, sum(n * groups_touched(groups, m) for n, m in found) / rows) if rows > 0 else _FINER_ROWS
 
 
 def group_members(roots: Iterable[Relation], taggers: Mapping[str, SharedTagger]) -> dict[str, list[Member]]:
@@ -171,66 +173,74 @@ def group_members(roots: Iterable[Relation], taggers: Mapping[str, SharedTagger]
     for tag in find_taggers(roots):
         parts = take_apart(tag)
         if parts is not None and (not taggers or tag.fingerprint in taggers):
-            found.setdefault(parts.stream, []).append(Member(parts, *readers.get(tag.fingerprint, (0, 0))))
+            found.setdefault(parts.stream, []).append(Member(parts, *readers.get(tag.fingerprint, ())))
     return found
 
 
-def _count_groupings(roots: Iterable[Relation]) -> dict[str, tuple[int, int]]:
-    """By tagger: how many groupings read it, and how many of them a finer grouping can feed."""
-    found: dict[str, tuple[int, int]] = {}
+def _count_groupings(roots: Iterable[Relation]) -> dict[str, tuple[int, int, frozenset[str]]]:
+    """By tagger: how many groupings read it, how many of them a finer grouping can feed, and the keys of that."""
+    found: dict[str, tuple[int, int, frozenset[str]]] = {}
     groupings = {n.fingerprint: n for root in roots for n in walk(root) if isinstance(n, r.GroupBy)}
     for node in groupings.values():
         below = node.input.input if isinstance(node.input, r.Project) else None
         if isinstance(below, r.Tag):
-            all_of_them, fed = found.get(below.fingerprint, (0, 0))
-            can = feed_grouping(node, {below.fingerprint: SharedTagger((), None)}) is not None
-            found[below.fingerprint] = all_of_them + 1, fed + can
+            all_of_them, fed, keys = found.get(below.fingerprint, (0, 0, frozenset()))
+            can = feed_grouping(node, {below.fingerprint: SharedTagger((), None)})
+            found[below.fingerprint] = all_of_them + 1, fed + (can is not None), keys | (can.keys if can else set())
     return found
 
 
 def price_members(members: Sequence[Member], shared: SharedTagger, settings: TaggingSettings) -> dict[str, Price]:
-    """NS, NG and cost of the three pipelines, by the name of the setting that asks for each."""
-    costs, first = settings.costs, members[0].parts
-    rate = settings.rates.get(stream_name(first), StreamRate())
-    share = settings.finer_share(first, shared).rows
-    once = _synchronized(shared.periods, rate)
-    arriving = rate.records if shared.periods is not None else 0.0
-    alone = [_synchronized(m.parts.periods, rate) * (_KEYS_SELECTED if m.parts.selects_keys else 1) for m in members]
-    selected = [1.0 if m.parts.predicate is None or m.parts.selects_keys else _ROWS_SELECTED for m in members]
-    kept = _union_share(members) if shared.predicate is not None else 1.0
-    own = sum(rate.records for m in members if m.parts.periods is not None)
-    separate = sum(2 * n * s * m.groupings for m, n, s in zip(members, alone, selected, strict=True))
-    groupings, fed = sum(m.groupings for m in members), sum(m.fed for m in members)
-    read = sum(2 * once * s * m.groupings for m, s in zip(members, selected, strict=True))
-    finer = 2 * once * kept * (1 + share * fed + groupings - fed)
-    reads = len(members) * 2 * once * kept
+    """NS, NG and cost of the three pipelines, by the name of the setting that asks for each.
 
-    def price(synchronized: float, tagged: float, filtered: float, grouped: float) -> Price:
-        loads = [
-            Load(synchronized, costs.synchronizer),
+    A synchronizer above the shared tagger reads all changes of the shared tagger or of the finer grouping, one for each
+    query that has other points. It rounds their times in the statement of the next operator, as cheaply as a filter;
+    the synchronizer of records below a tagger sorts them.
+    """
+    first, costs = members[0].parts, settings.costs
+    rate = settings.rates.get(stream_name(first), StreamRate())
+    kept = _union_share(members) if shared.predicate is not None else 1.0
+    once = synchronized(shared.periods, rate)
+    alone = [synchronized(m.parts.periods, rate) * m.share for m in members]
+    changes = rate.changes * once  # of all keys
+    finer = changes * kept * settings.finer_share(first, shared, finer_keys(members)).rows
+    again = [m for m in members if m.rounds_again(shared)]
+    unfed = [m for m in again if not m.groupings or m.groupings > m.fed]
+    rounded = changes * kept * len(unfed) + finer * sum(m.fed for m in again)
+    fed = sum(m.share / kept * finer * m.fed + changes * m.share * (m.groupings - m.fed) for m in members)
+    arriving = rate.records if shared.periods is not None else 0.0
+
+    def price(records: float, tagged: float, above: float, filtered: float, grouped: float) -> Price:
+        loads = (
+            Load(records, costs.synchronizer),
             Load(tagged, costs.tagger),
-            Load(filtered, costs.filter),
+            Load(above + filtered, costs.filter),
             Load(grouped, costs.grouping),
-        ]
-        return Price(synchronized, grouped, pipeline_cost(loads))
+        )
+        return Price(records + above, grouped, pipeline_cost(loads))
 
     return {
-        "separate": price(own, sum(alone), 0.0, separate),
-        "tagger": price(arriving, once, reads, read),
-        "phantom": price(arriving, once, share * reads, finer),
+        "separate": price(
+            sum(rate.records for m in members if m.parts.periods is not None),
+            sum(alone),
+            0.0,
+            0.0,
+            sum(rate.changes * n * m.groupings for m, n in zip(members, alone, strict=True)),
+        ),
+        "tagger": price(
+            arriving,
+            once,
+            changes * kept * len(again),
+            changes * kept * len(members),
+            sum(changes * m.share * m.groupings for m in members),
+        ),
+        "phantom": price(arriving, once, rounded, finer * len(members), changes * kept + fed),
     }
 
 
-def _synchronized(periods: Sequence[Every] | None, rate: StreamRate) -> float:
-    """Records that reach a tagger in a second, where all of them come at points of these periods."""
-    if periods is None:
-        return rate.records
-    updates = Updates(rate.keys, rate.records / rate.keys / _SECOND, regular=False)
-    return min(rate.records, synchronizer_output([updates], _gaps(periods)))
-
-
-def _gaps(periods: Sequence[Every]) -> tuple[Gap, ...]:
-    return union_gaps([(p.every_us, p.offset_us) for p in periods], _SECOND)
+def finer_keys(members: Iterable[Member]) -> frozenset[str]:
+    """The keys of the finer grouping that feeds all groupings of these taggers that it can."""
+    return frozenset[str]().union(*(m.finer_keys for m in members))
 
 
 def _union_share(members: Sequence[Member]) -> float:
@@ -239,11 +249,6 @@ def _union_share(members: Sequence[Member]) -> float:
     for member in members:
         missed *= 1 - (_KEYS_SELECTED if member.parts.selects_keys else _ROWS_SELECTED)
     return 1 - missed
-
-
-def stream_name(parts: TaggerParts) -> str:
-    """What statistics of a keyed stream are kept under: its source and its key."""
-    return " ".join([parts.records.source, *parts.tag.keys])
 
 
 def report_tagging(roots: Mapping[str, Relation], asked: Iterable[Relation], settings: TaggingSettings) -> list[Any]:
@@ -257,11 +262,11 @@ def report_tagging(roots: Mapping[str, Relation], asked: Iterable[Relation], set
         tags = {m.parts.tag.fingerprint for m in members}
         if len(members) < 2 or not tags & wanted:
             continue
-        shared = next((settings.taggers[tag] for tag in sorted(tags) if tag in settings.taggers), None)
-        wide = widen_tagger(members[0].parts, shared or share_tagger(m.parts for m in members))
-        plan = "separate" if shared is None else "phantom" if wide.fingerprint in finer else "tagger"
-        prices = price_members(members, shared or share_tagger(m.parts for m in members), settings)
-        first = members[0].parts
+        chosen = next((settings.taggers[tag] for tag in sorted(tags) if tag in settings.taggers), None)
+        shared, first = chosen or share_tagger(m.parts for m in members), members[0].parts
+        wide = widen_tagger(first, shared)
+        plan = "separate" if chosen is None else "phantom" if wide.fingerprint in finer else "tagger"
+        prices = price_members(members, shared, settings)
         names = [n for n, root in roots.items() if any(t.fingerprint in tags for t in find_taggers([root]))]
         reports.append(
             {
@@ -270,7 +275,7 @@ def report_tagging(roots: Mapping[str, Relation], asked: Iterable[Relation], set
                 "queries": names,
                 "taggers": len(members),
                 "statistics": "measured" if stream_name(first) in settings.rates else "assumed",
-                "finer": settings.finer_share(first, shared or share_tagger(m.parts for m in members))._asdict(),
+                "finer": settings.finer_share(first, shared, finer_keys(members))._asdict(),
                 "plans": [
                     {"plan": PLANS[name], "name": name, **price._asdict(), "chosen": name == plan}
                     for name, price in prices.items()
