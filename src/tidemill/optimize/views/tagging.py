@@ -103,6 +103,11 @@ class Member:
             return _KEYS_SELECTED
         return 1.0 if self.parts.predicate is None else _ROWS_SELECTED
 
+    @property
+    def reads(self) -> float:
+        """How often its groupings read the changes of all keys."""
+        return self.share * self.groupings
+
     def rounds_again(self, shared: SharedTagger) -> bool:
         """Whether it has a synchronizer of its own above the shared tagger (`synchronize_shared`)."""
         return self.parts.synchronizer is not None and self.parts.periods != shared.periods
@@ -199,43 +204,58 @@ def price_members(members: Sequence[Member], shared: SharedTagger, settings: Tag
     """
     first, costs = members[0].parts, settings.costs
     rate = settings.rates.get(stream_name(first), StreamRate())
-    kept = _union_share(members) if shared.predicate is not None else 1.0
     once = synchronized(shared.periods, rate)
-    alone = [synchronized(m.parts.periods, rate) * m.share for m in members]
-    changes = rate.changes * once  # of all keys
-    finer = changes * kept * settings.finer_share(first, shared, finer_keys(members)).rows
-    again = [m for m in members if m.rounds_again(shared)]
-    unfed = [m for m in again if not m.groupings or m.groupings > m.fed]
-    rounded = changes * kept * len(unfed) + finer * sum(m.fed for m in again)
-    fed = sum(m.share / kept * finer * m.fed + changes * m.share * (m.groupings - m.fed) for m in members)
     arriving = rate.records if shared.periods is not None else 0.0
-
-    def price(records: float, tagged: float, above: float, filtered: float, grouped: float) -> Price:
-        loads = (
-            Load(records, costs.synchronizer),
-            Load(tagged, costs.tagger),
-            Load(above + filtered, costs.filter),
-            Load(grouped, costs.grouping),
-        )
-        return Price(records + above, grouped, pipeline_cost(loads))
-
+    changes = rate.changes * once  # of all keys
+    kept = changes * (_union_share(members) if shared.predicate is not None else 1.0)  # those that some query selects
+    finer = kept * settings.finer_share(first, shared, finer_keys(members)).rows
+    again = [m for m in members if m.rounds_again(shared)]
+    fed = sum(m.share * changes * (finer / kept * m.fed + m.groupings - m.fed) for m in members) if kept else 0.0
     return {
-        "separate": price(
-            sum(rate.records for m in members if m.parts.periods is not None),
-            sum(alone),
-            0.0,
-            0.0,
-            sum(rate.changes * n * m.groupings for m, n in zip(members, alone, strict=True)),
+        "separate": _price_separate(members, rate, costs),
+        "tagger": _price_pipeline(
+            Rows(arriving, once, kept * len(again), kept * len(members), sum(changes * m.reads for m in members)), costs
         ),
-        "tagger": price(
-            arriving,
-            once,
-            changes * kept * len(again),
-            changes * kept * len(members),
-            sum(changes * m.share * m.groupings for m in members),
+        "phantom": _price_pipeline(
+            Rows(arriving, once, _rounded_finer(again, kept, finer), finer * len(members), kept + fed), costs
         ),
-        "phantom": price(arriving, once, rounded, finer * len(members), changes * kept + fed),
     }
+
+
+def _price_separate(members: Sequence[Member], rate: StreamRate, costs: RowCosts) -> Price:
+    alone = [synchronized(m.parts.periods, rate) for m in members]
+    records = sum(rate.records for m in members if m.parts.periods is not None)
+    tagged = sum(n * m.share for m, n in zip(members, alone, strict=True))
+    grouped = sum(rate.changes * n * m.reads for m, n in zip(members, alone, strict=True))
+    return _price_pipeline(Rows(records, tagged, 0.0, 0.0, grouped), costs)
+
+
+def _rounded_finer(again: Sequence[Member], kept: float, finer: float) -> float:
+    """Rows into synchronizers of (b): behind the finer grouping, and behind the tagger for what it cannot feed."""
+    unfed = sum(not m.groupings or m.groupings > m.fed for m in again)
+    return kept * unfed + finer * sum(m.fed for m in again)
+
+
+class Rows(NamedTuple):
+    """Rows in a second into synchronizers of records, into taggers, into synchronizers and filters above taggers, and
+    into groupings.
+    """
+
+    records: float
+    tagged: float
+    rounded: float
+    filtered: float
+    grouped: float
+
+
+def _price_pipeline(rows: Rows, costs: RowCosts) -> Price:
+    loads = (
+        Load(rows.records, costs.synchronizer),
+        Load(rows.tagged, costs.tagger),
+        Load(rows.rounded + rows.filtered, costs.filter),
+        Load(rows.grouped, costs.grouping),
+    )
+    return Price(rows.records + rows.rounded, rows.grouped, pipeline_cost(loads))
 
 
 def finer_keys(members: Iterable[Member]) -> frozenset[str]:
