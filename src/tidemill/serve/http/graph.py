@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tidemill.engine.run.batch_history import OperatorRate
-from tidemill.plan.physical import Op, Physical, ViewOutput
+from tidemill.plan.physical import JoinAggregate, Op, Physical, ViewOutput
 from tidemill.plan.show.operators import operator_dict
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ _NAMES = {
     "weave": "weaved group",
     "weave_numbered": "weaved group",
     "join_aggregate": "aggregation join",
+    "leaf": "fragments",
     "group": "group by",
     "numbering": "shared tables",
 }
@@ -116,6 +117,7 @@ def _add_operators(graph: Graph, plan: Physical, views: dict[str, str]) -> dict[
     for place, ops in (("reader", plan.reader), ("stage", plan.stage)):
         for op in ops:
             homes[op.id] = _place(graph, op, place, inputs[op.id], readers, shown_by[op.id], homes)
+    _describe_fragments(graph, readers, homes)
     for name, gate in [(name, gate) for gate, names in shown_by.items() for name in names]:
         home = homes.get(gate)
         if home is not None and graph.nodes[home].place != "view":
@@ -127,6 +129,14 @@ def _add_operators(graph: Graph, plan: Physical, views: dict[str, str]) -> dict[
         for source, route, loop in sources:
             _connect(graph, homes.get(source), homes[reader], route, loop)
     return homes
+
+
+def _describe_fragments(graph: Graph, readers: dict[str, list[str]], homes: dict[str, str]) -> None:
+    """Fragments that leave shared tables are told apart by the keys of the groups that they go to."""
+    for node in graph.nodes.values():
+        if node.kind == "leaf":
+            groups = dict.fromkeys(graph.nodes[homes[op]].detail for op in readers[node.members[-1]])
+            node.detail = " and ".join(filter(None, groups))
 
 
 def _place(
@@ -163,7 +173,9 @@ def _connect(graph: Graph, source: str | None, target: str, route: str = "", loo
 
 def _detail(op: Op) -> str:
     """A few words that tell one operator of a kind from another."""
-    for name in ("predicate", "condition", "keys", "method"):
+    if isinstance(op, JoinAggregate):  # 1 where an input is aggregated before it is joined, as in EXPLAIN
+        return f"{len(op.joined)} inputs, plan {''.join(str(int(one.early)) for one in op.joined)}"
+    for name in ("predicate", "condition", "keys"):
         value = getattr(op, name, None)
         if value:
             each = value if isinstance(value, (tuple, list)) else [value]
@@ -174,5 +186,4 @@ def _detail(op: Op) -> str:
         phantoms = sum(1 for relation in relations if not relation.own)
         tables = f"{len(relations)} table{'s' * (len(relations) > 1)}"
         return tables + (f", {phantoms} phantom{'s' * (phantoms > 1)}" if phantoms else "")
-    joined = getattr(op, "joined", None)
-    return f"{len(joined)} inputs" if joined else ""
+    return ""
