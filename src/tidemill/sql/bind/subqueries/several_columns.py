@@ -7,7 +7,8 @@ With r the rows of the subquery, of columns c and d:
             with maybe   (c = a OR c IS NULL OR a IS NULL) AND (d = b OR d IS NULL OR b IS NULL)
     FALSE   elsewhere
 
-The two of NULL are apart so that each begins with the rows, on one of the sides, that have a NULL.
+As conditions the two of NULL are apart, so that each begins with the rows, on one of the sides, that have a NULL. In a
+value they are one: each EXISTS there reads all outer rows once more.
 """
 
 from __future__ import annotations
@@ -29,11 +30,12 @@ class InRows(NamedTuple):
 
     equal: exp.Expression
     unknown: list[exp.Expression]
+    either: exp.Expression  # the ones of `unknown` in one
 
     def value(self) -> exp.Expression:
         """The comparison as an expression."""
         nothing = exp.cast(exp.null(), "BOOLEAN")
-        ifs = [exp.If(this=self.equal, true=exp.true()), *(exp.If(this=u, true=nothing.copy()) for u in self.unknown)]
+        ifs = [exp.If(this=self.equal, true=exp.true()), exp.If(this=self.either, true=nothing)]
         return exp.Paren(this=exp.Case(ifs=ifs, default=exp.false()))
 
 
@@ -52,7 +54,8 @@ def read_in_rows(nested: Nested, names_outer: Callable[[exp.Expression], bool]) 
     maybe = [exp.or_(_equal(c, v), _is_null(c), _is_null(v)) for c, v in pairs]
     nulls = [exp.or_(*map(_is_null, side)) for side in (columns, values)]
     equal = _exists(nested.query, [_equal(c, v) for c, v in pairs])
-    return InRows(equal, [_exists(nested.query, [null, *maybe]) for null in nulls])
+    either = _exists(nested.query, [exp.or_(*nulls), *maybe])
+    return InRows(equal, [_exists(nested.query, [null, *maybe]) for null in nulls], either)
 
 
 def _exists(query: exp.Expression, conditions: Sequence[exp.Expr]) -> exp.Expression:
