@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from benchmarks import data, packets
 from benchmarks.joins import streams
 from benchmarks.neighbours.inputs import LATENESS_S, out_of_order, varied, with_more_groups, with_texts
+from benchmarks.neighbours.reasons import LIVE, SMALL
 from benchmarks.peers import workloads
 from benchmarks.peers.mixture import mixed
 from benchmarks.throughput.questions import EVERY, KEPT
-
-SMALL, LIVE = 50_000, packets.RATE
 
 
 @dataclass(frozen=True)
@@ -75,26 +74,6 @@ CHANGES = {
     ),
     "small batches": Change(f"{SMALL:,} rows a batch", options=f", batch_rows = {SMALL}"),
     "live": Change(f"{LIVE:,} rows a batch, a second of the trace", options=f", batch_rows = {LIVE}"),
-}
-_EACH_BATCH = (
-    "what a batch costs whatever is in it (table below): in W2 two fifths are reading, where the row group in which a"
-    " batch ends is decoded for each batch, a fifth operators and state, two fifths commit and statistics for the"
-    " next plan. A batch has a second of the trace and is done in a small part of one; with a backlog batches grow"
-)
-_MANY_BATCHES = (
-    "what a batch costs whatever is in it (table below); a batch of so few rows has hardly two for a group and pane"
-    " of a query, and every query is looked at in every batch; with a backlog batches grow"
-)
-# Why a neighbour may be more than twice as slow; ("", change) is for all workloads.
-REASONS = {
-    ("", "live"): _EACH_BATCH,
-    ("", "small batches"): _MANY_BATCHES,
-    (
-        "",
-        "texts",
-    ): "texts are coded one chunk at a time before they are grouped, and decoded when they leave: some 20 to"
-    " 40 ns for each text column, where the rest of the workload takes less than that",
-    ("", "groups"): "the answers have up to ten times as many rows; each of them is made and stored",
 }
 
 

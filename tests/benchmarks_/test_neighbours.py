@@ -10,6 +10,7 @@ import pytest
 from benchmarks import answers, neighbours, packets
 from benchmarks.inprocess import InProcess
 from benchmarks.neighbours.measure import Sizes, cost
+from benchmarks.neighbours.reasons import REASONS
 from benchmarks.neighbours.works import CHANGES, WORKS
 from benchmarks.packets import COLUMNS
 from benchmarks.peers.mixture import mixed
@@ -32,6 +33,35 @@ def test_the_page_says_what_a_batch_costs():
     rows = tables["What a micro-batch costs whatever is in it"].rows
     assert {row[0] for row in rows} >= {"tagger, live"}
     assert all(count <= 50_000 and ms >= 0 and 0 <= share <= 100 for _, count, ms, share in rows)
+
+
+class Quiet:
+    """Steps that nobody is shown."""
+
+    def expect(self, count: int) -> None: ...
+    def done(self, what: str = "") -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("ratios", "missed"),
+    [
+        ({"live": 30.0, "groups": 1.9}, ""),
+        ({"live": 300.0}, "windows, live: 300.00"),
+        ({"disorder": 2.1}, "windows, disorder: 2.10"),
+    ],
+)
+def test_a_reason_holds_for_its_workload_and_up_to_a_ratio(ratios, missed):
+    with (
+        patch.dict(neighbours.WORKS, {"windows": WORKS["windows"]}, clear=True),
+        patch.object(neighbours, "slowdowns", lambda work, sizes, done: (60.0, ratios, {})),
+    ):
+        (check,) = neighbours.run(True, Quiet()).checks
+    assert (check.met, check.measured) == (not missed, missed or "none")
+
+
+def test_every_reason_is_of_a_workload_and_a_change():
+    assert {name for name, _ in REASONS} <= set(WORKS) and {change for _, change in REASONS} <= set(CHANGES)
+    assert all(reason.most > neighbours.LIMIT for reason in REASONS.values())
 
 
 def test_answers_of_the_mixture_are_those_of_duckdb(tmp_path):
