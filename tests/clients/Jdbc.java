@@ -31,12 +31,22 @@ public class Jdbc {
             while (found.next()) schemas.add(found.getString(1));
         }
         System.out.println("public " + schemas.contains("public"));
-        try (ResultSet found = about.getTableTypes()) {
-            System.out.println("types " + found.next());
+        List<String> types = new ArrayList<>();
+        try (ResultSet found = about.getTypeInfo()) {
+            while (found.next()) types.add(found.getString("TYPE_NAME"));
         }
+        types.retainAll(List.of("bool", "int4", "int8", "float8", "numeric", "text", "timestamp", "nothing"));
+        System.out.println("types " + new java.util.TreeSet<>(types));
+        List<String> tables = new ArrayList<>();
+        try (ResultSet found = about.getTables(null, "public", "%", new String[] {"TABLE"})) {
+            while (found.next()) tables.add(found.getString("TABLE_NAME"));
+        }
+        System.out.println("tables " + tables);
+        List<String> keys = new ArrayList<>();
         try (ResultSet found = about.getPrimaryKeys(null, "public", "Hot")) {
-            found.next();
-            System.out.println("keys read");
+            int width = found.getMetaData().getColumnCount();
+            while (found.next()) keys.add(found.getString("COLUMN_NAME"));
+            System.out.println("keys " + keys + " of " + width + " columns");
         }
     }
 

@@ -106,6 +106,8 @@ def test_queries_of_grafana_give_right_rows(process, text, rows):
 CALLS = [
     ('parse_ident(\'"a.""b".C\')', ['a."b', "c"]),
     ("parse_ident('public.Hot')", ["public", "hot"]),
+    ("current_schemas(false)", ["public"]),
+    ("current_schemas(true)", ["pg_catalog", "public"]),
     ("7/2", 3),
     ("-7/2", -3),
     ("7/2.0", 3.5),

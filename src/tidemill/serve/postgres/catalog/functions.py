@@ -60,7 +60,7 @@ _MACROS: dict[str, tuple[tuple[str, str], ...]] = {
     "getdatabaseencoding": (("", "'UTF8'"),),
     "pg_encoding_to_char": (("n", "'UTF8'"),),
     "pg_char_to_encoding": (("n", "6"),),
-    "current_schemas": (("b", "['pg_catalog', 'public']"),),
+    "current_schemas": (("b", "CASE WHEN b THEN ['pg_catalog', 'public'] ELSE ['public'] END"),),
     "array_upper": (("a, d", "nullif(len(a), 0)"),),
     "array_lower": (("a, d", "CASE WHEN len(a) > 0 THEN 1 END"),),
     "_pg_expandarray": (("a", "{'x': CAST(NULL AS BIGINT), 'n': CAST(NULL AS BIGINT)}"),),

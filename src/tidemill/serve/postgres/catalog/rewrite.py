@@ -156,6 +156,8 @@ class _Rewriter:
                 return node
         elif node.key in CALLS:
             return node
+        elif name in MACROS:  # a function that the parser has a class for
+            return exp.Anonymous(this=PREFIX + name, expressions=list(node.iter_expressions()))
         raise ProtocolProblem("42883", f"function {name} does not exist in the catalog")
 
     def _value(self, name: str, node: exp.Func) -> exp.Expr | None:
