@@ -15,10 +15,11 @@ from tidemill.runtime.joins.value_presence import ValuePresence
 from tidemill.runtime.operators import plain_columns
 from tidemill.runtime.operators.grouping.group_walk import GroupWalk
 from tidemill.runtime.operators.joined_pairs import Matching
+from tidemill.runtime.operators.numbered_answers import NumberedAnswers
+from tidemill.runtime.operators.ranking.early_limit import EarlyLimit
 from tidemill.runtime.operators.ranking.sorted_moves import MoveOrder
-from tidemill.runtime.operators.rstream import Rstream
 from tidemill.runtime.planning import preview
-from tidemill.runtime.reader.event_time import EventTime
+from tidemill.runtime.reader import ordered_rows
 from tidemill.runtime.share.reader.running_totals.totals import RunningTotals
 from tidemill.runtime.share.stage.row_templates import RowTemplate
 from tidemill.runtime.sources.files.pages import Pages
@@ -29,15 +30,16 @@ from tidemill.runtime.state import different_rows
 ENTRIES: dict[FastPath, tuple[Any, str]] = {
     "parquet_pages": (Pages, "_column"),
     "plain_text": (plain, "take_plain"),
-    "ordered_rows": (EventTime, "in_order"),
+    "ordered_rows": (ordered_rows, "cut_in_order"),
     "running_totals": (RunningTotals, "push"),
     "row_templates": (RowTemplate, "table"),
     "plain_columns": (plain_columns, "_run_steps"),
     "different_rows": (different_rows, "_hash_rows"),
     "joined_pairs": (Matching, "pairs"),
     "narrow_sort": (MoveOrder, "_sort_peers"),
+    "early_limit": (EarlyLimit, "leave_out"),
     "group_walk": (GroupWalk, "walk"),
-    "numbered_answers": (Rstream, "_answers_in_arrays"),
+    "numbered_answers": (NumberedAnswers, "answers"),
     "pair_sums": (PairSums, "tables"),
     "value_presence": (ValuePresence, "count_values"),
     "preview": (preview, "_look"),

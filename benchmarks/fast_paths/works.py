@@ -133,6 +133,7 @@ _TOP = (
     "CREATE STREAMED VIEW v AS SELECT k, len, proto, row_number() OVER (PARTITION BY k ORDER BY len DESC) AS place"
     " FROM S QUALIFY place <= 3"
 )
+_LONGEST_OF_ALL = "CREATE VIEW v AS SELECT k, len, proto FROM S ORDER BY len DESC, k LIMIT 100"
 _LATEST = "CREATE VIEW v AS SELECT DISTINCT ON (k) k, len, proto FROM S ORDER BY k, TS DESC"
 
 # Measured with nothing switched off on both sides: by how much two runs of one program differ.
@@ -153,6 +154,7 @@ PATHS: dict[FastPath, dict[str, Work]] = {
         "rows near each other": _over_pairs(30_000, _NEAR),
     },
     "narrow_sort": {"the longest of each key": _over_counts(_TOP), "the last of each key": _over_counts(_LATEST)},
+    "early_limit": {"the longest of each key": _over_counts(_TOP), "the longest of all": _over_counts(_LONGEST_OF_ALL)},
     "group_walk": {"a refreshed count": _over_counts(_REFRESHED), "keyed rooms, MAX": _over_rooms(_BUILDINGS)},
     "numbered_answers": {
         "every count at each refresh": _over_counts(_EVERY_COUNT),

@@ -17,7 +17,10 @@ def test_every_path_has_two_workloads_at_least():
     assert all(len(set(works.values())) >= 2 for works in PATHS.values())
 
 
-@pytest.mark.parametrize("path", ["plain_text", "numbered_answers", "pair_sums", "value_presence", "preview"])
+SOME = ("plain_text", "early_limit", "numbered_answers", "pair_sums", "value_presence", "preview")
+
+
+@pytest.mark.parametrize("path", SOME)
 def test_workloads_answer_the_same_without_the_path(path):
     for work in PATHS[path].values():
         on, off = (cost(path, off, work, Sizes(20_000, 4, 1)) for off in ("", path))

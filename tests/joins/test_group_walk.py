@@ -138,8 +138,8 @@ class StatedRstream(Rstream):
 
     def __init__(self, op: p.Rstream) -> None:
         super().__init__(op)
-        assert self.numbered
-        self.numbered = False
+        assert self.numbered is not None
+        self.numbered = None
 
 
 def check_walk(op: p.Group, batches: list[Any], closing: list[int]) -> None:

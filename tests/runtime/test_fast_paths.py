@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import re
 from contextlib import nullcontext
 from pathlib import Path
 from unittest.mock import patch
@@ -16,7 +18,7 @@ from tests.harness import LocalDatabase
 from tests.places import ROOT
 from tidemill.errors import PlanProblem
 from tidemill.plan.physical import Physical
-from tidemill.runtime import paths
+from tidemill.runtime import fast_paths, paths
 from tidemill.runtime.fast_paths import NAMES, is_on, without
 from tidemill.runtime.paths import load_plan
 from tidemill.runtime.thresholds import changed
@@ -53,6 +55,7 @@ SMALL = {
     "running_looks_a_row": 1 << 40,
     "running_least_bytes": 0,
     "aggregated_rows": 200,
+    "ranked_rows": 20,
     "assumed_rows": 200,
 }
 
@@ -161,3 +164,15 @@ def test_the_reference_lists_every_path():
     text = (ROOT / "docs/language.md").read_text(encoding="utf-8")
     table = text.partition("### Fast paths")[2].partition("```")[0]
     assert [line.split("`")[1] for line in table.splitlines() if line.startswith("| `")] == list(NAMES)
+
+
+@pytest.mark.parametrize("path", NAMES)
+def test_every_path_has_a_file_of_its_own_that_states_its_law(path):
+    """The list names the file; its docstring says what the path equals, and where it is not taken."""
+    listed = dict(re.findall(r'^    "(\w+)",  # ([\w/.]+): ', Path(fast_paths.__file__).read_text(), re.MULTILINE))
+    assert list(listed) == list(NAMES) and len(set(listed.values())) == len(NAMES)
+    text = ast.get_docstring(ast.parse((Path(fast_paths.__file__).parent / listed[path]).read_text())) or ""
+    assert f"fast path `{path}`" in text, "say its law in the docstring of its file"
+    law = text.partition(f"fast path `{path}`")[2]
+    assert re.search(r"exactly|no answer|The law:|gives the rows|the order is", text), text
+    assert law.startswith((":", ".")), law

@@ -27,19 +27,20 @@ VARIABLE = "TIDEMILL_FAST_PATHS_OFF"
 FastPath = Literal[
     "parquet_pages",  # sources/files/pages.py: pages of numbers are decoded by a kernel, not by Arrow
     "plain_text",  # sources/text/plain.py: plain records are read in blocks, not field by field
-    "ordered_rows",  # reader/event_time.py: rows in order are passed on in pieces, without copies
-    "running_totals",  # share/reader/running_totals: many queries of one raw relation, without hash tables
+    "ordered_rows",  # reader/ordered_rows.py: rows in order are passed on in pieces, without copies
+    "running_totals",  # share/reader/running_totals/totals.py: many queries of one raw relation, without hash tables
     "row_templates",  # share/stage/row_templates.py: simple select lists by Arrow, not by DuckDB
     "plain_columns",  # operators/plain_columns.py: columns that are only passed on do not go through SQL
     "different_rows",  # state/different_rows.py: rows that have no equal are not grouped
     "joined_pairs",  # operators/joined_pairs.py: matching rows of a join are found in arrays, not in SQL
     "narrow_sort",  # operators/ranking/sorted_moves.py: rankings sort the columns of the order, not whole rows
+    "early_limit",  # operators/ranking/early_limit.py: rows that cannot be among the first are not sorted
     "group_walk",  # operators/grouping/group_walk.py: GROUP BY in arrays, not in SQL
-    "numbered_answers",  # operators/rstream.py: answers of RSTREAM in arrays, not in SQL
+    "numbered_answers",  # operators/numbered_answers.py: answers of RSTREAM in arrays, not in SQL
     "pair_sums",  # joins/pair_sums.py: pairs of a join are added up as they are found, without joined rows
     "value_presence",  # joins/value_presence.py: values of a joined group are told without looking at pairs
     "preview",  # planning/preview.py: a few rows are read before the first batch
-    "answer_files",  # answer_files: shards write many rows that only grow to files, not into messages
+    "answer_files",  # answer_files/__init__.py: shards write many rows that only grow to files, not into messages
     "gc_control",  # garbage_collection.py: Python looks for garbage less often while plans and batches are made
 ]
 NAMES: tuple[FastPath, ...] = get_args(FastPath)

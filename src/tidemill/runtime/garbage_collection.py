@@ -1,4 +1,7 @@
-"""How often Python collects garbage while plans are made and read, and at the end of a batch."""
+"""How often Python collects garbage while plans are made and read, and at the end of a batch.
+
+The fast path `gc_control`: changes when garbage is collected, no answer; without it Python's own thresholds hold.
+"""
 
 from __future__ import annotations
 

@@ -1,17 +1,12 @@
 """Whole answers at each synchronization point.
 
 Let m(x, p) be how often row x is in the relation at point p. A row that changes at some points is the same between two
-of them, so the answers are runs: (x, from point, to point, m). Where kernels are loaded and all columns can be
-numbered, rows are numbered and their runs found in arrays; else one statement finds them. The answers are the same.
-
-The fast path `numbered_answers`: arrays give exactly the rows that the statement gives; where a column cannot be
-numbered, the statement is used.
+of them, so the answers are runs: (x, from point, to point, m). One statement finds them, or `numbered_answers.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,44 +19,14 @@ from tidemill.plan.relations import quoted
 from tidemill.runtime import fast_paths
 from tidemill.runtime.dataflow.changes import PENDING, contents_layout, net, pending_layout, take_closed
 from tidemill.runtime.dataflow.operator import Batch, Operator
-from tidemill.runtime.dataflow.value_codes import number_rows
 from tidemill.runtime.duckdb import duck
 from tidemill.runtime.duckdb.sql_text import hash_sql, name_list
 from tidemill.runtime.operators.grouping.group_walk import NUMBERED
+from tidemill.runtime.operators.numbered_answers import NumberedAnswers
 from tidemill.runtime.operators.synchronizer import known_points
 from tidemill.runtime.state.shard_state import ShardState
 
 MOST_ROWS = 100_000_000  # that one batch reports: more would not fit into memory
-
-
-@dataclass
-class Runs:
-    """Row `row` is there m times from point `begin` to before point `end`."""
-
-    row: np.ndarray
-    begin: np.ndarray
-    end: np.ndarray
-    m: np.ndarray
-
-
-def find_runs(row: np.ndarray, rows: int, place: np.ndarray, points: int, m: np.ndarray) -> Runs:
-    """The runs of changes by m[i] of row row[i] at point place[i], by row and point; the last ones end at `points`.
-
-    >>> found = find_runs(np.array([0, 0, 1]), 2, np.array([0, 2, 1]), 3, np.array([1, -1, 4]))
-    >>> [x.tolist() for x in (found.row, found.begin, found.end, found.m)]
-    [[0, 0, 1], [0, 2, 1], [2, 3, 3], [1, 0, 4]]
-    """
-    from tidemill.runtime.kernels.joins.delta_join_rows import order_rows, run_versions
-
-    m, none = m.copy(), np.empty((len(m), 0), np.int64)
-    order = order_rows(row, place, rows, points, np.empty(rows + 1, np.int64))
-    kept = np.empty(len(m), np.bool_)
-    run_versions(order, row, place, m, none, np.empty((len(m), 0)), none, kept, np.empty_like(m))
-    order = order[kept[order]]
-    row, begin = row[order], place[order]
-    end = np.full(len(order), points, np.int64)
-    end[:-1] = np.where(row[1:] == row[:-1], begin[1:], points)
-    return Runs(row, begin, end, m[order])
 
 
 class Rstream(Operator[p.Rstream]):
@@ -77,7 +42,8 @@ class Rstream(Operator[p.Rstream]):
         self.names = [c.name for c in self.columns]
         self.contents = contents_layout(self.columns)
         fits = bool(self.names) and all(c.type in NUMBERED for c in self.columns)
-        self.numbered = fits and fast_paths.is_on("numbered_answers")
+        usable = fits and fast_paths.is_on("numbered_answers")
+        self.numbered = NumberedAnswers(self.names, op.stamp) if usable else None
 
     def step(self, inputs: list[Batch], state: ShardState) -> Batch:
         frontier = min(b.frontier for b in inputs)
@@ -93,8 +59,8 @@ class Rstream(Operator[p.Rstream]):
         changes = closed.filter(due)
         if not len(points):
             out, moved = self._no_rows(), changes
-        elif self.numbered:
-            out, moved = self._answers_in_arrays(base, changes, points)
+        elif self.numbered is not None:
+            out, moved = self.numbered.answers(base, changes, points)
         else:
             out, moved = self._answers_in_sql(base, changes, points), changes
         self._apply(moved, arranged)
@@ -144,40 +110,6 @@ class Rstream(Operator[p.Rstream]):
         if changes.num_rows:
             source = duck.source("changes", self.columns, "__diff AS __n")
             state.append(duck.run(f"SELECT {hash_sql(self.names)} AS __h, * FROM {source}", changes=changes))
-
-    def _answers_in_arrays(self, base: pa.Table, changes: pa.Table, points: np.ndarray) -> tuple[pa.Table, pa.Table]:
-        """(the rows of the answer at every point, how the relation has changed after the last one), by arrays."""
-        rows = changes.select(self.names)
-        rows = pa.concat_tables([base.select(self.names).cast(rows.schema), rows])
-        row, first = number_rows([rows.column(n) for n in self.names], rows.num_rows)
-        place = np.searchsorted(points, changes.column("__time").to_numpy(), side="left")
-        place = np.concatenate([np.zeros(base.num_rows, np.int64), place])
-        held = base.column("__n").to_numpy().astype(np.int64)
-        m = np.concatenate([held, changes.column("__diff").to_numpy().astype(np.int64)])
-        runs = find_runs(row, len(first), place, len(points), m)
-        return self._expand_runs(runs, rows, first, points), self._net_changes(
-            runs, rows, first, row[: base.num_rows], held
-        )
-
-    def _expand_runs(self, runs: Runs, rows: pa.Table, first: np.ndarray, points: np.ndarray) -> pa.Table:
-        lengths = np.where(runs.m > 0, runs.end - runs.begin, 0)
-        run = np.repeat(np.arange(len(lengths)), lengths)
-        point = np.arange(len(run)) - (np.cumsum(lengths) - lengths)[run] + runs.begin[run]
-        moments = pa.table({"__time": points})
-        stamps = duck.run(f"SELECT {self.op.stamp} AS x FROM moments", moments=moments).column("x")
-        which = pa.array(first[runs.row[run]])
-        columns = {"TS": stamps.take(pa.array(point))} | {n: rows.column(n).take(which) for n in self.names}
-        return pa.table(columns | {"__time": pa.array(points[point]), "__diff": pa.array(runs.m[run])})
-
-    def _net_changes(
-        self, runs: Runs, rows: pa.Table, first: np.ndarray, held_row: np.ndarray, held: np.ndarray
-    ) -> pa.Table:
-        last = np.append(runs.row[1:] != runs.row[:-1], True) if len(runs.row) else np.empty(0, np.bool_)
-        diff = np.zeros(len(first), np.int64)
-        diff[runs.row[last]] = runs.m[last]
-        np.subtract.at(diff, held_row, held)
-        moved = np.flatnonzero(diff)
-        return rows.take(pa.array(first[moved])).append_column("__diff", pa.array(diff[moved]))
 
     def _answers_in_sql(self, base: pa.Table, changes: pa.Table, points: np.ndarray) -> pa.Table:
         """The rows of the answer at every point: a row is in all answers from one of its changes to the next."""

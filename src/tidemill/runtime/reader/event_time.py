@@ -18,7 +18,6 @@ from tidemill.runtime.reader.put_aside import DeadLetters
 from tidemill.runtime.sources.columns import is_wall_time
 from tidemill.runtime.sources.connector import Chunk, event_time_us
 from tidemill.runtime.sources.records import refuse
-from tidemill.runtime.thresholds import sizes
 
 _OPERATIONS = pa.array([*UPSERTS, *DELETES], pa.string())
 Timed = tuple[pa.Table, np.ndarray]  # rows and the times at which they come
@@ -36,32 +35,6 @@ class EventTime:
     tally: Tally
     dead: DeadLetters
 
-    def in_order(self, chunk: Chunk, table: pa.Table) -> list[Timed] | None:
-        """The rows of a chunk piece by piece as they lie in memory, where none is without time or late; else None.
-
-        The fast path `ordered_rows`: gives exactly the rows, times and counts of `assign`, which is used after None.
-        """
-        spec, tally = self.spec, self.tally
-        if chunk.bad.num_rows or spec.static or spec.operation or not spec.timestamp or not table.num_rows:
-            return None
-        if table.num_rows < sizes.reader_piece_rows * table.column(0).num_chunks:
-            table = table.combine_chunks()
-        pieces, top, kind = [], tally.top, _type(spec, spec.timestamp)
-        for batch in table.to_batches():
-            rows = pa.Table.from_batches([batch])
-            stamp = event_time_us(rows.column(spec.timestamp), kind, self.unit_us)
-            if stamp.null_count:
-                return None
-            times = stamp.to_numpy()
-            latest = None if not len(times) else _latest_if_punctual(times, top, spec.lateness_us, self.work.floor)
-            if latest is None or latest > self._latest_believed(top, int(times[0])):
-                return None
-            top = max(top, latest)
-            pieces.append((rows, times))
-        tally.rows, tally.top = tally.rows + table.num_rows, top
-        tally.first = int(pieces[0][1][0]) if tally.first is None else tally.first
-        return pieces
-
     def assign(self, chunk: Chunk) -> Timed:
         """Rows with their event time; rows without one, and rows behind the frontier, go to the dead letters."""
         spec, tally = self.spec, self.tally
@@ -74,7 +47,7 @@ class EventTime:
             tally.rows += rows.num_rows
             return rows, times
         if spec.timestamp:
-            stamp = event_time_us(rows.column(spec.timestamp), _type(spec, spec.timestamp), self.unit_us)
+            stamp = event_time_us(rows.column(spec.timestamp), type_of(spec, spec.timestamp), self.unit_us)
             if stamp.null_count:
                 missing = pc.is_null(stamp)
                 self.dead.add_rows(spec, rows.filter(missing), f'no event time in column "{spec.timestamp}"')
@@ -106,24 +79,24 @@ class EventTime:
         tally.bad, tally.rows = tally.bad + int((~good).sum()), tally.rows - int((~good).sum())
         return rows.filter(known), times[good]
 
-    def _latest_believed(self, top: int, first: int) -> int:
+    def latest_believed(self, top: int, first: int) -> int:
         """The latest event time that is believed when `top` is the newest one so far; the very first row is, where
         there is nothing to compare it with.
         """
         if self.spec.ahead_us is None:
             return FOREVER
         assert self.spec.timestamp is not None
-        known = max(top, self.work.seen) if is_wall_time(_type(self.spec, self.spec.timestamp)) else top
+        known = max(top, self.work.seen) if is_wall_time(type_of(self.spec, self.spec.timestamp)) else top
         return (known if known > BEGINNING else first) + self.spec.ahead_us
 
     def _refuse_future(self, rows: pa.Table, times: np.ndarray) -> Timed:
         """Rows too far ahead of their time go to the dead letters and do not move the clock."""
         spec, tally = self.spec, self.tally
-        if not len(times) or int(times.max()) <= self._latest_believed(tally.top, int(times[0])):
+        if not len(times) or int(times.max()) <= self.latest_believed(tally.top, int(times[0])):
             return rows, times
         good, top = np.ones(len(times), bool), tally.top
         for i, at in enumerate(times.tolist()):
-            good[i] = at <= self._latest_believed(top, at)
+            good[i] = at <= self.latest_believed(top, at)
             top = max(top, at) if good[i] else top
         if not good.all():
             self.dead.add_rows(spec, rows.filter(pa.array(~good)), "too far ahead of its time: option ahead")
@@ -158,19 +131,6 @@ class EventTime:
         return rows, times
 
 
-def _latest_if_punctual(times: np.ndarray, top: int, lateness: int, floor: int) -> int | None:
-    """The greatest of these times, where none of them is late behind `top` and one another; else None.
-
-    >>> _latest_if_punctual(np.array([5, 9, 7]), 6, 2, 0), _latest_if_punctual(np.array([5, 9, 6]), 6, 2, 0)
-    (9, None)
-    """
-    if ascending(times):
-        return int(times[-1]) if times[0] >= max(top - lateness, floor) else None
-    running = np.maximum(np.maximum.accumulate(times), top)
-    late = lateness == 0 or int((running - times).max()) > lateness or int(times.min()) < floor
-    return None if late else int(running[-1])
-
-
 def stamp_rows(rows: pa.Table, times: np.ndarray) -> pa.Table:
     """The rows as changes: with the event time `__ts`, the time at which they come, and `__diff`: 1, unless they are
     changes of another site.
@@ -182,5 +142,6 @@ def stamp_rows(rows: pa.Table, times: np.ndarray) -> pa.Table:
     return rows.append_column("__ts", stamp).append_column("__time", time).append_column(DIFF, diffs)
 
 
-def _type(spec: SourceSpec, name: str) -> str:
+def type_of(spec: SourceSpec, name: str) -> str:
+    """The declared type of a column."""
     return next(c.type for c in spec.columns if c.name == name)

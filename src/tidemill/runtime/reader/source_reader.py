@@ -24,6 +24,7 @@ from tidemill.runtime.messages.message import Message
 from tidemill.runtime.messages.operator_counts import Counts, OperatorCount, add_count, time_each
 from tidemill.runtime.messages.source_counts import Tally
 from tidemill.runtime.paths import Paths
+from tidemill.runtime.reader import ordered_rows
 from tidemill.runtime.reader.event_time import EventTime, Timed, stamp_rows
 from tidemill.runtime.reader.needed_columns import narrow_spec, needed_columns
 from tidemill.runtime.reader.put_aside import DeadLetters
@@ -192,7 +193,7 @@ def _timed_rows(times_of: EventTime, chunk: Chunk, feeds: list[_Feed]) -> list[T
     tables = [feed.shared for feed in feeds if feed.shared is not None and not feed.travels]
     if feeds and len(tables) == len(feeds) and fast_paths.is_on("ordered_rows"):
         unfailing = all(shared.unfailing for shared in tables)
-        pieces = times_of.in_order(chunk, chunk.plain if unfailing else chunk.rows)
+        pieces = ordered_rows.cut_in_order(times_of, chunk, chunk.plain if unfailing else chunk.rows)
         if pieces is not None:
             return pieces
     return [times_of.assign(chunk)]

@@ -14,9 +14,10 @@ import pyarrow as pa
 from tidemill.plan import physical as p
 from tidemill.plan.physical import BEGINNING
 from tidemill.plan.sort_keys import complete_order
+from tidemill.runtime import fast_paths
 from tidemill.runtime.dataflow.changes import PENDING, contents_layout, pending_layout, take_closed
 from tidemill.runtime.dataflow.operator import Batch, Operator
-from tidemill.runtime.operators.ranking.hopeless_rows import HopelessRows, slice_times
+from tidemill.runtime.operators.ranking.early_limit import EarlyLimit, slice_times
 from tidemill.runtime.operators.ranking.partitions import Partitions
 from tidemill.runtime.operators.ranking.sorted_moves import MoveOrder, SortedMoves
 from tidemill.runtime.state.arrangements import Arrangement
@@ -36,6 +37,7 @@ class Ranked(Operator[p.Ranked]):
         self.order = complete_order(op.order, self.partitions.names, op.partition)
         self.moves = MoveOrder(op.columns, op.partition, op.order, self.order[len(op.order) :])
         self.sorted_by = self.order if op.function == "row_number" else op.order  # what ranks depend on
+        self.limits_early = op.bounded and fast_paths.is_on("early_limit")
 
     def step(self, inputs: list[Batch], state: ShardState) -> Batch:
         batch = inputs[0]
@@ -44,15 +46,15 @@ class Ranked(Operator[p.Ranked]):
         if closed.num_rows == 0:
             return Batch(None, batch.frontier)
         kept = self.arrangement(state, "rows", contents_layout(self.op.columns))
-        slices = slice_times(closed, sizes.ranked_rows) if self.op.bounded else [closed]
+        slices = slice_times(closed, sizes.ranked_rows) if self.limits_early else [closed]
         found = [out for piece in slices if (out := self._take(piece, kept)).num_rows]
         return Batch(pa.concat_tables(found) if found else None, batch.frontier)
 
     def _take(self, closed: pa.Table, kept: Arrangement) -> pa.Table:
         """The changes of the answer that closed changes make."""
         held = self.partitions.probe(closed, kept)
-        if self.op.bounded and held.num_rows and self.sorted_by:
-            closed = HopelessRows(self.op, self.sorted_by[0]).leave_out(closed, held)
+        if self.limits_early and held.num_rows and self.sorted_by:
+            closed = EarlyLimit(self.op, self.sorted_by[0]).leave_out(closed, held)
             if closed.num_rows == 0:
                 return closed
         moves = self.moves.sort(self.partitions.gather_moves(closed, held))

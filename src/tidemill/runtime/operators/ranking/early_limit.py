@@ -1,8 +1,10 @@
 """Rows that cannot be among the first of their partition are left out before anything is sorted.
 
-Where rows only come, a row that is behind `last` kept rows of its partition stays behind them. Whether it is, is told
-by the first column of the order alone: a value that is strictly worse than that of all kept rows. Changes are taken in
-slices of time that double, so that the first rows of a batch leave out most of the others.
+Where the input is append-only, a row that is behind `last` kept rows of its partition stays behind them. The first
+column of the order alone tells whether it is: its value is strictly worse than that of all kept rows. Changes are taken
+in slices of time that double, so that the first rows of a batch leave out most of the others.
+
+The fast path `early_limit`: gives exactly the changes that the ranking makes of all rows; without it all are sorted.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ def slice_times(closed: pa.Table, rows: int) -> Iterator[pa.Table]:
             yield piece
 
 
-class HopelessRows:
+class EarlyLimit:
     """Finds the changes of a ranking that need not be looked at."""
 
     def __init__(self, op: p.Ranked, first: SortKey) -> None:
@@ -54,12 +56,12 @@ class HopelessRows:
             f" {duck.source('held', self.op.columns, '__n')} {group} HAVING {enough} >= {self.op.last} AND {known}"
         )
         worse = f"c.{value} {'<' if self.first.descending else '>'} b.__worst"
-        hopeless = f"coalesce({worse}, {'FALSE' if self.first.nulls_first else 'TRUE'})"
+        left_out = f"coalesce({worse}, {'FALSE' if self.first.nulls_first else 'TRUE'})"
         read = [c for c in self.op.columns if c.name in (*partition, self.first.column)]
         feed = closed.select([c.name for c in read]).append_column("__row", pa.array(np.arange(closed.num_rows)))
         kept = duck.run(
             f"SELECT __row FROM {duck.source('closed', read, '__row')} c"
-            f" LEFT JOIN ({bounds}) b ON {same_row(partition, 'c', 'b')} WHERE b.__worst IS NULL OR NOT {hopeless}",
+            f" LEFT JOIN ({bounds}) b ON {same_row(partition, 'c', 'b')} WHERE b.__worst IS NULL OR NOT {left_out}",
             closed=feed,
             held=held,
         )
