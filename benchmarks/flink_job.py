@@ -1,6 +1,6 @@
 """Runs in Flink's own Python: one request a line on standard input, one answer a line on standard output.
 
-A request: cores, sources, tables (DDL of sinks and views), inserts, swallowed (SELECTs whose rows nobody keeps),
+A request: cores, sources, tables (DDL of sinks and views), inserts, swallowed (SELECTs whose rows are dropped),
 settings. All inserts are one statement set, so
 that they read each source once. The files are read in their order, as many at once as a source has readers: a table of
 the filesystem connector would give them to its readers in any order, and Flink drops rows behind the watermark. Inside,

@@ -17,7 +17,7 @@ DOCS = ROOT / "docs" / "benchmarks"
 
 
 class Steps:
-    """What a benchmark says of its progress: so many steps in all, one more done, what comes next."""
+    """What a benchmark says of its progress: how many steps in all, one more done, what comes next."""
 
     def __init__(self, pipe: Any) -> None:
         self._pipe = pipe

@@ -45,7 +45,7 @@ NOTE = (
     " gates of views take does not depend on how many taggers there are; it is {floor:.0%} of (a), so that no pipeline"
     " of figure 12 can come to a quarter."
 )
-ABOVE = ("finer", "partial", "group", "gate")  # operators that every query has for itself, whoever tags its rows
+ABOVE = ("finer", "partial", "group", "gate")  # operators of each query alone, whichever tagger its rows have
 
 
 def queries(period: str | None) -> str:

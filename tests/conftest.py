@@ -41,7 +41,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 @pytest.fixture(scope="session", autouse=True)
 def costs_of_nobody(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Plans do not depend on what somebody measured on this machine."""
+    """Plans do not depend on what was measured on this machine."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
         yield

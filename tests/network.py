@@ -10,7 +10,7 @@ drawn = random.SystemRandom()
 
 
 def free_port() -> int:
-    """A port of this machine that nobody listens on, and that no client socket will be given meanwhile."""
+    """A port of this machine that no server listens on, and that no client socket will be given meanwhile."""
     while True:
         port = drawn.choice(BELOW_CLIENTS)
         with socket.socket() as probe:

@@ -22,7 +22,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--rows", type=int, default=5000, help="larger tables are left out")
     parser.add_argument("--queries", type=int, default=1000, help="most queries of a file")
     parser.add_argument("--show", type=int, default=0, help="examples of each reason")
-    parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no file after so many seconds")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no file after this many seconds")
     parser.add_argument("--only-plan", action="store_true", help="make the views, and give them no rows")
     given = parser.parse_args(arguments)
     modes: tuple[Mode, ...] = MODES if given.mode == "all" else (given.mode,)

@@ -26,7 +26,7 @@ class Tally:
 
 @dataclass(frozen=True)
 class Limits:
-    """Larger tables are left out, as are queries beyond so many of a file; `only_plan`: views get no rows."""
+    """Larger tables are left out, as are queries beyond this many of a file; `only_plan`: views get no rows."""
 
     rows: int = 5000
     queries: int = 1000

@@ -15,7 +15,7 @@ from benchmarks.peers.mixture import mixed
 from tidemill.runtime.fast_paths import FastPath
 
 Statements = tuple[str, str]  # of sources, of views
-Work = Callable[[int, int], Statements]  # of so many rows and, where there are many, queries
+Work = Callable[[int, int], Statements]  # of this many rows and, where there are many, queries
 
 PLANNED = ("preview", "gc_control")  # paths whose work is not only in the batches
 _COUNTED = "k INT, proto INT, len INT, ts TIMESTAMP"

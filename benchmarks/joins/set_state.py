@@ -1,7 +1,7 @@
 """J4: what is stored for a join of sliding windows, against the number of packets in a window.
 
-The packets of one fragment have so many different (dip, sip), and that is all that an aggregation set can hold of them:
-with more packets a late plan stores more, an early one does not.
+The packets of one fragment have this many different (dip, sip), all that an aggregation set can hold of them: with more
+packets a late plan stores more, an early one does not.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _QUERY = f"""CREATE RSTREAM VIEW v AS SELECT A.dip, sum(A.len) AS s, sum(B.len) 
 
 
 def packets(count: int) -> str:
-    """Folder with a folder for each stream, so many packets in each fragment, (LAST · FRAGMENT_S) seconds of them."""
+    """Folder with a folder for each stream, this many packets in each fragment, (LAST · FRAGMENT_S) seconds of them."""
 
     def write(folder: str) -> None:
         for stream, name in enumerate("AB"):

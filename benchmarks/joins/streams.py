@@ -20,7 +20,7 @@ _SEED, _HOST = 7, 10 << 24
 
 
 def addresses(packets: int, windows: int, pairs: int) -> int:
-    """How many source addresses make so many pairs, with so many packets of each stream in a window.
+    """How many source addresses make this many pairs, with this many packets of each stream in a window.
 
     >>> addresses(70_000, 14, 123_000_000)  # 14 · 70,000² / 558
     558

@@ -54,7 +54,7 @@ class Windows:
         self.sent += moments
 
     def batches(self, count: int) -> list[float]:
-        """Seconds of readers and operators for each of so many micro-batches, after one to warm up."""
+        """Seconds of readers and operators for each of this many micro-batches, after one to warm up."""
         seconds = []
         with self.db.running():
             while self.db.step() is not None:

@@ -110,7 +110,7 @@ class Sender:
         return int(self.server.getsockname()[1])
 
     def serve(self, path: str, takers: int) -> float:
-        """Send a file to so many takers, each as fast as the slowest; when that began."""
+        """Send a file to this many takers, each as fast as the slowest; when that began."""
         sockets = [self.server.accept()[0] for _ in range(takers)]
         began = time.time()
         with open(path, "rb") as file:
@@ -121,7 +121,7 @@ class Sender:
         return began
 
     def serve_paced(self, takers: int, rate: int, seconds: float) -> int:
-        """Send readings of this moment to so many takers at a rate; how many to each."""
+        """Send readings of this moment to this many takers at a rate; how many to each."""
         sockets = [self.server.accept()[0] for _ in range(takers)]
         sent = self._paced(sockets, rate, seconds)
         self._kept = sockets

@@ -67,7 +67,7 @@ class SparkSide:
         return take
 
     def take(self, rows: int) -> dict[str, Any]:
-        """Wait until every query has taken in so many rows."""
+        """Wait until every query has taken in this many rows."""
         while any(sum(p["numInputRows"] for p in q.recentProgress) < rows for q in self.running):
             failed = [q.exception() for q in self.running if not q.isActive]
             assert not failed, failed

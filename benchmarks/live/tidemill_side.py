@@ -47,7 +47,7 @@ class TidemillSide:
         return port
 
     def take(self, rows: int) -> dict[str, Any]:
-        """Wait until so many rows are in all views: when the last batch ended, batches, processor time of all."""
+        """Wait until this many rows are in all views: when the last batch ended, batches, processor time of all."""
         before = _processor_s()
         while self._rows() < rows:
             time.sleep(0.01)

@@ -37,11 +37,11 @@ class Work:
     """A workload: the folders of its sources by name, their columns, the statements of its streams and views."""
 
     title: str
-    folders: Callable[[int], dict[str, str]]  # of so many rows
+    folders: Callable[[int], dict[str, str]]  # of this many rows
     columns: dict[str, str]
     key: str  # one of which there can be more
     texts: tuple[str, ...]  # keys that can be texts
-    views: Callable[[Asked, int], list[str]]  # with so many queries, where that can be said
+    views: Callable[[Asked, int], list[str]]  # with this many queries, where that can be said
     predicate: str = "len > 45"
     maximum: str = ", max(len) AS greatest"
     stream_key: str = ""

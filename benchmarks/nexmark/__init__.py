@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def run(quick: bool, steps: Any, events: int | None = None) -> Result:
-    """All queries, over so many events."""
+    """All queries, over this many events."""
     from benchmarks.nexmark.comparison import compare
 
     return compare(quick, steps, events)

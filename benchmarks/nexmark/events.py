@@ -121,7 +121,7 @@ def _auction(chance: np.random.Generator, number: Array) -> pa.Table:
     hot = chance.integers(0, HOT_PERSONS, rows) > 0
     seller = np.where(hot, newest // HOT_EACH * HOT_EACH, _active_persons(chance, newest))
     item, told = spread_texts(chance, rows, 20), spread_texts(chance, rows, 100)
-    # An auction is open for up to twice the time in which so many new ones come as are open at once.
+    # An auction is open for up to twice the time in which as many new ones come as are open at once.
     horizon = OPEN * CYCLE // AUCTIONS * 1_000 // RATE
     expires = _milliseconds(number) + 1 + chance.integers(0, max(2 * horizon, 1), rows)
     size = 48 + bytes_of(item) + bytes_of(told)
@@ -152,7 +152,7 @@ def _bid(chance: np.random.Generator, number: Array, seed: int) -> pa.Table:
 
 
 def _channels(seed: int) -> tuple[pa.Array, pa.Array]:
-    """Names and addresses of all channels, those that everybody knows first; nine of ten addresses name the channel."""
+    """Names and addresses of all channels, the popular ones first; nine of ten addresses name the channel."""
     chance = np.random.default_rng((seed, 1 << 40))
     count = len(_NAMED) + CHANNELS
     parts = [spread_texts(chance, count, 5, "_") for _ in range(3)]

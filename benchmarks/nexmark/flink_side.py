@@ -1,4 +1,4 @@
-"""Flink SQL: the official texts over the same files, rows that nobody keeps (blackhole).
+"""Flink SQL: the official texts over the same files, rows dropped (blackhole).
 
 `HEAP` keeps state on the heap without checkpoints; `CHECKPOINTS` is what can be compared: RocksDB with a checkpoint
 every 10 seconds, as every micro-batch of Tidemill is durable.

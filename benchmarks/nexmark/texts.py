@@ -24,7 +24,7 @@ def exact_texts(chance: np.random.Generator, lengths: NDArray[np.int64]) -> pa.A
 
 
 def filling(chance: np.random.Generator, sizes: NDArray[np.int64], wanted: int) -> pa.Array:
-    """Texts that bring rows of so many bytes to `wanted` bytes on average, a fifth of the missing part more or less."""
+    """Texts that bring rows of this many bytes to `wanted` bytes on average, up to a fifth of the missing part off."""
     missing = np.maximum(wanted - sizes, 0)
     swing = np.round(missing * 0.2).astype(np.int64)
     lengths = missing - swing + (chance.random(len(sizes)) * 2 * swing).astype(np.int64)

@@ -151,7 +151,7 @@ def _which(query: Query) -> int:
 
 
 def _sliding(query: Query, shape: str, panes: int) -> str:
-    """One query over the panes of the table `panes`, of which so many make a slide."""
+    """One query over the panes of the table `panes`, of which this many make a slide."""
     by, slide, overlap = query.by, query.slide, query.range // query.slide
     slides = f"SELECT pane // {panes} AS pane, {by}, {_AGAIN} FROM panes GROUP BY ALL" if panes > 1 else "FROM panes"
     if shape == "copies":

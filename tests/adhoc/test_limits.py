@@ -1,4 +1,4 @@
-"""What an ad hoc query may use: time, memory, bytes; and whoever is tired of waiting is not kept."""
+"""What an ad hoc query may use: time, memory, bytes; and a wait can be given up."""
 
 from __future__ import annotations
 

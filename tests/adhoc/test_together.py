@@ -1,4 +1,4 @@
-"""A query that takes long holds nobody else up."""
+"""A query that takes long holds up no other one."""
 
 from __future__ import annotations
 

@@ -167,7 +167,7 @@ def test_every_fragment_has_all_pairs():
 
 
 def measured(**sides: float) -> Figures:
-    """Figures of 1,000 rows, the long input 10,000, in which a side took so many seconds for every case."""
+    """Figures of 1,000 rows, the long input 10,000, in which a side took this many seconds for every case."""
     base, long = Input("base", 1_000, 9), Input("long", 10_000, 90)
     works = {SPARSE: "J1", DENSE: "J1", AUCTIONS: "J2"}
     found = Figures({name: Case(name, work, base, base, long, base) for name, work in works.items()}, 1)

@@ -36,7 +36,7 @@ def test_the_page_says_what_a_batch_costs():
 
 
 class Quiet:
-    """Steps that nobody is shown."""
+    """Steps that are not shown."""
 
     def expect(self, count: int) -> None: ...
     def done(self, what: str = "") -> None: ...

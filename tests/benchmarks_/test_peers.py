@@ -94,7 +94,7 @@ def test_every_way_to_write_it_says_what_a_window_is(trace, tmp_path, queries, s
 
 
 def test_answers_are_well_below_a_tenth_of_the_rows():
-    """At most so many rows a second as groups of a minute times windows that end in it."""
+    """At most this many rows a second as groups of a minute times windows that end in it."""
     for work in WORKS.values():
         groups = packets.SOURCES if all(q.keys == ("sip",) for q in work.queries) else packets.GROUPS
         assert sum(groups / q.slide for q in work.queries) < packets.RATE / 10
@@ -115,7 +115,7 @@ def test_drawn_queries_differ_in_everything():
 
 
 def measured(**sides: float) -> Figures:
-    """Figures of 1,000 rows (the long trace 10,000) in which a side took so many seconds for every work."""
+    """Figures of 1,000 rows (the long trace 10,000) in which a side took this many seconds for every work."""
     found = Figures(1_000, 10_000, 1)
     for work in WORKS:
         for side, seconds in sides.items():

@@ -19,7 +19,7 @@ FLAGS = """--headless --no-sandbox --disable-gpu --disable-dev-shm-usage --disab
 
 @contextmanager
 def chromium() -> Iterator[Any]:
-    """A browser; it is told to ask nobody but us."""
+    """A browser; it may only ask this server."""
     from playwright.sync_api import sync_playwright
 
     program = need("chromium", "chromium")

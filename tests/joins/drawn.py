@@ -52,8 +52,8 @@ FACTS = {
 
 @dataclass(frozen=True)
 class Taste:
-    """What may occur: expressions that fail on some rows; mostly aggregates that do not invert; at most so many inputs
-    and rows of a stream.
+    """What may occur: expressions that fail on some rows; mostly aggregates that do not invert; at most this many
+    inputs and rows of a stream.
     """
 
     failing: bool = False
@@ -253,7 +253,7 @@ def joins(rng: Random, found: list[Input], graph: str, strange: bool, taste: Tas
         conditions.setdefault(j, []).extend(tests)
         facts.add(f"key {kind}")
     where = [i.condition for i in found if i.condition]
-    # The oracle cannot show a relation without columns, so a loose input has one that somebody reads.
+    # The oracle cannot show a relation without columns, so a loose input has one that is read.
     where += [f"{found[-1].item.alias}.k IS DISTINCT FROM 9"] if graph == "loose" else []
     for _ in range(rng.choice([0, 0, 0, 0, 1, 2])):
         test, kind = residual(rng, found)

@@ -1,4 +1,4 @@
-"""Runs in which keys of aggregation joins become hot when somebody says so, between any two micro-batches."""
+"""Runs in which keys of aggregation joins become hot when the test says so, between any two micro-batches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs of aggregation joins under plans that somebody chooses, and which plan really ran."""
+"""Runs of aggregation joins under plans that the test chooses, and which plan really ran."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def write(folder: str, number: int, keys: int, seed: int) -> None:
 
 @pytest.fixture
 def make(tmp_path):
-    """A database over two streams with so many join values in each of their files, and nothing chosen by hand."""
+    """A database over two streams with this many join values in each of their files, and nothing chosen by hand."""
     opened = []
 
     def database(keys: list[int], select: str = "count(*) AS n, sum(A.v) AS s, sum(B.v) AS t") -> LocalDatabase:

@@ -12,7 +12,7 @@ from tidemill.errors import TidemillError
 
 
 def plans(count: int) -> list[str]:
-    """What a join of so many inputs is asked under: where there is a choice, every plan of two, some of many."""
+    """What a join of this many inputs is asked under: where there is a choice, every plan of two, some of many."""
     names = plan_names(count)
     some = names if count == 2 else [names[0], names[5], names[-1]]
     return ["auto", *some]

@@ -116,7 +116,7 @@ class Broker:
 
 
 class GivenBroker:
-    """A broker that somebody else runs."""
+    """A broker that runs already."""
 
     def __init__(self, address: str) -> None:
         self.address = address

@@ -144,7 +144,7 @@ def test_a_terminal_sees_progress(cache, monkeypatch, tmp_path):
 
 
 def test_where_nothing_can_be_kept_there_is_an_error(cache, monkeypatch, tmp_path):
-    # Whoever runs the tests may be allowed to write everywhere: the compiler's words are played back.
+    # The user of the tests may be allowed to write everywhere: the compiler's words are played back.
     compiler = tmp_path / "python"
     compiler.write_text("#!/bin/sh\necho 'RuntimeError: cannot cache function: no locator available'; exit 1\n")
     compiler.chmod(0o700)

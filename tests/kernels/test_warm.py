@@ -1,4 +1,4 @@
-"""Whoever was warm once never waits for a compiler again."""
+"""What was compiled once is never compiled again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Views, queries and sources come and go while everything runs, and nobody else notices."""
+"""Views, queries and sources come and go while everything runs, and no other view changes."""
 
 from __future__ import annotations
 

@@ -152,7 +152,7 @@ def test_the_list_of_files_of_another_source_is_refused(tmp_path):
 
 
 def test_a_plan_that_is_lost_takes_nothing_with_it(tmp_path):
-    """What only the lost plan named, the folder of a table, was swept as if nobody needed it."""
+    """What only the lost plan named, the folder of a table, was swept as if it were not needed."""
     with_table(tmp_path / "mine", ["x"])
     root = tmp_path / "mine" / "db"
     shutil.rmtree(root / "plans")
@@ -308,7 +308,7 @@ def mode(path: Path) -> int:
 
 
 def test_a_database_is_for_its_user_alone(place):
-    """views.duckdb, spark.log and the directory were readable by everybody."""
+    """views.duckdb, spark.log and the directory were readable by all users."""
     assert mode(place / "db") == 0o700
 
 

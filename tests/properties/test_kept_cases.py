@@ -179,7 +179,7 @@ def test_the_count_of_nothing_waits_for_its_synchronizer():
 
 @pytest.mark.parametrize("batch", [None, 1])
 def test_the_count_of_nothing_does_not_depend_on_an_empty_neighbour(batch):
-    """K has no rows, so nobody knows when the clock of the database begins until the run ends."""
+    """K has no rows, so it is not known when the clock of the database begins until the run ends."""
     stream = append_only({"k": 1, "tm": 3}, {"k": 2, "tm": 2}, {"k": 2, "tm": 7}, lateness=2, batch_rows=batch)
     holds(
         [stream, keyed()], "STREAMED VIEW n AS SELECT COUNT(*) AS n FROM A AS a", "COMPLETE VIEW m AS SELECT K.k FROM K"

@@ -97,7 +97,7 @@ def create(db: LocalDatabase, views: Iterable[View], missing: Iterable[str] = ()
 
 
 def watch(db: LocalDatabase, streams: Iterable[Stream]) -> None:
-    """Read every stream: the clock follows the sources that somebody reads."""
+    """Read every stream: the clock follows the sources that are read."""
     for stream in streams:
         if not stream.static:
             db.execute(f"CREATE VIEW watch{stream.name} AS SELECT COUNT(*) AS n FROM {stream.name}")

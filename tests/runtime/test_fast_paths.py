@@ -24,7 +24,7 @@ from tidemill.runtime.paths import load_plan
 from tidemill.runtime.thresholds import changed
 
 ROWS = 600
-# So many that readers make the cells of all of them from one raw relation.
+# Enough that readers make the cells of all of them from one raw relation.
 WINDOWS = [(("a", "b", "a, b")[i % 3], 20 * (1 + i // 9), 20, 5 * (i % 9)) for i in range(27)]
 VIEWS = ";".join(
     [

@@ -1,4 +1,4 @@
-"""The log of Spark is bounded, whoever has it open."""
+"""The log of Spark is bounded, whichever process has it open."""
 
 from __future__ import annotations
 

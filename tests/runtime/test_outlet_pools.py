@@ -140,7 +140,7 @@ def none_pooled(db, number) -> None:
 
 @pytest.fixture(scope="module")
 def wanted(tmp_path_factory):
-    """What the views hold when nobody disturbs them."""
+    """What the views hold when nothing disturbs them."""
     with pytest.MonkeyPatch.context() as patch:
         apart(patch)
         return run(tmp_path_factory.mktemp("wanted"), STREAM, none_pooled)

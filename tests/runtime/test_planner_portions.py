@@ -140,7 +140,7 @@ def test_what_a_batch_sent_is_counted_by_source(db):
 
 
 def test_a_batch_that_runs_again_reads_the_same_rows(db):
-    """The portion is in nobody's offset: the end of the batch is, and Spark has logged it."""
+    """The portion is in no offset: the end of the batch is, and Spark has logged it."""
     db.register()
     db.execute(SUMS)
     db.start()

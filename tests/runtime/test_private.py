@@ -1,4 +1,4 @@
-"""Programs and sockets are only where nobody else can put them."""
+"""Programs and sockets are where no other user can put them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_a_kept_folder_is_the_users_alone(cache):
 
 
 def test_a_folder_that_others_can_write_to_is_not_used(cache):
-    """Somebody makes tidemill-java-…/ before the user does, open for everybody, and puts a `java` there later."""
+    """Another user makes tidemill-java-…/ first, open for all, and puts a `java` there later."""
     made = cache / "tidemill" / "java"
     made.mkdir(parents=True)
     made.chmod(0o777)

@@ -14,7 +14,7 @@ SECOND = 1_000_000
 
 
 def late_rows(folder, groups, batch_rows) -> list[str]:
-    """Times (in seconds) of one file, a row group each, read so many rows at a time with 10 seconds of lateness; the
+    """Times (in seconds) of one file, a row group each, read this many rows at a time with 10 seconds of lateness; the
     positions of those that were put aside."""
     schema = pa.schema([("k", pa.int32()), ("ts", pa.timestamp("us"))])
     with pq.ParquetWriter(folder / "rows.parquet", schema) as file:

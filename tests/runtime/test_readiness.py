@@ -1,4 +1,4 @@
-"""What was loaded beforehand is all that a first batch needs: nothing is imported while somebody waits."""
+"""What was loaded beforehand is all that a first batch needs: nothing is imported while a batch waits."""
 
 from __future__ import annotations
 

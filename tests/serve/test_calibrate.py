@@ -1,4 +1,4 @@
-"""What calibration measures is kept, and plans follow it. How long anything takes is nobody's business here."""
+"""What calibration measures is kept, and plans follow it. Times are not checked here."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ FEW, MANY = 6, 120  # groups of each attribute
 
 
 def write(folder: Path, number: int, groups: int) -> None:
-    """One file of four attributes with so many values each."""
+    """One file of four attributes with this many values each."""
     chance = np.random.default_rng((number, groups))
     times = (np.arange(ROWS) + number * ROWS) * (SECONDS * 1_000_000 // ROWS)
     table = pa.table(
@@ -33,7 +33,7 @@ def write(folder: Path, number: int, groups: int) -> None:
 
 @pytest.fixture
 def make(tmp_path, monkeypatch):
-    """A database over files with so many groups each, with three queries that may share a phantom."""
+    """A database over files with this many groups each, with three queries that may share a phantom."""
     opened = []
     # A search in 0.1 s is followed by 2 s of rest, which is ten batches of a test.
     monkeypatch.setattr(Pace, "has_rested", True)

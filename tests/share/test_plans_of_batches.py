@@ -58,7 +58,7 @@ def stream(rows: int, seed: int, zipf: float | None = None, rate: int = 8_000, g
 
 
 def settle(db: Driven, data: Rows, rows: int, batches: int = 6) -> tuple[float, float]:
-    """Drive batches of so many rows; (measured, predicted) of the last one."""
+    """Drive batches of this many rows; (measured, predicted) of the last one."""
     found = (0.0, 0.0)
     for i in range(batches):
         found = db.batch(data.cut(i * rows, (i + 1) * rows))

@@ -42,7 +42,7 @@ def texts(groupings: int, predicates: bool) -> tuple[str, ...]:
 
 
 def stream(rows: int, micros: float, seed: int, groups: tuple[int, ...] = (60, 50, 40, 30)) -> Rows:
-    """One row in so many microseconds; the first is at an edge for some seeds, elsewhere for others."""
+    """One row in this many microseconds; the first is at an edge for some seeds, elsewhere for others."""
     rng = np.random.default_rng(seed)
     columns = {name: rng.integers(0, most, rows) for name, most in zip("abcde", (*groups, 1000), strict=True)}
     begin = seed % 3 * SLIDE * SECOND / 3

@@ -130,7 +130,7 @@ MANY = 2_000_000
 
 
 def batch_of(folder: Path, number: int, count: int) -> None:
-    """A file with so many rows, behind those of the files before."""
+    """A file with this many rows, behind those of the files before."""
     found = replace(rows(count), times=(np.arange(count) + number * MANY) * 100 + 10**15)
     columns = {name: pa.array(column.astype(np.int32)) for name, column in found.columns.items()}
     table = pa.table(columns | {"at": pa.array(found.times).cast(pa.timestamp("us"))})

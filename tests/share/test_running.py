@@ -289,7 +289,7 @@ def test_panes_that_end_too_often_are_left_to_the_tables():
 
 
 def create(db, count):
-    """So many queries by each of three group-bys; predicates look at a key, at a value, or at nothing."""
+    """This many queries by each of three group-bys; predicates look at a key, at a value, or at nothing."""
     tests = ("WHERE v > {0}", "WHERE k < {1}", "", "WHERE v > {0} AND v < 190", "WHERE k IN ({1}, 4)")
     names = []
     for i in range(count):

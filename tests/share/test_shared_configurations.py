@@ -57,7 +57,7 @@ def without_some_tables(tree, rng):
 
 
 def forced(rng, seen):
-    """In place of `plan_reader`: a configuration that nobody would choose."""
+    """In place of `plan_reader`: a configuration that the optimizer would not choose."""
 
     def plan_reader(source, queries, parts, settings):
         groups = random_groups(queries, rng)

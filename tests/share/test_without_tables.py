@@ -16,7 +16,7 @@ PAIRS = ("k", "s", "k, s")
 
 
 def create(db, count):
-    """So many queries by each of three group-bys, with predicates and windows of their own."""
+    """This many queries by each of three group-bys, with predicates and windows of their own."""
     for i in range(count):
         for j, keys in enumerate(PAIRS):
             db.execute(

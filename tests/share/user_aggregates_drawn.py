@@ -85,7 +85,7 @@ class Different:
 
     def finish(self, seen):
         size = len(seen)
-        seen.clear()  # nobody else may notice
+        seen.clear()  # no other accumulator may change with it
         return size
 
 

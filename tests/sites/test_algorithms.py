@@ -123,7 +123,7 @@ def test_each_algorithm_gives_the_log_of_one_database(workload, algorithm, todo,
     found, query = workload
     try:
         expected = in_one_place(found, query, place)
-    except PlanProblem:  # the language refuses the query, whoever is asked
+    except PlanProblem:  # the language refuses the query, at either site
         return
     log, _ = over_sites(found, query, algorithm, todo, place)
     assert log == expected

@@ -66,7 +66,7 @@ def write(folder, name, keys, rate=4):
 
 
 def measured_sites(folder, paris, lyon, network):
-    """Both sites have read their streams with somebody interested in the join values."""
+    """Both sites have read their streams after a join asked for the join values."""
     paris.execute(STREAMS.format("Far", folder) + "EXPORT STREAM Far TO SITE lyon")
     paris.execute("CREATE VIEW W AS SELECT k, v FROM Far")
     lyon.execute(STREAMS.format("Near", folder) + "CREATE VIEW W AS SELECT k FROM Near")

@@ -75,7 +75,7 @@ def test_the_limit_is_a_part_of_the_file_handles(monkeypatch):
 
 
 def test_a_new_sender_takes_the_place_of_the_most_silent_one(tmp_path, start):
-    """20 idle connections that stay for ever, and nobody else gets in."""
+    """20 idle connections that stay for ever, and no other gets in."""
     now = [0.0]
     spooler = start(senders=Senders(most=3, clock=lambda: now[0]))
     first, second, third = connected(spooler, 3)

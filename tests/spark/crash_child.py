@@ -1,7 +1,7 @@
 """A process that runs a database until all input is taken in, or until it is killed.
 
 python -m tests.spark.crash_child DATABASE           takes in every file
-python -m tests.spark.crash_child DATABASE ROWS      runs live until the view Totals has counted so many rows
+python -m tests.spark.crash_child DATABASE ROWS      runs live until the view Totals has counted this many rows
 """
 
 from __future__ import annotations

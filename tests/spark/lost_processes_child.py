@@ -92,7 +92,7 @@ def main(path: str) -> None:
     assert waiting == ["TM505"], waiting
     assert db.failure is not None and db.failure.code == "TM505"
     print("killed the JVM", flush=True)
-    db.execute("CREATE VIEW D AS SELECT max(n) AS most FROM C")  # nobody has to ask the JVM for it
+    db.execute("CREATE VIEW D AS SELECT max(n) AS most FROM C")  # the JVM need not be asked for it
     db.stop()
     db.start()
     goes_on("the JVM was killed")
@@ -135,7 +135,7 @@ def waiting(path: str) -> None:
 
 
 def created_and_followed(db: tidemill.engine.Database) -> None:
-    """A statement is durable and does not wait for a batch that hangs; whoever waits for changes is told."""
+    """A statement is durable and does not wait for a batch that hangs; a wait for changes ends with an error."""
     began = time.monotonic()
     db.execute("CREATE VIEW D AS SELECT count(*) AS n FROM S")
     assert time.monotonic() - began < 2

@@ -66,7 +66,7 @@ class Child:
         ]
 
     def busy_workers(self) -> list[int]:
-        """Workers that are computing at this moment; a pool also has idle ones, which nobody would miss."""
+        """Workers that are computing at this moment; a pool also has idle ones."""
         before = {pid: _ticks(pid) for pid in self.workers()}
         time.sleep(0.03)
         return [pid for pid, ticks in before.items() if _ticks(pid) > ticks]

@@ -1,4 +1,4 @@
-"""`kill -9` at any moment: after it is started again, every answer is that of a run which nobody disturbed."""
+"""`kill -9` at any moment: after it is started again, every answer is that of a run without a crash."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ pytestmark = [pytest.mark.crash, pytest.mark.timeout(3600 if THOROUGH else 600)]
 class Lives:
     """One database and the processes that run it, one after the other.
 
-    What a killed process leaves behind (its JVM, Python workers) is not waited for, as nobody would.
+    What a killed process leaves behind (its JVM, Python workers) is not waited for, as no user would.
     """
 
     def __init__(self, folder: Path, *arguments: str) -> None:
@@ -187,7 +187,7 @@ def test_what_a_port_has_received_survives(tmp_path):
 
 
 def send(port: int, numbers: range) -> None:
-    """One record a line, as soon as somebody listens."""
+    """One record a line, as soon as the port is open."""
     end = time.monotonic() + START
     while True:
         try:

@@ -36,7 +36,7 @@ class Work:
 
 @dataclass(frozen=True)
 class Point:
-    """All plans at one value of what is varied, over so many units of time in a micro-batch.
+    """All plans at one value of what is varied, over this many units of time in a micro-batch.
 
     `fixed` is what a micro-batch of the join costs that does next to nothing, `fixed_late` of the late aggregation.
     """
@@ -67,7 +67,7 @@ class Grouped:
         self._late()
 
     def unit(self, units: int = 1) -> tuple[float, float]:
-        """So many units of time in one micro-batch: seconds of the join, and of the late aggregation."""
+        """This many units of time in one micro-batch: seconds of the join, and of the late aggregation."""
         return self.join.unit(units), self._late()
 
     def _late(self) -> float:

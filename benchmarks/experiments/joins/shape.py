@@ -49,7 +49,7 @@ def terms(point: Point, plan: str) -> list[float]:
 
 
 def distinct(rows: float, groups: int) -> float:
-    """How many of the groups so many rows have, drawn at random: g (1 - (1 - 1/g)^m).
+    """How many of the groups this many rows have, drawn at random: g (1 - (1 - 1/g)^m).
 
     >>> round(distinct(500, 150), 1), distinct(500, 1)
     (144.7, 1.0)

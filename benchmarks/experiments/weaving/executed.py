@@ -39,7 +39,7 @@ class Executed:
     sliding: float
 
     def total(self, groups: int | None = None, kernel: bool = False) -> float:
-        """With TriOps; with TwoOps and so many groups if that is given."""
+        """With TriOps; with TwoOps and this many groups if that is given."""
         last = self.sliding if kernel else self.final
         return self.rows + self.intercede + last if groups is None else groups * self.rows + last
 

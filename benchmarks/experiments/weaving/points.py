@@ -94,7 +94,7 @@ def _final(plan: WeavePlan) -> float:
 def occupied_rate(edges: Edges, edge_rate: float, rate: float, fragments: int = 3_000) -> float:
     """How many fragments with at least one row end in a unit of time, when rows arrive by Poisson.
 
-    A fragment of length l has a row with chance 1 - exp(-λ·l); the mean over about so many fragments.
+    A fragment of length l has a row with chance 1 - exp(-λ·l); the mean over about this many fragments.
 
     >>> round(occupied_rate(((1, 0),), 1.0, 0.5), 4)  # 1 - exp(-1/2)
     0.3935

@@ -16,7 +16,7 @@ SELDOM = (
     1_000_000  # a thousand views are made of some three million objects: at 100,000 a fifth of the time is collecting
 )
 MANY = 100_000  # objects that make it worth while not to look through them at the end of a block
-MOST_AGED = 10_000_000  # so many objects without a collection, then one of everything
+MOST_AGED = 10_000_000  # objects without a collection, then one of everything
 _lock = threading.Lock()
 _aged = 0  # objects that became old without a collection since the last one of everything
 _inside: list[tuple[int, int, int]] = []  # the thresholds before, one entry for each block that is active

@@ -265,7 +265,9 @@ def check_port(number: int, host: str = "127.0.0.1") -> Check:
             probe.bind((host, number))
         except (OSError, OverflowError) as error:
             reason = error.strerror if isinstance(error, OSError) else "no such port"
-            return Check("fail", f"port {number}", f"not free: {reason}", "choose another port, or stop who has it")
+            return Check(
+                "fail", f"port {number}", f"not free: {reason}", "choose another port, or stop the program that uses it"
+            )
     return Check("ok", f"port {number}", "free")
 
 

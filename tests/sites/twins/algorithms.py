@@ -54,7 +54,7 @@ class OneWay:
     def limit_join(self, b1: Sequence[Item], window: Sequence[Item]) -> list[Item]:
         """Constraint 3: s1 matches tuples s2 with s1.ts - T2 <= s2.ts < s1.ts.
 
-        The paper's loop looks at every pair, and so many probes are counted; a dictionary finds the same pairs.
+        The paper's loop looks at every pair, and as many probes are counted; a dictionary finds the same pairs.
         """
         self.wire.count(probes=len(b1) * len(window))
         if not self.makes_rows:

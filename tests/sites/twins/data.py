@@ -37,7 +37,7 @@ def make_stream(number: int, kind: Kind, until: int, seed: int, attributes: int 
 def count_bytes(
     algorithm: str, first: Kind, second: Kind, tau: int, *, delta: int = 80, seconds: int = 2, warm_up: int = 0
 ) -> tuple[Wire, float]:
-    """A one-way join from `first` to `second`, and the seconds over which it was counted: about so many after the
+    """A one-way join from `first` to `second`, and the seconds over which it was counted: about this many after the
     windows have filled, and `warm_up` seconds more, because what SM-S2 knows grows for longer. The rows of the join are
     not made: nothing of what crosses depends on them.
     """

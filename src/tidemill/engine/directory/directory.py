@@ -141,7 +141,7 @@ class Directory:
         elif facts.st_mode & stat.S_ISVTX:
             raise EngineProblem(
                 "TM610",
-                f'everybody may write to "{self.paths.root}"',
+                f'all users may write to "{self.paths.root}"',
                 hint=f"give the database a directory of its own, for example {os.path.join(self.paths.root, 'db')}",
             )
         else:

@@ -1,6 +1,6 @@
 """What is known of the streams of this site, for joins between sites: rates, sizes of rows, and samples of join values.
 
-A stream is measured from the moment somebody asks: the readers then sample the values of the columns that were asked
+A stream is measured from the first request on: the readers then sample the values of the columns that were asked
 for. The samples are kept in a file beside the catalog, which is written from time to time: what a crash loses is
 statistics, and no answer depends on them.
 """

@@ -89,7 +89,7 @@ class OneWayJoin:
 
 
 def occupancy(values: float, draws: float) -> float:
-    """Distinct values among so many draws: d (1 - (1 - 1/d)^n).
+    """Distinct values among this many draws: d (1 - (1 - 1/d)^n).
 
     >>> occupancy(10, 1), round(occupancy(10, 10), 3), round(occupancy(10, 1000), 3), occupancy(1, 5)
     (1.0, 6.513, 10.0, 1.0)
@@ -100,7 +100,7 @@ def occupancy(values: float, draws: float) -> float:
 
 
 def drawn_share(values: float, draws: float) -> float:
-    """The probability that a value is among so many draws: 1 - (1 - 1/d)^n.
+    """The probability that a value is among this many draws: 1 - (1 - 1/d)^n.
 
     >>> drawn_share(10, 0), drawn_share(10, 1), round(drawn_share(10, 10), 3)
     (0.0, 0.1, 0.651)
@@ -111,7 +111,7 @@ def drawn_share(values: float, draws: float) -> float:
 
 
 def domain_size(seen: float, draws: float) -> float:
-    """How many values there are, if so many draws have shown `seen` different ones: the inverse of `occupancy`.
+    """How many values there are, if this many draws have shown `seen` different ones: the inverse of `occupancy`.
 
     >>> round(domain_size(occupancy(1000, 500), 500)), round(domain_size(10, 1e6)), domain_size(40, 40)
     (1000, 10, 1000000000000.0)

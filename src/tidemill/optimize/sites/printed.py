@@ -35,7 +35,7 @@ class _Terms:
     c: Constants
 
     def S(self, size: float) -> float:
-        """Seconds to transfer so many bytes."""
+        """Seconds to transfer this many bytes."""
         return self.link.latency + size / self.link.bandwidth
 
 

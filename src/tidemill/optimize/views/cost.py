@@ -175,7 +175,7 @@ def groups_touched(groups: float, rows: float) -> float:
 
 
 def grouping_output(rows: float, groups: float, times: float) -> float:
-    """T_out of a grouping whose rows come at so many times, evenly: each time shows the groups that it touches.
+    """T_out of a grouping whose rows come at this many times, evenly: each time shows the groups that it touches.
 
     >>> round(grouping_output(rows=1_000, groups=10, times=5), 3)
     50.0

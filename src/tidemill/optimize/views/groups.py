@@ -77,7 +77,7 @@ def _failing_aggregate(grouped: GroupedBlock, view: Block, computed: set[Any]) -
 
 
 def _never_fails(aggregate: Aggregate) -> bool:
-    """True when an aggregate has a value for any rows: sums of so many digits that they may overflow have not."""
+    """True when an aggregate has a value for any rows: sums with enough digits to overflow have not."""
     kind, type_name = aggregate.function, str(aggregate.argument_type)
     if aggregate.user_functions is not None or aggregate.collects:
         return False

@@ -99,7 +99,7 @@ class Matching:
 
 
 def _pieces(counts: np.ndarray) -> list[tuple[int, int]]:
-    """Rows cut so that a piece has at most so many pairs as one step of a join, or one row."""
+    """Rows cut so that a piece has at most this many pairs as one step of a join, or one row."""
     if not len(counts):
         return [(0, 0)]
     number = (np.cumsum(counts) - counts) // sizes.piece_pairs

@@ -80,7 +80,7 @@ class Wish:
     text: str
     after: int = NONE
     frontier: int = BEGINNING
-    expires: int = -1  # so many microseconds after its stamp a row counts no more: it need not be taken back later
+    expires: int = -1  # this many microseconds after its stamp a row counts no more: it need not be taken back later
 
 
 @dataclass(frozen=True)

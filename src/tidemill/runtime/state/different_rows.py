@@ -26,7 +26,7 @@ from tidemill.runtime.thresholds import sizes
 
 # Types whose values are cheap to hash.
 _WORDS = INTEGERS | {"BOOLEAN", "DOUBLE", "FLOAT", "DATE", "TIME", "TIMESTAMP"}
-_MOST_ALIKE = 4  # where more than one row in so many is alike, SQL takes all of them
+_MOST_ALIKE = 4  # where more than one row in this many is alike, SQL takes all of them
 
 
 def find_alike(table: pa.Table, columns: Sequence[Column], *hidden: str) -> np.ndarray | None:

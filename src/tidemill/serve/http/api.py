@@ -81,7 +81,7 @@ class Api:
         return handle
 
     def not_logged_in(self) -> Response:
-        """The answer to a request that says not who it is from."""
+        """The answer to a request without credentials."""
         users = has_users(self.db)
         hint = "log in with a password" if users else "open the address that the server printed when it started"
         return Json({"error": {"code": None, "message": "not logged in", "hint": hint}, "users": users}, 401)

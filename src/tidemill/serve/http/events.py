@@ -45,7 +45,7 @@ class Bell:
         self._loop, self._rung = asyncio.get_running_loop(), asyncio.Event()
 
     def ring(self, *_: Any) -> None:
-        """Wake who waits."""
+        """Wake the threads that wait for events."""
         with suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(self._rung.set)
 

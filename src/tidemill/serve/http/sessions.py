@@ -27,7 +27,7 @@ _KEY_FILE = "console.key"
 
 
 class NotLoggedIn(Exception):
-    """The request says not who it is from, or is not believed."""
+    """The request has no credentials, or wrong ones."""
 
 
 @dataclass(frozen=True)

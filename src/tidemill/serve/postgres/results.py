@@ -168,7 +168,7 @@ class Portal:
     async def take(
         self, most: int | None, cancellation: Cancellation, timeout: float | None = None
     ) -> AsyncIterator[pa.Table]:
-        """At most so many rows; `is_done` says afterwards whether there are no more. Of rows that come live, the first
+        """At most `most` rows; `is_done` says afterwards whether there are no more. Of rows that come live, the first
         are waited for, and those that are there with them are taken.
         """
         rows, left = self.outcome.rows, most

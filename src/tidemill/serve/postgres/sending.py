@@ -67,7 +67,7 @@ class Sender:
         await self.send_portal(Portal(outcome, formats), None, cancellation)
 
     async def send_portal(self, portal: Portal, most: int | None, cancellation: Cancellation) -> None:
-        """At most so many rows, and how the statement ended."""
+        """At most this many rows, and how the statement ended."""
         outcome, count = portal.outcome, 0
         fields = fields_of(outcome.rows.schema) if outcome.rows is not None else []
         if outcome.copy is not None:

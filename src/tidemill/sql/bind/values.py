@@ -32,7 +32,7 @@ def one_row(select: exp.Select) -> exp.Values:
 
 
 def bind_values(node: exp.Values, alias: str, unit_us: int, birth: int) -> Input:
-    """The rows of VALUES, in columns col0, col1, …; without any, one row whose only column nobody can name."""
+    """The rows of VALUES, in columns col0, col1, …; without any, one row whose only column no query can name."""
     rows = [list(row.expressions) if isinstance(row, exp.Tuple) else [row] for row in node.expressions]
     constants = r.Constants(f"{ROWS}{len(rows) or 1}", (ROW,), birth, static=True, rows=len(rows) or 1)
     if not rows:

@@ -273,7 +273,7 @@ class GroupWalk:
 
 
 def _lengthen(sums: Annotations, rows: int) -> Annotations:
-    """So many more rows of parts, which change nothing."""
+    """This many more rows of parts, which change nothing."""
     from tidemill.runtime.kernels.joins.delta_join import NOTHING
 
     if not rows:

@@ -141,7 +141,7 @@ class Slot:
             self._kept = None
 
     def drop(self) -> None:
-        """Remove slot and publication: a slot that nobody reads keeps the log of PostgreSQL for ever."""
+        """Remove slot and publication: a slot that is not read keeps the log of PostgreSQL for ever."""
         self._run(
             "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = %s", (self._name,)
         )
