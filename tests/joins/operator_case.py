@@ -40,7 +40,7 @@ class Query:
     mixed: tuple[int, int] | None = None  # also a sum that reads the g of these inputs
     valued: bool = False  # also the values of the first input's v
     shifted: bool = False  # grouping keys are expressions
-    insert_only: bool = False
+    append_only: bool = False
     function: str = "sum"
 
     def attributes(self, i: int) -> list[str]:
@@ -63,7 +63,7 @@ class Query:
             Aggregate(self.function, c.name, c.type, "s", c.type if self.function in ("min", "max") else "HUGEINT")
             for c in self.args(i)
         ]
-        return [part for a in found for part in parts(a, self.insert_only)]
+        return [part for a in found for part in parts(a, self.append_only)]
 
     def op(
         self,

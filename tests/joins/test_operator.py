@@ -166,7 +166,7 @@ def test_nothing_is_stored_when_all_rows_have_left(data):
 @given(data=st.data())
 def test_extremes_of_what_only_grows(function, data):
     """The extreme up to each time is the same for every plan: an early one may show an older value again."""
-    query = replace(data.draw(queries(3, plain=True)), function=function, insert_only=True, summed=[0, 1])
+    query = replace(data.draw(queries(3, plain=True)), function=function, append_only=True, summed=[0, 1])
     query.types |= {"a0": data.draw(st.sampled_from(["VARCHAR", "DOUBLE", "HUGEINT"])), "a1": "INTEGER"}
     feeds = [data.draw(changes(query, i, grow=True)) for i in range(query.inputs)]
     early = [data.draw(st.booleans()) for _ in feeds]

@@ -103,7 +103,7 @@ QUERIES = [
     ("SELECT A.id FROM S A LEFT JOIN S B ON A.id = B.id", "TM204", "for ever", ""),
     ("SELECT id FROM S RIGHT SEMI JOIN T ON S.grp = T.key", "TM202", "semi joins", ""),
     # windows and synchronization
-    ("SELECT id FROM K [ROWS 3]", "TM209", "needs an insert-only stream", "[WINDOW 10 MINUTES]"),
+    ("SELECT id FROM K [ROWS 3]", "TM209", "needs an append-only stream", "[WINDOW 10 MINUTES]"),
     ("SELECT id FROM S SYNC ON Str", "TM210", '"Str" is not a view of time points: it has 2 columns', "SELECT TS"),
     ("SELECT id FROM R(S, Comp)", "TM210", "not a view of time points", ""),
     ("SELECT id FROM S SYNC ON Nobody", "TM301", 'named "Nobody"', ""),

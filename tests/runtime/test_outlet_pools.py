@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from itertools import pairwise
 
 import pytest
@@ -12,6 +13,7 @@ from tests.harness import LocalDatabase
 from tests.lifecycle.pace import settle
 from tests.paper.notation import Feed, rows_of, tagged
 from tests.properties.effort import effort
+from tidemill.plan.sources import Column
 from tidemill.runtime.thresholds import sizes
 from tidemill.runtime.views.stored_view import StoredView
 
@@ -128,7 +130,7 @@ def apart(patch) -> None:
 
 
 def pooled_appends(patch) -> None:
-    """The same, but one insert-only view is enough for a pool."""
+    """The same, but one append-only view is enough for a pool."""
     apart(patch)
     patch.setattr(sizes, "pooled_append_views", 1)
     patch.setattr(sizes, "own_rows", 4)
@@ -288,10 +290,10 @@ def test_a_pool_depends_on_the_columns_alone():
     from tidemill.plan.sources import Column
 
     def one(**other):
-        known = {"columns": (Column("k", "BIGINT"),), "keys": None, "output": "complete", "insert_only": False}
+        known = {"columns": (Column("k", "BIGINT"),), "keys": None, "output": "complete", "append_only": False}
         return StoredView(**{"id": "v1", "name": "V", "stamp": "__time", "stamp_type": "BIGINT", **known, **other})
 
-    assert one().pool == one(id="v2", keys=("k",), output="streamed", insert_only=True).pool
+    assert one().pool == one(id="v2", keys=("k",), output="streamed", append_only=True).pool
     assert one().pool != one(columns=(Column("k", "INTEGER"),)).pool != one(columns=(Column("K", "BIGINT"),)).pool
 
 
@@ -327,3 +329,11 @@ def test_a_batch_costs_statements_for_each_kind_of_view_and_not_for_each_view(tm
             assert len(db.changes("V3")) > 0 < len(db.query("SELECT * FROM C3"))
             costs.append(counted.statements)
     assert costs[0] == costs[1]
+
+
+def test_a_stored_view_is_read_by_the_names_that_it_was_stored_with():
+    """Views of databases that exist have `insert_only`."""
+    view = StoredView("v", "V", "complete", (Column("k", "BIGINT"),), None, "__time", "BIGINT", True)
+    kept = view.to_dict()
+    assert kept["insert_only"] is True and "append_only" not in kept
+    assert StoredView.from_dict(json.loads(json.dumps(kept))) == view

@@ -19,8 +19,8 @@ from tidemill.runtime.views.stored_view import StoredView
 COLUMNS = (Column("k", "INTEGER"), Column("v", "VARCHAR"))
 
 
-def view(number=1, keys=("k",), insert_only=False) -> StoredView:
-    return StoredView(f"v{number}", f"V{number}", "streamed", COLUMNS, keys, "__time", "BIGINT", insert_only)
+def view(number=1, keys=("k",), append_only=False) -> StoredView:
+    return StoredView(f"v{number}", f"V{number}", "streamed", COLUMNS, keys, "__time", "BIGINT", append_only)
 
 
 def table(rows, owners=None) -> pa.Table:

@@ -63,7 +63,7 @@ def test_the_text_of_a_one_step_semijoin():
         "SELECT L.ip, R.bytes FROM Packets [WINDOW 3 SECONDS] AS L"
         " JOIN q1_R_rows [WINDOW 3 SECONDS] AS R ON L.ip = R.ip"
     )
-    assert keys.insert_only and rows.insert_only
+    assert keys.append_only and rows.append_only
 
 
 def test_a_join_elsewhere_ships_its_answer():
@@ -83,15 +83,15 @@ def test_rows_windows_and_synchronized_inputs_are_shipped_above():
         rows = plan.rows_edge("R")
         assert f"FROM Packets {window} AS R JOIN" in rows.sql
         assert plan.reads["R"].text("R") == "q1_R_rows AS R"
-        assert not rows.insert_only and rows.expires_us is None and rows.lead_us == 0
+        assert not rows.append_only and rows.expires_us is None and rows.lead_us == 0
 
 
-def test_only_insert_only_inputs_with_row_local_windows_lead():
+def test_only_append_only_inputs_with_row_local_windows_lead():
     assert plan_sites(query(), "sm_s1", lead_us=7).rows_edge("R").lead_us == 7
     assert plan_sites(query(), "sm_s1", lead_us=7).rows_edge("R").expires_us == 3_000_007
-    keyed = packets("R", "paris", insert_only=False)
+    keyed = packets("R", "paris", append_only=False)
     assert plan_sites(query(right=keyed), "sm_s1", lead_us=7).rows_edge("R").lead_us == 0
-    leaving = packets("L", "lyon", insert_only=False)  # its keys leave
+    leaving = packets("L", "lyon", append_only=False)  # its keys leave
     assert plan_sites(query(left=leaving), "sm_s1", lead_us=7).rows_edge("R").lead_us == 0
     assert plan_sites(query(), "sm_s1", lead_us=7, keys_stay=False).rows_edge("R").lead_us == 0
 

@@ -79,8 +79,8 @@ class Texts:
         """Evaluate a fragment, and let the other side read its edge."""
         history = self.history(f"f_{fragment.edge}", fragment.sql)
         names = [c.name for c in fragment.columns]
-        if fragment.insert_only and fragment.role == "rows":
-            # A row of an insert-only edge is one of its stream: it counts from its stamp on (the superset law).
+        if fragment.append_only and fragment.role == "rows":
+            # A row of an append-only edge is one of its stream: it counts from its stamp on (the superset law).
             came: Counter[tuple[Any, ...]] = Counter()
             for rows in history.values():
                 came |= rows
@@ -143,6 +143,6 @@ def stamped_changes(plan: SitePlan, case: Case) -> bool:
     """Some edge has rows that leave, below a window: only the inbox can give such rows their stamps."""
     for item in case.inputs:
         fragment = plan.rows_edge(item.alias)
-        if fragment is not None and not fragment.insert_only and item.window.row_local and item.window.kind:
+        if fragment is not None and not fragment.append_only and item.window.row_local and item.window.kind:
             return True
     return False

@@ -1,4 +1,4 @@
--- Who sells in a category and lives in one of three states. Two tables that only grow: both sides are kept.
+-- Who sells in a category and lives in one of three states. Two append-only tables: both sides are kept.
 CREATE VIEW q3 WITH (unbounded_state = true) AS
 SELECT P.name, P.city, P.state, A.id
 FROM auction AS A INNER JOIN person AS P ON A.seller = P.id

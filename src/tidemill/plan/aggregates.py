@@ -84,13 +84,13 @@ class Aggregate:
         """True when only all the values together give the answer (`plan.collected`)."""
         return False
 
-    def keeps_values(self, insert_only: bool) -> bool:
+    def keeps_values(self, append_only: bool) -> bool:
         """True when the values themselves must be kept: the least one may go, or each counts only once."""
-        return self.distinct or self.is_extreme(insert_only) or self.user_functions is not None or self.collects
+        return self.distinct or self.is_extreme(append_only) or self.user_functions is not None or self.collects
 
-    def is_extreme(self, insert_only: bool) -> bool:
+    def is_extreme(self, append_only: bool) -> bool:
         """True for MIN and MAX where rows may be taken back: parts cannot tell the next one."""
-        return self.function in ("min", "max") and not insert_only and not self.collects
+        return self.function in ("min", "max") and not append_only and not self.collects
 
 
 @dataclass(frozen=True)
@@ -144,9 +144,9 @@ def single(part: Part) -> Scalar:
     return part.value if part.once is None else part.once
 
 
-def parts(aggregate: Aggregate, insert_only: bool) -> tuple[Part, ...]:
+def parts(aggregate: Aggregate, append_only: bool) -> tuple[Part, ...]:
     """The additive columns this aggregate needs besides the row count `__n`."""
-    if aggregate.argument is None or aggregate.is_extreme(insert_only) or aggregate.user_functions is not None:
+    if aggregate.argument is None or aggregate.is_extreme(append_only) or aggregate.user_functions is not None:
         return ()
     if aggregate.collects:
         return ()

@@ -31,13 +31,13 @@ class Side:
     keys: Schema
     folded: Schema
     aggregates: tuple[Aggregate, ...]
-    insert_only: bool
+    append_only: bool
     extremes: dict[str, str] = field(default_factory=dict)
 
     @property
     def parts(self) -> dict[str, Part]:
         """The columns that an early input keeps in place of the folded arguments."""
-        return {p.name: p for a in self.aggregates for p in parts(a, self.insert_only)}
+        return {p.name: p for a in self.aggregates for p in parts(a, self.append_only)}
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class JoinAnalysis:
 
     sides: tuple[Side, ...]
     classes: tuple[frozenset[str], ...]  # columns that are equal in every joined row
-    insert_only: bool
+    append_only: bool
 
     def owner(self, column: str) -> int:
         """The input that a column belongs to."""
@@ -91,14 +91,14 @@ def analyze_join(node: JoinAggregate) -> JoinAnalysis:
     An argument is folded when it is a plain column of one input, needed for nothing but aggregates that add up: not
     for the join, a predicate, a key, nor for an aggregate that must see the values themselves (`keeps_values`).
     """
-    insert_only = all(r.insert_only(i) for i in node.inputs)
+    append_only = all(r.append_only(i) for i in node.inputs)
     plain = {a.name for a in node.arguments if a.value == ColumnRef(a.name)}
     needed = {c for pair in node.on for c in pair} | (node.residual.columns if node.residual else set())
     needed |= {
         c for item in (*node.keys, *(a for a in node.arguments if a.name not in plain)) for c in item.value.columns
     }
-    valued = {str(a.argument) for a in node.aggregates if a.keeps_values(insert_only)}
-    extremes = _extremes(node, insert_only, plain - needed)
+    valued = {str(a.argument) for a in node.aggregates if a.keeps_values(append_only)}
+    extremes = _extremes(node, append_only, plain - needed)
     needed |= valued
     folded = plain - needed
     sides = []
@@ -109,19 +109,19 @@ def analyze_join(node: JoinAggregate) -> JoinAnalysis:
                 tuple(c for c in relation.schema if c.name in needed),
                 tuple(c for c in relation.schema if c.name in mine),
                 tuple(a for a in node.aggregates if a.argument in mine),
-                insert_only,
+                append_only,
                 {c: how for c, how in extremes.items() if c in relation.names and r.leaves_whole(relation)},
             )
         )
-    return JoinAnalysis(tuple(sides), classes(node.on), insert_only)
+    return JoinAnalysis(tuple(sides), classes(node.on), append_only)
 
 
-def _extremes(node: JoinAggregate, insert_only: bool, free: set[str]) -> dict[str, str]:
+def _extremes(node: JoinAggregate, append_only: bool, free: set[str]) -> dict[str, str]:
     """Those of the `free` columns (no other aggregate needs their values) that only MIN or only MAX reads."""
     read: dict[str, set[str]] = {}
     for a in node.aggregates:
         if a.argument in free:
-            extreme = a.is_extreme(insert_only) and not a.distinct
+            extreme = a.is_extreme(append_only) and not a.distinct
             read.setdefault(str(a.argument), set()).add("set" if a.sets else a.function if extreme else "")
     return {column: min(how) for column, how in read.items() if how in ({"min"}, {"max"}, {"set"})}
 

@@ -41,7 +41,7 @@ def check_bounded(
 def _keeps_all(node: Relation) -> TypeGuard[r.Ranked | r.WindowFunctions]:
     """True for an operator that keeps all rows of its partitions: any of them may still be shown, or move."""
     if isinstance(node, r.Ranked):
-        return node.last is None or not r.insert_only(node.input)
+        return node.last is None or not r.append_only(node.input)
     return isinstance(node, r.WindowFunctions)
 
 

@@ -40,7 +40,7 @@ FastPath = Literal[
     "pair_sums",  # joins/pair_sums.py: pairs of a join are added up as they are found, without joined rows
     "value_presence",  # joins/value_presence.py: values of a joined group are told without looking at pairs
     "preview",  # planning/preview.py: a few rows are read before the first batch
-    "answer_files",  # answer_files/__init__.py: shards write many rows that only grow to files, not into messages
+    "answer_files",  # answer_files/__init__.py: shards write many append-only rows to files, not into messages
     "gc_control",  # garbage_collection.py: Python looks for garbage less often while plans and batches are made
 ]
 NAMES: tuple[FastPath, ...] = get_args(FastPath)

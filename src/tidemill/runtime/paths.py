@@ -70,7 +70,7 @@ class Paths:
 
     @property
     def answer_files(self) -> str:
-        """Rows of views that only grow, as the shards wrote them."""
+        """Rows of append-only views, as the shards wrote them."""
         return self._at("sealed")
 
     @property

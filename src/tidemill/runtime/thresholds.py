@@ -73,7 +73,7 @@ class Thresholds:
 
     # Views.
     alone_rows: int = _size(1024, 0)  # changes of a view: it has statements of its own
-    pooled_append_views: int = _size(8, 1)  # insert-only views above `alone_rows`: they share statements nevertheless,
+    pooled_append_views: int = _size(8, 1)  # append-only views above `alone_rows`: they share statements nevertheless,
     pooled_append_rows: int = _size(32_768, 0)  # as long as a view has no more changes than this
     sorted_rows: int = _size(65_536, 0)  # changes: they are written unsorted
     pooled_views: int = _size(8, 2)  # views alike: their logs are in one pool

@@ -97,7 +97,7 @@ def bind_fragment(workload: Workload, exported: Collection[str], text: str, birt
 def departing_view(entry: Entry, node: Relation) -> StoredView:
     """An edge as the outlet sees it."""
     name = entry.options["edge"]
-    return StoredView(entry.id, name, "streamed", node.schema, None, "", "BIGINT", r.insert_only(node))
+    return StoredView(entry.id, name, "streamed", node.schema, None, "", "BIGINT", r.append_only(node))
 
 
 def _columns(select: exp.Select, entry: Entry, known: Schema) -> list[Column]:

@@ -141,7 +141,7 @@ def _input(item: PlacedItem, query: exp.Select, unit_us: int) -> SiteInput:
         columns=columns,
         window=" ".join(clauses),
         row_local=item.row_local,
-        insert_only=not found.is_view and not found.key and item.found.operation is None,
+        append_only=not found.is_view and not found.key and item.found.operation is None,
         retention_us=item.retention_us(unit_us),
         filter=_filter(item, query),
         stamp_as="" if found.is_view else STAMP,

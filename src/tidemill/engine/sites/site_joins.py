@@ -259,7 +259,7 @@ def _method(query: SiteQuery, items: Mapping[str, PlacedItem], alias: str, name:
         for equality in query.reducers(alias):
             other = equality.other(alias)
             near = query.input(other)
-            if near.site == site and (near.insert_only or items[other].may_travel):
+            if near.site == site and (near.append_only or items[other].may_travel):
                 return Method(name, other)
     return Method("whole")
 

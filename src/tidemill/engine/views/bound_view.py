@@ -56,7 +56,7 @@ def bind_view(entry: Entry, planned: PlannedQuery, unit_us: int, sinks: Sinks) -
         keys,
         stamp_value(Hidden("__time"), bound.domain, unit_us).sql,
         stamp_type(bound),
-        r.insert_only(node),
+        r.append_only(node),
         _retain_us(retain, unit_us),
         sinks,
     )

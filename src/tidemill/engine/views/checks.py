@@ -54,7 +54,7 @@ def check_user_aggregates(node: Relation) -> None:
     """Refuse user aggregates over rows that may leave: nothing can be taken out of their accumulators."""
     for below in walk(node):
         own = [a for a in below.aggregates if a.user_functions is not None] if isinstance(below, r.GroupBy) else []
-        if own and isinstance(below, r.GroupBy) and not r.insert_only(below.input):
+        if own and isinstance(below, r.GroupBy) and not r.append_only(below.input):
             raise PlanProblem(
                 "TM220",
                 f"{own[0].function} needs a window over a stream, or rows that never leave",

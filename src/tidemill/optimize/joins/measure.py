@@ -37,7 +37,7 @@ def _stream(relation: Relation, side: Side, found: JoinAnalysis, known: Mapping[
         window=known.get("window", WINDOW),
         groups=GROUPS if names - joined - side.extremes.keys() else 1.0,
         values={name: max(1.0, values) for name in linked} or 1.0,
-        decrement=0 if r.insert_only(relation) else 1,
+        decrement=0 if r.append_only(relation) else 1,
         alike=not side.folded,
         matches=known.get("matches"),
         set_matches=known.get("set_matches"),
@@ -139,7 +139,7 @@ def _measure_input(
     def total(what: str) -> float:
         return float(sum(e[what] for e in each))
 
-    taken = (1 if r.insert_only(relation) else 2) * copies
+    taken = (1 if r.append_only(relation) else 2) * copies
     found = {
         "rate": arrived / taken / seconds,
         "window": total("rows") / copies,

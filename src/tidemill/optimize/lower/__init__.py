@@ -22,7 +22,7 @@ from tidemill.optimize.views.tagging import TaggingSettings
 from tidemill.plan import relations as r
 from tidemill.plan.homes import Home
 from tidemill.plan.physical import Output, Physical
-from tidemill.plan.relations import Relation, insert_only
+from tidemill.plan.relations import Relation, append_only
 from tidemill.plan.sources import SourceSpec
 
 
@@ -92,7 +92,7 @@ def lower(
     work.join_settings = join_settings or JoinSettings()
     work.share_taggers(roots.values(), tagging or TaggingSettings())
     work.weave(roots.values(), {} if bits is None else bits, sharing or Settings())
-    outputs = [Output(view, work.output(node), insert_only(node)) for view, node in roots.items()]
+    outputs = [Output(view, work.output(node), append_only(node)) for view, node in roots.items()]
     work.set_store_queries()
     if homes is not None:
         homes |= _find_homes(work)

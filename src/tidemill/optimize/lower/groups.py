@@ -68,11 +68,11 @@ class Groups(SharedTaggers):
     def place_group_by(self, node: r.GroupBy) -> Handle:
         fed = self.place_finer_partial(node)
         if fed is not None:
-            return self.add_grouping(node, fed, [], insert_only=False)
+            return self.add_grouping(node, fed, [], append_only=False)
         below = self.build(node.input)
-        insert_only = r.insert_only(node.input)
+        append_only = r.append_only(node.input)
         keys = tuple(Column(k, node.input.type_of(k)) for k in node.keys)
-        needed = {part.name: part for a in node.aggregates for part in parts(a, insert_only)}
+        needed = {part.name: part for a in node.aggregates for part in parts(a, append_only)}
         part_columns = tuple(Column(part.name, part.type) for part in needed.values())
         once = r.single_insertions(node.input)
         sums = [(part.name, single(part) if once else part.value) for part in needed.values()]
@@ -87,20 +87,20 @@ class Groups(SharedTaggers):
         )
         partial = self.extend(below, op)
         values = []
-        for i, value in enumerate(self.find_kept_values(node.aggregates, insert_only)):
+        for i, value in enumerate(self.find_kept_values(node.aggregates, append_only)):
             schema = (*keys, Column("__v", value.type), COUNT)
             name = ids.numbered("values", i, node.fingerprint)
             values.append(self.extend(below, p.Values(name, (), schema, tuple(node.keys), value.column)))
-        return self.add_grouping(node, partial, values, insert_only)
+        return self.add_grouping(node, partial, values, append_only)
 
     def add_grouping(
-        self, node: r.GroupBy | r.JoinAggregate, partial: Handle, values: list[Handle], insert_only: bool
+        self, node: r.GroupBy | r.JoinAggregate, partial: Handle, values: list[Handle], append_only: bool
     ) -> Handle:
         """The grouping itself, over partial aggregates and the changes of kept values."""
         keys = node.schema[: len(node.schema) - len(node.aggregates)]
         need = by_hash([c.name for c in keys]) if keys else ONE
-        needed = {part.name: part for a in node.aggregates for part in parts(a, insert_only)}
-        kept = self.find_kept_values(node.aggregates, insert_only)
+        needed = {part.name: part for a in node.aggregates for part in parts(a, append_only)}
+        kept = self.find_kept_values(node.aggregates, append_only)
         positions: dict[str | None, int] = {value.column: i for i, value in enumerate(kept)}
         name = self.add_stage(
             p.Group(
@@ -111,23 +111,23 @@ class Groups(SharedTaggers):
                 tuple(p.Part(part.name, part.type, part.combine) for part in needed.values()),
                 kept,
                 "static" if r.never_changes(node) else r.beginning(node),
-                tuple(p.Item(a.name, answer_sql(a, insert_only, positions)) for a in node.aggregates),
+                tuple(p.Item(a.name, answer_sql(a, append_only, positions)) for a in node.aggregates),
                 isinstance(node, r.GroupBy) and r.groups_at_once(node),
             )
         )
         return Handle("stage", name, node.schema, placement_after(partial, need))
 
     @staticmethod
-    def find_kept_values(aggregates: tuple[Aggregate, ...], insert_only: bool) -> tuple[p.KeptValues, ...]:
+    def find_kept_values(aggregates: tuple[Aggregate, ...], append_only: bool) -> tuple[p.KeptValues, ...]:
         """Columns whose values are kept, and what for."""
         found: dict[str, p.KeptValues] = {}
         for a in aggregates:
-            if a.keeps_values(insert_only):
+            if a.keeps_values(append_only):
                 value = found.get(str(a.argument)) or p.KeptValues(str(a.argument), str(a.argument_type))
                 found[value.column] = replace(
                     value,
                     user_aggregates=tuple(dict.fromkeys((*value.user_aggregates, *user_aggregate_parts([a])))),
-                    once=parts(a, insert_only)[0].name if a.distinct else value.once,
+                    once=parts(a, append_only)[0].name if a.distinct else value.once,
                     sets=a.sets if a.distinct else value.sets,
                     low=value.low or (a.function == "min" and not a.collects),
                     high=value.high or (a.function == "max" and not a.collects),
@@ -246,22 +246,22 @@ def count_rows(once: bool) -> str:
 
 
 def _last_stamp(node: r.SetCombine) -> str | None:
-    """The stamp by which it is known that a row changes no more: inputs are insert-only, and for each stamp there is a
+    """The stamp by which it is known that a row changes no more: inputs are append-only, and for each stamp there is a
     time after which no row of it comes.
     """
     sides = [s for s in (node.left, node.right) if s is not None]
-    if not all(r.insert_only(s) and not r.never_changes(s) for s in sides):
+    if not all(r.append_only(s) and not r.never_changes(s) for s in sides):
         return None
     known = (n for i, n in enumerate(node.names) if all(release_chains(s, s.names[i]) is not None for s in sides))
     return next(known, None)
 
 
-def answer_sql(aggregate: Aggregate, insert_only: bool, positions: dict[str | None, int]) -> str:
+def answer_sql(aggregate: Aggregate, append_only: bool, positions: dict[str | None, int]) -> str:
     for part in user_aggregate_parts([aggregate]):
         return f"CAST({quoted(part.name)} AS {aggregate.type})"
     for call in collected_parts([aggregate]):
         return quoted(call.name)
-    if not aggregate.is_extreme(insert_only):
+    if not aggregate.is_extreme(append_only):
         return f"CAST({finish(aggregate).sql} AS {aggregate.type})"
     column = {"min": "__least", "max": "__most"}[aggregate.function]
     return f"CAST({column}{positions[aggregate.argument]} AS {aggregate.type})"

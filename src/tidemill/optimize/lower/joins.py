@@ -40,7 +40,7 @@ class Joins(HotJoins):
             for i, side in enumerate(found.sides)
         )
         keys = tuple(Column(k.name, k.type) for k in node.keys)
-        kept = self.find_kept_values(node.aggregates, found.insert_only)
+        kept = self.find_kept_values(node.aggregates, found.append_only)
         name = ids.node("meet", node.fingerprint)
         picks = [ids.numbered("values", i, node.fingerprint) for i in range(len(kept))]
         outputs = self._outputs(node, found, dict(zip(picks, kept, strict=True)))
@@ -68,7 +68,7 @@ class Joins(HotJoins):
             name, schema, keys, dict(zip(picks, kept, strict=True)), _placement_of_groups(node, split)
         )
         rows, *values = [self.route_home(h, hot) for h in handles]
-        return self.add_grouping(node, rows, values, found.insert_only)
+        return self.add_grouping(node, rows, values, found.append_only)
 
     def _pick_outputs(
         self, name: str, schema: Schema, keys: Schema, kept: dict[str, p.KeptValues], where: Where
@@ -110,7 +110,7 @@ class Joins(HotJoins):
         keys = tuple(c.name for c in side.keys)
         values = [single(part) if once else part.value for part in side.parts.values()]
         sums = tuple(p.Item(name, value.sql) for name, value in zip(side.parts, values, strict=True))
-        extremes = side.extremes if window is not None or r.insert_only(below) else {}
+        extremes = side.extremes if window is not None or r.append_only(below) else {}
         schema = (*side.keys, COUNT, *(Column(part.name, part.type) for part in side.parts.values()))
         read = (*keys, *columns_read(*values))
         partial = p.Partial(name, (), schema, keys, count_rows(once), sums, extremes, read)
@@ -124,7 +124,7 @@ class Joins(HotJoins):
         names: dict[str, p.OutputPart] = {}
         for a in node.aggregates:
             owner = next((i for i, s in enumerate(found.sides) if a in s.aggregates), -1)
-            for part in parts(a, found.insert_only):
+            for part in parts(a, found.append_only):
                 sql = part.value.substitute(expressions).sql
                 names.setdefault(part.name, p.OutputPart(part.name, part.type, part.combine, owner, sql))
         return tuple(names.values())

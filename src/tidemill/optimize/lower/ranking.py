@@ -27,7 +27,7 @@ class Ranking(Edges):
             node.after,
             node.last,
             node.name,
-            node.last is not None and r.insert_only(node.input),
+            node.last is not None and r.append_only(node.input),
         )
         if node.last is None or node.partition:
             return self._place_whole(op, below, node.partition)

@@ -92,7 +92,7 @@ class Windows(Edges):
         return planned.id
 
     def _place_landmark(self, node: r.WindowAggregate) -> Handle:
-        """A window that rows never leave: its fragments are the partial aggregates of an insert-only grouping."""
+        """A window that rows never leave: its fragments are the partial aggregates of an append-only grouping."""
         keys = tuple(Column(k.name, k.type) for k in node.keys)
         query = self.queries[node.fingerprint]
         needed = {part.name: part for a in query.aggregates for part in parts(a, True)}
@@ -166,7 +166,7 @@ class Windows(Edges):
     def place_change_stream(self, node: r.ChangeStream) -> Handle:
         below = self.build(node.input)
         # Where no row is taken back, no two changes cancel: they need not meet.
-        need = ANY if r.insert_only(node.input) else by_hash(node.input.names)
+        need = ANY if r.append_only(node.input) else by_hash(node.input.names)
         source = self.deliver(below, need)
         deleted = node.rows == "deleted"
         name = self.add_stage(p.ChangeStream(name_of(node), (source,), node.schema, node.stamp.sql, deleted))

@@ -112,8 +112,8 @@ class _Reading:
         must stay as they are.
         """
         whole = [r.leaves_whole(leaf) for leaf in self.leaves]
-        if all(r.insert_only(leaf) for leaf in self.leaves):
-            return aggregates, arguments  # insert-only: extremes combine like sums
+        if all(r.append_only(leaf) for leaf in self.leaves):
+            return aggregates, arguments  # append-only: extremes combine like sums
         items = {item.name: item for item in arguments}
         places = owners | {name: i for i, found in enumerate(computed) for name in found}
         made, kept = [], dict[str, Item]()

@@ -40,7 +40,7 @@ def window_aggregates(node: Relation) -> Relation | None:
     the epoch that ends at a point: then each group belongs to one epoch, which is its window, and nothing leaves;
     5. there are keys, and neither they nor the rest depend on the order of arrival;
     6. every aggregate can be put together from parts (`why_not_weavable`).
-    A window that counts rows (RowsWindow) may stand in the place of the stream, over any insert-only relation, when
+    A window that counts rows (RowsWindow) may stand in the place of the stream, over any append-only relation, when
     nothing above it depends on time.
     Proof: a row's presence is always of the form ts + after <= p < ts + until (`_Presence`), as
     `expand_window_aggregate` writes it.

@@ -80,7 +80,7 @@ def feed_grouping(node: r.GroupBy, taggers: Mapping[str, SharedTagger]) -> FedGr
         return None
     tag = below.input
     found = take_apart(tag) if tag.fingerprint in taggers else None
-    if found is None or any(a.keeps_values(insert_only=False) for a in node.aggregates):
+    if found is None or any(a.keeps_values(append_only=False) for a in node.aggregates):
         return None
     items = {item.name: item.value for item in below.items}
     arguments = {a.argument: items[a.argument] for a in node.aggregates if a.argument is not None}

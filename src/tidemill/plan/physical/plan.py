@@ -58,11 +58,11 @@ class Exchange:
 
 @dataclass(frozen=True)
 class Output:
-    """A view's changes leave the stages at operator `op`; `insert_only` when no row is ever taken back."""
+    """A view's changes leave the stages at operator `op`; `append_only` when no row is ever taken back."""
 
     view: str
     op: str
-    insert_only: bool = field(default=False, metadata={"json": "grows"})
+    append_only: bool = field(default=False, metadata={"json": "grows"})
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Physical:
     seeds: tuple[tuple[str, str], ...] = ()  # (reader operator, view): the view's contents enter there once
     operator_memory: int = 0  # bytes that a reader or a shard may take in a batch; 0: the usual amount
     operator_seconds: float = OPERATOR_SECONDS  # time limit of one operator in a batch; 0: none
-    sealed_rows: int = SEALED_ROWS  # a shard writes at least this many insert-only rows to a file; 0: never
+    sealed_rows: int = SEALED_ROWS  # a shard writes at least this many append-only rows to a file; 0: never
     fast_paths_off: tuple[str, ...] = ()  # names of `runtime.fast_paths` that this plan does without
 
     def lfta_of(self, source: str) -> Lfta | None:

@@ -15,7 +15,7 @@ from tidemill.plan.window_calls import WindowCall
 class Ranked(Op):
     """Rows of an input with `columns` whose rank in their partition is in (after, last], with the rank as `name`.
 
-    `bounded`: rows only come, so those behind `last` are forgotten.
+    `bounded`: the input is append-only, so rows behind `last` are forgotten.
     """
 
     kind: ClassVar[str] = "ranked"

@@ -182,18 +182,18 @@ def _is_subset(p: Rows | On, q: Points) -> bool:
 def _selects_from(some: Relation, whole: Relation) -> bool:
     """True when the points of one relation are selected from those of the other, directly or through views.
 
-    A filter takes insertions away. Below a projection that holds for insert-only relations: elsewhere an insertion may
+    A filter takes insertions away. Below a projection that holds for append-only relations: elsewhere an insertion may
     cancel with a deletion of the same point, but not with one that the filter has removed. A view that ran before its
     reader began is not passed: it brings points that have passed.
     """
     value: Scalar = ColumnRef(some.names[0])
     wanted: Scalar = ColumnRef(whole.names[0])
-    if isinstance(whole, r.Project) and r.insert_only(whole.input):
+    if isinstance(whole, r.Project) and r.append_only(whole.input):
         wanted, whole = whole.items[0].value, whole.input
     while some is not whole:
         if isinstance(some, r.Filter) or (isinstance(some, r.View) and not some.late):
             some = some.input
-        elif isinstance(some, r.Project) and r.insert_only(whole):
+        elif isinstance(some, r.Project) and r.append_only(whole):
             value, some = value.over({i.name: i.value for i in some.items}), some.input
         else:
             return False

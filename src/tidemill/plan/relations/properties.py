@@ -27,12 +27,12 @@ from tidemill.plan.scalars import ColumnRef, Operation, Paren, Scalar, Timestamp
 _ROW_BY_ROW = (Filter, Project, Unnest, Synchronize, SynchronizePeriods)
 
 
-def insert_only(node: Relation) -> bool:
+def append_only(node: Relation) -> bool:
     """True when no change of this relation ever takes a row away."""
     if isinstance(node, (Scan, Clock, Rstream, ChangeStream, RowPoints, Seed, JoinAt)):
         return True
     if isinstance(node, Temporal):
-        return node.upper is None and insert_only(node.input)
+        return node.upper is None and append_only(node.input)
     if isinstance(node, WindowAggregate):
         return node.once
     if isinstance(node, Sessions):
@@ -40,15 +40,15 @@ def insert_only(node: Relation) -> bool:
     if isinstance(node, GroupBy):
         return groups_at_once(node)
     if isinstance(node, Union):
-        return all(insert_only(i) for i in node.inputs)
+        return all(append_only(i) for i in node.inputs)
     if isinstance(node, Join):
-        return insert_only(node.left) and insert_only(node.right)
+        return append_only(node.left) and append_only(node.right)
     if isinstance(node, SetCombine):
         return node.kind in ("distinct", "intersect", "intersect_all", "semi") and all(
-            insert_only(c) for c in node.children if isinstance(c, Relation)
+            append_only(c) for c in node.children if isinstance(c, Relation)
         )
     if isinstance(node, (*_ROW_BY_ROW, Amended, CatchUp, Shed, SynchronizeOn, Stamp, View)):
-        return insert_only(node.input)
+        return append_only(node.input)
     return False
 
 
@@ -62,10 +62,10 @@ def single_insertions(node: Relation) -> bool:
 
 
 def leaves_whole(node: Relation) -> bool:
-    """True when it is known on arrival which rows enter and leave together: a window over a source, or an insert-only
+    """True when it is known on arrival which rows enter and leave together: a window over a source, or an append-only
     relation. MIN and MAX then need only the extremes of such rows, however they are grouped.
     """
-    if insert_only(node):
+    if append_only(node):
         return True
     while isinstance(node, _ROW_BY_ROW):
         node = node.input
@@ -74,7 +74,7 @@ def leaves_whole(node: Relation) -> bool:
 
 def closes_for_good(node: Sessions) -> bool:
     """True when a session that has ended never changes: rows are not taken back, and each comes at its stamp."""
-    return insert_only(node.input) and comes_at_stamp(node.input, node.stamp)
+    return append_only(node.input) and comes_at_stamp(node.input, node.stamp)
 
 
 def comes_at_stamp(node: Relation, stamp: str) -> bool:

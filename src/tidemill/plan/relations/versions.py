@@ -14,9 +14,9 @@ from tidemill.plan.sources import Schema
 class JoinAt(Relation):
     """Each row of the left side, joined with the rows that the right side has at the time of that row, for ever.
 
-    The left side only grows, and each of its rows comes at its `stamp` (`comes_at_stamp`). With R(t) the right side at
-    time t, the answer is the union over all left rows l of {l} ⋈ R(l.stamp); with `before`, of what R was just before
-    that time. `outer`: a row without a partner is padded with NULL. Later changes of R change nothing.
+    The left side is append-only, and each of its rows comes at its `stamp` (`comes_at_stamp`). With R(t) the right side
+    at time t, the answer is the union over all left rows l of {l} ⋈ R(l.stamp); with `before`, of what R was just
+    before that time. `outer`: a row without a partner is padded with NULL. Later changes of R change nothing.
     """
 
     left: Relation

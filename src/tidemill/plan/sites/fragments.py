@@ -38,7 +38,7 @@ class Fragment:
     plan: Leaf | Keys | Matching | JoinAt
     stamp: str | None = None
     key: tuple[str, ...] = ()
-    insert_only: bool = False
+    append_only: bool = False
     expires_us: int | None = None
     answers: str | None = None
     lead_us: int = 0
@@ -87,7 +87,7 @@ def plan_sites(
 ) -> SitePlan:
     """The fragments of one of the seven algorithms, or of a method for each input.
 
-    `name` begins the names of all edges. With `keys_stay` a join value of an insert-only input stays known once it has
+    `name` begins the names of all edges. With `keys_stay` a join value of an append-only input stays known once it has
     come; otherwise it leaves with its last row, and so do rows that were shipped for it. Only a plan whose keys stay
     may lead. Where the join is not at the querying site, its answer (of columns `output`) is shipped too. In
     `qualified` texts an edge has the name of the site that it comes from before its own.
@@ -158,7 +158,7 @@ class _Maker:
         lead_us: int = 0,
         staying: bool = True,
     ) -> Fragment:
-        grows = item.insert_only and item.row_local and staying
+        grows = item.append_only and item.row_local and staying
         return Fragment(
             edge, "rows", item.site, to, sql, item.columns, tree, item.stamp, (), grows, expires_us, answers, lead_us
         )
@@ -166,7 +166,7 @@ class _Maker:
     def _may_lead(self, item: SiteInput, tree: Matching, to: str, staying: bool) -> bool:
         """The receiver must know which keys it sent, and no row may leave but by its stamp."""
         sent = isinstance(tree.keys, Ship) and site_of(tree.keys.input, self.query) == to
-        return sent and staying and item.insert_only and item.row_local
+        return sent and staying and item.append_only and item.row_local
 
     def _keys_item(self, tree: Keys | Matching | Ship, item: SiteInput) -> tuple[str | None, str, bool]:
         """(edge of the keys, what stands in FROM, whether a key that has come stays)."""
@@ -174,7 +174,7 @@ class _Maker:
             sql, staying = self._keys_sql(tree)
             return None, f"({sql})", staying
         made = self._shipped_keys(tree, f"{self.name}_{item.alias}_keys")
-        return made.edge, self._named(made), made.insert_only
+        return made.edge, self._named(made), made.append_only
 
     def _named(self, made: Fragment) -> str:
         """An edge in FROM."""
@@ -189,7 +189,7 @@ class _Maker:
         columns = _key_columns(self.query.input(inner.input.alias), inner)
         names = tuple(c.name for c in columns)
         made = Fragment(
-            edge, "keys", site_of(inner, self.query), tree.to, sql, columns, tree.input, key=names, insert_only=staying
+            edge, "keys", site_of(inner, self.query), tree.to, sql, columns, tree.input, key=names, append_only=staying
         )
         self.fragments.append(made)
         return made
@@ -205,13 +205,13 @@ class _Maker:
         listed = ", ".join(f"own.k{i} AS k{i}" for i in range(len(tree.columns)))
         return (
             f"SELECT {listed} FROM ({sql}) AS own JOIN {self._named(other)} AS wanted ON {on}",
-            staying and other.insert_only,
+            staying and other.append_only,
         )
 
     def _distinct(self, tree: Keys) -> tuple[str, bool]:
-        """D(X). Of an insert-only input all values so far are a superset of those in any window of it."""
+        """D(X). Of an append-only input all values so far are a superset of those in any window of it."""
         item = self.query.input(tree.input.alias)
-        staying = self.keys_stay and item.insert_only
+        staying = self.keys_stay and item.append_only
         present = [f"{item.alias}.{quoted(c)} IS NOT NULL" for c in tree.columns]
         values = _key_values(item, tree)
         listed = ", ".join(f"{value} AS k{i}" for i, value in enumerate(values))

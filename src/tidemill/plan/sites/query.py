@@ -28,7 +28,7 @@ class SiteInput:
     stamp: str | None = None
     window: str = ""
     row_local: bool = True
-    insert_only: bool = True
+    append_only: bool = True
     retention_us: int | None = None
     filter: str = ""
     stamp_as: str = ""  # the name under which TS is shipped; "": the receiver takes it from `stamp`

@@ -1,4 +1,4 @@
-"""Rows of insert-only views, written by the shards into files that the store keeps as they are.
+"""Rows of append-only views, written by the shards into files that the store keeps as they are.
 
 Shards compute side by side, but one process puts their rows into tables: with millions of answers that would be the
 longest step of a micro-batch. So a shard writes one Parquet file for all view outputs whose columns are the same, the

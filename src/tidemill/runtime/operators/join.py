@@ -176,7 +176,7 @@ def _largest(numbers: np.ndarray) -> int:
 
 
 def _take_back(*tables: pa.Table) -> bool:
-    """Whether rows leave; where they only come, all that meet are present at the same time."""
+    """Whether rows leave; where the inputs are append-only, all that meet are present at the same time."""
     return any(t.num_rows and pc.min(t.column("__diff")).as_py() < 0 for t in tables)
 
 

@@ -166,7 +166,7 @@ class Stage:
 
     def _send_views(self, plan: Physical, evaluation: Evaluation) -> None:
         outcomes = [(o, evaluation.outcome(o.op)) for o in plan.outputs]
-        outputs = {o.op: (o.insert_only, found.rows) for o, found in outcomes if found is not None}
+        outputs = {o.op: (o.append_only, found.rows) for o, found in outcomes if found is not None}
         found = [
             (output, grows, rows) for output, (grows, rows) in outputs.items() if rows is not None and rows.num_rows
         ]

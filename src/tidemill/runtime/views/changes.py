@@ -52,7 +52,7 @@ class Changes:
 
     def net(self, duck: duckdb.DuckDBPyConnection) -> None:
         """Add up the changes of each row and time: a deletion in one shard cancels an insertion in another."""
-        if self.netted or self.pattern.insert_only:
+        if self.netted or self.pattern.append_only:
             return
         counted = None if self.whose else add_up_counts(self.rows, self.pattern.columns, "__diff", "__time")
         self.rows = self._add_up_in_sql(duck) if counted is None else counted
@@ -119,7 +119,7 @@ def gather(outputs: Iterable[Output], views: dict[str, StoredView], blocks: list
 
 
 def _group_views(spans: list[Span], counts: Counter[str], blocks: list[pa.Table]) -> Iterable[Changes]:
-    """The changes of one kind of views: views with many changes alone, the others together. Several insert-only views
+    """The changes of one kind of views: views with many changes alone, the others together. Several append-only views
     stay together up to a larger size: one long append costs less than half of many short ones.
     """
     alone: dict[str, list[Span]] = {}
@@ -158,7 +158,7 @@ def tag_changes(changes: Changes, duck: duckdb.DuckDBPyConnection, ordered: bool
     """
     view = changes.pattern
     sort = f" ORDER BY __time, {order(view)}" if ordered or changes.rows.num_rows <= sizes.sorted_rows else ""
-    if view.keys is not None and not view.insert_only:
+    if view.keys is not None and not view.append_only:
         # Most often there is nothing to net, and finding that out costs less than netting.
         found = _pair_updates(changes, duck, sort)
         if found is None:
@@ -208,7 +208,7 @@ def collect_logs(
 def signed_sql(changes: Changes) -> str:
     """A SELECT over `net`: every inserted copy is a +, every deleted copy a −."""
     view = changes.pattern
-    tag = "'+'" if view.insert_only else "CASE WHEN __diff > 0 THEN '+' ELSE '-' END"
+    tag = "'+'" if view.append_only else "CASE WHEN __diff > 0 THEN '+' ELSE '-' END"
     columns = [*changes.whose, "__time", f"{tag} AS __tag", name_list(view.names), f"{null_old(view)} AS __old"]
     return f"SELECT {', '.join(columns)} FROM {_copies_sql(changes)}"
 

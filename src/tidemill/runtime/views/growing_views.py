@@ -1,4 +1,4 @@
-"""Insert-only views that keep their contents, and which of them have a table of their own.
+"""Append-only views that keep their contents, and which of them have a table of their own.
 
 Most of these views never get one: their rows lie in answer files and in the pool of their columns, and a thousand empty
 tables take longer to make than all the rest of their definitions. The table `__growing` has a row for each of the

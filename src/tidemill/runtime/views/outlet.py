@@ -315,7 +315,7 @@ class Outlet:
         view, published = changes.pattern, {v.id for v in changes.views if self._has_readers(v)}
         if view.output != "streamed":
             return tag_changes(changes.only(published), self.duck, ordered=True) if published else None
-        plain = not changes.whose and (view.keys is None or view.insert_only)
+        plain = not changes.whose and (view.keys is None or view.append_only)
         if plain and not published and changes.rows.num_rows > sizes.sorted_rows:
             changes.net(self.duck)
             return None

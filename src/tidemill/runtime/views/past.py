@@ -63,7 +63,7 @@ class Past:
         return f"SELECT {names}, __n FROM ({folded_contents(view, *more, *([less] if less else []))})"
 
     def _appended_sql(self, view: StoredView, moment: int, more: list[str], less: str | None) -> str:
-        """Of a view that only grows: its rows are in a table without hashes and in files."""
+        """Of an append-only view: its rows are in a table without hashes and in files."""
         names = name_list(view.names)
         own = self.store.own_table(view, self.duck)
         parts = [f"SELECT {names}, CAST(1 AS BIGINT) AS __n FROM {table}" for table in own]

@@ -5,12 +5,12 @@ Every change is moved a bounded number of times, however large a view is and how
     few changes of many views  →  pool  ─ when one view has some thousands there ─►  its own tables
     many changes of one view   ───────────────────────────────────────────────────►  its own tables
 
-Insert-only views stay in their pool, however many rows they get: rows of one view and batch are adjacent there, and
+Append-only views stay in their pool, however many rows they get: rows of one view and batch are adjacent there, and
 only a view that holds a large part of the pool moves out.
 
-A pool is rewritten, without changes that cancel, whenever it has doubled; a pool of insert-only views is not. A view's
+A pool is rewritten, without changes that cancel, whenever it has doubled; a pool of append-only views is not. A view's
 own changes go to a small table of recent ones, which is merged into the contents when it has grown to a part of them.
-Rows of insert-only views are appended.
+Rows of append-only views are appended.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Pools:
         self.duck = duck
         self.rows: dict[str, Counter[str]] = {}  # table of a pool → view → rows, at most
         self.rewritten: dict[str, int] = {}  # table of a pool → rows when it was last rewritten
-        self.with_table: set[str] = set()  # insert-only views that have a table of their own for sure
+        self.with_table: set[str] = set()  # append-only views that have a table of their own for sure
 
     def forget(self) -> None:
         """Drop what is known of the tables: row counts are read from the tables when next needed."""
@@ -75,7 +75,7 @@ class Pools:
         table, names = contents_table(view.pool), name_list(view.names)
         counts = self._count_rows(table)
         typed = f"SELECT __view, {', '.join(typed_column(c) for c in view.columns)}, __diff FROM net"
-        if not view.insert_only:
+        if not view.append_only:
             typed = (
                 f"SELECT __view, {names}, CAST(sum(__diff) AS BIGINT) FROM ({typed}) GROUP BY __view, {names}"
                 " HAVING sum(__diff) <> 0"
@@ -83,7 +83,7 @@ class Pools:
         self._execute(f"INSERT INTO {table} {typed}", changes.rows)
         for one, rows in self._take_large(changes, counts, table):
             self._keep(one, rows.rename_columns([*rows.column_names[:-1], "__diff"]))
-        if not view.insert_only and sum(counts.values()) >= max(2 * self.rewritten[table], sizes.rewrite_rows):
+        if not view.append_only and sum(counts.values()) >= max(2 * self.rewritten[table], sizes.rewrite_rows):
             self._rewrite(table, names)
 
     def _add_log_to_pool(self, changes: Changes, rows: str, log: pa.Table) -> None:
@@ -105,7 +105,7 @@ class Pools:
         """Remove the rows of views that have many rows in the pool now, and return them."""
         for view, (rows, _) in changes.growth().items():
             counts[view] += rows
-        # An insert-only view moves out only if it holds a large part of the pool: readers of the others skip its rows.
+        # An append-only view moves out only if it holds a large part of the pool: readers of the others skip its rows.
         share = counts.total() // sizes.pooled_append_views if changes.pattern.appends_contents else 0
         leaving = {v.id: v for v in changes.views if counts[v.id] > max(_rows_to_move(v), share)}
         if not leaving:

@@ -5,7 +5,7 @@ in the same transaction as the rows, so a batch that Spark replays changes nothi
 
 A view has tables of its own. Beside them, all views with the same columns share a *pool*, where small changes wait
 until there are enough of one view to move: hundreds of views that change a little cost a few statements, not hundreds.
-Rows of views that only grow stay, where they are many, in the files in which the shards wrote them (`answer_files`).
+Rows of append-only views stay, where they are many, in the files in which the shards wrote them (`answer_files`).
 What a view holds is always all of these together. `pools` and `answer_files` write, this module reads.
 """
 
@@ -195,7 +195,7 @@ class ViewStore:
         return duck.sql(f"SELECT {names}, CAST(1 AS BIGINT) AS __diff FROM ({logged})").to_arrow_table()
 
     def own_table(self, view: StoredView, duck: duckdb.DuckDBPyConnection) -> list[str]:
-        """The own table of a view that only grows, if it has one."""
+        """The own table of an append-only view, if it has one."""
         return [contents_table(view.id)] if growing_views.has_own_table(view, duck) else []
 
     def rows_in_files(self, view: StoredView, duck: duckdb.DuckDBPyConnection) -> list[tuple[bool, str]]:

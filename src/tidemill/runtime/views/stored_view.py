@@ -10,6 +10,8 @@ from typing import Any, Literal
 
 from tidemill.plan.sources import Column, Schema
 
+_STORED = {"append_only": "insert_only"}  # fields that have an older name where views are stored
+
 
 @dataclass(frozen=True)
 class StoredView:
@@ -22,24 +24,24 @@ class StoredView:
     keys: tuple[str, ...] | None
     stamp: str  # SQL that turns __time into the TS that users see
     stamp_type: str
-    insert_only: bool
+    append_only: bool
     retain_us: int | None = None
     sinks: tuple[dict[str, Any], ...] = field(default=())
 
     @property
     def keeps_contents(self) -> bool:
-        """False for an insert-only STREAMED view: its changes are its contents."""
-        return not (self.output == "streamed" and self.insert_only and self.retain_us is None)
+        """False for an append-only STREAMED view: its changes are its contents."""
+        return not (self.output == "streamed" and self.append_only and self.retain_us is None)
 
     @property
     def appends_contents(self) -> bool:
-        """An insert-only view that keeps its contents: rows are appended to them, and none is ever removed."""
-        return self.insert_only and self.keeps_contents
+        """An append-only view that keeps its contents: rows are appended to them, and none is ever removed."""
+        return self.append_only and self.keeps_contents
 
     @property
     def takes_files(self) -> bool:
         """Whether rows may stay in answer files: nothing is ever taken back, and nothing has to be forgotten."""
-        return self.insert_only and (self.output != "streamed" or self.retain_us is None)
+        return self.append_only and (self.output != "streamed" or self.retain_us is None)
 
     @property
     def names(self) -> list[str]:
@@ -54,13 +56,16 @@ class StoredView:
     @cached_property
     def kind(self) -> str:
         """Views of one kind are changed alike, in the same statements."""
-        return repr((self.columns, self.keys, self.output, self.insert_only, self.retain_us is None))
+        return repr((self.columns, self.keys, self.output, self.append_only, self.retain_us is None))
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        found = asdict(self)
+        return {_STORED.get(name, name): value for name, value in found.items()}
 
     @staticmethod
     def from_dict(data: dict[str, Any]) -> StoredView:
         columns = tuple(Column(c["name"], c["type"]) for c in data["columns"])
         keys = tuple(data["keys"]) if data["keys"] is not None else None
-        return StoredView(**{**data, "columns": columns, "keys": keys, "sinks": tuple(data["sinks"])})
+        given = {name: data[_STORED[name]] for name in _STORED}
+        others = {name: value for name, value in data.items() if name not in _STORED.values()}
+        return StoredView(**{**others, **given, "columns": columns, "keys": keys, "sinks": tuple(data["sinks"])})

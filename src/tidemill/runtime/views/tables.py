@@ -9,7 +9,7 @@ from tidemill.runtime.views.stored_view import StoredView
 
 
 def contents_table(owner: str) -> str:
-    """Rows with their multiplicity `__n`; the owner is a view or a pool. A view that only grows has its rows there as
+    """Rows with their multiplicity `__n`; the owner is a view or a pool. An append-only view has its rows there as
     they are: what never changes is written once and never looked for.
     """
     return quoted(f"contents {owner}")
@@ -69,7 +69,7 @@ def definitions(view: StoredView) -> dict[str, str]:
 
 
 def define_own_table(view: StoredView) -> str:
-    """The statement that makes the own table of a view that only grows, when it first moves out of its pool."""
+    """The statement that makes the own table of an append-only view, when it first moves out of its pool."""
     return _create(contents_table(view.id), f"({', '.join(f'{quoted(c.name)} {c.type}' for c in view.columns)})")
 
 

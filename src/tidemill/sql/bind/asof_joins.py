@@ -101,7 +101,7 @@ def _read_condition(
             code="TM202",
             hint="compare the times of both streams, the left one greater:  A.TS >= B.TS",
         )
-    if not r.insert_only(right.node) or not r.comes_at_stamp(right.node, theirs):
+    if not r.append_only(right.node) or not r.comes_at_stamp(right.node, theirs):
         raise problem(
             f'ASOF JOIN needs a stream on its right that takes no rows back, "{right.alias}" does',
             clause,
@@ -124,7 +124,7 @@ def _stamp_of(node: exp.Expression | None, scope: Scope) -> str | None:
 
 
 def _check_left(left: Scope, stamp: str, clause: exp.Join) -> None:
-    if stamp and r.insert_only(left.node) and r.comes_at_stamp(left.node, stamp):
+    if stamp and r.append_only(left.node) and r.comes_at_stamp(left.node, stamp):
         return
     raise problem(
         "the left side of a join with the past must be a stream that takes no rows back, by its event time",

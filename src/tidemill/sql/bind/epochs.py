@@ -101,7 +101,7 @@ def _division(node: exp.Expression, scope: Scope) -> FoundEpoch | None:
 def _date(node: exp.Expression, scope: Scope) -> FoundEpoch | None:
     """date_trunc and time_bucket of an event time."""
     piece = _piece(node, scope) if scope.dates else None
-    if piece is None or len(scope.inputs) != 1 or scope.domain != "timestamp" or not r.insert_only(scope.node):
+    if piece is None or len(scope.inputs) != 1 or scope.domain != "timestamp" or not r.append_only(scope.node):
         return None
     time, length, offset = piece
     stamp = _time_column(time, scope)

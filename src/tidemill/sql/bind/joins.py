@@ -194,7 +194,7 @@ class _Band:
         column = next((c for c in self.high if c in self.low and release_chains(left.node, c) is not None), None)
         if column is None or right.ts is None or release_chains(right.node, right.ts) is None:
             return {}
-        if not (r.insert_only(left.node) and r.insert_only(right.node)):
+        if not (r.append_only(left.node) and r.append_only(right.node)):
             return {}
         return {
             "left_ts": column,

@@ -48,7 +48,7 @@ def check_forgets(keep_us: int | None, forgets: bool) -> None:
 
 def _is_endless(item: Input) -> bool:
     """True for a stream that keeps all its rows, each of which has come when its time is closed."""
-    return item.ts is not None and r.insert_only(item.node) and release_chains(item.node, item.ts) is not None
+    return item.ts is not None and r.append_only(item.node) and release_chains(item.node, item.ts) is not None
 
 
 def _band(left: Input, right: Input, keep_us: int) -> list[exp.Expression]:

@@ -58,9 +58,9 @@ def apply_window(item: Input, window: WindowSpec, unit_us: int) -> Input:
         # The relation is the same as without a window; the clause only accepts unbounded state.
         return replace(item, node=r.Temporal(item.node, None, None))
     if window.kind == "rows":
-        if not r.insert_only(item.node):
+        if not r.append_only(item.node):
             raise problem(
-                f'[ROWS …] needs an insert-only stream, "{item.alias}" takes rows back',
+                f'[ROWS …] needs an append-only stream, "{item.alias}" takes rows back',
                 None,
                 code="TM209",
                 hint="use a time window, for example [WINDOW 10 MINUTES]",

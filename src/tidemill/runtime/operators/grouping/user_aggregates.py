@@ -1,4 +1,4 @@
-"""User aggregates in a GROUP BY over insert-only rows: one accumulator for each group.
+"""User aggregates in a GROUP BY over append-only rows: one accumulator for each group.
 
 State: the pickled accumulators of every group. Let A(k, t) be `add` applied in turn to the values of key k up to time
 t. Then the answer of k at t is finish(A(k, t)). A value on which `add` fails is put aside; where `finish` fails, the

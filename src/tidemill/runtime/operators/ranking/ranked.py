@@ -3,7 +3,7 @@
 Let R(k, t) be the rows of partition k at time t in their total order. The answer has the rows of R(k, t) with a rank in
 (after, last]. For each partition the closed times are walked in order; at each time the ranks are compared from the
 first row that changes to the last one whose rank can change with it, and the difference is emitted. State: all rows of
-the partitions; where rows only come, those with a rank of at most `last`, since a row never comes back.
+the partitions; where the input is append-only, those with a rank of at most `last`, since a row never comes back.
 """
 
 from __future__ import annotations

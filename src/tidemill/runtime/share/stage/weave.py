@@ -114,7 +114,7 @@ class Weave(Operator[p.Weave]):
         return Batch(None, batch.frontier, passed | picks)
 
     def _pass_on(self, rows: pa.Table) -> dict[str, pa.Table]:
-        """Landmark windows: new fragments pass on to an insert-only grouping; the store does not keep them."""
+        """Landmark windows: new fragments pass on to an append-only grouping; the store does not keep them."""
         found: dict[str, pa.Table] = {}
         for query in self.landmarks:
             mask = self._mask(rows, query)
