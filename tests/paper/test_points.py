@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from tests.harness import LocalDatabase
@@ -61,6 +63,24 @@ def test_printed_queries_have_the_plans_of_their_every_spellings(db, rooms, prin
         db.run(final=False)
     assert plan(db, printed).fingerprint == plan(db, every).fingerprint
     assert physical(db, printed).to_json() == physical(db, every).to_json()
+
+
+@pytest.mark.parametrize("points", ["R(BuildHotRooms, Sync2)", "BuildHotRooms SYNC EVERY 2 AS"])
+def test_rooms_are_synchronized_before_they_are_counted(db, rooms, points):
+    """Section 10.5, figure 10: the view is unfolded, and only its reader's points count. A view that is kept has
+    readers of its own, so that it counts at every change.
+    """
+    query = f"SELECT V.Building, V.cntRooms FROM {points} V"
+    db.execute(BUILDINGS)
+    assert not any(isinstance(n, r.Synchronize) for n in walk(next(grouped(plan(db, query)))))
+    db.execute(f"DROP VIEW BuildHotRooms; {BUILDINGS.replace('STREAMED', 'VIRTUAL')}")
+    node = plan(db, query)
+    assert any(isinstance(n, (r.Synchronize, r.SynchronizePeriods)) for n in walk(next(grouped(node))))
+
+
+def grouped(node: r.Relation) -> Iterator[r.Relation]:
+    """The groupings of a plan."""
+    return (n for n in walk(node) if isinstance(n, r.GroupBy))
 
 
 def test_the_selection_of_hot_rooms_is_merged_into_the_tagger(db, rooms):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.harness import LocalDatabase
+from tests.properties.trial import log_of
 from tidemill.errors import PlanProblem
 
 SETUP = """
@@ -158,6 +159,29 @@ CASES = [
         f"SELECT building, count(*) AS n {KEYED} GROUP BY building",
         None,
     ),
+    (
+        "difference",
+        "SELECT a.room, a.temp FROM R(RoomTempStr) a - R(Log) b",
+        "SELECT c.room AS r FROM (SELECT a.room, a.temp FROM R(RoomTempStr) a - R(Log) b) c WHERE c.temp > 5",
+        "SELECT c.room AS r FROM (SELECT a.room, a.temp FROM R(Log) a - R(RoomTempStr) b) c WHERE c.temp > 5",
+        None,
+    ),
+    (
+        "set operations",
+        f"SELECT room FROM Log INTERSECT SELECT temp {KEYED}",
+        f"SELECT room + 1 AS next FROM (SELECT room FROM Log INTERSECT SELECT temp {KEYED}) WHERE room > 5",
+        f"SELECT room + 1 AS next FROM (SELECT room FROM Log INTERSECT ALL SELECT temp {KEYED}) WHERE room > 5",
+        None,
+    ),
+    (
+        "outer joins",
+        "SELECT a.room, a.temp, b.name FROM RoomTempStr a LEFT JOIN Log [WINDOW 9 SECONDS] b ON a.room = b.room",
+        "SELECT q.temp FROM (SELECT a.room, a.temp, b.name FROM RoomTempStr a LEFT JOIN Log [WINDOW 9 SECONDS] b"
+        " ON a.room = b.room) q WHERE q.name IS NULL",
+        "SELECT q.temp FROM (SELECT a.room, a.temp, b.name FROM RoomTempStr a RIGHT JOIN Log [WINDOW 9 SECONDS] b"
+        " ON a.room = b.room) q WHERE q.name IS NULL",
+        None,
+    ),
 ]
 
 
@@ -195,6 +219,63 @@ def test_example_11_is_matched_without_help(db):
     assert 'data    "temp" > 100 implies "temp" > 80; rest Filter["temp" > 100]' in text
 
 
+LOT = """
+REGISTER SOURCE Ins (vid INTEGER, vtype VARCHAR, at BIGINT) FROM FILES '{0}/ins/*.csv' WITH (timestamp = 'at');
+REGISTER SOURCE Outs (vid INTEGER, vtype VARCHAR, at BIGINT) FROM FILES '{0}/outs/*.csv' WITH (timestamp = 'at');
+CREATE TAGGED STREAM S1 OVER Ins; CREATE TAGGED STREAM S2 OVER Outs;
+CREATE STREAMED VIEW Sync2 AS SELECT C.TimePoint FROM R(clockStr) C WHERE C.TimePoint mod 2 = 0;
+CREATE STREAMED VIEW Sync4 AS SELECT C.TimePoint FROM R(clockStr) C WHERE C.TimePoint mod 4 = 0;
+CREATE STREAMED VIEW ParkLot2 AS SELECT R1.vid, R1.vtype FROM R(S1, Sync2) R1 - R(S2, Sync2) R2;
+"""
+P5 = (
+    "SELECT P.vtype, count(P.vid) AS n FROM (SELECT R1.vid, R1.vtype FROM R(S1, Sync4) R1 - R(S2, Sync4) R2) P"
+    " GROUP BY P.vtype"
+)
+
+
+def test_p5_is_answered_from_park_lot_2_without_help(db, tmp_path):
+    for name in ("ins", "outs"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "ins" / "1.csv").write_text(
+        "vid,vtype,at\n1,car,1\n2,truck,2\n3,car,3\n4,POLICE,5\n5,bus,6\n6,POLICE,8\n"
+    )
+    (tmp_path / "outs" / "1.csv").write_text("vid,vtype,at\n1,car,4\n2,truck,7\n4,POLICE,8\n")
+    db.execute("SET view_matching = auto;" + LOT.format(tmp_path))
+    db.execute(f"CREATE STREAMED VIEW P5 AS {P5}; SET view_matching = off; CREATE STREAMED VIEW Plain AS {P5}")
+    assert answered(db, "p5") == ["ParkLot2"], db.workload.views["p5"].answer.refused
+    db.run()
+    # Figure 5 of the paper.
+    assert [(c.time // 1_000_000, c.tag, c.row) for c in log_of(db, "P5")] == [
+        (4, "+", ("car", 1)),
+        (4, "+", ("truck", 1)),
+        (8, "-", ("truck", 1)),
+        (8, "+", ("POLICE", 1)),
+        (8, "+", ("bus", 1)),
+    ]
+    assert log_of(db, "P5") == log_of(db, "Plain")
+
+
+def test_a_view_is_replaced_before_its_readers_have_a_batch(db, tmp_path):
+    """The reader goes on with the old view, a later one is answered from the new one; both as without matching."""
+    (tmp_path / "1.csv").write_text(
+        "room,building,temp,name,x,day,at\n1,1,90,a,1.0,2024-01-01,1\n2,1,70,a,1.0,2024-01-01,2\n"
+    )
+    hot, cold = (f"SELECT room, temp {KEYED} WHERE temp {side} 80" for side in (">", "<"))
+    queries = {"Hotter": hot.replace("80", "85"), "Colder": cold.replace("80", "75")}
+    db.execute(f"CREATE VIEW V AS {hot}; CREATE STREAMED VIEW Hotter AS {queries['Hotter']}")
+    old = db.workload.views["hotter"].answer.parts[0].view.id
+    db.execute(f"CREATE OR REPLACE VIEW V AS {cold}; CREATE STREAMED VIEW Colder AS {queries['Colder']}")
+    new = db.workload.views["colder"].answer.parts[0].view.id
+    assert (old in db.catalog.hidden, new) == (True, db.workload.views["v"].entry.id)
+    db.execute("SET view_matching = off")
+    for name, query in queries.items():
+        db.execute(f"CREATE STREAMED VIEW Plain{name} AS {query}")
+    db.run()
+    for name, room in (("Hotter", 1), ("Colder", 2)):
+        assert [c.row[0] for c in log_of(db, name)] == [room]
+        assert log_of(db, name) == log_of(db, f"Plain{name}")
+
+
 def test_views_of_another_birth_do_not_answer(db, tmp_path):
     db.execute(f"CREATE VIEW Hot AS SELECT room, temp {KEYED} WHERE temp > 80")
     (tmp_path / "1.csv").write_text("room,building,temp,name,x,day,at\n1,1,90,a,1.0,2024-01-01,1\n")
@@ -214,6 +295,9 @@ def test_explain_names_views_that_were_not_compared(db, tmp_path):
     (tmp_path / "1.csv").write_text("room,building,temp,name,x,day,at\n1,1,90,a,1.0,2024-01-01,1\n")
     db.run(final=False)
     assert "Hot: it began earlier, and has seen other rows" in str(db.execute(query))
+    db.execute(f"CREATE VIEW Late AS SELECT room, temp {KEYED} WHERE temp > 80")
+    db.run(final=False)
+    assert "Late: it began earlier, with another plan" in str(db.execute(query))
 
 
 def test_settings(db):

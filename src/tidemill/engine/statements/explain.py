@@ -13,13 +13,13 @@ from tidemill.engine.show.answers import Holds, report_answers
 from tidemill.engine.show.operators import report_operators
 from tidemill.engine.show.sharing import report_joins, report_sharing, report_taggers
 from tidemill.engine.show.shedding import remarks_on_shedding
+from tidemill.engine.show.why import missed_rows
 from tidemill.engine.sites.remarks import remarks_on_sites
 from tidemill.engine.state import DatabaseState
 from tidemill.engine.statements.moment import time_text
-from tidemill.engine.views.bound_view import PlannedQuery, Trace
-from tidemill.engine.views.history import streams_of
+from tidemill.engine.views.bound_view import BoundView, PlannedQuery, Trace
+from tidemill.engine.views.history import begins_with_history, streams_of
 from tidemill.engine.views.virtual import remark_on, remarks_on_reader
-from tidemill.engine.workload import Workload
 from tidemill.errors import PlanProblem
 from tidemill.optimize.views.answer import Answer
 from tidemill.plan import relations as r
@@ -52,7 +52,7 @@ def explain(state: DatabaseState, target: Any) -> Explanation:
         name = target.name if isinstance(target, CreateView) else "query"
         output = "complete" if target.output == VIRTUAL else str(target.output)
         planned = state.workload.plan_query(target.query, output, target.options)
-        answer = replace(planned.answer, refused={**planned.answer.refused, **_not_compared(state.workload, planned)})
+        answer = replace(planned.answer, refused={**planned.answer.refused, **_not_compared(state, planned)})
         holds = partial(_say_what_is_held, state)
         made = _explain_query(state, name, (planned.bound, planned.node), planned.trace, answer, holds)
         return replace(made, remarks=(*remarks_on_sites(target.options, state.sites.status()), *made.remarks))
@@ -81,9 +81,9 @@ def _explain_query(
     return replace(found, answers=reports, refused=answer.refused, remarks=(*again, *found.remarks))
 
 
-def _not_compared(workload: Workload, planned: PlannedQuery) -> dict[str, str]:
+def _not_compared(state: DatabaseState, planned: PlannedQuery) -> dict[str, str]:
     """Why a new query was not even compared with some views."""
-    answer, found = planned.answer, dict[str, str]()
+    workload, answer, found = state.workload, planned.answer, dict[str, str]()
     own = {scan.source for scan in streams_of(planned.bound.node)}
     known = {*answer.refused, *(part.view.name for part in answer.parts), *planned.bound.needs}
     for view in workload.views.values():
@@ -92,8 +92,17 @@ def _not_compared(workload: Workload, planned: PlannedQuery) -> dict[str, str]:
         if own.isdisjoint(n.source for n in walk(view.query.node) if isinstance(n, r.Scan)):
             found[view.entry.name] = "other inputs"
         elif view.entry.birth != workload.pending and not answer.parts and answer.moment is None:
-            found[view.entry.name] = "it began earlier, and has seen other rows"
+            why = "with another plan" if _has_seen_nothing(state, view) else "and has seen other rows"
+            found[view.entry.name] = f"it began earlier, {why}"
     return found
+
+
+def _has_seen_nothing(state: DatabaseState, view: BoundView) -> bool:
+    """Whether no row of the streams of a view was read since it was created."""
+    reads_streams = all(state.catalog.find(name).kind in ("stream", "table") for name in view.query.needs)
+    if begins_with_history(view.entry.options) or not reads_streams:
+        return False
+    return missed_rows(view, state.catalog, state.outlet.source_totals) == view.entry.missed
 
 
 def _say_what_is_held(state: DatabaseState, view_id: str) -> str | None:
