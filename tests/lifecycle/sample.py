@@ -1,14 +1,21 @@
-"""A database with files of every kind, what it answers, and which file an error is about."""
+"""A database with files of every kind, what it answers and delivers, and which file an error is about."""
 
 from __future__ import annotations
 
 import os
+import shutil
+import socket
+import time
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
+
 from tests.lifecycle.checkpointed import CheckpointedDatabase
+from tests.network import free_port
 from tests.paper.notation import Feed, write
+from tidemill.runtime.sources.port.segments import HEADER
 from tidemill.runtime.thresholds import changed
 
 SETUP = """
@@ -21,6 +28,14 @@ SETUP = """
     CREATE VIEW W AS SELECT k, sum(v) AS s FROM S [RANGE 4 SLIDE 2] GROUP BY k;
     CREATE RSTREAM VIEW R AS SELECT k, max(v) AS m FROM S [RANGE 6 SLIDE 3] GROUP BY k;
     CREATE VIEW J AS SELECT S.k, T.label FROM S JOIN T ON S.k = T.k;
+    CREATE SINK Out FROM Log TO FILES '{out}';
+    CREATE SINK Lines FROM G TO FILES '{out}' WITH (format = 'json');
+    REGISTER SOURCE Sent (k VARCHAR, v INTEGER) FROM PORT {port};
+    CREATE TAGGED STREAM P OVER Sent;
+    CREATE VIEW FromPort AS SELECT k, count(*) AS n, sum(v) AS s FROM P GROUP BY k;
+    REGISTER SOURCE Tail (k VARCHAR, v INTEGER) FROM FILES '{tail}';
+    CREATE TAGGED STREAM A OVER Tail;
+    CREATE VIEW Appended AS SELECT k, sum(v) AS s FROM A GROUP BY k;
 """
 CHUNKS = ["<a,1>1 <b,2>2 <c,3>4", "<a,3>5 <c,4>6 <d,9>9", "<b,0>11 <d,9>12 <a,2>15"]
 # What says how others shall be read, but holds nothing itself.
@@ -31,13 +46,51 @@ def begin(folder: Path) -> Feed:
     """A new database in `folder`/db that has run with the first rows, closed; the feed of its source."""
     folder.mkdir()
     write(folder / "t.json", ["k", "label"], [("a", "Alpha"), ("b", "Beta")])
+    block(folder / "out")
+    grow(folder, 3)
     with sized(), CheckpointedDatabase(str(folder / "db")) as db:
         feed = Feed(db, folder, "Raw", "k VARCHAR, v INTEGER")
         db.execute(f"REGISTER TABLE T (k VARCHAR, label VARCHAR) FROM FILES '{folder}/t.json'")
-        db.execute(SETUP)
+        db.execute(SETUP.format(out=folder / "out", port=free_port(), tail=folder / "tail.csv"))
         feed.send(CHUNKS[0])
+        send(db, "a,1\nb,2\n")
         db.run()
     return feed
+
+
+def go_on(folder: Path, feed: Feed, chunk: str) -> None:
+    """One more run with rows of every source; the last ones on the port stay unread."""
+    grow(folder, 5)
+    feed.send(chunk)
+    with sized(), CheckpointedDatabase(str(folder / "db")) as db:
+        send(db, "c,3\na,4\n")
+        db.run()
+        send(db, "d,5\nb,6\n")
+
+
+def block(out: Path) -> None:
+    """Nothing can be written into the folder of the sinks: a file is in its place."""
+    shutil.rmtree(out) if out.is_dir() else out.unlink(missing_ok=True)
+    out.write_text("in the way")
+
+
+def grow(folder: Path, lines: int) -> None:
+    """Append lines to the file of the source Tail."""
+    with open(folder / "tail.csv", "a") as file:
+        if not file.tell():
+            file.write("k,v\n")
+        file.writelines(f"k{i % 2},{i}\n" for i in range(lines))
+
+
+def send(db: CheckpointedDatabase, lines: str) -> None:
+    """Lines to the port, which have arrived when this returns."""
+    db.state.ports.open(db.catalog.find("Sent"))
+    spooler = db.state.ports.spoolers["sent"]
+    end = spooler.received + sum(HEADER.size + len(line) for line in lines.splitlines())
+    with socket.create_connection(spooler.address) as sender:
+        sender.sendall(lines.encode())
+    while spooler.received < end:
+        time.sleep(0.001)
 
 
 def sized() -> AbstractContextManager[Any]:
@@ -46,11 +99,18 @@ def sized() -> AbstractContextManager[Any]:
 
 
 def answers(root: Path) -> dict[str, Any]:
-    """Open, take in what is there, read everything."""
+    """Open, take in what is there, read everything; what waits for the sinks is delivered."""
     with sized(), CheckpointedDatabase(str(root)) as db:
-        before = _read(db)
-        db.run()
-        return {"before": before, "after": _read(db)}
+        out = Path(db.catalog.find("Out", "sink").options["path"])
+        out.unlink()
+        try:
+            before = _read(db)
+            db.run()
+            delivered = [pq.read_table(p).to_pylist() for p in sorted(out.glob("*.parquet"))]
+            lines = [p.read_text() for p in sorted(out.glob("*.jsonl"))]
+            return {"before": before, "after": _read(db), "delivered": delivered, "lines": lines}
+        finally:
+            block(out)
 
 
 def _read(db: CheckpointedDatabase) -> dict[str, Any]:

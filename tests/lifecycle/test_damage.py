@@ -12,21 +12,17 @@ from typing import Any
 
 import pytest
 
-from tests.lifecycle.checkpointed import CheckpointedDatabase
-from tests.lifecycle.sample import CHUNKS, answers, begin, files, is_named, sized
+from tests.lifecycle.sample import CHUNKS, answers, begin, files, go_on, is_named
 from tests.paper.notation import raw, write
 from tests.properties.effort import thorough
 from tidemill.errors import TidemillError
 
-CASES = None if thorough() else 40
+CASES = None if thorough() else 50
 
 
 def make(folder: Path) -> Path:
     """A database with files of every kind, closed after two runs."""
-    feed = begin(folder)
-    feed.send(CHUNKS[1])
-    with sized(), CheckpointedDatabase(str(folder / "db")) as db:
-        db.run()
+    go_on(folder, begin(folder), CHUNKS[1])
     return folder / "db"
 
 

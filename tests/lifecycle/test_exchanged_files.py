@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.lifecycle.checkpointed import CheckpointedDatabase
-from tests.lifecycle.sample import CHUNKS, answers, begin, files, is_named, sized
+from tests.lifecycle.sample import CHUNKS, answers, begin, files, go_on, is_named, sized
 from tests.paper.notation import Feed, raw, write
 from tests.properties.effort import thorough
 from tidemill.errors import TidemillError
@@ -49,9 +49,8 @@ def _go_on(base: Path, feed: Feed, step: str, chunk: str | None) -> None:
     """One more run with rows; the last statement is never run."""
     with sized(), CheckpointedDatabase(str(base / "mine" / "db")) as db:
         db.execute(step)
-        if chunk is not None:
-            feed.send(chunk)
-            db.run()
+    if chunk is not None:
+        go_on(base / "mine", feed, chunk)
 
 
 def older(copies: list[Path]) -> list[Case]:

@@ -26,7 +26,7 @@ POINTS = {
     "outbox rename": (outbox, "write_file", "paris"),
     "commit": (Outlet, "_commit", "paris"),
     "inbox sync": (inbox, "write_file", "lyon"),
-    "inbox head": (inbox, "write_note", "lyon"),
+    "inbox head": (Inbox, "_write_head", "lyon"),
     "acknowledgement": (outbox, "write_note", "lyon"),
     "trim of the outbox": (Outbox, "_trim", "lyon"),
     "commit of the reader": (Outlet, "_commit", "lyon"),

@@ -59,9 +59,9 @@ def missing(path: str, why: str, hint: str = RESTORE) -> EngineProblem:
     return EngineProblem("TM606", f"a part of the database is missing: {path}", detail=why, hint=hint)
 
 
-def damaged(path: str, why: str) -> EngineProblem:
+def damaged(path: str, why: str, hint: str = RESTORE) -> EngineProblem:
     """A file is not what was written."""
-    return EngineProblem("TM607", f"a file of the database is damaged: {path}", detail=why, hint=RESTORE)
+    return EngineProblem("TM607", f"a file of the database is damaged: {path}", detail=why, hint=hint)
 
 
 def foreign(path: str, found: str, wanted: str) -> EngineProblem:

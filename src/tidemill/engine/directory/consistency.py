@@ -25,6 +25,7 @@ from tidemill.errors import EngineProblem
 from tidemill.runtime.checkpoint.progress import Checkpoint, offset_path
 from tidemill.runtime.integrity import damaged, foreign, misfit, missing
 from tidemill.runtime.paths import Paths, load_plan, read_feedback, read_part, write_json
+from tidemill.runtime.sites.outbox import Outbox
 from tidemill.runtime.views.feedback import KEPT_FEEDBACK
 from tidemill.runtime.views.store import ViewStore
 from tidemill.sql.catalog import Catalog
@@ -88,6 +89,7 @@ def problems(
     yield from _lost_tables(paths, catalog, store)
     yield from _lost_files(paths, store, batch, int(metas.get("state_files", 0)))
     yield from _lost_sources(paths, catalog)
+    yield from _lost_messages(paths, catalog, json.loads(metas.get("shipped", "{}")))
 
 
 def restore_notes(paths: Paths, store: ViewStore) -> dict[str, Any] | None:
@@ -204,6 +206,16 @@ def _lost_sources(paths: Paths, catalog: Catalog) -> Iterator[EngineProblem]:
                 yield missing(path, f'what {entry.kind} "{entry.name}" has taken in is noted beside it')
             elif found.get("source") != entry.spec.name:
                 yield misfit(path, f"it is the mark of source {found.get('source')}")
+        except EngineProblem as problem:
+            yield problem
+
+
+def _lost_messages(paths: Paths, catalog: Catalog, shipped: dict[str, int]) -> Iterator[EngineProblem]:
+    names = {entry.id: str(entry.options["edge"]) for entry in catalog.of("edge")}
+    for edge, last in shipped.items():
+        try:
+            if edge in names:
+                Outbox(os.path.join(paths.departures, edge), names[edge]).check_end(last)
         except EngineProblem as problem:
             yield problem
 

@@ -16,9 +16,15 @@ from tidemill.errors import TidemillError
 from tidemill.runtime.checkpoint.progress import read_checkpoint
 from tidemill.runtime.integrity import arrow_file, duckdb_file, missing, verify
 from tidemill.runtime.paths import Paths, load_plan, read_feedback, read_json, read_part
+from tidemill.runtime.sites.inbox import Inbox
+from tidemill.runtime.sites.outbox import Outbox
 from tidemill.runtime.sources.files.log import FileLog
+from tidemill.runtime.sources.kafka.slices import SliceLog
 from tidemill.runtime.sources.port import segments
+from tidemill.runtime.sources.port.checksums import read_verified
+from tidemill.runtime.sources.postgres import kept_rows
 from tidemill.runtime.views.store import ViewStore
+from tidemill.runtime.views.undelivered import Undelivered
 from tidemill.sql.catalog import Catalog
 
 _NEEDED = ("format.json", "catalog.json", "views.duckdb", "checkpoint")  # to compare the parts
@@ -51,6 +57,8 @@ def examine(root: str) -> list[Finding]:
         ("views.duckdb", _views),
         ("sealed", _sealed),
         ("sources", _sources),
+        ("undelivered", _undelivered),
+        ("departures", _departures),
     ]
     found = [_finding(name, check, paths) for name, check in checks]
     found += [_replaceable(paths, path) for path in (paths.control, paths.progress)]
@@ -192,6 +200,13 @@ def _sources(paths: Paths) -> str:
         folder = os.path.join(paths.sources, name)
         read_part(paths, os.path.join(folder, "source.json"))
         FileLog(folder).entries()
+        SliceLog(folder).load()
+        for path in map(Path, _files(folder, ".arrow")):  # changes of a table
+            kept_rows.read(path)
+        for path in map(Path, _files(folder, ".log")):  # the spool of a port
+            start = int(path.stem.removeprefix("spool-"))
+            read_verified(path, start, start, start + path.stat().st_size)
+        Inbox(folder, name).check()
         for state in ("head", "committed"):
             segments.read_json(Path(folder) / state)
     for name, position in _positions(paths).items():
@@ -200,6 +215,22 @@ def _sources(paths: Paths) -> str:
             log.entries()
             log.check(position["file"], position.get("at", 0))
     return f"{len(names)} folders"
+
+
+def _undelivered(paths: Paths) -> str:
+    if not os.path.isdir(paths.undelivered) or not os.path.exists(paths.views):
+        return "nothing waits"
+    with _open(paths) as views:
+        committed = views.store.meta("undelivered")
+    if committed is None:
+        return "nothing is noted of its files"
+    return f"{Undelivered(paths, committed).verify()} files, all of them read"
+
+
+def _departures(paths: Paths) -> str:
+    edges = [os.path.join(paths.departures, name) for name in _names(paths.departures)]
+    found = sum(Outbox(folder, os.path.basename(folder)).check() for folder in edges if os.path.isdir(folder))
+    return f"{found} messages, all of them read"
 
 
 def _positions(paths: Paths) -> dict[str, dict[str, Any]]:

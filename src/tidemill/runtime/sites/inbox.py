@@ -8,6 +8,7 @@ the other site has ended; that may move without a message.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 
 import pyarrow as pa
@@ -15,6 +16,7 @@ import pyarrow.compute as pc
 
 from tidemill.errors import EngineProblem
 from tidemill.plan.physical import BEGINNING
+from tidemill.runtime.integrity import damaged, missing
 from tidemill.runtime.sites.durable import read_note, total_size, write_file, write_note
 from tidemill.runtime.sites.messages import NONE, TIME, Header, Link, decode_header, read_rows, verify
 
@@ -110,15 +112,58 @@ class Inbox:
 
     def rows(self, header: Header) -> pa.Table:
         """The rows of a message; one that is not what arrived is refused."""
-        with open(self._path(header.seq), "rb") as source:
+        path = self._path(header.seq)
+        with open(path, "rb") as source:
             data = source.read()
-        return read_rows(data, header, self._what)
+        before = self._link_before(header)
+        try:
+            if before is not None:
+                verify(data, before, path)
+            return read_rows(data, header, path)
+        except EngineProblem as problem:
+            raise damaged(path, f"{problem.detail} (the one before it: {self._path(header.after)})") from None
+
+    def follow(self, after: int, until: int) -> Iterator[Header]:
+        """The headers of the messages in (after, until], each of which follows the one before it."""
+        for header in self.headers(after, until):
+            if header.after != after:
+                raise missing(self._path(header.after), f"message {header.seq} follows it")
+            after = header.seq
+            yield header
+        if after != until:
+            raise missing(self._path(until), "a batch reads it")
+
+    def check(self) -> int:
+        """Verify every message up to the head; how many there are."""
+        seqs, head = self._list(), self.head()
+        if seqs:
+            first = self._read_header(seqs[0])
+            for header in (first, *self.follow(first.seq, max(head.seq, first.seq))):
+                self.rows(header)
+        return len(seqs)
+
+    def lost_head(self, seq: int) -> EngineProblem:
+        """A head that ends before what was read."""
+        why = f"the inbox ends with message {self.head().seq}, and {seq} has been read"
+        return damaged(self._head, why) if os.path.exists(self._head) else missing(self._head, why)
 
     def trim(self, seq: int) -> None:
-        """Messages up to this one are never read again."""
-        for old in self._list():
-            if old <= seq:
-                os.remove(self._path(old))
+        """Messages up to this one are never read again; the chain up to them is kept, which the next continues."""
+        gone = [old for old in self._list() if old <= seq]
+        if gone:
+            write_note(self._read_note, asdict(Link(gone[-1], self._read_header(gone[-1]).chain)))
+        for old in gone:
+            os.remove(self._path(old))
+
+    def _link_before(self, header: Header) -> Link | None:
+        """The message before one; None where it is not known, of an older version."""
+        if header.after == NONE:
+            return Link()
+        try:
+            return Link(header.after, self._read_header(header.after).chain)
+        except FileNotFoundError:
+            found = read_note(self._read_note)
+            return Link(**found) if found.get("seq") == header.after else None
 
     @property
     def size(self) -> int:
@@ -126,8 +171,13 @@ class Inbox:
         return total_size(map(self._path, self._list()))
 
     def _read_header(self, seq: int) -> Header:
-        with open(self._path(seq), "rb") as source:
-            return decode_header(source.read(1 << 16), self._what)
+        path = self._path(seq)
+        with open(path, "rb") as source:
+            data = source.read(1 << 16)
+        try:
+            return decode_header(data, path)
+        except EngineProblem as problem:
+            raise damaged(path, str(problem.detail)) from None
 
     def _write_head(self, head: Head) -> None:
         write_note(self._head, asdict(head))
@@ -142,6 +192,10 @@ class Inbox:
     @property
     def _what(self) -> str:
         return f'edge "{self.edge}"'
+
+    @property
+    def _read_note(self) -> str:
+        return os.path.join(self.folder, "read.json")
 
     @property
     def _head(self) -> str:

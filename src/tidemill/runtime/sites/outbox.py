@@ -12,8 +12,19 @@ import os
 import pyarrow as pa
 
 from tidemill.errors import EngineProblem
+from tidemill.runtime.integrity import damaged, missing
 from tidemill.runtime.sites.durable import read_note, total_size, write_file, write_note
-from tidemill.runtime.sites.messages import NONE, PART_BITS, Header, Link, cut_parts, decode_header, encode, first_seq
+from tidemill.runtime.sites.messages import (
+    NONE,
+    PART_BITS,
+    Header,
+    Link,
+    cut_parts,
+    decode_header,
+    encode,
+    first_seq,
+    verify,
+)
 
 _ENDING = ".msg"
 
@@ -64,15 +75,42 @@ class Outbox:
     def pending(self, after: int, committed: int, most: int) -> list[bytes]:
         """Messages behind `after` of committed batches, the oldest first: one, and more up to `most` bytes."""
         found: list[bytes] = []
-        size = 0
+        size, link = 0, self.acknowledged()
+        if link.seq != after:
+            link = self._link(after)
         for seq in self._list():
             if after < seq < first_seq(committed + 1):
                 data = self._read(seq)
                 if found and size + len(data) > most:
                     break
+                link = self._check(seq, data, link)
                 found.append(data)
                 size += len(data)
         return found
+
+    def check(self) -> int:
+        """Verify every message; how many there are."""
+        link, seqs = self.acknowledged(), self._list()
+        for seq in seqs:
+            if seq > link.seq:
+                link = self._check(seq, self._read(seq), link)
+        return len(seqs)
+
+    def check_end(self, last: int) -> None:
+        """Refuse an outbox without the last message that was committed, unless it is acknowledged."""
+        if self.acknowledged().seq < last and not os.path.exists(self._path(last)):
+            raise missing(self._path(last), f'edge "{self.edge}" has not sent it yet')
+
+    def _check(self, seq: int, data: bytes, before: Link) -> Link:
+        """The end of the chain with a message; refused if it is not what was written behind the one before it."""
+        path = self._path(seq)
+        try:
+            if decode_header(data, path).after > before.seq:
+                raise missing(self._path(decode_header(data, path).after), f"{path} follows it")
+            header = verify(data, before, path)
+        except EngineProblem as problem:
+            raise damaged(path, str(problem.detail)) if problem.code == "TM710" else problem from None
+        return Link(header.seq, header.chain)
 
     def last(self) -> Link:
         """The end of the chain."""
@@ -111,8 +149,13 @@ class Outbox:
         return Link(seq, header.chain)
 
     def _header(self, seq: int) -> Header:
-        with open(self._path(seq), "rb") as source:
-            return decode_header(source.read(1 << 16), f'edge "{self.edge}"')
+        path = self._path(seq)
+        with open(path, "rb") as source:
+            data = source.read(1 << 16)
+        try:
+            return decode_header(data, path)
+        except EngineProblem as problem:
+            raise damaged(path, str(problem.detail)) from None
 
     def _read(self, seq: int) -> bytes:
         with open(self._path(seq), "rb") as source:

@@ -74,9 +74,9 @@ class Outlet:
         self.history = History(self.duck)
         self.together = JointSubscriptions(store, self.duck)
         self.resumable = ResumableSubscriptions(store, self.duck)
-        self.sinks = Sinks(self.paths.undelivered)
         self.shipping = Shipping(self.paths)
         self.known = store.metas()  # as last committed; only the outlet writes them
+        self.sinks = Sinks(self.paths, self.known.get("undelivered"))
         self.feedback = Feedback(self.paths, self._read_meta("progress", {}))
         self.stopped: dict[str, dict[str, Any]] = self._read_meta("stopped", {})  # view → why and when it was stopped
         self.sweep()
@@ -256,7 +256,7 @@ class Outlet:
                 self.store.answer_files.adopt(kept.files, kept.owners, self.duck)
                 self.store.answer_files.merge(self.duck)
             meta |= self._keep_history(batch, [changes for changes, _ in found], meta)
-            meta |= self._store_dead_letters(batch, messages)
+            meta |= self._store_dead_letters(batch, messages) | self.shipping.meta() | self.sinks.waiting.meta()
             self.store.set_metas(meta, self.duck)
             self.duck.execute("COMMIT")
         except BaseException as error:
@@ -388,6 +388,7 @@ class Outlet:
         return json.dumps({k: v for k, v in counts.items() if k in self.views})
 
     def _publish(self, published: dict[str, pa.Table], summary: dict[str, Any]) -> None:
+        self.sinks.waiting.settle()  # what follows a commit
         for view_id, table in published.items():
             queues = self.subscribers.get(view_id, [])
             queues[:] = [queue for queue in queues if queue.put(table)]

@@ -6,6 +6,7 @@ and only those of committed batches are sent (`runtime.sites`).
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Mapping
@@ -94,6 +95,10 @@ class Shipping:
             outbox = self.outbox(output.view)
             outbox.write(batch, table, before.get(name, BEGINNING), closed.get(name, BEGINNING))
             note_size(self.paths, output.view, outbox.size, self.most_bytes)
+
+    def meta(self) -> dict[str, str]:
+        """The last message of each edge, committed with a batch: one that is lost is noticed."""
+        return {"shipped": json.dumps({edge: self.outbox(edge).last().seq for edge in self.edges})}
 
     def stop(self, failing: Mapping[str, str]) -> dict[str, str]:
         """Stop edges above an operator that failed: what they would ship from here on is not known. It stays so; all

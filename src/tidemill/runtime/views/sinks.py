@@ -4,17 +4,18 @@ Of files, there is one for each micro-batch that changed something.
 
 A file is renamed into place when it is complete and named by its batch, so a replayed batch writes the
 same file again and a reader never sees half of one. Where a folder cannot be written or a system does not answer, the
-changes wait in `undelivered/` of the database, and are delivered in their order when it does: a sink that fails holds
+changes wait in the database (`undelivered`), and are delivered in their order when it does: a sink that fails holds
 nothing up and loses nothing.
 """
 
 from __future__ import annotations
 
 import hashlib
+import io
 import os
-import shutil
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -24,22 +25,23 @@ from tidemill.plan.python_values import json_text, python_rows
 from tidemill.plan.value_text import clean
 from tidemill.runtime.arrow_ipc import from_ipc, ipc_bytes
 from tidemill.runtime.duckdb import duck
+from tidemill.runtime.paths import Paths
 from tidemill.runtime.targets.target import KINDS, SinkSpec, Target, open_target
 from tidemill.runtime.views.store import present
 from tidemill.runtime.views.stored_view import StoredView
+from tidemill.runtime.views.undelivered import Undelivered, Waiting
 
 printer: Callable[[str], None] = print
 Sink = dict[str, Any]
 
 
 class Sinks:
-    """Writes to all sinks of a database; `behind` are those with undelivered files."""
+    """Writes to all sinks of a database; what cannot be delivered is `waiting`."""
 
-    def __init__(self, waiting: str) -> None:
-        self.waiting = waiting
+    def __init__(self, paths: Paths, committed: str | None) -> None:
+        self.waiting = Undelivered(paths, committed)
         self.problems: dict[str, str] = {}  # by the name of the sink
         self._targets: dict[str, Target] = {}  # by the id of the sink
-        self.behind = {name for name in _list_files(waiting) if _list_files(os.path.join(waiting, name))}
 
     def write(
         self, view: StoredView, changes: pa.Table | None, batch: int, first: pa.Table | None, new: set[str]
@@ -60,17 +62,8 @@ class Sinks:
 
     def _write_target(self, sink: Sink, view: StoredView, log: pa.Table, batch: int) -> None:
         key = _key(sink)
-        if key not in self.behind and self._try_target(sink, view, log, batch):
-            return
-        self.behind.add(key)
-        folder = os.path.join(self.waiting, key)
-        os.makedirs(folder, exist_ok=True)
-        name = f"changes-{batch:012d}.arrow"
-        with open(os.path.join(folder, f".{name}.part"), "wb") as out:
-            out.write(ipc_bytes(log))
-            out.flush()
-            os.fsync(out.fileno())
-        os.replace(os.path.join(folder, f".{name}.part"), os.path.join(folder, name))
+        if key in self.waiting.spans or not self._try_target(sink, view, log, batch):
+            self.waiting.keep(key, f"changes-{batch:012d}.arrow", batch, ipc_bytes(log))
 
     def _try_target(self, sink: Sink, view: StoredView, log: pa.Table, batch: int) -> bool:
         try:
@@ -92,60 +85,44 @@ class Sinks:
                 target.close()
 
     def deliver(self, views: Iterable[StoredView]) -> None:
-        """Try again to deliver waiting files; remove those of sinks that no longer exist."""
-        if not self.behind:
-            return
+        """Begin a batch: try again to deliver waiting files; forget those of sinks that no longer exist."""
+        self.waiting.begin()
         known = {_key(sink): (sink, view) for view in views for sink in view.sinks}
-        for key in sorted(self.behind):
+        for key in sorted(self.waiting.spans):
             if key not in known:
-                shutil.rmtree(os.path.join(self.waiting, key), ignore_errors=True)
-                self.behind.discard(key)
+                self.waiting.drop(key)
             else:
                 sink, view = known[key]
-                self._catch_up_target(sink, view, key) if sink["target"] in KINDS else self._catch_up(sink, key)
+                self.waiting.deliver(key, partial(self._send, sink, view))
+
+    def _send(self, sink: Sink, view: StoredView, found: Waiting) -> bool:
+        if sink["target"] in KINDS:
+            return self._try_target(sink, view, from_ipc(found.content), found.batch)
+        return self._try_file(sink, found.name, found.content)
 
     def undelivered(self, sink: Sink) -> int:
         """How many files wait for a sink."""
-        return len(_list_files(os.path.join(self.waiting, _key(sink)))) if _key(sink) in self.behind else 0
+        return self.waiting.count(_key(sink))
 
     def _write_file(self, sink: Sink, log: pa.Table, batch: int) -> None:
         form = sink["options"].get("format", "parquet")
         name = f"changes-{batch:012d}.{'parquet' if form == 'parquet' else 'jsonl'}"
-        key = _key(sink)
-        if key not in self.behind:
-            try:
-                _write(sink["path"], name, form, log)
-                self.problems.pop(sink["name"], None)
-                return
-            except OSError as error:
-                self.problems[sink["name"]] = str(error)
-        self.behind.add(key)
-        _write(os.path.join(self.waiting, key), name, form, log)
+        key, content = _key(sink), _encode(form, log)
+        if key in self.waiting.spans or not self._try_file(sink, name, content):
+            self.waiting.keep(key, name, batch, content)
 
-    def _catch_up(self, sink: Sink, key: str) -> None:
-        folder = os.path.join(self.waiting, key)
+    def _try_file(self, sink: Sink, name: str, content: bytes) -> bool:
         try:
-            for name in _list_files(folder):
-                os.makedirs(sink["path"], exist_ok=True)
-                temporary = os.path.join(sink["path"], f".{name}.part")
-                shutil.copyfile(os.path.join(folder, name), temporary)
-                os.replace(temporary, os.path.join(sink["path"], name))
-                os.remove(os.path.join(folder, name))
+            os.makedirs(sink["path"], exist_ok=True)
+            temporary = os.path.join(sink["path"], f".{name}.part")
+            with open(temporary, "wb") as out:
+                out.write(content)
+            os.replace(temporary, os.path.join(sink["path"], name))
         except OSError as error:
             self.problems[sink["name"]] = str(error)
-            return
-        self.behind.discard(key)
+            return False
         self.problems.pop(sink["name"], None)
-
-    def _catch_up_target(self, sink: Sink, view: StoredView, key: str) -> None:
-        folder = os.path.join(self.waiting, key)
-        for name in _list_files(folder):
-            with open(os.path.join(folder, name), "rb") as file:
-                log = from_ipc(file.read())
-            if not self._try_target(sink, view, log, int(name.removeprefix("changes-").removesuffix(".arrow"))):
-                return
-            os.remove(os.path.join(folder, name))
-        self.behind.discard(key)
+        return True
 
     def _print(self, sink: Sink, log: pa.Table) -> None:
         try:
@@ -160,15 +137,13 @@ class Sinks:
             self.problems[sink["name"]] = str(error)
 
 
-def _write(folder: str, name: str, form: str, log: pa.Table) -> None:
-    os.makedirs(folder, exist_ok=True)
-    temporary = os.path.join(folder, f".{name}.part")
-    if form == "parquet":
-        pq.write_table(log, temporary)
-    else:
-        with open(temporary, "w", encoding="utf-8") as out:
-            out.writelines(json_text(row) + "\n" for row in python_rows(log))
-    os.replace(temporary, os.path.join(folder, name))
+def _encode(form: str, log: pa.Table) -> bytes:
+    """The content of a file."""
+    if form != "parquet":
+        return "".join(json_text(row) + "\n" for row in python_rows(log)).encode()
+    out = io.BytesIO()
+    pq.write_table(log, out)
+    return out.getvalue()
 
 
 def _key(sink: Sink) -> str:
@@ -183,7 +158,3 @@ def target_spec(sink: Sink, view: StoredView) -> SinkSpec:
     return SinkSpec(
         sink["id"], sink["name"], sink["target"], options["mode"], sink["place"], options, tuple(view.names), view.keys
     )
-
-
-def _list_files(folder: str) -> list[str]:
-    return sorted(n for n in os.listdir(folder) if not n.startswith(".")) if os.path.isdir(folder) else []

@@ -2,7 +2,8 @@
 
 A slice is a range of offsets of each partition that had something new. It is on disk before any position names it; so
 a position means the same records after any crash, whatever the topic has got since. Lines are appended, each with its
-checksum; no position names a torn last line, so it is cut off.
+checksum; no position names a torn last line, so it is cut off. The first line names the database and folder of the log;
+a log without it is from an older version, or of no database.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from tidemill.errors import EngineProblem
-from tidemill.runtime.integrity import damaged, missing
+from tidemill.runtime.integrity import damaged, misfit, missing
+from tidemill.runtime.paths import check_owner, owner_of
 
 Part = tuple[int, int, int]  # partition, the first offset, the offset behind the last
 
@@ -50,6 +52,7 @@ class SliceLog:
 
     def __init__(self, directory: str) -> None:
         self._path = Path(directory) / "slices.jsonl"
+        self._owner = owner_of(directory)
         self._inode = 0
         self._reset()
 
@@ -106,7 +109,7 @@ class SliceLog:
                 return
             file.truncate(self._bytes)
             file.seek(self._bytes)
-            file.write(b"".join(_line(content) for content in found))
+            file.write(b"".join([*([] if self._bytes else self._first_line()), *map(_line, found)]))
             file.flush()
             os.fsync(file.fileno())
         self.load()
@@ -122,11 +125,15 @@ class SliceLog:
             lines += [_line({"parts": s.parts, "at": s.arrival}) for s in kept]
             part = self._path.with_name(self._path.name + ".part")
             with open(part, "wb") as new:
-                new.write(b"".join(lines))
+                new.write(b"".join([*self._first_line(), *lines]))
                 new.flush()
                 os.fsync(new.fileno())
             os.replace(part, self._path)
         self.load()
+
+    def _first_line(self) -> list[bytes]:
+        database = self._owner.database
+        return [_line({"database": database, "folder": self._path.parent.name})] if database else []
 
     def _ends_before(self, n: int) -> dict[int, int]:
         ends = dict(self.ends)
@@ -149,8 +156,17 @@ class SliceLog:
             file.seek(self._bytes)
             data = file.read()
         for line in data[: data.rfind(b"\n") + 1].splitlines(keepends=True):
-            self._take(self._parse(line))
+            found = self._parse(line)
+            if "database" in found and not self._bytes:
+                self._check_whose(found)
+            else:
+                self._take(found)
             self._bytes += len(line)
+
+    def _check_whose(self, found: dict[str, Any]) -> None:
+        check_owner(self._owner, str(self._path), found)
+        if self._owner.database and found.get("folder") != self._path.parent.name:
+            raise misfit(str(self._path), f"it is the log of {found.get('folder')}")
 
     def _take(self, found: dict[str, Any]) -> None:
         self.notes |= found.get("note", {})

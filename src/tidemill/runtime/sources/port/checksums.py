@@ -78,7 +78,8 @@ def read_verified(segment: Path, first: int, start: int, end: int) -> bytes:
         # Missing bytes are found by the caller, which counts records.
         block = data[max(0, begin - low) : max(0, behind - low)]
         if len(block) == behind - begin and zlib.crc32(block) != wanted:
-            raise damaged(str(segment), f"the checksum of bytes {begin} to {behind} is not that of their content")
+            why = f"the checksum of bytes {begin} to {behind} in {sums_path(segment)} is not that of their content"
+            raise damaged(str(segment), why)
     return bytes(data[start - low : end - low]) if len(entries) else bytes(data)
 
 

@@ -73,6 +73,11 @@ class Spooler:
         """Where senders connect."""
         return self._listener.getsockname()[:2]
 
+    @property
+    def received(self) -> int:
+        """The byte behind the last record that has arrived."""
+        return self._byte
+
     def start(self) -> None:
         """Recover the spool, then listen."""
         self._directory.mkdir(parents=True, exist_ok=True)

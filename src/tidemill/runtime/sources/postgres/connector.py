@@ -7,7 +7,6 @@ the last one, and they are left out.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
@@ -24,6 +23,7 @@ from tidemill.runtime.sources.columns import arrow_schema, convert, type_name
 from tidemill.runtime.sources.connector import Chunk, Position, Progress, Range
 from tidemill.runtime.sources.kafka.metadata import TIME
 from tidemill.runtime.sources.kafka.slices import Slice, SliceLog
+from tidemill.runtime.sources.postgres import kept_rows
 from tidemill.runtime.sources.postgres.keys import OPERATION, KeyFiles, alive
 from tidemill.runtime.sources.postgres.pgoutput import TRUNCATION, UNCHANGED, Transaction, Visible
 from tidemill.runtime.sources.postgres.slot import Slot
@@ -147,10 +147,9 @@ class Postgres:
 
     def _read_keys(self, one: Slice) -> pa.Table | None:
         """The keys in the file of a slice and what was done with them; None where the file is gone."""
-        try:
-            kept = from_ipc(self._file(one.base).read_bytes())
-        except FileNotFoundError:
+        if not self._file(one.base).exists():
             return None
+        kept = from_ipc(kept_rows.read(self._file(one.base)))
         columns = {name: kept.column(self._names.index(name)) for name in self.spec.origin["key"]}
         return pa.table({**columns, OPERATION: kept.column(len(self._names))})
 
@@ -178,14 +177,10 @@ class Postgres:
         columns["lost"] = pa.array(lost, pa.string())
         columns[MOMENT] = pa.array([row[MOMENT] for row in rows], pa.int64())
         table = pa.Table.from_arrays(list(columns.values()), names=[f"c{i}" for i in range(len(columns))])
-        self._directory.mkdir(parents=True, exist_ok=True)
-        with open(self._file(base), "wb") as file:
-            file.write(ipc_bytes(table))
-            file.flush()
-            os.fsync(file.fileno())
+        kept_rows.write(self._file(base), ipc_bytes(table))
 
     def _file(self, base: int) -> Path:
-        return self._directory / f"rows-{base:016d}.arrow"
+        return kept_rows.path_of(self._directory, base)
 
     def split(self, start: Position, end: Position, parts: int) -> list[Range]:
         slices = self._log.between(int(start["slice"]), int(end["slice"]))
@@ -195,12 +190,7 @@ class Postgres:
         return gather(self._chunk(Slice.from_list(data)) for data in piece.detail["slices"])
 
     def _chunk(self, one: Slice) -> Chunk:
-        try:
-            kept = from_ipc(self._file(one.base).read_bytes())
-        except OSError as error:
-            raise SourceProblem(
-                "TM406", f'changes of source "{self.spec.name}" are missing', detail=str(error)
-            ) from None
+        kept = from_ipc(kept_rows.read(self._file(one.base)))
         table, reasons = convert([self._raw(kept, column) for column in self.spec.columns], self.spec.columns)
         lost = kept.column(len(self._names) + 1).to_pylist()
         reasons |= {i: f'column "{name}" is long and was not sent' for i, name in enumerate(lost) if name is not None}

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemill.runtime.arrow_ipc import from_ipc, ipc_bytes
+from tidemill.runtime.sources.postgres import kept_rows
 
 OPERATION = "\0op"  # no column of a table is named so
 _NAME = re.compile(r"keys-(\d+)-(\d+)\.arrow")
@@ -59,7 +60,7 @@ class KeyFiles:
 
     def tables(self) -> list[pa.Table]:
         """What the files say, in the order of the slices."""
-        return [from_ipc(self._path(*span).read_bytes()) for span in self._chain()]
+        return [from_ipc(kept_rows.read(self._path(*span))) for span in self._chain()]
 
     def add(self, end: int, pieces: Iterable[pa.Table]) -> None:
         """The changes of keys in the slices that follow, up to slice `end`: durable when this returns."""
@@ -91,12 +92,7 @@ class KeyFiles:
         return self._folder / f"keys-{start}-{end}.arrow"
 
     def _write(self, start: int, end: int, table: pa.Table) -> None:
-        part = self._folder / "keys.part"
-        with open(part, "wb") as file:
-            file.write(ipc_bytes(table))
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, self._path(start, end))
+        kept_rows.write(self._path(start, end), ipc_bytes(table))
 
     def _tidy(self) -> None:
         """Delete the files whose slices are in others."""

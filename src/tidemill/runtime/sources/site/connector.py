@@ -12,7 +12,6 @@ from itertools import pairwise
 import pyarrow as pa
 
 from tidemill.plan.sources import SourceSpec
-from tidemill.runtime.integrity import damaged
 from tidemill.runtime.sites.inbox import Inbox
 from tidemill.runtime.sites.messages import DIFF, NONE, SEQ, TIME, Header
 from tidemill.runtime.sources.columns import arrow_schema
@@ -26,7 +25,6 @@ class Site:
     def __init__(self, spec: SourceSpec, directory: str) -> None:
         arrow_schema(spec.columns)
         self.spec = spec
-        self._directory = directory
         self._inbox = Inbox(directory, spec.name)
 
     def initial(self) -> Position:
@@ -35,7 +33,7 @@ class Site:
     def latest(self, start: Position, max_rows: int | None, live: bool, now_us: int) -> Progress:
         head, first = self._inbox.head(), int(start["seq"])
         if head.seq < first:
-            raise damaged(self._directory, f"the inbox ends with message {head.seq}, and {first} has been read")
+            raise self._inbox.lost_head(first)
         taken = self._admit(self._inbox.headers(first, head.seq), max_rows)
         end = taken[-1].seq if taken else first
         if end < head.seq:
@@ -55,21 +53,15 @@ class Site:
 
     def split(self, start: Position, end: Position, parts: int) -> list[Range]:
         first, last = int(start["seq"]), int(end["seq"])
-        seqs = [h.seq for h in self._inbox.headers(first, last)]
-        if not seqs or seqs[-1] != last:
-            if first == last:
-                return []
-            raise damaged(self._directory, f"message {last} is not there, and a batch reads it")
+        seqs = [h.seq for h in self._inbox.follow(first, last)]
+        if not seqs:
+            return []
         cuts = sorted({seqs[len(seqs) * i // parts - 1] for i in range(1, parts + 1) if len(seqs) * i // parts})
         return [Range({"seq": a}, {"seq": b}, None) for a, b in pairwise([first, *cuts])]
 
     def read(self, piece: Range) -> Iterator[Chunk]:
-        last = int(piece.start["seq"])
-        for header in self._inbox.headers(last, int(piece.end["seq"])):
+        for header in self._inbox.follow(int(piece.start["seq"]), int(piece.end["seq"])):
             yield self._chunk(self._inbox.rows(header))
-            last = header.seq
-        if last != int(piece.end["seq"]):
-            raise damaged(self._directory, f"message {piece.end['seq']} is not there, and a batch reads it")
 
     def _chunk(self, rows: pa.Table) -> Chunk:
         schema = arrow_schema(self.spec.columns)
