@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from tidemill.plan.scalars import Cast, ColumnRef, Hidden, Operation, Paren, Scalar, Template, WhereCounted, template
 from tidemill.plan.scalars import Literal as Constant
@@ -56,6 +56,8 @@ class Part:
 @dataclass(frozen=True)
 class Aggregate:
     """One aggregate of a GROUP BY over a column (None for COUNT(*)), with its answer's name and type."""
+
+    IN_MANY_NODES: ClassVar[bool] = True  # for `plan.node`: rules build nodes anew with the same aggregates
 
     function: str
     argument: str | None

@@ -10,11 +10,12 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, is_dataclass
-from functools import cache, cached_property
+from functools import cache
 from json.encoder import encode_basestring_ascii as _quoted
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
+from tidemill.plan.cached import cached_property
 from tidemill.plan.scalars import Scalar
 from tidemill.plan.window_frames import Frame
 
@@ -107,7 +108,18 @@ def _writer(kind: type) -> Callable[[Any], str]:
         return lambda values: f"[{', '.join(map(_text, values))}]"
     if issubclass(kind, dict):
         return lambda values: f"{{{', '.join(f'{_quoted(str(k))}: {_text(v)}' for k, v in sorted(values.items()))}}}"
+    if getattr(kind, "IN_MANY_NODES", False):
+        return _kept_text
     return _fields_text if is_dataclass(kind) else json.dumps
+
+
+def _kept_text(value: Any) -> str:
+    """The text of an operand that never changes and stands in node after node: it is written once for each object."""
+    found: str | None = vars(value).get("_text")
+    if found is None:
+        found = _fields_text(value)
+        object.__setattr__(value, "_text", found)
+    return found
 
 
 def _fields_text(value: Any) -> str:

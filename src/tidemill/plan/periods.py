@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from math import gcd, lcm
+
+from tidemill.plan.cached import cached_property
 
 MOST_CLASSES = 100_000  # residue classes that `covered` looks at; above that the answer is "unknown"
 

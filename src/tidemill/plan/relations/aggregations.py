@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 from tidemill.plan.aggregates import Aggregate
+from tidemill.plan.cached import cached_property
 from tidemill.plan.relations.base import Item, Relation
 from tidemill.plan.relations.times import RowsWindow
 from tidemill.plan.scalars import Scalar

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from typing import ClassVar
 
+from tidemill.plan.cached import cached_property
 from tidemill.plan.node import Node
 from tidemill.plan.scalars import ColumnRef, Scalar
 from tidemill.plan.sources import Column, Schema
@@ -35,6 +36,8 @@ class Relation(Node):
 @dataclass(frozen=True)
 class Item:
     """One output column of a projection: a name, its expression, its type."""
+
+    IN_MANY_NODES: ClassVar[bool] = True  # for `plan.node`: rules build nodes anew with the same items
 
     name: str
     value: Scalar

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Literal
 
+from tidemill.plan.cached import cached_property
 from tidemill.plan.relations.base import Item, Relation
 from tidemill.plan.scalars import ColumnRef, Scalar
 from tidemill.plan.sources import Column, Schema

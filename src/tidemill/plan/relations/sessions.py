@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
+from tidemill.plan.cached import cached_property
 from tidemill.plan.relations.base import Relation
 from tidemill.plan.sources import Column, Schema
 

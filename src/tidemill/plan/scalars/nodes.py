@@ -8,12 +8,13 @@ change from version to version.
 from __future__ import annotations
 
 import re
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
-from functools import cache, cached_property, lru_cache
+from functools import cache, lru_cache
 from typing import Any, Union
 from typing import Literal as Word
+
+from tidemill.plan.cached import cached_property
 
 _HOLE = re.compile(r"\{(\d)\}")
 Columns = Mapping[str, "Scalar"]
@@ -30,8 +31,11 @@ def quoted(name: str) -> str:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Scalar(ABC):
-    """An expression over the columns of one relation."""
+class Scalar:
+    """An expression over the columns of one relation.
+
+    Not an ABC: to ask whether something is one would take longer, and binding asks it of every part of every query.
+    """
 
     @cached_property
     def sql(self) -> str:
@@ -47,14 +51,15 @@ class Scalar(ABC):
     def parts(self) -> tuple[Scalar, ...]:
         """The expressions that this one is made of."""
         found: list[Scalar] = []
-        for name in _operands(type(self)):
+        kind: Any = type(self)
+        for name in _operands(kind):
             value = getattr(self, name)
             found += [value] if isinstance(value, Scalar) else value if _is_list(value) else []
         return tuple(found)
 
-    @abstractmethod
     def pieces(self) -> Iterable[Piece]:
         """The texts and the expressions that DuckDB reads one after the other."""
+        raise NotImplementedError
 
     def substitute(self, columns: Columns) -> Scalar:
         """The expression with columns replaced by other expressions, in parentheses where these are no columns.
@@ -65,7 +70,9 @@ class Scalar(ABC):
         """
         if self.columns.isdisjoint(columns):
             return self
-        return type(self)(*[_substitute(getattr(self, name), columns) for name in _operands(type(self))])
+        kind: Any = type(self)
+        found: Scalar = kind(*[_substitute(getattr(self, name), columns) for name in _operands(kind)])
+        return found
 
     def over(self, columns: Columns) -> Scalar:
         """`substitute` for a whole item of a select list: a column becomes the other expression as it is."""
@@ -281,7 +288,7 @@ def flatten(value: Scalar) -> Template:
 
 
 @cache
-def _operands(kind: type[Scalar]) -> tuple[str, ...]:
+def _operands(kind: Any) -> tuple[str, ...]:
     return tuple(f.name for f in fields(kind))
 
 

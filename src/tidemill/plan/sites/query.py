@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 from tidemill.errors import PlanProblem
+from tidemill.plan.cached import cached_property
 from tidemill.plan.sources import Column
 
 

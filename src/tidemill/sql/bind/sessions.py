@@ -51,15 +51,16 @@ def complete_sessions(select: exp.Select, items: Iterable[exp.Expression]) -> No
 
 def _note_columns(select: exp.Select, items: list[exp.Expression]) -> None:
     """Tell session windows which columns the query may read, by their names: rows are kept without the others."""
+    sessions = [(i, w) for i in items if isinstance(w := i.args.get("window"), WindowSpec) and w.kind == "session"]
+    if not sessions:
+        return
     stars = [s for s in select.find_all(exp.Star) if not isinstance(s.parent, exp.Count)]
     if stars or any(j.args.get("method") for j in select.args.get("joins") or ()):
         return
     using = {n.name.lower() for j in select.args.get("joins") or () for n in j.args.get("using") or ()}
     read = frozenset(using.union(c.name.lower() for c in select.find_all(exp.Column)))
-    for item in items:
-        window = item.args.get("window")
-        if isinstance(window, WindowSpec) and window.kind == "session":
-            item.set("window", replace(window, read=read))
+    for item, window in sessions:
+        item.set("window", replace(window, read=read))
 
 
 def _session_of(item: exp.Expression) -> WindowSpec | None:
