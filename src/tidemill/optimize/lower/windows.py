@@ -43,13 +43,16 @@ class Windows(Edges):
     def set_store_queries(self) -> None:
         """Give each fragment store the queries whose rows are read; operators that nothing reads are removed."""
         read = {i for op in self.stage.values() for i in op.inputs} | {e.source_op for e in self.loops.values()}
+        asked: dict[str, list[p.WeaveQuery]] = {}
         for op in [o for o in self.stage.values() if isinstance(o, p.Weaved)]:
             if op.id in read:
-                store = self.stage[op.inputs[0]]
-                assert isinstance(store, p.Weave)
-                self.stage[store.id] = replace(store, queries=(*store.queries, self.store_queries[op.id]))
+                asked.setdefault(op.inputs[0], []).append(self.store_queries[op.id])
             else:
                 del self.stage[op.id]
+        for name, queries in asked.items():
+            store = self.stage[name]
+            assert isinstance(store, p.Weave)
+            self.stage[name] = replace(store, queries=(*store.queries, *queries))
 
     def place_window_aggregate(self, node: r.WindowAggregate, whole: bool = False) -> Handle:
         if node.window.until is None:

@@ -32,6 +32,7 @@ class Patterns:
         self.own: list[dict[int, int]] = [{} for _ in self.relations]
         self._maps: list[np.ndarray] = [np.zeros(0, np.int32) for _ in self.relations]
         self._added: list[list[int]] = [[] for _ in self.relations]  # codes not yet appended to the maps
+        self._signatures: dict[tuple[int, tuple[int, ...]], np.ndarray] = {}  # by relation and words, as last asked for
         self.required = [self._requirement(query) for query in self.queries]
         self.requirements = [sorted({self.required[q] for q in r.queries}) for r in self.relations]
         self.masks = [_mask(wishes) for wishes in self.requirements]
@@ -106,7 +107,16 @@ class Patterns:
         return np.arange(len(self.own[relation]), dtype=np.int32)
 
     def signatures(self, relation: int, words: Sequence[int]) -> np.ndarray:
-        """For each code of an emitting relation the signature: a bit for each query of its leaf that wants it."""
+        """For each code of an emitting relation the signature: a bit for each query of its leaf that wants it.
+
+        Codes only ever come: with as many as the last time, the signatures are the same.
+        """
+        known = self._signatures.get((relation, tuple(words)))
+        if known is None or len(known) != len(self.own[relation]):
+            known = self._signatures[relation, tuple(words)] = self._make_signatures(relation, words)
+        return known
+
+    def _make_signatures(self, relation: int, words: Sequence[int]) -> np.ndarray:
         own = list(self.own[relation])
         table = np.zeros((len(own), len(words)), np.uint64)
         column = {word: i for i, word in enumerate(words)}
