@@ -11,7 +11,7 @@ from typing import Any
 
 from benchmarks.neighbours.measure import Sizes, slowdowns
 from benchmarks.neighbours.reasons import REASONS
-from benchmarks.neighbours.works import CHANGES, WORKS
+from benchmarks.neighbours.works import CHANGES, UNLIKE, UNLIKE_WORK, WORKS
 from benchmarks.report import Check, Result, Table
 
 LIMIT = 2.0
@@ -25,7 +25,7 @@ FULL, QUICK = Sizes(rows=4_000_000, queries=1_000, rounds=3), Sizes(rows=200_000
 def run(quick: bool, steps: Any) -> Result:
     """A row for each workload, a column for each change."""
     sizes = QUICK if quick else FULL
-    steps.expect(len(WORKS) * (1 + len(CHANGES)))
+    steps.expect(len(WORKS) * (1 + len(CHANGES)) + 1 + len(UNLIKE))
     rows: list[list[Any]] = []
     reasons: list[list[Any]] = []
     batches: list[list[Any]] = []
@@ -57,6 +57,7 @@ def run(quick: bool, steps: Any) -> Result:
             _BATCHES,
         )
     )
+    result.tables.append(_one_unlike_query(sizes, steps))
     result.checks.append(
         Check(
             f"no neighbour above {LIMIT:g} times, or above what its reason on the page explains",
@@ -66,6 +67,22 @@ def run(quick: bool, steps: Any) -> Result:
         )
     )
     return result
+
+
+def _one_unlike_query(sizes: Sizes, steps: Any) -> Table:
+    """A query that the fast ways do not take, among all that they do."""
+    plain, found, _ = slowdowns(UNLIKE_WORK, sizes, steps.done, UNLIKE)
+    rows = [
+        ["none", plain, 1.0],
+        *([change.title, plain * found[name], found[name]] for name, change in UNLIKE.items()),
+    ]
+    return Table(
+        "W5 with one unlike query",
+        ["what is unlike", "ns a row", "times plain"],
+        rows,
+        f"{sizes.queries:,} queries, of which one is replaced; in the last row all are as they are, over rows that are"
+        " out of order. Nanoseconds are those of the plain workload times the ratio of the turns.",
+    )
 
 
 def draw(series: dict[str, Any], folder: str) -> list[dict[str, str]]:

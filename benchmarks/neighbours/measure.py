@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from statistics import median
@@ -56,7 +56,7 @@ def fixed_cost(plain: Cost, small: Cost) -> Fixed:
 
 
 def slowdowns(
-    work: Work, sizes: Sizes, done: Callable[[str], None]
+    work: Work, sizes: Sizes, done: Callable[[str], None], changes: Mapping[str, Change] = CHANGES
 ) -> tuple[float, dict[str, float], dict[str, Fixed]]:
     """Nanoseconds of the plain workload for a row, how many times that each neighbour takes, and what a batch costs in
     those that have more of them.
@@ -64,7 +64,7 @@ def slowdowns(
     cost(work, _PLAIN, sizes)  # kernels are loaded
     plain: list[float] = []
     found, fixed = {}, {}
-    for name, change in CHANGES.items():
+    for name, change in changes.items():
         if name == "MAX" and not work.maximum:
             continue
         runs = alternate(
@@ -105,4 +105,4 @@ def statements(work: Work, change: Change, sizes: Sizes) -> str:
             f"REGISTER SOURCE {name}Source ({columns}) FROM FILES '{files}' WITH (timestamp = 'ts'"
             f"{change.options}); CREATE TAGGED STREAM {name} OVER {name}Source{work.stream_key}"
         )
-    return ";\n".join([*made, *work.views(change.asked(work), sizes.queries)])
+    return ";\n".join([*made, *change.views(work.views(change.asked(work), sizes.queries))])

@@ -49,13 +49,14 @@ class Work:
 
 @dataclass(frozen=True)
 class Change:
-    """One thing that is changed: how views are written, the input, the batches."""
+    """One thing that is changed: how views are written, the input, the batches; `views` makes other views of them."""
 
     title: str
     asked: Callable[[Work], Asked] = lambda work: Asked()
     input: Callable[[Work, str], str] = lambda work, folder: folder
     texts: bool = False
     options: str = ""
+    views: Callable[[list[str]], list[str]] = lambda views: views
 
 
 CHANGES = {
@@ -194,3 +195,27 @@ WORKS = {
         stream_key=" KEY RoomID",
     ),
 }
+
+
+def _with_one(query: str) -> Callable[[list[str]], list[str]]:
+    """The views with this query in the place of the last one."""
+    return lambda views: [*views[:-1], f"CREATE RSTREAM VIEW unlike AS SELECT {query.format(_WINDOW)}"]
+
+
+_WINDOW = "[RANGE 120 SECONDS SLIDE 60 SECONDS]"
+# One query of many that is unlike the others must not slow them down.
+UNLIKE = {
+    "MAX": Change(
+        "one query has MAX", views=_with_one("sip, count(*) AS n, max(len) AS greatest FROM S {} GROUP BY sip")
+    ),
+    "expression": Change(
+        "one has an expression as its key",
+        views=_with_one("sip % 100 AS k, count(*) AS n FROM S {} GROUP BY sip % 100"),
+    ),
+    "two columns": Change(
+        "one has a predicate on two columns",
+        views=_with_one("sip, count(*) AS n, sum(len) AS total FROM S {} WHERE sp < dp GROUP BY sip"),
+    ),
+    "disorder": CHANGES["disorder"],
+}
+UNLIKE_WORK = WORKS["W5"]

@@ -9,9 +9,9 @@ import pytest
 
 from benchmarks import answers, neighbours, packets
 from benchmarks.inprocess import InProcess
-from benchmarks.neighbours.measure import Sizes, cost
+from benchmarks.neighbours.measure import Sizes, cost, statements
 from benchmarks.neighbours.reasons import REASONS
-from benchmarks.neighbours.works import CHANGES, WORKS
+from benchmarks.neighbours.works import CHANGES, UNLIKE, UNLIKE_WORK, WORKS, Change
 from benchmarks.packets import COLUMNS
 from benchmarks.peers.mixture import mixed
 
@@ -23,6 +23,16 @@ def test_every_change_of_a_workload_runs(name):
             assert cost(WORKS[name], change, Sizes(20_000, 4, 1)).row_ns > 0
 
 
+@pytest.mark.parametrize("name", UNLIKE)
+def test_one_unlike_query_among_those_of_w5(name):
+    sizes = Sizes(20_000, 5, 1)
+    plain, unlike = (statements(UNLIKE_WORK, change, sizes).split(";") for change in (Change(""), UNLIKE[name]))
+    views = [[s for s in made if "RSTREAM VIEW" in s] for made in (plain, unlike)]
+    assert len(views[0]) == len(views[1]) == 5
+    assert views[0][:4] == views[1][:4] and (name == "disorder") == (views[0] == views[1])
+    assert cost(UNLIKE_WORK, UNLIKE[name], sizes).row_ns > 0
+
+
 def test_the_page_says_what_a_batch_costs():
     class Steps:
         def expect(self, count): ...
@@ -30,6 +40,7 @@ def test_the_page_says_what_a_batch_costs():
 
     with patch.dict(neighbours.WORKS, {"tagger": WORKS["tagger"]}, clear=True):
         tables = {t.title: t for t in neighbours.run(True, Steps()).tables}
+    assert [row[0] for row in tables["W5 with one unlike query"].rows] == ["none", *(c.title for c in UNLIKE.values())]
     rows = tables["What a micro-batch costs whatever is in it"].rows
     assert {row[0] for row in rows} >= {"tagger, live"}
     assert all(count <= 50_000 and ms >= 0 and 0 <= share <= 100 for _, count, ms, share in rows)
@@ -51,9 +62,12 @@ class Quiet:
     ],
 )
 def test_a_reason_holds_for_its_workload_and_up_to_a_ratio(ratios, missed):
+    def slowdowns(work, sizes, done, changes=CHANGES):
+        return 60.0, ratios if changes is CHANGES else dict.fromkeys(changes, 1.0), {}
+
     with (
         patch.dict(neighbours.WORKS, {"windows": WORKS["windows"]}, clear=True),
-        patch.object(neighbours, "slowdowns", lambda work, sizes, done: (60.0, ratios, {})),
+        patch.object(neighbours, "slowdowns", slowdowns),
     ):
         (check,) = neighbours.run(True, Quiet()).checks
     assert (check.met, check.measured) == (not missed, missed or "none")
