@@ -32,6 +32,7 @@ from tidemill.optimize.views.added_cost import AddedCost, add_estimates, shares_
 from tidemill.optimize.views.answer import Answer, Answered, Candidate, Candidates, Costs, Part, Weigh, answer, replay
 from tidemill.optimize.views.cost import RowCosts
 from tidemill.optimize.views.match import OTHER_SHAPE, NoMatch
+from tidemill.optimize.views.peel import Peeling
 from tidemill.plan import relations as r
 from tidemill.plan.node import walk
 from tidemill.plan.physical import BEGINNING
@@ -139,7 +140,7 @@ class Answering:
         says why there is none. `waiting`: ids of views that have closed no time; one that began later is still empty.
         """
         self._known.refresh(self._stopped())
-        part = Part.of(self.first_readers.since_the_beginning(query), self._known.define)
+        part = Part.of(self.first_readers.since_the_beginning(query), Peeling(self._known.define))
         by_id, reasons = {view.entry.id: view for view in self._all_views()}, []
         matches: list[tuple[float, str, Relation]] = []
         for view in self._views.values():

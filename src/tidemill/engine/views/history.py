@@ -99,15 +99,7 @@ class FirstReaders:
 
 def streams_of(query: Relation) -> list[r.Scan]:
     """The streams that a query reads itself, not through views."""
-    found: list[r.Scan] = []
-    stack = [query]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, r.Scan) and not node.static:
-            found.append(node)
-        elif not isinstance(node, r.View):
-            stack += [c for c in node.children if isinstance(c, Relation)]
-    return found
+    return [n for n in r.nodes_above_views(query) if isinstance(n, r.Scan) and not n.static]
 
 
 def began_later(node: Relation) -> bool:

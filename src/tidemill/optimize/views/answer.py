@@ -6,15 +6,15 @@ points include all points of the part. The part is then the compensation over th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import chain, islice
 
 from tidemill.optimize.views.block import Block, WindowBounds, block_of
 from tidemill.optimize.views.columns import project
 from tidemill.optimize.views.match import Match, NoMatch, ViewData, match
-from tidemill.optimize.views.peel import Definition, Peeled, peel_query, peel_view
+from tidemill.optimize.views.peel import Definition, Peeled, Peeling, peel_view
 from tidemill.plan import relations as r
 from tidemill.plan.points import Every, contained, show_points
 from tidemill.plan.relations import Relation
@@ -132,19 +132,20 @@ def _inputs_of(block: Block, grouped: bool) -> _Inputs:
 def answer(query: Relation, candidates: Candidates, define: Definition, weigh: Weigh) -> Answer:
     """Replace the largest parts of a query that a view contains by the smallest such view, where `weigh` accepts it."""
     result = Answer(query)
-    result.node = _Search(candidates, define, weigh, result).replace(query)
+    result.node = _Search(candidates, Peeling(define), weigh, result).replace(query)
     return result
 
 
 def replay(query: Relation, decided: Sequence[tuple[str, Candidate]], define: Definition) -> Answer:
     """Replace the parts that were decided, by fingerprint; a decision is never searched again."""
     result = Answer(query)
-    views = dict(decided)
+    views, peeling = dict(decided), Peeling(define)
 
+    @cache
     def visit(node: Relation) -> Relation:
         if node.fingerprint not in views:
             return _with_inputs(node, visit)
-        found = Part.of(node, define).find(views[node.fingerprint])
+        found = Part.of(node, peeling).find(views[node.fingerprint])
         assert isinstance(found, Answered), (
             f"view {views[node.fingerprint].name} no longer answers a part of its reader"
         )
@@ -164,8 +165,8 @@ class Part:
     block: Block
 
     @classmethod
-    def of(cls, node: Relation, define: Definition) -> Part:
-        peeled = peel_query(node, define)
+    def of(cls, node: Relation, peeling: Peeling) -> Part:
+        peeled = peeling.peel(node)
         data = peeled.data
         return cls(node, peeled, block_of(data.input if isinstance(data, r.GroupBy) else data))
 
@@ -195,14 +196,27 @@ class Part:
 @dataclass
 class _Search:
     candidates: Candidates
-    define: Definition
+    peeling: Peeling
     weigh: Weigh
     result: Answer
+    known: dict[tuple[Relation, bool], tuple[Relation, list[Answered]]] = field(default_factory=dict)
 
     def replace(self, node: Relation, tried: bool = False) -> Relation:
-        """`tried`: the node is below selections and projections of a part that no view contains; then no view contains
+        """A node with its largest contained parts replaced; searched once, however many nodes read it.
+
+        `tried`: the node is below selections and projections of a part that no view contains; then no view contains
         the node either. A grouping is compared apart from what is made of its groups.
         """
+        if (node, tried) not in self.known:
+            before = len(self.result.parts)
+            found = self._search(node, tried)
+            self.known[node, tried] = found, self.result.parts[before:]
+            return found
+        found, parts = self.known[node, tried]
+        self.result.parts += [part for part in parts if part not in self.result.parts]
+        return found
+
+    def _search(self, node: Relation, tried: bool) -> Relation:
         is_new = not tried or isinstance(node, r.GroupBy)
         found = self._find(node) if isinstance(node, _PARTS) and is_new else None
         if found is None:
@@ -223,7 +237,7 @@ class _Search:
         return found
 
     def _find(self, node: Relation) -> Answered | None:
-        part = Part.of(node, self.define)
+        part = Part.of(node, self.peeling)
         grouped = isinstance(part.peeled.data, r.GroupBy)
         named, matches = _named(node), []
         near = islice(self.candidates.near(part, grouped), MOST_COMPARED)
@@ -286,15 +300,7 @@ def _named_points(peeled: Peeled) -> str:
 
 def _named(node: Relation) -> set[str]:
     """The views that a tree reads by name."""
-    return {n.name for n in _nodes(node) if isinstance(n, r.View)}
-
-
-def _nodes(node: Relation) -> Iterator[Relation]:
-    yield node
-    if not isinstance(node, r.View):
-        for child in node.children:
-            if isinstance(child, Relation):
-                yield from _nodes(child)
+    return {n.name for n in r.nodes_above_views(node) if isinstance(n, r.View)}
 
 
 def _with_inputs(node: Relation, change: Callable[[Relation], Relation]) -> Relation:

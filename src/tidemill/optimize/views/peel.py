@@ -8,7 +8,7 @@ written. Where a tree has no such form, the part that has none is left as it sta
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from tidemill.plan import relations as r
 from tidemill.plan.points import Every, EveryChange, Points, contained, intersect, synchronizer_points
@@ -42,20 +42,27 @@ class Peeled:
 
 def peel_view(node: Relation, define: Definition) -> Peeled:
     """The peeled form of a view, at its full synchronization points: all its inputs are up to date there."""
-    return _Peeling(define, every_point=False).peel(node)
-
-
-def peel_query(node: Relation, define: Definition) -> Peeled:
-    """The peeled form of a query whose answer changes at these points only, so that they are all there is to show."""
-    return _Peeling(define, every_point=True).peel(node)
+    return Peeling(define, every_point=False).peel(node)
 
 
 @dataclass(frozen=True)
-class _Peeling:
+class Peeling:
+    """Peels the parts of one tree. Each node is peeled once: a node that is read several times is in the tree as often
+    as there are ways to it, which doubles with every subquery over the same rows.
+    """
+
     define: Definition
-    every_point: bool  # leave a tree alone that also shows something between its full points
+    every_point: bool = True  # leave a tree alone that also shows something between its full points
+    _known: dict[Relation, Peeled] = field(default_factory=dict)
 
     def peel(self, node: Relation) -> Peeled:
+        """The peeled form of a node; a query changes at its points only, so that they are all there is to show."""
+        found = self._known.get(node)
+        if found is None:
+            found = self._known[node] = self._peel(node)
+        return found
+
+    def _peel(self, node: Relation) -> Peeled:
         if isinstance(node, r.View) and not node.late:
             return self.peel(self.define(node))
         if isinstance(node, SYNCHRONIZERS):

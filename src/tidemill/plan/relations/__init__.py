@@ -24,6 +24,7 @@ from tidemill.plan.relations.properties import (
     leaves_whole,
     may_precede_clock,
     never_changes,
+    nodes_above_views,
     single_insertions,
     with_children,
 )
@@ -98,6 +99,7 @@ __all__ = [
     "leaves_whole",
     "may_precede_clock",
     "never_changes",
+    "nodes_above_views",
     "quoted",
     "single_insertions",
     "with_children",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Literal
 
+from tidemill.plan.node import walk
 from tidemill.plan.relations.aggregations import GroupBy, JoinAggregate, WindowAggregate
 from tidemill.plan.relations.base import TS, Relation
 from tidemill.plan.relations.inputs import Amended, Clock, Scan, Seed, Shed, View
@@ -118,20 +120,42 @@ def _shows_end(value: Scalar) -> bool:
 
 def never_changes(node: Relation) -> bool:
     """True for tables and what is made of tables alone: complete after their first batch."""
-    if isinstance(node, Scan):
-        return node.static
-    children = [c for c in node.children if isinstance(c, Relation)]
-    return bool(children) and all(never_changes(c) for c in children)
+    return all(n.static if isinstance(n, Scan) else _inputs(n) for n in _relations(node))
+
+
+def nodes_above_views(node: Relation) -> Iterator[Relation]:
+    """Every node of a tree once; created views, but nothing below them."""
+    seen: set[Relation] = set()
+    stack = [node]
+    while stack:
+        node = stack.pop()
+        if node not in seen:
+            seen.add(node)
+            yield node
+            stack += [] if isinstance(node, View) else reversed(_inputs(node))
+
+
+def _relations(node: Relation) -> Iterator[Relation]:
+    """Every relation of a tree once, inputs first: a tree may read one node by a thousand ways."""
+    return (n for n in walk(node) if isinstance(n, Relation))
+
+
+def _inputs(node: Relation) -> list[Relation]:
+    return [c for c in node.children if isinstance(c, Relation)]
 
 
 def may_precede_clock(node: Relation) -> bool:
     """True when a row may be there before the clock begins: one of a table, or that of a grouping without keys."""
-    if isinstance(node, Scan):
-        return node.static
-    if isinstance(node, (GroupBy, JoinAggregate)) and not node.keys:
-        return True
-    inputs = [may_precede_clock(c) for c in node.children if isinstance(c, Relation)]
-    return all(inputs) and bool(inputs) if isinstance(node, (Join, JoinAggregate)) else any(inputs)
+    found: dict[Relation, bool] = {}
+    for each in _relations(node):
+        inputs = [found[c] for c in _inputs(each)]
+        if isinstance(each, Scan):
+            found[each] = each.static
+        elif isinstance(each, (GroupBy, JoinAggregate)) and not each.keys:
+            found[each] = True
+        else:
+            found[each] = all(inputs) and bool(inputs) if isinstance(each, (Join, JoinAggregate)) else any(inputs)
+    return found[node]
 
 
 Rounds = tuple[tuple[int, int], ...]
@@ -145,15 +169,19 @@ def beginning(node: Relation) -> tuple[Rounds, ...] | Literal["first row"]:
     first input row. A synchronizer passes the first time of its input on at the next of its points; a node of several
     inputs passes on the earliest. Tables precede the clock and do not determine when an answer begins.
     """
-    if isinstance(node, (SynchronizeOn, SynchronizePeriods, RowPoints, Rstream, Seed)):
+    found: dict[Relation, tuple[Rounds, ...] | Literal["first row"]] = {}
+    for each in _relations(node):
+        found[each] = _beginning_above(each, [found[c] for c in _inputs(each) if not never_changes(c)])
+    return found[node]
+
+
+def _beginning_above(
+    node: Relation, inputs: list[tuple[Rounds, ...] | Literal["first row"]]
+) -> tuple[Rounds, ...] | Literal["first row"]:
+    known = [ways for ways in inputs if ways != "first row"]
+    if isinstance(node, (SynchronizeOn, SynchronizePeriods, RowPoints, Rstream, Seed)) or len(known) < len(inputs):
         return "first row"
-    found: set[Rounds] = set()
-    for child in node.children:
-        if isinstance(child, Relation) and not never_changes(child):
-            ways = beginning(child)
-            if ways == "first row":
-                return "first row"
-            found.update(ways)
+    found: set[Rounds] = {way for ways in known for way in ways}
     period = _refresh(node)
     return tuple(sorted(way if period is None else (*way, period) for way in found or {()}))
 
