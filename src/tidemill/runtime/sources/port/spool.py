@@ -84,6 +84,7 @@ class Spooler:
         self._guard = _claim(self._directory, self.spec.name)
         try:
             self._recover()
+            frame(b"\n", 0, self._limit)  # loads the loop now: lines that come while it is loaded arrive at one time
             self._listener = _listen(self.spec)
         except BaseException:
             self._guard.close()
