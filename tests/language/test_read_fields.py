@@ -28,7 +28,15 @@ DUCKDB = DuckDB()
 CLASSES = sorted(
     {c for c in vars(exp).values() if inspect.isclass(c) and issubclass(c, exp.Expression)}, key=lambda c: c.__name__
 )
-VALUES = (exp.column("extra"), [exp.column("extra")], exp.Literal.string("extra"), exp.var("EXTRA"), "extra", True)
+VALUES = (
+    exp.column("extra"),
+    [exp.column("extra")],
+    exp.Literal.string("extra"),
+    exp.var("EXTRA"),
+    "extra",
+    True,
+    exp.Unnest(expressions=[exp.column("extra")]),
+)
 UNREAD = [(kind, field) for kind in READ for field in sorted(kind.arg_types) if not is_read(kind, field)]
 
 
@@ -40,10 +48,15 @@ def text(node):
         return None
 
 
+def smallest(kind):
+    """A node of a class with what it needs and nothing else."""
+    given = {name: exp.column(name) for name, needed in kind.arg_types.items() if needed}
+    return kind(**{name: [value] if name == "expressions" else value for name, value in given.items()})
+
+
 def dropped_fields(kind):
     """The optional fields of a value which DuckDB's text does not show, whatever is in them."""
-    given = {name: exp.column(name) for name, needed in kind.arg_types.items() if needed}
-    node = kind(**{name: [value] if name == "expressions" else value for name, value in given.items()})
+    node = smallest(kind)
     if kind in READ or issubclass(kind, exp.JSONPathPart) or text(node) is None or not is_allowed(node):
         return
     for name, needed in kind.arg_types.items():
@@ -76,10 +89,25 @@ def test_every_other_field_of_a_clause_is_refused(kind, field):
 @pytest.mark.parametrize("pair", sorted(DROPPED))
 def test_every_dropped_argument_is_refused(pair):
     owner, field = pair.split(".")
-    node = getattr(exp, owner)()
-    node.set(field, exp.Literal.number(1))
+    node = smallest(getattr(exp, owner))
+    node.set(field, exp.column("extra"))
     with pytest.raises(TidemillError, match="TM202"):
         refuse_unread(exp.select(node))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "regexp_replace(s, 'x', 'y', 'gi')",
+        "regexp_extract(s, 'x(y)', 1, 'i')",
+        "regexp_extract_all(s, 'x(y)', 1, 'i')",
+        "trim(BOTH 'x' FROM s)",
+        "trim(LEADING FROM s)",
+        "CAST(s AS VARINT)",
+    ],
+)
+def test_an_argument_that_is_written_beside_others_is_none_of_them(value):
+    refuse_unread(exp.select(DUCKDB.parse(value)[0]))
 
 
 # ---- what is read changes the answer ------------------------------------------------------------------------

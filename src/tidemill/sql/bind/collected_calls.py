@@ -41,6 +41,8 @@ def read_collected(node: exp.Expression) -> CollectedCall:
         name = {"quantile_cont": "percentile_cont", "quantile_disc": "percentile_disc"}.get(inner.name, inner.name)
         return CollectedCall(name, inner.arguments, False, tuple(node.expression.expressions), within=True)
     name = name_in_sql(node)
+    if isinstance(node, exp.IgnoreNulls) and name == "any_value":  # which has no other meaning
+        node = node.this
     if isinstance(node, (exp.IgnoreNulls, exp.RespectNulls)):
         hint = f"{name}(x) FILTER (WHERE x IS NOT NULL)"
         raise problem(f"IGNORE NULLS in {name} is for window functions", node, code="TM206", hint=hint)

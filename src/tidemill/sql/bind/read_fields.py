@@ -1,8 +1,9 @@
 """Every field of a parsed query is read, or refused where it is filled: nothing that was written is ignored.
 
 The parser reads clauses of many dialects. Clauses are nodes of which the binder reads the fields in `READ`. Values are
-written as text for DuckDB, without the fields in `DROPPED`. A field in `STAMPED` is set by the parser itself, to tell
-dialects apart. `tests/language/test_read_fields.py` finds out both from the parser's own classes.
+written as text for DuckDB, without the fields in `DROPPED`, some of which it writes where others are filled, too. A
+field in `STAMPED` is set by the parser itself, to tell dialects apart, or is what DuckDB does without it (TRIM of
+BOTH). `tests/language/test_read_fields.py` finds out both from the parser's own classes.
 """
 
 from __future__ import annotations
@@ -10,10 +11,12 @@ from __future__ import annotations
 from functools import cache
 
 from sqlglot import exp
+from sqlglot.errors import SqlglotError
 
 from tidemill.errors import PlanProblem
 from tidemill.sql.bind.scope import problem
-from tidemill.sql.dialect.nodes import Difference, all_nodes
+from tidemill.sql.dialect.dialect import to_sql
+from tidemill.sql.dialect.nodes import Difference, all_nodes, copy_tree
 from tidemill.sql.lexical.tokens import position
 
 _QUERY = "with_ order limit offset"
@@ -68,7 +71,7 @@ READ = {kind: frozenset(fields.split()) for kind, fields in _CLAUSES.items()}
 _STAMPED = """
 Array.bracket_notation Bracket.offset Bracket.safe Bracket.returns_list_for_maps Cast.safe Concat.safe ConcatWs.safe
 DPipe.safe DataType.nested DateDiff.date_part_boundary DateTrunc.input_type_preserved Div.typed
-RegexpExtract.null_if_pos_overflow SHA2.length TimestampTrunc.input_type_preserved TryCast.safe
+RegexpExtract.null_if_pos_overflow SHA2.length TimestampTrunc.input_type_preserved Trim.position TryCast.safe
 """
 STAMPED = frozenset(_STAMPED.split())
 _DROPPED = """
@@ -77,7 +80,7 @@ ArraySlice.is_length ArraySort.asc ArraySort.expression ArraySort.nulls_first Ar
 Base64Encode.max_line_length BitwiseAnd.padside BitwiseOr.padside BitwiseXor.padside Bracket.json_access Chr.charset
 Column.join_mark Column.shadow ConcatWs.flatten DataType.kind DataType.nullable DataType.values DataTypeParam.expression
 DateDiff.big_int DateDiff.zone DateTrunc.zone DatetimeDiff.date_part_boundary DatetimeTrunc.zone Decode.replace
-Identifier.global_ Identifier.temporary In.unnest Interval.fraction_in_string JSONArray.null_handling
+Identifier.global_ Identifier.temporary Interval.fraction_in_string JSONArray.null_handling
 JSONArray.return_type JSONArray.strict JSONCast.safe JSONExists.from_dcolonqmark JSONExtract.emits
 JSONExtract.json_query JSONExtract.on_condition JSONExtract.only_json_types JSONExtract.option JSONExtract.quote
 JSONExtract.requires_json JSONExtract.variant_extract JSONExtractScalar.expressions JSONExtractScalar.json_subtype
@@ -90,7 +93,7 @@ RegexpExtractAll.parameters RegexpILike.flag RegexpReplace.modifiers RegexpRepla
 Round.casts_non_integer_decimals SHA2Digest.length Split.limit StrPosition.clamp_position StrPosition.occurrence
 StrToDate.default_year StrToDate.nlsparam StrToTime.nlsparam StrToTime.target_type StrToTime.zone Substring.zero_start
 TimeSlice.kind TimeToStr.culture TimeToStr.zone TimestampTrunc.zone TimestampTzFromParts.nano ToBinary.format
-Trim.collation Trim.position Trunc.fractions_supported TryCast.null_on_text_overflow TryCast.probe_date_format
+Trim.collation Trunc.fractions_supported TryCast.null_on_text_overflow TryCast.probe_date_format
 TryCast.requires_string TsOrDsToDate.default_date UnixToTime.format UnixToTime.hours UnixToTime.minutes
 UnixToTime.target_type UnixToTime.zone
 """
@@ -106,7 +109,7 @@ def refuse_unread(query: exp.Expression) -> None:
     """Refuse the first clause or argument of a query that its answer would not depend on."""
     for node in all_nodes(query):
         for field, value in node.args.items():
-            if value and not is_read(type(node), field):
+            if value and not is_read(type(node), field) and not _is_written(node, field):
                 raise _unread(node, field, value, query)
         if isinstance(node, exp.Join) and node.this.args.get("joins"):
             raise problem(
@@ -121,6 +124,18 @@ def is_read(kind: type[exp.Expr], field: str) -> bool:
     """Whether the answer depends on a field of a node of this class, or the parser fills it by itself."""
     read = READ.get(kind)
     return field in read if read is not None else field not in _dropped_of(kind.__name__)
+
+
+def _is_written(node: exp.Expr, field: str) -> bool:
+    """Whether DuckDB's text of this very value depends on the field: beside some arguments it writes others, too."""
+    if type(node) in READ:
+        return False
+    without = copy_tree(node)
+    without.set(field, None)
+    try:
+        return to_sql(without) != to_sql(node)
+    except SqlglotError:
+        return False
 
 
 @cache
