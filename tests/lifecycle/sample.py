@@ -42,6 +42,11 @@ CHUNKS = ["<a,1>1 <b,2>2 <c,3>4", "<a,3>5 <c,4>6 <d,9>9", "<b,0>11 <d,9>12 <a,2>
 HARMLESS = {"lock", "status.json", "spark.log", "metadata"}
 
 
+def setup(folder: Path) -> str:
+    """The statements of `SETUP`, with the files of `folder` and a port of this machine."""
+    return SETUP.format(out=folder / "out", port=free_port(), tail=folder / "tail.csv")
+
+
 def begin(folder: Path) -> Feed:
     """A new database in `folder`/db that has run with the first rows, closed; the feed of its source."""
     folder.mkdir()
@@ -51,10 +56,10 @@ def begin(folder: Path) -> Feed:
     with sized(), CheckpointedDatabase(str(folder / "db")) as db:
         feed = Feed(db, folder, "Raw", "k VARCHAR, v INTEGER")
         db.execute(f"REGISTER TABLE T (k VARCHAR, label VARCHAR) FROM FILES '{folder}/t.json'")
-        db.execute(SETUP.format(out=folder / "out", port=free_port(), tail=folder / "tail.csv"))
+        db.execute(setup(folder))
         feed.send(CHUNKS[0])
         send(db, "a,1\nb,2\n")
-        db.run()
+        db.run(final=False)
     return feed
 
 
@@ -64,7 +69,7 @@ def go_on(folder: Path, feed: Feed, chunk: str) -> None:
     feed.send(chunk)
     with sized(), CheckpointedDatabase(str(folder / "db")) as db:
         send(db, "c,3\na,4\n")
-        db.run()
+        db.run(final=False)
         send(db, "d,5\nb,6\n")
 
 
@@ -105,7 +110,7 @@ def answers(root: Path) -> dict[str, Any]:
         out.unlink()
         try:
             before = _read(db)
-            db.run()
+            db.run(final=False)
             delivered = [pq.read_table(p).to_pylist() for p in sorted(out.glob("*.parquet"))]
             lines = [p.read_text() for p in sorted(out.glob("*.jsonl"))]
             return {"before": before, "after": _read(db), "delivered": delivered, "lines": lines}

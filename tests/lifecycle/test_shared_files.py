@@ -10,7 +10,7 @@ import pytest
 
 import tidemill
 from tests.lifecycle.checkpointed import CheckpointedDatabase
-from tests.lifecycle.sample import CHUNKS, SETUP, sized
+from tests.lifecycle.sample import CHUNKS, grow, setup, sized
 from tests.paper.notation import Feed, write
 
 
@@ -27,10 +27,11 @@ def modes(root: Path) -> dict[str, int]:
 
 def run(folder: Path, shared: bool) -> Path:
     write(folder / "t.json", ["k", "label"], [("a", "Alpha"), ("b", "Beta")])
+    grow(folder, 3)
     with sized(), CheckpointedDatabase(str(folder / "db"), shared=shared) as db:
         feed = Feed(db, folder, "Raw", "k VARCHAR, v INTEGER")
         db.execute(f"REGISTER TABLE T (k VARCHAR, label VARCHAR) FROM FILES '{folder}/t.json'")
-        db.execute(SETUP)
+        db.execute(setup(folder))
         for chunk in CHUNKS:
             feed.send(chunk)
             db.run(final=False)

@@ -410,5 +410,6 @@ def test_the_doctor_leaves_an_open_database_alone(place):
 
 def test_the_doctor_counts_the_segments(tmp_path):
     begin(tmp_path / "place")
-    min((tmp_path / "place" / "db" / "state").glob("*/*.arrow")).unlink()
+    for segment in (tmp_path / "place" / "db" / "state").glob("*/*.arrow"):  # some are of an end that is shown for now
+        segment.unlink()
     assert "segments" in failures(tmp_path / "place")["state"]
