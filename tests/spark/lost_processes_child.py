@@ -15,8 +15,11 @@ from tests.spark.processes import kill
 from tidemill.errors import TidemillError
 
 
-def descendants(word: str) -> list[int]:
-    """Processes below this one whose command has a word in it."""
+def descendants(word: str, program: str = "python") -> list[int]:
+    """Processes below this one that run a program and whose command has a word in it.
+
+    The JVM's command has names of our modules too, and so have the copies of it that are about to run another program.
+    """
     parents: dict[int, list[int]] = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
@@ -31,7 +34,8 @@ def descendants(word: str) -> list[int]:
             todo.append(pid)
             try:
                 with open(f"/proc/{pid}/cmdline", "rb") as file:
-                    if word.encode() in file.read():
+                    runs = program in os.path.basename(os.readlink(f"/proc/{pid}/exe"))
+                    if runs and word.encode() in file.read():
                         found.append(pid)
             except OSError:
                 continue
@@ -85,7 +89,7 @@ def main(path: str) -> None:
     subscription.next(5.0)
     thread = threading.Thread(target=lambda: waiting.append(raised(lambda: [None for _ in subscription])))
     thread.start()
-    for pid in descendants("org.apache.spark"):
+    for pid in descendants("org.apache.spark", "java"):
         kill(pid)
     until(lambda: not db.is_running, "the failure", 60)
     thread.join(60)
@@ -155,7 +159,7 @@ def ended(db: tidemill.engine.Database, call: Callable[[], object], hang: tuple[
     """
     codes: list[str] = []
     committed = db.outlet.committed
-    jvm = descendants("org.apache.spark")  # its command has the names of all others in it
+    jvm = descendants("org.apache.spark", "java")  # its command has the names of all others in it
     hung = [pid for word in hang for pid in descendants(word) if pid not in jvm]
     for pid in hung:
         with suppress(ProcessLookupError):
@@ -168,7 +172,7 @@ def ended(db: tidemill.engine.Database, call: Callable[[], object], hang: tuple[
         until(lambda: db.outlet.committed >= committed + 2, "two batches of the run")
     assert thread.is_alive(), codes
     began = time.monotonic()
-    for pid in [*(jvm or descendants("org.apache.spark")), *hung]:
+    for pid in [*(jvm or descendants("org.apache.spark", "java")), *hung]:
         kill(pid)
     thread.join(60)
     assert not thread.is_alive() and time.monotonic() - began < 20, "nobody told the one who waits"
