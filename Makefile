@@ -34,11 +34,11 @@ types: $(READY)
 	@$(BIN)/mypy src tests benchmarks
 
 unit: $(READY)
-	@$(BIN)/python -m pytest --doctest-modules src tests -m "not spark" -n logical --dist loadfile --no-loadscope-reorder
+	@$(BIN)/python -m pytest --doctest-modules src tests -m "not spark" --ignore tests/spark -n logical --dist loadfile --no-loadscope-reorder
 	@$(BIN)/python -m pytest tests/spark
 
 thorough: $(READY)  ## the same properties with thousands of cases, and more crashes
-	@TIDEMILL_THOROUGH=1 $(BIN)/python -m pytest tests -m "not spark" -n logical -o timeout=0
+	@TIDEMILL_THOROUGH=1 $(BIN)/python -m pytest tests -m "not spark" --ignore tests/spark -n logical -o timeout=0
 	@TIDEMILL_THOROUGH=1 $(BIN)/python -m pytest tests/spark -o timeout=0
 
 bench: $(READY)  ## all benchmarks, results and plots in docs/benchmarks
