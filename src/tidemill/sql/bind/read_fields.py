@@ -69,33 +69,33 @@ _CLAUSES: dict[type[exp.Expr], str] = {
 }
 READ = {kind: frozenset(fields.split()) for kind, fields in _CLAUSES.items()}
 _STAMPED = """
-Array.bracket_notation Bracket.offset Bracket.safe Bracket.returns_list_for_maps Cast.safe Concat.safe ConcatWs.safe
-DPipe.safe DataType.nested DateDiff.date_part_boundary DateTrunc.input_type_preserved Div.typed
-RegexpExtract.null_if_pos_overflow SHA2.length TimestampTrunc.input_type_preserved Trim.position TryCast.safe
+Array.bracket_notation ArraySort.asc ArraySort.nulls_first Bracket.offset Bracket.safe Bracket.returns_list_for_maps
+Cast.safe Concat.safe ConcatWs.safe DPipe.safe DataType.nested DateDiff.date_part_boundary
+DateTrunc.input_type_preserved Div.typed RegexpExtract.null_if_pos_overflow SHA2.length
+TimestampTrunc.input_type_preserved Trim.position TryCast.safe
 """
 STAMPED = frozenset(_STAMPED.split())
 _DROPPED = """
 Array.struct_name_inheritance Array.value_constructor ArrayConcat.null_propagation ArrayContains.ensure_variant
-ArraySlice.is_length ArraySort.asc ArraySort.expression ArraySort.nulls_first ArrayToString.null_delim_is_null
-Base64Encode.max_line_length BitwiseAnd.padside BitwiseOr.padside BitwiseXor.padside Bracket.json_access Chr.charset
-Column.join_mark Column.shadow ConcatWs.flatten DataType.kind DataType.nullable DataType.values DataTypeParam.expression
-DateDiff.big_int DateDiff.zone DateTrunc.zone DatetimeDiff.date_part_boundary DatetimeTrunc.zone Decode.replace
-Identifier.global_ Identifier.temporary Interval.fraction_in_string JSONArray.null_handling
-JSONArray.return_type JSONArray.strict JSONCast.safe JSONExists.from_dcolonqmark JSONExtract.emits
-JSONExtract.json_query JSONExtract.on_condition JSONExtract.only_json_types JSONExtract.option JSONExtract.quote
-JSONExtract.requires_json JSONExtract.variant_extract JSONExtractScalar.expressions JSONExtractScalar.json_subtype
-JSONExtractScalar.json_type JSONExtractScalar.only_json_types JSONObject.encoding JSONObject.null_handling
-JSONObject.return_type JSONObject.unique_keys Length.encoding Levenshtein.del_cost Levenshtein.ins_cost
-Levenshtein.sub_cost LowerHex.case MD5Digest.expressions MapInsert.update_flag Match.analyzer Match.kind
-MonthsBetween.roundoff ObjectInsert.update_flag ParseDatetime.zone ParseJSON.expression ParseJSON.is_literal
-Pseudocolumn.join_mark Pseudocolumn.shadow Reduce.finish RegexpExtract.empty_if_group_missing RegexpExtract.parameters
-RegexpExtractAll.parameters RegexpILike.flag RegexpReplace.modifiers RegexpReplace.position
-Round.casts_non_integer_decimals SHA2Digest.length Split.limit StrPosition.clamp_position StrPosition.occurrence
-StrToDate.default_year StrToDate.nlsparam StrToTime.nlsparam StrToTime.target_type StrToTime.zone Substring.zero_start
-TimeSlice.kind TimeToStr.culture TimeToStr.zone TimestampTrunc.zone TimestampTzFromParts.nano ToBinary.format
-Trim.collation Trunc.fractions_supported TryCast.null_on_text_overflow TryCast.probe_date_format
-TryCast.requires_string TsOrDsToDate.default_date UnixToTime.format UnixToTime.hours UnixToTime.minutes
-UnixToTime.target_type UnixToTime.zone
+ArraySlice.is_length ArraySort.expression ArrayToString.null_delim_is_null Base64Encode.max_line_length
+BitwiseAnd.padside BitwiseOr.padside BitwiseXor.padside Bracket.json_access Chr.charset Column.join_mark Column.shadow
+ConcatWs.flatten DataType.kind DataType.nullable DataType.values DataTypeParam.expression DateDiff.big_int DateDiff.zone
+DateTrunc.zone DatetimeDiff.date_part_boundary DatetimeTrunc.zone Decode.replace Identifier.global_ Identifier.temporary
+Interval.fraction_in_string JSONArray.null_handling JSONArray.return_type JSONArray.strict JSONCast.safe
+JSONExists.from_dcolonqmark JSONExtract.emits JSONExtract.json_query JSONExtract.on_condition
+JSONExtract.only_json_types JSONExtract.option JSONExtract.quote JSONExtract.requires_json JSONExtract.variant_extract
+JSONExtractScalar.expressions JSONExtractScalar.json_subtype JSONExtractScalar.json_type
+JSONExtractScalar.only_json_types JSONObject.encoding JSONObject.null_handling JSONObject.return_type
+JSONObject.unique_keys Length.encoding Levenshtein.del_cost Levenshtein.ins_cost Levenshtein.sub_cost LowerHex.case
+MD5Digest.expressions MapInsert.update_flag Match.analyzer Match.kind MonthsBetween.roundoff ObjectInsert.update_flag
+ParseDatetime.zone ParseJSON.expression ParseJSON.is_literal Pseudocolumn.join_mark Pseudocolumn.shadow Reduce.finish
+RegexpExtract.empty_if_group_missing RegexpExtract.parameters RegexpExtractAll.parameters RegexpILike.flag
+RegexpReplace.modifiers RegexpReplace.position Round.casts_non_integer_decimals SHA2Digest.length Split.limit
+StrPosition.clamp_position StrPosition.occurrence StrToDate.default_year StrToDate.nlsparam StrToTime.nlsparam
+StrToTime.target_type StrToTime.zone Substring.zero_start TimeSlice.kind TimeToStr.culture TimeToStr.zone
+TimestampTrunc.zone TimestampTzFromParts.nano ToBinary.format Trim.collation Trunc.fractions_supported
+TryCast.null_on_text_overflow TryCast.probe_date_format TryCast.requires_string TsOrDsToDate.default_date
+UnixToTime.format UnixToTime.hours UnixToTime.minutes UnixToTime.target_type UnixToTime.zone
 """
 DROPPED = frozenset(_DROPPED.split())
 _HINTS = {
