@@ -47,7 +47,7 @@ class RemoteDatabase:
     def execute(self, text: str) -> Any:
         """Run statements one after the other; the result of the last one: a table, or what was done."""
         self._notices.clear()
-        with _translated(), self._connection.cursor() as cursor:
+        with _translate_errors(), self._connection.cursor() as cursor:
             cursor.execute(text)
             while cursor.nextset():
                 pass
@@ -58,7 +58,7 @@ class RemoteDatabase:
     def query(self, text: str, timeout: float | None = None) -> pa.Table:
         """Answer an ad hoc SELECT, in at most `timeout` seconds."""
         milliseconds = 0 if timeout is None else max(1, round(timeout * 1000))
-        with _translated(), self._connection.cursor() as cursor:
+        with _translate_errors(), self._connection.cursor() as cursor:
             cursor.execute(f"SET statement_timeout = {milliseconds}")
             cursor.execute(text)
             if cursor.description is None:
@@ -91,7 +91,7 @@ class RemoteSubscription:
         self.closed = False
         name = '"' + view.replace('"', '""') + '"'
         try:
-            with _translated():
+            with _translate_errors():
                 statement = f"SUBSCRIBE {name}{_as_of(as_of)} WITH (progress = true)"
                 connection.execute(f"DECLARE changes CURSOR FOR {statement}")
         except TidemillError:
@@ -108,7 +108,7 @@ class RemoteSubscription:
             left = _LOOK_S if until is None else min(_LOOK_S, until - time.monotonic())
             if left <= 0:
                 return None
-            with _translated(), self._connection.cursor() as cursor:
+            with _translate_errors(), self._connection.cursor() as cursor:
                 cursor.execute(f"FETCH {_ROWS_AT_ONCE} FROM changes WITH (timeout = '{max(1, round(left * 1000))}ms')")
                 self._columns = list(cursor.description)
                 self._rows += cursor.fetchall()
@@ -148,12 +148,12 @@ def _open(url: str) -> Any:
         raise EngineProblem(
             "TM540", "a client of another process needs psycopg", hint="pip install 'tidemill[client]'"
         ) from None
-    with _translated():
+    with _translate_errors():
         return psycopg.connect(url, autocommit=True)
 
 
 @contextmanager
-def _translated() -> Iterator[None]:
+def _translate_errors() -> Iterator[None]:
     """Errors of the server as the engine raises them."""
     import psycopg
 

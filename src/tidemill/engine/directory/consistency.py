@@ -130,7 +130,7 @@ def _older_views(paths: Paths, batch: int) -> Iterator[EngineProblem]:
         if notes is None:
             yield missing(path, f"the views end with batch {batch}")
         elif notes["rows"] and not _has_size(paths.feedback_rows(batch), notes["rows"]["size"]):
-            yield _lost(paths.feedback_rows(batch), f"{path} names it")
+            yield _lost_part(paths.feedback_rows(batch), f"{path} names it")
 
 
 def _logs(paths: Paths, found: Checkpoint, batch: int, version: int) -> Iterator[EngineProblem]:
@@ -190,7 +190,7 @@ def _lost_files(paths: Paths, store: ViewStore, batch: int, segments: int) -> It
     for name, size, _ in store.answer_files.list_files(store.connection):
         path = os.path.join(paths.answer_files, name)
         if not _has_size(path, size):
-            yield _lost(path, f"answers of batch {batch} or before are in it")
+            yield _lost_part(path, f"answers of batch {batch} or before are in it")
     # A missing segment is reported by the shard that reads it.
     if segments and not os.path.isdir(paths.state):
         yield missing(paths.state, f"batch {batch} left {segments} segments in it")
@@ -227,7 +227,7 @@ def _has_size(path: str, size: int | None) -> bool:
         return False
 
 
-def _lost(path: str, why: str) -> EngineProblem:
+def _lost_part(path: str, why: str) -> EngineProblem:
     return (
         damaged(path, f"it does not have the size that was written; {why}")
         if os.path.exists(path)

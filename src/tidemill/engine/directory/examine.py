@@ -55,9 +55,9 @@ def examine(root: str) -> list[Finding]:
         ("checkpoint", _checkpoint),
         ("state", _state),
         ("views.duckdb", _views),
-        ("sealed", _sealed),
+        ("sealed", _check_answer_files),
         ("sources", _sources),
-        ("undelivered", _undelivered),
+        ("undelivered", _check_undelivered),
         ("departures", _departures),
     ]
     found = [_finding(name, check, paths) for name, check in checks]
@@ -183,7 +183,7 @@ def _views(paths: Paths) -> str:
         return f"{views.store.read_all()} tables, all of them read"
 
 
-def _sealed(paths: Paths) -> str:
+def _check_answer_files(paths: Paths) -> str:
     if not os.path.exists(paths.views) or not os.path.isdir(paths.answer_files) or _is_older(paths):
         return "nothing is noted of its files"
     with _open(paths) as views:
@@ -217,7 +217,7 @@ def _sources(paths: Paths) -> str:
     return f"{len(names)} folders"
 
 
-def _undelivered(paths: Paths) -> str:
+def _check_undelivered(paths: Paths) -> str:
     if not os.path.isdir(paths.undelivered) or not os.path.exists(paths.views):
         return "nothing waits"
     with _open(paths) as views:

@@ -142,7 +142,7 @@ def _beginning(value: Any) -> Any:
     return str(value).lower()
 
 
-def _shed(value: Any) -> Any:
+def _check_shed(value: Any) -> Any:
     if str(value) not in (ALWAYS, OVERLOAD):
         raise Wrong(f"'{OVERLOAD}' or '{ALWAYS}'")
     return value
@@ -181,7 +181,7 @@ CHECKS: dict[str, Check] = {
     "late": _late,
     "begin": _beginning,
     "shed_updates": _whole(10),
-    "shed": _shed,
+    "shed": _check_shed,
     "ahead": _ahead,
     "idle_timeout": duration("5 seconds", zero=True),
     "batch_rows": _whole(100000),

@@ -75,7 +75,7 @@ class Realisation:
             self._read(fragment, item)
 
     def _lend(self, fragment: Fragment, item: PlacedItem, whole: bool) -> None:
-        text, options = fragment.sql, {IMPORTS: self._used(fragment.sql)}
+        text, options = fragment.sql, {IMPORTS: self._streams_read(fragment.sql)}
         if whole:
             entry = self._placement.query.input(item.alias)
             found = item.found
@@ -121,7 +121,7 @@ class Realisation:
         self._named[f"{fragment.site}.{item.found.name}".lower()] = fragment.edge
         self._evaluated += [] if item.row_local else [fragment.edge]
 
-    def _used(self, text: str) -> dict[str, str]:
+    def _streams_read(self, text: str) -> dict[str, str]:
         """Of the streams here that stand for names of other sites those that a text reads."""
         read = set(reads_of(text))
         return {name: stream for name, stream in self._named.items() if name in read}

@@ -26,7 +26,7 @@ def remarks_on_sites(options: Mapping[str, Any], status: Iterable[Mapping[str, A
     ways = [f"{alias} {_WAYS[name].format(by)}" for alias, (name, by) in plan["methods"].items()]
     yield f"join between sites by {plan['algorithm']} at {plan['at']}" + (f": {', '.join(ways)}" if ways else "")
     found = list(status)
-    yield from _costs(options.get(SITE_COSTS, ()), *_measured(found, read, plan))
+    yield from _costs(options.get(SITE_COSTS, ()), *_join_rates(found, read, plan))
     for site in found:
         for edge in site["reads"]:
             if edge["edge"] in read:
@@ -59,7 +59,7 @@ def _beside(way: Mapping[str, Any], measured: float | None) -> str:
     return f" [measured {measured:,.0f}]" if way["chosen"] and measured is not None else ""
 
 
-def _measured(
+def _join_rates(
     status: Iterable[Mapping[str, Any]], read: set[str], plan: Mapping[str, Any]
 ) -> tuple[float | None, float | None]:
     """Bytes a second of event time that come to the join of a view and leave for it; None where none were counted."""

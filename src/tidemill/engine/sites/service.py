@@ -93,7 +93,7 @@ class Service:
     def greet(self, caller: str, database: str, wishes: dict[str, Wish]) -> Refusals:
         """Begin edges that are new, forget those that the caller does not name; edges that are refused, and why."""
         refused: Refusals = {}
-        with self._locked():
+        with self._lock_or_refuse():
             asked = [e for e in self._edges(caller) if LENT not in e.options]
             gone = [e for e in asked if e.options["edge"] not in wishes or _is_other(e, database)]
             for entry in gone:
@@ -308,7 +308,7 @@ class Service:
         return True, frontier - 1 if all(note["over"] == OVER_FOR_GOOD for note in notes) else BEGINNING
 
     @contextmanager
-    def _locked(self) -> Iterator[None]:
+    def _lock_or_refuse(self) -> Iterator[None]:
         if not self._lock.acquire(timeout=_LOCK_S):
             raise EngineProblem("TM714", "the site is busy", hint="it is asked again")
         try:

@@ -91,13 +91,13 @@ class SiteJoins:
             if name == "sp_s" and at is None:
                 found[name] = Placement(query, items, whole, query.site, name)
             else:
-                found[name] = self._named(query, items, name, at, statement)
+                found[name] = self._place_by_name(query, items, name, at, statement)
         if at is None and isinstance(found["sm_s1"], Placement) and 1 < len(whole) <= _MOST_MIXED:
-            for mixed in self._mixed(query, items):
+            for mixed in self._mixed_placements(query, items):
                 found[mixed.algorithm] = mixed
         return found
 
-    def _mixed(self, query: SiteQuery, items: dict[str, PlacedItem]) -> Iterator[Placement]:
+    def _mixed_placements(self, query: SiteQuery, items: dict[str, PlacedItem]) -> Iterator[Placement]:
         """Joins here in which the inputs of other sites come in different ways."""
         far = [i.alias for i in query.inputs if i.site != query.site]
         names: tuple[MethodName, ...] = ("whole", "keys", "both", "bloom")
@@ -129,7 +129,7 @@ class SiteJoins:
             return None
         why = "it is not a join of streams and views of sites by equal columns"
         if found is not None:
-            placement = self._named(*found, wanted, at, statement)
+            placement = self._place_by_name(*found, wanted, at, statement)
             if isinstance(placement, Placement):
                 placement = self._too_late(placement, statement) or placement
             if isinstance(placement, Placement):
@@ -166,7 +166,7 @@ class SiteJoins:
         if found is None or MAX_LATENCY in statement.options:
             return None
         query, items = found
-        placement = self._named(query, items, "sm_s1", None, statement)
+        placement = self._place_by_name(query, items, "sm_s1", None, statement)
         if not isinstance(placement, Placement):
             return None
         added = saved = 0.0
@@ -216,7 +216,7 @@ class SiteJoins:
         except TidemillError:
             return Description(table.name, (), self.workload.unit_us, is_view=True)
 
-    def _named(
+    def _place_by_name(
         self, query: SiteQuery, items: dict[str, PlacedItem], wanted: str, at: Any, statement: Any
     ) -> Placement | str:
         """The placement of an algorithm; a text says why there is none."""

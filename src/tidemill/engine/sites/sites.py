@@ -152,10 +152,10 @@ class Sites:
             "frontier": head.frontier if head.frontier > BEGINNING else None,
             "problem": session.refused.get(spec.name) if session is not None else None,
             "algorithm": spec.origin.get("algorithm", "sp_s"),
-            **self._measured(spec, head.frontier),
+            **self._edge_measures(spec, head.frontier),
         }
 
-    def _measured(self, spec: SourceSpec, frontier: int) -> dict[str, Any]:
+    def _edge_measures(self, spec: SourceSpec, frontier: int) -> dict[str, Any]:
         """Rows of an edge that have been read, as keys where it brings join values, and how far it is behind the clock
         of this site, in seconds of event time.
         """
@@ -187,7 +187,7 @@ class Sites:
             self._paths,
             lambda: self._connect(entry),
             lambda: self.imports.edges(entry.name),
-            self._wanted,
+            self._find_awaited_time,
             INBOX_BYTES,
         )
 
@@ -218,7 +218,7 @@ class Sites:
         finally:
             peer.close()
 
-    def _wanted(self, spec: SourceSpec, closed: int) -> int | None:
+    def _find_awaited_time(self, spec: SourceSpec, closed: int) -> int | None:
         """The first time at which an answer waits for an edge that is closed up to `closed`; None where none does."""
         outlet = self._outlet()
         if not outlet.plan:

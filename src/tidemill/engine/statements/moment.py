@@ -138,7 +138,7 @@ class _Choice:
 
     def single(self) -> ReadMoment:
         """One view is read as it is."""
-        found = [self._shown(self.standings, FOREVER, a.domain) for a in self.asked.values()]
+        found = [self._describe_moment(self.standings, FOREVER, a.domain) for a in self.asked.values()]
         return found[0] if found else ReadMoment()
 
     def together(self, given: AsOf | None) -> ReadMoment:
@@ -147,7 +147,7 @@ class _Choice:
         """
         domains = sorted({a.domain for a in self.asked.values()})
         if given is not None:
-            return self._named(given, domains)
+            return self._read_named_time(given, domains)
         bounds: dict[str, int] = {}
         moments = []
         for domain in domains:
@@ -155,13 +155,13 @@ class _Choice:
             common = common_moment(members)
             self.check_kept(common, domain, None)
             bounds |= common
-            moments.append(self._shown(members, max(common.values()), domain))
+            moments.append(self._describe_moment(members, max(common.values()), domain))
         found = moments[0] if len(moments) == 1 else ReadMoment()
         return replace(
-            found, bounds=dict(self._with_changes(bounds)), closed=self._closed(), latest=max(bounds.values())
+            found, bounds=dict(self._with_changes(bounds)), closed=self._closed_times(), latest=max(bounds.values())
         )
 
-    def _named(self, given: AsOf, domains: list[str]) -> ReadMoment:
+    def _read_named_time(self, given: AsOf, domains: list[str]) -> ReadMoment:
         """All views as of the time that the user names."""
         self.check_domains(given.place)
         domain = domains[0] if domains else "TIMESTAMP" if isinstance(given.value, str) else "BIGINT"
@@ -169,7 +169,7 @@ class _Choice:
         self.check_known(time, domain, given.place)
         bounds = dict.fromkeys(self.standings, time + 1)
         self.check_kept(bounds, domain, given.place)
-        return ReadMoment(dict(self._with_changes(bounds)), self._closed(), time, domain, time)
+        return ReadMoment(dict(self._with_changes(bounds)), self._closed_times(), time, domain, time)
 
     def check_domains(self, place: Place | None) -> None:
         """Refuse views that have no common time."""
@@ -222,7 +222,7 @@ class _Choice:
                 column=where[1],
             )
 
-    def _shown(self, members: Mapping[str, Standing], moment: int, domain: str) -> ReadMoment:
+    def _describe_moment(self, members: Mapping[str, Standing], moment: int, domain: str) -> ReadMoment:
         """The time that views are as of at a moment; FOREVER: as they are."""
         limits = [s.limit for s in members.values() if s.has_begun]
         bound = min([moment, *limits])
@@ -241,7 +241,7 @@ class _Choice:
             if shows_end or moment < self.standings[view].closed:
                 yield view, moment
 
-    def _closed(self) -> dict[str, int]:
+    def _closed_times(self) -> dict[str, int]:
         return {v: s.closed for v, s in self.standings.items()}
 
     def _text(self, us: int, domain: str) -> str:

@@ -59,7 +59,7 @@ class Access:
             return
         if isinstance(statement, _ABOUT_USERS) or (isinstance(statement, Show) and statement.what == "users"):
             if not (isinstance(statement, AlterUser) and statement.name.lower() == user.name.lower()):
-                raise _denied(f'user "{user.name}" may not manage users', f"GRANT ALL TO {user.name}")
+                raise _denied_problem(f'user "{user.name}" may not manage users', f"GRANT ALL TO {user.name}")
         elif not user.reads_everything:
             self._check_reader(user, statement)
 
@@ -74,10 +74,10 @@ class Access:
             names = []
         else:
             what = "change settings" if isinstance(statement, Set) else "execute this statement"
-            raise _denied(f'user "{user.name}" may not {what}', f"GRANT CREATE TO {user.name}")
+            raise _denied_problem(f'user "{user.name}" may not {what}', f"GRANT CREATE TO {user.name}")
         for name in names:
             if name.lower() not in user.reads:
-                raise _denied(
+                raise _denied_problem(
                     f'user "{user.name}" may not read "{name}"',
                     f"GRANT SELECT ON {name} TO {user.name}",
                     "there is no view of this name that was granted",
@@ -104,5 +104,5 @@ class Access:
         return user
 
 
-def _denied(message: str, statement: str, detail: str | None = None) -> CatalogProblem:
+def _denied_problem(message: str, statement: str, detail: str | None = None) -> CatalogProblem:
     return CatalogProblem("TM330", message, detail=detail, hint=f"a user with all rights can say {statement}")

@@ -93,7 +93,7 @@ class Inputs:
     def _stream(self, entry: Entry, birth: int) -> Input:
         spec = as_of(self._catalog.find(entry.needs[0], "source"), birth)
         if spec.options.get("changes"):
-            return _delivered(entry, spec, self._unit_us)
+            return _delivered_input(entry, spec, self._unit_us)
         scan: Relation = r.Scan(spec.name, spec.columns, birth)
         if spec.options.get("late") == APPLY:
             scan = r.Amended(scan)
@@ -123,7 +123,7 @@ class Inputs:
         )
 
 
-def _delivered(entry: Entry, spec: SourceSpec, unit_us: int) -> Input:
+def _delivered_input(entry: Entry, spec: SourceSpec, unit_us: int) -> Input:
     """A view of another site, as it would be read if it were here; or the rows of a stream that a join needs, each with
     its stamp in a column.
     """

@@ -65,16 +65,16 @@ def _shipment(
     return Shipment(what, source.site, target.site, size, min(changes, 1 / interval))
 
 
-def _known(stream: SiteStream, age: float) -> float:
+def _known_values(stream: SiteStream, age: float) -> float:
     """Join values that have come."""
     return occupancy(stream.distinct, stream.rate * age)
 
 
 def known_share(stream: SiteStream, age: float) -> float:
     """The share of a stream's join values that have come."""
-    return _known(stream, age) / stream.distinct
+    return _known_values(stream, age) / stream.distinct
 
 
 def new_values(stream: SiteStream, age: float) -> float:
     """Join values that come for the first time in a second."""
-    return _known(stream, age + 1) - _known(stream, age)
+    return _known_values(stream, age + 1) - _known_values(stream, age)

@@ -239,7 +239,7 @@ class _Search:
     def _find(self, node: Relation) -> Answered | None:
         part = Part.of(node, self.peeling)
         grouped = isinstance(part.peeled.data, r.GroupBy)
-        named, matches = _named(node), []
+        named, matches = _views_read(node), []
         near = islice(self.candidates.near(part, grouped), MOST_COMPARED)
         for candidate in near:
             if candidate.name in named:
@@ -298,7 +298,7 @@ def _named_points(peeled: Peeled) -> str:
     return show_points(peeled.points, 1_000_000, "units")
 
 
-def _named(node: Relation) -> set[str]:
+def _views_read(node: Relation) -> set[str]:
     """The views that a tree reads by name."""
     return {n.name for n in r.nodes_above_views(node) if isinstance(n, r.View)}
 

@@ -83,7 +83,7 @@ def _match_rows(query: Relation, wanted: Block, view: Block, whole_times: bool) 
     refused = _refusal(wanted, view)
     if refused is not None:
         return refused
-    given = _given(view, view.columns)
+    given = _collect_given(view, view.columns)
     rest = _rest(wanted.conditions, view, given)
     if isinstance(rest, NoMatch):
         return rest
@@ -125,7 +125,7 @@ def _match_groups(query: r.GroupBy, wanted: Block, grouped: GroupedBlock, view: 
     loose = frozenset(
         canonical(view.columns[k]) for k in grouped.grouping.keys if _is_loose(grouped.grouping.type_of(k))
     )
-    rest = _rest(wanted.conditions, view, replace(_given(view, shown_keys), loose=loose))
+    rest = _rest(wanted.conditions, view, replace(_collect_given(view, shown_keys), loose=loose))
     if isinstance(rest, NoMatch):
         return NoMatch(f"{rest.reason} among its groups")
     found = regroup(query, wanted, grouped, view, replace(Given.of(shown_keys), loose=loose))
@@ -165,7 +165,7 @@ def _rest(conditions: Sequence[Scalar], view: Block, given: Given) -> list[Scala
     return rest
 
 
-def _given(view: Block, columns: Mapping[str, Scalar]) -> Given:
+def _collect_given(view: Block, columns: Mapping[str, Scalar]) -> Given:
     """What the columns of a view hold; where it says that two columns are equal, either stands for the other."""
     given, types = Given.of(columns), view.types
     for condition in view.conditions:

@@ -42,12 +42,12 @@ def clock_periods(relation: Relation, older_views: bool = False) -> tuple[Every,
             relation = relation.input
         elif older_views and isinstance(relation, r.Union) and (view := _older_view(relation)) is not None:
             relation = view
-        elif isinstance(relation, r.Project) and (copied := _copied(relation, column)) is not None:
+        elif isinstance(relation, r.Project) and (copied := _find_copied_column(relation, column)) is not None:
             column, factor = copied
             if factor != 1 and (scale != 1 or found != EveryChange()):
                 return None  # remainders above are not those of clock units
             scale, relation = scale * factor, relation.input
-        elif isinstance(relation, r.Filter) and (selected := _selected(relation.predicate, column)) is not None:
+        elif isinstance(relation, r.Filter) and (selected := _select_points(relation.predicate, column)) is not None:
             found, relation = intersect(found, selected), relation.input
         else:
             return None
@@ -89,7 +89,7 @@ def _older_view(node: r.Union) -> r.View | None:
     return views[0] if len(views) == len(seeds) == 1 and len(node.inputs) == 2 and views[0].late else None
 
 
-def _copied(node: r.Project, column: str) -> tuple[str, int] | None:
+def _find_copied_column(node: r.Project, column: str) -> tuple[str, int] | None:
     """The column of the input that an output column copies, and what it is multiplied by."""
     item = next((i for i in node.items if i.name == column), None)
     value, factor = _bare(item.value) if item is not None else None, 1
@@ -98,11 +98,11 @@ def _copied(node: r.Project, column: str) -> tuple[str, int] | None:
     return (value.name, factor) if isinstance(value, ColumnRef) and factor > 0 else None
 
 
-def _selected(predicate: Scalar, column: str) -> Points | None:
+def _select_points(predicate: Scalar, column: str) -> Points | None:
     """The clock units that a predicate selects; None where it is not made of remainders."""
     predicate = _strip_parentheses(predicate)
     if isinstance(predicate, Chain):
-        parts = [_selected(condition, column) for condition in predicate.conditions]
+        parts = [_select_points(condition, column) for condition in predicate.conditions]
         known = [part for part in parts if part is not None]
         combine: Callable[..., Points] = intersect if predicate.word == "AND" else unite
         return combine(*known) if len(known) == len(parts) <= MOST_PARTS else None

@@ -70,7 +70,7 @@ def build_tree(query: SiteQuery, methods: Mapping[str, Method], join_site: str) 
             continue
         method = methods.get(each.alias, Method("whole"))
         equality = None if method.name == "whole" else _reducer(query, each.alias, method)
-        found.append(Ship(leaf if equality is None else _reduced(query, leaf, method, equality), join_site))
+        found.append(Ship(leaf if equality is None else _reduce(query, leaf, method, equality), join_site))
     return JoinAt(tuple(found), join_site, query.equalities)
 
 
@@ -92,7 +92,7 @@ def _printed_alike(query: SiteQuery, equality: Equality) -> bool:
     return all(a == b and a in PRINTED_ALIKE for a, b in types)
 
 
-def _reduced(query: SiteQuery, leaf: Leaf, method: Method, equality: Equality) -> Matching:
+def _reduce(query: SiteQuery, leaf: Leaf, method: Method, equality: Equality) -> Matching:
     """R ⋉ ship D(L), or R ⋉ ship(D(L) ∩ ship D(R)); what is at one site is not shipped."""
     other = Leaf(equality.other(leaf.alias))
     here, there = query.input(leaf.alias).site, query.input(other.alias).site

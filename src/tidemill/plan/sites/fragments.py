@@ -174,9 +174,9 @@ class _Maker:
             sql, staying = self._keys_sql(tree)
             return None, f"({sql})", staying
         made = self._shipped_keys(tree, f"{self.name}_{item.alias}_keys")
-        return made.edge, self._named(made), made.append_only
+        return made.edge, self._edge_name(made), made.append_only
 
-    def _named(self, made: Fragment) -> str:
+    def _edge_name(self, made: Fragment) -> str:
         """An edge in FROM."""
         return f"{quoted(made.site)}.{quoted(made.edge)}" if self.qualified else made.edge
 
@@ -204,7 +204,7 @@ class _Maker:
         on = " AND ".join(f"own.k{i} = wanted.k{i}" for i in range(len(tree.columns)))
         listed = ", ".join(f"own.k{i} AS k{i}" for i in range(len(tree.columns)))
         return (
-            f"SELECT {listed} FROM ({sql}) AS own JOIN {self._named(other)} AS wanted ON {on}",
+            f"SELECT {listed} FROM ({sql}) AS own JOIN {self._edge_name(other)} AS wanted ON {on}",
             staying and other.append_only,
         )
 

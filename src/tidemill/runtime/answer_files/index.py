@@ -156,7 +156,7 @@ class AnswerFiles:
     def _merge(self, files: list[str], duck: duckdb.DuckDBPyConnection) -> None:
         parts: dict[tuple[str, ...], list[pa.Table]] = {}
         for name in files:
-            for views, rows in self._owned(name, duck):
+            for views, rows in self._owned_runs(name, duck):
                 parts.setdefault(views, []).append(rows)
         # A label stands for the views that have the rows: those that share some rows may not share others.
         label = {views: "+".join(views) for views in parts}
@@ -184,7 +184,7 @@ class AnswerFiles:
                     verify(path, size, wanted)
             self.verified |= unknown
 
-    def _owned(self, name: str, duck: duckdb.DuckDBPyConnection) -> list[tuple[tuple[str, ...], pa.Table]]:
+    def _owned_runs(self, name: str, duck: duckdb.DuckDBPyConnection) -> list[tuple[tuple[str, ...], pa.Table]]:
         """The runs of a file that belong to views: (views, rows)."""
         [(once,)] = duck.execute("SELECT once FROM __sealed_files WHERE file = ?", [name]).fetchall()
         runs = duck.execute(

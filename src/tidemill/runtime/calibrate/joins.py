@@ -126,7 +126,7 @@ class _Input:
         self.names, self.arrivals, self.random = names, arrivals, random
         kinds = (("j", arrivals.first, arrivals.values), ("g", 0, arrivals.groups))
         self.texts = [pa.array([f"{kind}{first + v:07d}" for v in range(count)]) for kind, first, count in kinds]
-        self.rows = self._drawn(arrivals.window)
+        self.rows = self._draw_rows(arrivals.window)
 
     def fill_window(self) -> pa.Table:
         """All rows of the window come."""
@@ -135,12 +135,12 @@ class _Input:
     def move_window(self, now: int, units: int, slot: int, slots: int) -> pa.Table:
         """Rows come, evenly spread, and right after each the oldest leaves; of `slots` moments two are this input's."""
         count = self.arrivals.rate * units
-        rows = np.concatenate([self.rows, self._drawn(count)], axis=1)
+        rows = np.concatenate([self.rows, self._draw_rows(count)], axis=1)
         come, leave, self.rows = rows[:, -count:], rows[:, :count], rows[:, count:]
         at = now + np.arange(count) * (UNIT * units) // count // slots * slots + slot
         return pa.concat_tables([self._table(come, at, 1), self._table(leave, at + 1, -1)])
 
-    def _drawn(self, count: int) -> np.ndarray:
+    def _draw_rows(self, count: int) -> np.ndarray:
         each = (self.arrivals.values, self.arrivals.groups, 1_000_000)
         return np.stack([self.random.integers(0, most, count) for most in each])
 

@@ -84,7 +84,7 @@ def _plain_texts(column: pa.Array) -> pa.Array | None:
         return column.cast(pa.string())
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         plain = pc.and_not(pc.string_is_ascii(column), pc.match_substring_regex(column, _ESCAPED))
-        return _quoted(column) if pc.all(plain).as_py() else None
+        return _quote(column) if pc.all(plain).as_py() else None
     if pa.types.is_timestamp(kind) and kind.tz is None and kind.unit == "us":
         return _moments(column)
     return None
@@ -99,10 +99,10 @@ def _moments(column: pa.Array) -> pa.Array | None:
         return None
     texts = column.cast(pa.string())
     short = pc.utf8_slice_codeunits(texts, 0, len(str(datetime.min)))
-    return _quoted(pc.if_else(pc.ends_with(texts, ".000000"), short, texts))
+    return _quote(pc.if_else(pc.ends_with(texts, ".000000"), short, texts))
 
 
-def _quoted(texts: pa.Array) -> pa.Array:
+def _quote(texts: pa.Array) -> pa.Array:
     mark = pa.scalar('"', texts.type)
     return pc.binary_join_element_wise(mark, texts, mark, pa.scalar("", texts.type))
 

@@ -33,11 +33,11 @@ class ReleaseBounds:
         values = [kept.setdefault(f"points{i}", {}) for i in range(len(batches))]
         self.points = [[int(p) for p in known_points(b, v)] for b, v in zip(batches, values, strict=True)]
         self.used: list[list[int]] = [[] for _ in batches]
-        self.bounds = {side: self._bound(found) for side, found in chains.items()}
+        self.bounds = {side: self._limit_of(found) for side, found in chains.items()}
         for value, points, used in zip(values, self.points, self.used, strict=True):
             value["points"] = points[min(used, default=0) :]
 
-    def _bound(self, chains: p.Chains | None) -> int | None:
+    def _limit_of(self, chains: p.Chains | None) -> int | None:
         return None if chains is None else min(self._chain_bound(chain) for chain in chains)
 
     def _chain_bound(self, chain: Sequence[p.Step]) -> int:

@@ -93,7 +93,7 @@ def _combine_sql(how: str, column: str) -> str:
     return f"list(DISTINCT {column}[1])" if how == "set" else f"{how}({column})"
 
 
-def _windowed(op: p.Windowed, source: str) -> str:
+def _window_rows(op: p.Windowed, source: str) -> str:
     """Rows of a window, added up for each key and each pair of times at which they enter and leave, then as the change
     that enters and the opposite one that leaves: the same as `temporal`, `synchronize` and `partial` one after the
     other, but each row is read once.
@@ -141,7 +141,7 @@ def _values(op: p.Values, source: str) -> str:
     return f"SELECT {chosen} FROM {source} WHERE {value} IS NOT NULL GROUP BY {group} HAVING sum(__diff) <> 0"
 
 
-def _counted(op: p.Counted, source: str) -> str:
+def _count_rows(op: p.Counted, source: str) -> str:
     """Multiplicity changes of whole rows, on the left (0) or right (1) side of a set operator."""
     names = name_list(op.columns)
     sides = ("CAST(sum(__diff) AS BIGINT)", "CAST(0 AS BIGINT)")
@@ -173,9 +173,9 @@ _RENDER: dict[type[p.Op], Callable[[Any, str], str]] = {
     p.Temporal: _temporal,
     p.Partial: _partial,
     p.Finer: _partial,
-    p.Windowed: _windowed,
+    p.Windowed: _window_rows,
     p.Values: _values,
-    p.Counted: _counted,
+    p.Counted: _count_rows,
     p.Latest: _latest,
 }
 

@@ -48,9 +48,9 @@ def _run_steps(chain: Sequence[p.Linear], schema: tuple[Column, ...], rows: pa.T
 
 
 def _filter(op: p.Filter, known: list[Column], rows: pa.Table) -> pa.Table:
-    source = duck.source("feed", known, *_hidden(rows))
+    source = duck.source("feed", known, *_hidden_columns(rows))
     kept = duck.run(f"SELECT {op.predicate} AS kept FROM {source}", feed=rows).column("kept")
-    rows = rows.select([*(c.name for c in known), *_hidden(rows)])
+    rows = rows.select([*(c.name for c in known), *_hidden_columns(rows)])
     return rows if pc.all(kept, skip_nulls=False).as_py() else rows.filter(kept)
 
 
@@ -59,13 +59,13 @@ def _project(op: p.Project, known: list[Column], rows: pa.Table) -> pa.Table:
     computed = [f"{sql} AS {quoted(name)}" for name, sql in op.items if sql not in plain]
     made = rows
     if computed:
-        source = duck.source("feed", known, *_hidden(rows))
+        source = duck.source("feed", known, *_hidden_columns(rows))
         made = duck.run(f"SELECT {', '.join(computed)} FROM {source}", feed=rows)
     columns = [rows.column(plain[sql]) if sql in plain else made.column(name) for name, sql in op.items]
     return pa.table([*columns, *(rows.column(h) for h in _HIDDEN)], names=[*(name for name, _ in op.items), *_HIDDEN])
 
 
-def _hidden(rows: pa.Table) -> list[str]:
+def _hidden_columns(rows: pa.Table) -> list[str]:
     return [name for name in _HIDDEN if name in rows.column_names]
 
 

@@ -46,7 +46,7 @@ class Sessions(Operator[p.Sessions]):
         if closed.num_rows == 0 and due.num_rows == 0:
             return Batch(None, batch.frontier)
         kept = self.arrangement(state, "rows", contents_layout(self.op.columns))
-        moves = self.partitions.sort_moves(closed, kept.probe(self._touched(closed, due)), self.order)
+        moves = self.partitions.sort_moves(closed, kept.probe(self._touched_hashes(closed, due)), self.order)
         if moves.num_rows == 0:
             return Batch(None, batch.frontier)
         if self.op.closing:
@@ -61,7 +61,7 @@ class Sessions(Operator[p.Sessions]):
         before, value["frontier"] = int(value.get("frontier", BEGINNING)), frontier
         return before
 
-    def _touched(self, *tables: pa.Table) -> np.ndarray:
+    def _touched_hashes(self, *tables: pa.Table) -> np.ndarray:
         """The hashes of the partitions in which rows change or a session may end."""
         if not self.op.partition:
             return np.zeros(1, np.uint64)

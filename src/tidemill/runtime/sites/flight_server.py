@@ -147,20 +147,20 @@ def _batch(body: bytes) -> pa.RecordBatch:
 
 
 def _wish(data: Any) -> Wish:
-    return _checked(Wish, data, {"text": str, "after": int, "frontier": int, "expires": int})
+    return _read_request(Wish, data, {"text": str, "after": int, "frontier": int, "expires": int})
 
 
 def _want(data: Any) -> Want:
     until = data.get("until") if isinstance(data, dict) else None
     kinds = {"after": int, "chain": int, "frontier": int, "ended": bool, "room": bool}
     rest = {k: v for k, v in data.items() if k != "until"} if isinstance(data, dict) else data
-    found = _checked(Want, rest, kinds)
+    found = _read_request(Want, rest, kinds)
     if until is not None and not isinstance(until, int):
         raise EngineProblem("TM713", "a request is not what this version understands", hint="use the same version")
     return Want(found.after, found.chain, found.frontier, found.ended, until, found.room)
 
 
-def _checked(kind: Any, data: Any, types: dict[str, type]) -> Any:
+def _read_request(kind: Any, data: Any, types: dict[str, type]) -> Any:
     if not isinstance(data, dict) or not all(k in types and isinstance(v, types[k]) for k, v in data.items()):
         raise EngineProblem("TM713", "a request is not what this version understands", hint="use the same version")
     try:

@@ -57,13 +57,13 @@ class Outbox:
         """The other site has everything up to `link`: messages up to it are removed. Refused if it was never sent."""
         known = self.acknowledged()
         if link.seq < known.seq:
-            raise _restored(self.edge, "the other site has acknowledged more before than it knows now")
+            raise _restored_problem(self.edge, "the other site has acknowledged more before than it knows now")
         if link.seq == known.seq:
             if link.chain != known.chain:
-                raise _restored(self.edge, "what the other site has received is not what was sent")
+                raise _restored_problem(self.edge, "what the other site has received is not what was sent")
             return
         if link.seq >> PART_BITS > committed or link != self._link(link.seq):
-            raise _restored(self.edge, "the other site has received a message that this one has not sent")
+            raise _restored_problem(self.edge, "the other site has received a message that this one has not sent")
         write_note(self._note, {"seq": link.seq, "chain": link.chain})
         self._trim(link.seq)
 
@@ -176,7 +176,7 @@ class Outbox:
         return os.path.join(self.folder, f"{seq:018d}{_ENDING}")
 
 
-def _restored(edge: str, why: str) -> EngineProblem:
+def _restored_problem(edge: str, why: str) -> EngineProblem:
     return EngineProblem(
         "TM711",
         f'the two ends of edge "{edge}" do not fit: one of the databases was restored from a backup',

@@ -49,7 +49,7 @@ class IcebergTarget:
                 changes = fold(log, self.spec)
                 with catch_warnings():
                     simplefilter("ignore")  # of keys that are new: nothing is deleted
-                    change.delete(self._touched(lake_table(changes.touched)))
+                    change.delete(self._match_keys(lake_table(changes.touched)))
                 rows = changes.rows
             if rows.num_rows:
                 change.append(lake_table(rows))
@@ -69,7 +69,7 @@ class IcebergTarget:
         self._table.refresh()
         return self._table
 
-    def _touched(self, keys: pa.Table) -> Any:
+    def _match_keys(self, keys: pa.Table) -> Any:
         """The rows with one of these keys."""
         library = load("pyiceberg.expressions", "iceberg", "a sink to Iceberg")
         if keys.num_columns == 1:
@@ -80,15 +80,15 @@ class IcebergTarget:
             reduce(library.And, [library.IsNull(n) if v is None else library.EqualTo(n, v) for n, v in row.items()])
             for row in python_rows(keys)
         ]
-        return _balanced(library.Or, each)
+        return _join_balanced(library.Or, each)
 
     def close(self) -> None:
         self._table = None
 
 
-def _balanced(join: Any, parts: list[Any]) -> Any:
+def _join_balanced(join: Any, parts: list[Any]) -> Any:
     """All parts joined, in a tree that is as low as it can be: deep ones exceed the recursion of the library."""
     if len(parts) == 1:
         return parts[0]
     half = len(parts) // 2
-    return join(_balanced(join, parts[:half]), _balanced(join, parts[half:]))
+    return join(_join_balanced(join, parts[:half]), _join_balanced(join, parts[half:]))

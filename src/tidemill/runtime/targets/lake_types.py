@@ -14,7 +14,7 @@ def lake_table(table: pa.Table) -> pa.Table:
     arrays = []
     for column in table.columns:
         kind = lake_type(column.type)
-        arrays.append(column if kind == column.type else _converted(column, kind))
+        arrays.append(column if kind == column.type else _convert(column, kind))
     return pa.Table.from_arrays(arrays, names=table.column_names)
 
 
@@ -44,7 +44,7 @@ def lake_type(kind: pa.DataType) -> pa.DataType:
     return kind
 
 
-def _converted(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+def _convert(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
     try:
         return column.cast(kind)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):

@@ -60,7 +60,7 @@ class History:
             if self._count(table):
                 self._forget_before(table, members, lowest)
                 cut = self._halve(table, members)
-                kept |= {v.id: _raise_since(kept[v.id], cut) for v in _unbounded(members)}
+                kept |= {v.id: _raise_since(kept[v.id], cut) for v in _unbounded_views(members)}
         return kept
 
     def _add(self, changes: Changes, lowest: Mapping[str, int]) -> bool:
@@ -84,7 +84,7 @@ class History:
         bounded = [v for v in members if v.retain_us is not None]
         for view in bounded:
             self._delete(table, f"__view = '{view.id}' AND __time < {lowest[view.id]}")
-        least = min((lowest[v.id] for v in _unbounded(members)), default=BEGINNING)
+        least = min((lowest[v.id] for v in _unbounded_views(members)), default=BEGINNING)
         if least > BEGINNING:
             self._delete(table, f"__time < {least}{_others(bounded)}")
 
@@ -131,7 +131,7 @@ def _kept_since(standing: Standing, view: StoredView, lowest: int) -> int:
     return standing.since if view.retain_us is None else max(standing.since, standing.closed - view.retain_us)
 
 
-def _unbounded(views: Iterable[StoredView]) -> list[StoredView]:
+def _unbounded_views(views: Iterable[StoredView]) -> list[StoredView]:
     """The views that do not say how long their changes are kept."""
     return [v for v in views if v.retain_us is None]
 

@@ -96,13 +96,13 @@ class Undelivered:
         for name in self._names(key):
             found = read_waiting(self._paths, os.path.join(self._folder(key), name))
             if before == NONE and found.batch != first:
-                raise self._lost(key, first)
+                raise self._lost_file(key, first)
             if before != NONE and found.before != before:
-                raise self._lost(key, found.before)
+                raise self._lost_file(key, found.before)
             before = found.batch
             yield found
         if before != last:
-            raise self._lost(key, last if before != NONE else first)
+            raise self._lost_file(key, last if before != NONE else first)
 
     def drop(self, key: str) -> None:
         """A sink that no longer exists."""
@@ -117,7 +117,7 @@ class Undelivered:
         found = [name for name in _names(self._folder(key)) if name.endswith(_ENDING)]
         return [name for name in found if first <= _batch(name) <= last]
 
-    def _lost(self, key: str, batch: int) -> EngineProblem:
+    def _lost_file(self, key: str, batch: int) -> EngineProblem:
         name = f"changes-{batch:012d}{self.spans[key][2]}{_ENDING}"
         return missing(os.path.join(self._folder(key), name), "the sink has not got its changes yet", _HINT)
 

@@ -184,13 +184,13 @@ def numeric_binary(value: Any) -> bytes:
 
 
 def _array_binary(values: Any, element: int) -> bytes:
-    parts = [b"\xff\xff\xff\xff" if v is None else _sized(binary_of(v, element)) for v in values]
+    parts = [b"\xff\xff\xff\xff" if v is None else _with_length(binary_of(v, element)) for v in values]
     has_null = int(any(v is None for v in values))
     dimensions = struct.pack(">ii", len(parts), 1) if parts else b""
     return struct.pack(">iiI", int(bool(parts)), has_null, element) + dimensions + b"".join(parts)
 
 
-def _sized(data: bytes) -> bytes:
+def _with_length(data: bytes) -> bytes:
     return struct.pack(">i", len(data)) + data
 
 

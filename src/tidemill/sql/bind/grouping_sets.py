@@ -82,10 +82,10 @@ def _groupings(expression: exp.Expression) -> list[Keys]:
         return [keys for inner in expression.expressions for keys in _groupings(inner)]
     elements = [_elements(e) for e in expression.expressions] if isinstance(expression, _SEVERAL) else []
     if isinstance(expression, exp.Rollup):
-        return [_joined(elements[:n]) for n in range(len(elements), -1, -1)]
+        return [_join_keys(elements[:n]) for n in range(len(elements), -1, -1)]
     if isinstance(expression, exp.Cube):
         sizes = range(len(elements), -1, -1)
-        return [_joined(list(chosen)) for n in sizes for chosen in combinations(elements, n)]
+        return [_join_keys(list(chosen)) for n in sizes for chosen in combinations(elements, n)]
     return [_elements(expression)]
 
 
@@ -96,5 +96,5 @@ def _elements(expression: exp.Expression) -> Keys:
     return (expression.this,) if isinstance(expression, exp.Paren) else (expression,)
 
 
-def _joined(parts: list[Keys]) -> Keys:
+def _join_keys(parts: list[Keys]) -> Keys:
     return tuple(key for part in parts for key in part)

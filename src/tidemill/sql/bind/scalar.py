@@ -207,7 +207,7 @@ class Scalars:
             found = self._replacement(node)
             if found is not None:
                 return found
-        node = _listed(node)
+        node = _list_values(node)
         if not shallow and isinstance(node, COMPARISONS):
             compared = self._compare_times(node)
             if compared is not None:
@@ -274,7 +274,7 @@ class Scalars:
         return None
 
 
-def _listed(node: exp.Expression) -> exp.Expression:
+def _list_values(node: exp.Expression) -> exp.Expression:
     """x = ANY([a, b]) as x IN (a, b); every other node as it is."""
     inner = node.expression.this.unnest() if isinstance(node, exp.EQ) and isinstance(node.expression, exp.Any) else None
     if isinstance(inner, exp.Array) and inner.expressions:

@@ -63,13 +63,13 @@ def _columns(inputs: list[Input], scope: Scope, merging: bool) -> list[Item]:
 def _alter(items: list[Item], star: exp.Expression, scope: Scope, place: exp.Expression) -> list[Item]:
     """The columns without those of EXCLUDE, with the values of REPLACE and under the names of RENAME."""
     for column in star.args.get("except_") or []:
-        left_out = _meant(column, items, scope)
+        left_out = _find_meant(column, items, scope)
         items = [item for item in items if item not in left_out]
     for alias in star.args.get("replace") or []:
-        meant = _meant(exp.column(alias.alias), items, scope)
+        meant = _find_meant(exp.column(alias.alias), items, scope)
         bound = cast_null_column(Scalars(scope).bind(alias.this))
         items = [Item(i.name, bound.value, bound.type) if i in meant else i for i in items]
-    renamed = [(_meant(alias.this, items, scope), alias.alias) for alias in star.args.get("rename") or []]
+    renamed = [(_find_meant(alias.this, items, scope), alias.alias) for alias in star.args.get("rename") or []]
     for meant, name in renamed:
         items = [Item(name, i.value, i.type) if i in meant else i for i in items]
     if not items:
@@ -77,7 +77,7 @@ def _alter(items: list[Item], star: exp.Expression, scope: Scope, place: exp.Exp
     return items
 
 
-def _meant(column: exp.Expression, items: list[Item], scope: Scope) -> list[Item]:
+def _find_meant(column: exp.Expression, items: list[Item], scope: Scope) -> list[Item]:
     """The items that a name in EXCLUDE, REPLACE or RENAME means; t.a means the column of one input."""
     if isinstance(column, exp.Column) and column.table:
         found = scope.resolve(column)

@@ -25,7 +25,7 @@ def merge_using(
         if str(clause.args.get("method") or "").upper() == "NATURAL":
             _name_common_columns(clause, inputs[: i + 1], inputs[i + 1])
         for name in clause.args.get("using") or []:
-            left, right = _left(name, clause, inputs[: i + 1], merged), exp.column(name.name, inputs[i + 1].alias)
+            left, right = _left_value(name, clause, inputs[: i + 1], merged), exp.column(name.name, inputs[i + 1].alias)
             found.append(exp.EQ(this=left.copy(), expression=right.copy()))
             side = (clause.side or "").lower()
             both = exp.Coalesce(this=left, expressions=[right])
@@ -47,7 +47,7 @@ def _name_common_columns(clause: exp.Join, left: list[Input], right: Input) -> N
     clause.set("using", [exp.to_identifier(name, quoted=True) for name in names])
 
 
-def _left(name: exp.Expression, clause: exp.Join, inputs: list[Input], merged: Merged) -> exp.Expression:
+def _left_value(name: exp.Expression, clause: exp.Join, inputs: list[Input], merged: Merged) -> exp.Expression:
     if name.name.lower() in merged:
         return merged[name.name.lower()].copy()
     owner = next((i for i in inputs if i.field(name.name)), None)

@@ -84,7 +84,7 @@ def remove_bounds(query: exp.Expression, unit_us: int) -> tuple[exp.Expression, 
         (place, item.alias_or_name, str(_which(item))) for place, item in enumerate(query.expressions) if _which(item)
     )
     group = query.args.get("group")
-    keys = [_selected(g, query.expressions) for g in group.expressions] if group is not None else []
+    keys = [_find_selected(g, query.expressions) for g in group.expressions] if group is not None else []
     query.set("expressions", [i for i in query.expressions if not _which(i)])
     if group is not None:
         group.set("expressions", [g for g in keys if not _which(g)])
@@ -95,7 +95,7 @@ def remove_bounds(query: exp.Expression, unit_us: int) -> tuple[exp.Expression, 
     return query, Bounds(columns, *_lengths(windows[0], unit_us), asked)
 
 
-def _selected(key: exp.Expr, items: list[exp.Expr]) -> exp.Expr:
+def _find_selected(key: exp.Expr, items: list[exp.Expr]) -> exp.Expr:
     """The item of SELECT that a key of GROUP BY names by its number, or by the alias of a bound; or the key itself."""
     if isinstance(key, exp.Literal) and key.is_int and 1 <= int(key.this) <= len(items):
         return copy_tree(items[int(key.this) - 1].unalias())

@@ -132,9 +132,9 @@ class _Windows:
     def _column(self, node: exp.Expression) -> str | None:
         """The column that has an expression; None for a constant, which neither divides nor orders rows."""
         bound = self.scalars.bind(node)
-        return self._named(bound) if bound.value.columns else None
+        return self._name_of(bound) if bound.value.columns else None
 
-    def _named(self, bound: Bound) -> str:
+    def _name_of(self, bound: Bound) -> str:
         if isinstance(bound.value, ColumnRef):
             self.read.add(bound.value.name)
             return bound.value.name
@@ -199,7 +199,7 @@ class _Windows:
             test = self.scalars.predicate(call.condition)
             value = bounds[0] if bounds else Bound(Literal("1"), "INTEGER")
             bounds = [Bound(When(test, value.value), value.type)]
-        return tuple(quoted(self._named(b)) if b.value.columns else b.sql for b in bounds), distinct
+        return tuple(quoted(self._name_of(b)) if b.value.columns else b.sql for b in bounds), distinct
 
     # ---- the relation --------------------------------------------------------------------------
 

@@ -141,7 +141,7 @@ def _tokenize(text: str) -> list[Token]:
     try:
         tokens = tokenizer.tokenize(text)
     except TokenError:
-        raise _unterminated(text, getattr(tokenizer._core, "_start", 0)) from None
+        raise _unterminated_problem(text, getattr(tokenizer._core, "_start", 0)) from None
     _check_tail(text, tokens[-1].end + 1 if tokens else 0)
     starts = [0, *(found.end() for found in _LINE_BREAK.finditer(text))]
     for token in tokens:
@@ -152,7 +152,7 @@ def _tokenize(text: str) -> list[Token]:
     return tokens
 
 
-def _unterminated(text: str, offset: int) -> SyntaxProblem:
+def _unterminated_problem(text: str, offset: int) -> SyntaxProblem:
     line, column = where(text, offset)
     begin = text[offset : offset + 2]
     kind, end = ("comment", "*/") if begin == "/*" else ("string", "'")
@@ -168,7 +168,7 @@ def _check_tail(text: str, offset: int) -> None:
     while found := _COMMENT.search(text, offset):
         end = _comment_end(text, found.start()) if found[0] == "/*" else found.end()
         if end is None:
-            raise _unterminated(text, found.start())
+            raise _unterminated_problem(text, found.start())
         offset = end
 
 

@@ -200,7 +200,7 @@ def _check_complete(tokens: list[Token], text: str) -> None:
             continue
         wrong = _NEVER_FIRST | _ONLY_WRAPPED if token.token_type in _BEFORE_TABLES else _NEVER_FIRST
         if index + 1 == len(tokens) or tokens[index + 1].token_type in wrong:
-            _unexpected(tokens, text, index + 1)
+            _refuse_token(tokens, text, index + 1)
 
 
 def _parse_tree(tokens: list[Token], text: str) -> exp.Expression:
@@ -217,7 +217,7 @@ def _parse_tree(tokens: list[Token], text: str) -> exp.Expression:
         raise _too_deep(tokens[0]) from None
     except Exception:
         # The inherited parser raises other exceptions for some malformed texts.
-        _unexpected(tokens, text, parser._index)
+        _refuse_token(tokens, text, parser._index)
     while isinstance(tree, exp.Subquery) and tree.is_wrapper:
         tree = tree.this
     if not isinstance(tree, exp.Query):
@@ -239,12 +239,12 @@ def _refuse(error: ParseError, parser: Parser, tokens: list[Token], text: str) -
     place = (known.get("line"), known.get("col"))
     at_end = not parser._curr and place == (tokens[-1].line, tokens[-1].col)
     if at_end or str(known.get("description")).startswith("Expect"):
-        _unexpected(tokens, text, parser._index)
+        _refuse_token(tokens, text, parser._index)
     index = next((i for i, token in enumerate(tokens) if (token.line, token.col) == place), len(tokens))
-    _unexpected(tokens, text, index)
+    _refuse_token(tokens, text, index)
 
 
-def _unexpected(tokens: list[Token], text: str, index: int) -> NoReturn:
+def _refuse_token(tokens: list[Token], text: str, index: int) -> NoReturn:
     """Refuse the token at `index`, or the end."""
     cursor = Cursor(tokens, text, min(max(index, 0), len(tokens)))
     token = cursor.token

@@ -44,7 +44,7 @@ def entries_made(probes: float, distinct: float, buckets: float, skew: float = 1
     groups = max(1.0, skew * total_groups(probes, distinct))
     steady = probes * collision_rate(groups, buckets)
     load = groups / buckets
-    cold = buckets * (_scaled(load, load) - _scaled(load * math.exp(-probes / groups), load))
+    cold = buckets * (_scale(load, load) - _scale(load * math.exp(-probes / groups), load))
     return min(probes, max(distinct, steady + cold))
 
 
@@ -76,7 +76,7 @@ def entries_left(probes: float, distinct: float, buckets: float) -> float:
     return -buckets * math.expm1(met * math.log1p(-1 / buckets)) if buckets > 1 else min(1.0, met)
 
 
-def _scaled(z: float, load: float) -> float:
+def _scale(z: float, load: float) -> float:
     """e^(-load) h(z) for z <= load, interpolated in a table of z e^(-z) h(z), which lies between 0 and 1.3."""
     if z <= 0:
         return 0.0

@@ -67,7 +67,7 @@ def match_values(held, sought, held_ids, sought_ids, first):
 
 
 @njit(nogil=True)
-def _mixed(h):
+def _mix(h):
     """A word whose every bit depends on all bits of h (the finalizer of splitmix64)."""
     h = (h ^ (h >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     h = (h ^ (h >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -78,7 +78,7 @@ def _mixed(h):
 def hash_words(words, hashes):
     """Takes one more column of words into the hashes of its rows. Hashes are stored: never change this function."""
     for i in range(words.shape[0]):
-        hashes[i] = _mixed(hashes[i] + _SPREAD + _mixed(np.uint64(words[i]) + _SPREAD))
+        hashes[i] = _mix(hashes[i] + _SPREAD + _mix(np.uint64(words[i]) + _SPREAD))
 
 
 @njit(cache=True, nogil=True)
@@ -88,7 +88,7 @@ def hash_texts(offsets, data, hashes):
         h = np.uint64(0xCBF29CE484222325)
         for k in range(offsets[i], offsets[i + 1]):
             h = (h ^ np.uint64(data[k])) * np.uint64(0x100000001B3)
-        hashes[i] = _mixed(hashes[i] + _SPREAD + _mixed(h + np.uint64(offsets[i + 1] - offsets[i])))
+        hashes[i] = _mix(hashes[i] + _SPREAD + _mix(h + np.uint64(offsets[i + 1] - offsets[i])))
 
 
 @njit(cache=True, nogil=True)

@@ -179,7 +179,7 @@ class Tables:
     def take(self) -> dict[int, Emitted]:
         """For each emitting relation what it has evicted since the last take."""
         self._drain()
-        emitted = {r: self._emitted(r, chunks) for r, chunks in self._taken.items()}
+        emitted = {r: self._emit_rows(r, chunks) for r, chunks in self._taken.items()}
         self._taken = {r: [] for r in self._taken}
         return emitted
 
@@ -247,7 +247,7 @@ class Tables:
                 chunks.append(columns[:, : self._filled[r + 1]].copy())
         self._filled[:] = 0
 
-    def _emitted(self, r: int, chunks: list[np.ndarray]) -> Emitted:
+    def _emit_rows(self, r: int, chunks: list[np.ndarray]) -> Emitted:
         words = np.concatenate([np.empty((self._relations[r + 1, loops.WIDTH], 0), np.int64), *chunks], axis=1)
         first = 1 + len(self._specs[r].attributes)
         ints = _in_order(words[first : first + self._ints], self._int_order)

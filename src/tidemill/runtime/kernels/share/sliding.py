@@ -95,10 +95,10 @@ def slide(
     until = LANDMARK if window.until is None else window.until
     last -= (last - first) % window.slide
     origin = first - window.slide if mode == CHANGES else first
-    begins, ends, seen = _seen(bounds, start, origin - until, last - window.after)
+    begins, ends, seen = _find_bounds(bounds, start, origin - until, last - window.after)
     rows, time = None, start
     if mask is not None:
-        rows, bounds = _counted(begins, ends, seen, mask)
+        rows, bounds = _count_masked(begins, ends, seen, mask)
         begins, ends, seen, time = bounds[:-1], bounds[1:], len(rows), start.take(rows)
     stretches, total = _stretches(begins, ends, seen, time, window.slide, window.after, until, origin, last)
     int_answers = np.empty((len(ints), len(stretches.key)), np.int64)
@@ -106,9 +106,9 @@ def slide(
     low, middle, high = stretches[3:]
     operations = 0
     for i, kind in enumerate(int_kinds):
-        operations += fold_ints(_taken(ints[i], rows), kind, low, middle, high, int_answers[i])
+        operations += fold_ints(_take_rows(ints[i], rows), kind, low, middle, high, int_answers[i])
     for i, kind in enumerate(float_kinds):
-        operations += fold_floats(_taken(floats[i], rows), kind, low, middle, high, float_answers[i])
+        operations += fold_floats(_take_rows(floats[i], rows), kind, low, middle, high, float_answers[i])
     if others is not None:
         int_answers = np.concatenate([int_answers, others(rows, low, middle, high)])
     if mode == CHANGES:
@@ -116,12 +116,12 @@ def slide(
     return _whole(stretches, int_answers, float_answers, window.slide, total, operations)
 
 
-def _taken(column: np.ndarray, rows: np.ndarray | None) -> np.ndarray:
+def _take_rows(column: np.ndarray, rows: np.ndarray | None) -> np.ndarray:
     return column if rows is None else column.take(rows)
 
 
 @compiled(types.Tuple((_INTS, _INTS, int64))(_READ_INTS, _READ_INTS, int64, int64))
-def _seen(bounds, start, after, until):
+def _find_bounds(bounds, start, after, until):
     """Where the rows with after < start <= until begin and end for each key, and how many there are.
 
     O(keys · log rows).
@@ -140,7 +140,7 @@ def _seen(bounds, start, after, until):
     return begins, ends, seen
 
 
-def _counted(begins: np.ndarray, ends: np.ndarray, seen: int, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _count_masked(begins: np.ndarray, ends: np.ndarray, seen: int, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Positions of the rows in [begins, ends) that `mask` counts, and the bounds of each key among them."""
     rows, bounds = np.empty(seen + 1, np.int64), np.empty(len(begins) + 1, np.int64)
     return rows[: _count(begins, ends, mask.view(np.uint8), rows, bounds)], bounds
@@ -148,7 +148,7 @@ def _counted(begins: np.ndarray, ends: np.ndarray, seen: int, mask: np.ndarray) 
 
 @compiled(int64(_INTS, _INTS, _READ_BYTES, _INTS, _INTS))
 def _count(begins, ends, mask, rows, bounds):
-    """Fills `rows` and `bounds` of `_counted`; the number of rows. O(rows seen)."""
+    """Fills `rows` and `bounds` of `_count_masked`; the number of rows. O(rows seen)."""
     n = 0
     for k in range(begins.shape[0]):
         bounds[k] = n
@@ -285,10 +285,10 @@ def _changes(
     n = _turn(*stretches[:3], differs, slide, first, last, source, point, diff)
     source = source[:n]
     key = stretches.key.take(source)
-    return Answers(point[:n], key, diff[:n], _chosen(ints, source), _chosen(floats, source), operations)
+    return Answers(point[:n], key, diff[:n], _take_columns(ints, source), _take_columns(floats, source), operations)
 
 
-def _chosen(answers: np.ndarray, source: np.ndarray) -> np.ndarray:
+def _take_columns(answers: np.ndarray, source: np.ndarray) -> np.ndarray:
     """answers[:, source]; row by row, which is faster."""
     out = np.empty((len(answers), len(source)), answers.dtype)
     for i, row in enumerate(answers):

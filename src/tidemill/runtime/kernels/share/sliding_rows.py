@@ -115,14 +115,14 @@ def codes_of(columns: Sequence[np.ndarray] | np.ndarray) -> tuple[np.ndarray, np
     """
     seed = 0
     while True:
-        codes, first = _numbered(_hashed(columns, seed))
+        codes, first = _number_hashes(_hash_columns(columns, seed))
         # One column's hash is one to one.
         if len(columns) == 1 or all(_agrees(column, codes, first) for column in columns):
             return codes, first
         seed += 1
 
 
-def _hashed(columns: Sequence[np.ndarray] | np.ndarray, seed: int) -> np.ndarray:
+def _hash_columns(columns: Sequence[np.ndarray] | np.ndarray, seed: int) -> np.ndarray:
     hashes = np.full(len(columns[0]), seed, np.uint64)
     for column in columns:
         _mix(column, hashes)
@@ -163,10 +163,10 @@ def different(hashes: np.ndarray) -> int:
 
 def hashes_of(columns: Sequence[np.ndarray]) -> np.ndarray:
     """One 64-bit hash for each row."""
-    return _hashed(columns, 0)
+    return _hash_columns(columns, 0)
 
 
-def _numbered(hashes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _number_hashes(hashes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Dense codes of hashes in order of appearance, and each code's first row.
 
     An open-addressing table with linear probing, which grows when it is half full. A slot is two words, the hash and
@@ -251,7 +251,7 @@ def combine(
 def _nearby(identity: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray] | None:
     """Codes of rows that are sorted by the first two columns; None if they are not."""
     key, start, *words = identity
-    hashes = _hashed(words, 0) if words else np.zeros(len(key), np.uint64)
+    hashes = _hash_columns(words, 0) if words else np.zeros(len(key), np.uint64)
     codes, first = _numbered_in_runs(key, start, hashes)
     if len(codes) < len(key) or (len(words) > 1 and not all(_agrees(word, codes, first) for word in words)):
         return None

@@ -69,13 +69,13 @@ class Values:
         arranged = self.value_state(state)
         source = duck.source("closed", (*self.columns, COUNT), "__time")
         fresh = duck.run(f"SELECT {hash_sql(self.key_names)} AS __h, * FROM {source}", closed=closed)
-        stored = arranged.ends(touched, self._needed(fresh, touched), self.low, self.high)
+        stored = arranged.ends(touched, self._count_needed(fresh, touched), self.low, self.high)
         walked = walk_values(self.keys, self.columns[-1], stored, fresh)
         arranged.append(fresh.drop_columns(["__time"]))
         arranged.compact()
         return walked
 
-    def _needed(self, fresh: pa.Table, touched: np.ndarray) -> np.ndarray:
+    def _count_needed(self, fresh: pa.Table, touched: np.ndarray) -> np.ndarray:
         """One more live value than the batch deletes from the key's group."""
         gone = duck.run("SELECT __h, CAST(sum(-__n) AS BIGINT) AS g FROM fresh WHERE __n < 0 GROUP BY __h", fresh=fresh)
         need = np.ones(len(touched), np.int64)

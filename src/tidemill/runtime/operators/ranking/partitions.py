@@ -26,7 +26,7 @@ class Partitions:
 
     def probe(self, closed: pa.Table, kept: Arrangement) -> pa.Table:
         """What is kept of the partitions that changes touch."""
-        return kept.probe(self._touched(closed)) if kept.segments else kept.empty()
+        return kept.probe(self._touched_hashes(closed)) if kept.segments else kept.empty()
 
     def sort_moves(self, closed: pa.Table, held: pa.Table, order: Iterable[SortKey]) -> pa.Table:
         """Closed changes, and at the time BEGINNING what is kept of the partitions that they touch, by partition, then
@@ -65,7 +65,7 @@ class Partitions:
             return np.zeros(rows.num_rows, np.uint64)
         return key_hashes(rows, self.columns, self.partition)
 
-    def _touched(self, closed: pa.Table) -> np.ndarray:
+    def _touched_hashes(self, closed: pa.Table) -> np.ndarray:
         return distinct(self._hashes(closed)) if self.partition else np.zeros(1, np.uint64)
 
 

@@ -52,7 +52,7 @@ class MoveOrder:
         """The changes of `table`, which has the columns and `__time`, in order."""
         keys = (*(SortKey(name) for name in self.partition), *self.given)
         narrow = bool(self.given) and fast_paths.is_on("narrow_sort")
-        rows = self._ordered(table, keys if narrow else (*keys, *self.completing, SortKey("__time")))
+        rows = self._order_rows(table, keys if narrow else (*keys, *self.completing, SortKey("__time")))
         shown = self._take(table, keys if narrow else (*keys, *self.completing), rows)
         partition = find_ends(shown, self.partition)
         peer = partition | find_ends(shown, [k.column for k in self.given]) if self.given else partition.copy()
@@ -69,7 +69,7 @@ class MoveOrder:
             return rows, begins
         groups = (np.cumsum(peer) - 1)[several]
         some = table.take(pa.array(rows[several])).append_column(PEERS, pa.array(groups))
-        inside = self._ordered(some, (SortKey(PEERS), *self.completing, SortKey("__time")))
+        inside = self._order_rows(some, (SortKey(PEERS), *self.completing, SortKey("__time")))
         rows = rows.copy()
         rows[several] = rows[several[inside]]
         # The first of these rows begins a group of peers, so that it begins a row as well.
@@ -77,7 +77,7 @@ class MoveOrder:
             begins[several] |= find_ends(self._take(some, self.completing, inside), self._rest())
         return rows, begins
 
-    def _ordered(self, table: pa.Table, keys: Sequence[SortKey]) -> np.ndarray:
+    def _order_rows(self, table: pa.Table, keys: Sequence[SortKey]) -> np.ndarray:
         names = {key.column for key in keys}
         typed = [c for c in self.columns if c.name in names]
         hidden = [name for name in ("__time", PEERS) if name in names]

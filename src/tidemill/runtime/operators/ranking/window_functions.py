@@ -66,12 +66,12 @@ class WindowFunctions(Operator[p.WindowFunctions]):
         kept = self.arrangement(state, "rows", contents_layout(self.op.columns))
         moves = self.partitions.sort_moves(closed, self.partitions.probe(closed, kept), self.order)
         versions = self._read_versions(moves)
-        given = None if self.is_exact else self._given(state)
+        given = None if self.is_exact else self._given_answers(state)
         found = [piece for piece in self._changes(moves, versions, given) if piece.num_rows]
         self.partitions.keep(moves, np.where(versions.time == BEGINNING, 0, versions.diff), kept)
         return Batch(pa.concat_tables(found) if found else None, batch.frontier)
 
-    def _given(self, state: ShardState) -> GivenAnswers:
+    def _given_answers(self, state: ShardState) -> GivenAnswers:
         columns = (*self.op.columns, *(Column(call.name, call.type) for call in self.op.calls))
         partitions = Partitions(columns, self.op.partition)
         return GivenAnswers(partitions, self.results, self.arrangement(state, "given", contents_layout(columns)))

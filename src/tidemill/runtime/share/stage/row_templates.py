@@ -61,20 +61,20 @@ class RowTemplate:
 
     def table(self, rows: pa.Table) -> pa.Table | None:
         """The rows with these columns; None where a value needs a closer look."""
-        columns = {name: _evaluated(e, rows) for name, e in self.items.items()}
+        columns = {name: _evaluate(e, rows) for name, e in self.items.items()}
         return None if any(c is None for c in columns.values()) else pa.table(columns)
 
 
-def _evaluated(value: Value, rows: pa.Table) -> pa.ChunkedArray | None:
+def _evaluate(value: Value, rows: pa.Table) -> pa.ChunkedArray | None:
     what, *rest = value
     if what == "column":
         found = rows.column(rest[0]) if rest[0] in rows.column_names else None
         return found if found is not None and found.type in _KEPT else None
     if what == "counted":
-        counts = _evaluated(rest[0], rows)
+        counts = _evaluate(rest[0], rows)
         whole = counts is not None and counts.type == pa.int64() and _all_positive(counts)
-        return _evaluated(rest[1], rows) if whole else None
-    below = _evaluated(rest[0], rows)
+        return _evaluate(rest[1], rows) if whole else None
+    below = _evaluate(rest[0], rows)
     if below is None:
         return None
     if what == "cast":
@@ -102,10 +102,10 @@ def _cast(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray | None:
             return column.cast(kind)
         except pa.ArrowInvalid:  # a value that does not fit: DuckDB says so
             return None
-    return pa.chunked_array([_widened(c) for c in column.cast(pa.int64()).chunks], WIDE)
+    return pa.chunked_array([_widen(c) for c in column.cast(pa.int64()).chunks], WIDE)
 
 
-def _widened(numbers: pa.Array) -> pa.Array:
+def _widen(numbers: pa.Array) -> pa.Array:
     """64-bit integers with 128 bits: the high half repeats the sign."""
     low = numbers.to_numpy()
     words = np.empty((len(low), 2), np.int64)

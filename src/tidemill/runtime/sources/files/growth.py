@@ -100,9 +100,9 @@ class Growth:
             return [], True
         if not is_followed(entry.path, entry.format, self.spec):
             return [_changed_entry(entry, facts)], True
-        return self._grown(entry, facts, live)
+        return self._take_growth(entry, facts, live)
 
-    def _grown(self, entry: Entry, facts: os.stat_result, live: bool) -> tuple[list[Entry], bool]:
+    def _take_growth(self, entry: Entry, facts: os.stat_result, live: bool) -> tuple[list[Entry], bool]:
         end = lined.whole_end(entry.path, entry.size, facts.st_size)
         if end < facts.st_size and takes_half(facts, self.spec, live):
             end = facts.st_size

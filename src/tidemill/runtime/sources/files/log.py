@@ -216,7 +216,7 @@ class FileLog:
                 raise ValueError("its checksum is not that of its content")
             return dict(json.loads(text))
         except (ValueError, TypeError) as error:
-            raise self._damaged(error) from None
+            raise self._damaged_problem(error) from None
 
     def _entry(self, found: dict[str, Any]) -> Entry:
         try:
@@ -224,7 +224,7 @@ class FileLog:
             if not 0 <= entry.n <= len(self._listed):
                 raise ValueError(f"it has the number {entry.n}")
         except (ValueError, TypeError) as error:
-            raise self._damaged(error) from None
+            raise self._damaged_problem(error) from None
         return entry
 
     def _check_whose(self, found: dict[str, Any]) -> None:
@@ -232,7 +232,7 @@ class FileLog:
         if self._owner.database and found.get("folder") != self._path.parent.name:
             raise damaged(str(self._path), f"it is the log of {found.get('folder')}")
 
-    def _damaged(self, error: Exception) -> EngineProblem:
+    def _damaged_problem(self, error: Exception) -> EngineProblem:
         return damaged(str(self._path), f"behind file {len(self._listed)}: {error}")
 
     @contextmanager

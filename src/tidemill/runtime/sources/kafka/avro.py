@@ -95,14 +95,14 @@ def _from_registry(spec: SourceSpec, library: Any, number: int) -> Any:
         except urllib.error.HTTPError as error:
             if error.code == 404:
                 raise ValueError(f"the registry has no schema {number}") from None
-            raise _unanswered(spec, registry, error) from None
+            raise _unanswered_problem(spec, registry, error) from None
         except (OSError, KeyError, ValueError) as error:
-            raise _unanswered(spec, registry, error) from None
+            raise _unanswered_problem(spec, registry, error) from None
         _schemas[registry, number] = library.parse_schema(found)
     return _schemas[registry, number]
 
 
-def _unanswered(spec: SourceSpec, registry: str, error: Exception) -> SourceProblem:
+def _unanswered_problem(spec: SourceSpec, registry: str, error: Exception) -> SourceProblem:
     return SourceProblem(
         "TM420", f'the schema registry of "{spec.name}" does not answer', detail=f"{registry}: {error}"
     )

@@ -190,9 +190,9 @@ class SliceLog:
                 raise ValueError("its checksum is not that of its content")
             return dict(json.loads(text))
         except (ValueError, TypeError) as error:
-            raise self._damaged(error) from None
+            raise self._damaged_problem(error) from None
 
-    def _damaged(self, error: Exception) -> EngineProblem:
+    def _damaged_problem(self, error: Exception) -> EngineProblem:
         return damaged(str(self._path), f"behind slice {len(self)}: {error}")
 
 

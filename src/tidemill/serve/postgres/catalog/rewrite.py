@@ -120,7 +120,7 @@ class _Rewriter:
         name = node.name.lower()
         quoted = node.this.args.get("quoted") if isinstance(node.this, exp.Identifier) else True
         value = None if quoted else self._words().get(name)
-        return node if value is None else _named(node, name, exp.Literal.string(value))
+        return node if value is None else _keep_name(node, name, exp.Literal.string(value))
 
     def _words(self) -> dict[str, str]:
         user, database = self._context["user"], self._context["database"]
@@ -145,7 +145,7 @@ class _Rewriter:
         name = node.name.lower() if isinstance(node, exp.Anonymous) else node.sql_name().lower()
         value = self._value(name, node)
         if value is not None:
-            return _named(node, name.replace("current_version", "version"), value)
+            return _keep_name(node, name.replace("current_version", "version"), value)
         if isinstance(node, exp.Anonymous):
             if name in MACROS or name in TABLE_FUNCTIONS:
                 node.set("this", PREFIX + name)
@@ -210,7 +210,7 @@ def _select_scalar(table: exp.Table) -> None:
     table.replace(exp.select(value).subquery(alias))
 
 
-def _named(node: exp.Expr, name: str, value: exp.Expr) -> exp.Expr:
+def _keep_name(node: exp.Expr, name: str, value: exp.Expr) -> exp.Expr:
     """A value that keeps the name of the column it stands for."""
     return exp.alias_(value, name) if isinstance(node.parent, exp.Select) and node.arg_key == "expressions" else value
 

@@ -203,13 +203,13 @@ class Subqueries:
             return outer.add(template("coalesce({0}, FALSE)", matched), "BOOLEAN")
         if isinstance(nested.left, exp.Tuple):
             raise refuse_rows(nested)
-        return self._compared(nested, inner, outer)
+        return self._compare(nested, inner, outer)
 
     def _single_value(self, inner: Inner, outer: Outer) -> exp.Expression:
         """The value of the one row; a row of more than one is put aside when it is evaluated."""
         value, keys = inner.values[0], tuple(dict.fromkeys(k.column for k in inner.keys))
         if inner.unique:
-            return outer.add(*_typed(attach(outer, inner.node, inner.keys, [value])[0], outer))
+            return outer.add(*_type_column(attach(outer, inner.node, inner.keys, [value])[0], outer))
         kind = inner.node.type_of(value)
         counted = r.GroupBy(
             _project(inner.node, (*keys, value)),
@@ -228,7 +228,7 @@ class Subqueries:
         )
         return attach(outer, rows, keys, [MATCHED])[0]
 
-    def _compared(self, nested: Nested, inner: Inner, outer: Outer) -> exp.Expression:
+    def _compare(self, nested: Nested, inner: Inner, outer: Outer) -> exp.Expression:
         """left IN, ANY or ALL: from the number of rows, how many of them are not NULL, and their extremes."""
         value, keys = inner.values[0], tuple(dict.fromkeys(k.column for k in inner.keys))
         kind = inner.node.type_of(value)
@@ -258,7 +258,7 @@ def _refuse_outer_aggregates(query: exp.Expression, outside: set[int]) -> None:
             )
 
 
-def _typed(column: ColumnRef, outer: Outer) -> tuple[Scalar, str]:
+def _type_column(column: ColumnRef, outer: Outer) -> tuple[Scalar, str]:
     return column, outer.node.type_of(column.name)
 
 

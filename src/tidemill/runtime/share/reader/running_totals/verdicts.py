@@ -71,10 +71,10 @@ class Verdicts:
                 if more is not None:
                     cuts, fitting[i] = more, pieces
                     break
-        return cls._made(fitting, {c: Cuts.at(sorted(found)) for c, found in sorted(cuts.items())})
+        return cls._make(fitting, {c: Cuts.at(sorted(found)) for c, found in sorted(cuts.items())})
 
     @classmethod
-    def _made(cls, fitting: Mapping[int, list[Piece]], cuts: dict[str, Cuts]) -> Verdicts:
+    def _make(cls, fitting: Mapping[int, list[Piece]], cuts: dict[str, Cuts]) -> Verdicts:
         classes, scale, grid = prod(map(len, cuts.values())), 1, {}
         for column, found in cuts.items():
             grid[column] = found.values[np.arange(classes) // scale % len(found)]
