@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -12,6 +12,7 @@ from tests.joins import operator_twin as twin
 from tidemill.plan import physical as p
 from tidemill.plan.aggregates import Aggregate, Part, parts
 from tidemill.plan.relations import quoted
+from tidemill.plan.scalars.text import columns_of
 from tidemill.plan.sources import Column
 from tidemill.runtime.dataflow.operator import Batch
 from tidemill.runtime.duckdb import duck
@@ -42,6 +43,7 @@ class Query:
     shifted: bool = False  # grouping keys are expressions
     append_only: bool = False
     function: str = "sum"
+    says_reads: bool = True  # the plan says which columns expressions read; older ones do not
 
     def attributes(self, i: int) -> list[str]:
         """The join attributes of an input."""
@@ -99,12 +101,15 @@ class Query:
             tuple(found),
             (p.OutputValues("x.v", quoted("v0"), "INTEGER"),) if self.valued else (),
         )
+        residual = f'coalesce("g0", 0) <= coalesce("g{m - 1}", 1)' if self.residual else None
+        computed = [k.sql for k in outputs.keys] + [part.sql for part in found if part.input < 0]
+        computed += [v.sql for v in outputs.values] + ([residual] if residual else [])
+        outputs = replace(outputs, reads={sql: tuple(columns_of(sql)) for sql in computed} if self.says_reads else {})
         schema = (
             *(Column(f"k{i}", "INTEGER") for i in self.grouped),
             Column("__n", "BIGINT"),
             *(Column(part.name, part.type) for part in found),
         )
-        residual = f'coalesce("g0", 0) <= coalesce("g{m - 1}", 1)' if self.residual else None
         ports, on = tuple(f"p{i}" for i in range(m)), tuple(p.Equality(*e) for e in self.on)
         return p.JoinAggregate("x", ports, schema, tuple(inputs), on, residual, method, outputs)
 

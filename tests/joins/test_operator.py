@@ -19,6 +19,7 @@ from tidemill.plan import physical as p
 from tidemill.runtime.dataflow.changes import PENDING
 from tidemill.runtime.dataflow.operator import Batch
 from tidemill.runtime.joins.join_aggregate import JoinAggregate
+from tidemill.runtime.joins.partials import Partials
 from tidemill.runtime.kernels.compiling.warm import kernels
 from tidemill.runtime.state.shard_state import ShardState
 from tidemill.runtime.thresholds import changed
@@ -304,6 +305,32 @@ def test_a_joined_row_on_which_an_expression_fails_is_put_aside(early):
     assert [r["g1"] for r in rows] == [500]
     assert "TINYINT" in why or "INT8" in why
     assert run.counted() == {(2, 50, 0): (1,)}
+
+
+@pytest.mark.parametrize("says_reads", [True, False])
+@pytest.mark.parametrize("residual", [True, False])
+def test_a_plan_that_does_not_say_what_expressions_read_gives_the_same(says_reads, residual):
+    """SELECT g1 + 1, sum(a0), sum(g0 * g1), values of v: plans of an older version have no `reads`."""
+    query = Query(2, [(0, "x0", 1, "x1")], {"x0": "INTEGER", "x1": "INTEGER"}, [1], [0], residual, (0, 1), True, True)
+    query.says_reads = says_reads
+    assert bool(query.op([True, True]).outputs.reads) is says_reads
+    feeds = [
+        [({"x0": i % 2, "g0": i, "v0": i % 3, "a0": 5 + i}, 0, 1) for i in range(6)],
+        [({"x1": i % 2, "g1": i % 4}, 0, 1) for i in range(8)],
+    ]
+    run = Run(query)
+    run.step(query.op([True, False]), [arrives(query, i, f, i == 0) for i, f in enumerate(feeds)], 1)
+    assert run.result() == query.expected(feeds) and run.counted() == query.expected(feeds, valued=True)
+
+
+def test_a_name_inside_a_string_is_not_a_column_that_is_read():
+    """The plan says what an expression reads; its text is not searched for names."""
+    query = Query(2, [(0, "x0", 1, "x1")], {"x0": "INTEGER", "x1": "INTEGER"}, [0, 1], [0])
+    op, text = query.op([True, True]), """concat('"g0"', "g1")"""
+    outputs = replace(op.outputs, keys=(p.OutputKey("k1", "VARCHAR", text),), reads={text: ("g1",)})
+    join = JoinAggregate(replace(op, outputs=outputs))
+    found = Partials(join.op, join.inputs, join.graph, None)
+    assert found.separate and found.owners[text] == {1}
 
 
 @pytest.mark.parametrize("bits", [30, 31])

@@ -42,7 +42,7 @@ class Joins(HotJoins):
         keys = tuple(Column(k.name, k.type) for k in node.keys)
         kept = self.find_kept_values(node.aggregates, found.append_only)
         name = ids.node("meet", node.fingerprint)
-        picks = [ids.numbered("values", i, node.fingerprint) for i in range(len(kept))]
+        picks = [ids.numbered_id("values", i, node.fingerprint) for i in range(len(kept))]
         outputs = self._outputs(node, found, dict(zip(picks, kept, strict=True)))
         schema = (*keys, COUNT, *(Column(part.name, part.type) for part in outputs.parts))
         able = self.find_splitting(node, found, split, sides, ports)
@@ -86,10 +86,14 @@ class Joins(HotJoins):
         them.
         """
         expressions = {i.name: i.value for i in node.arguments}
+        computed = _computed_parts(node, found, expressions)
+        read = [k.value for k in node.keys] + [value for _, value in computed]
+        read += [expressions[v.column] for v in kept.values()] + ([node.residual] if node.residual is not None else [])
         return p.JoinOutputs(
             tuple(p.OutputKey(k.name, k.type, k.sql) for k in node.keys),
-            self._parts(node, found, expressions),
+            tuple(part for part, _ in computed),
             tuple(p.OutputValues(pick, expressions[v.column].sql, v.type) for pick, v in kept.items()),
+            {value.sql: tuple(sorted(value.columns)) for value in read},
         )
 
     def _place_side(self, node: r.JoinAggregate, side: Side, i: int, early: bool) -> Handle:
@@ -97,7 +101,7 @@ class Joins(HotJoins):
 
         The plan expects the rows of a late input to have too many different keys, so they are not aggregated.
         """
-        name = ids.numbered("side", i, node.fingerprint)
+        name = ids.numbered_id("side", i, node.fingerprint)
         if not early:
             columns = (*side.keys, *side.folded)
             items = copies(c.name for c in columns)
@@ -118,16 +122,18 @@ class Joins(HotJoins):
             return self.extend(self.build(below), window.add_up(partial), ANY)
         return self.extend(self.build(below), partial)
 
-    @staticmethod
-    def _parts(node: r.JoinAggregate, found: JoinAnalysis, expressions: dict[str, Scalar]) -> tuple[p.OutputPart, ...]:
-        """Parts of the output: those that no input has are computed from joined rows."""
-        names: dict[str, p.OutputPart] = {}
-        for a in node.aggregates:
-            owner = next((i for i, s in enumerate(found.sides) if a in s.aggregates), -1)
-            for part in parts(a, found.append_only):
-                sql = part.value.substitute(expressions).sql
-                names.setdefault(part.name, p.OutputPart(part.name, part.type, part.combine, owner, sql))
-        return tuple(names.values())
+
+def _computed_parts(
+    node: r.JoinAggregate, found: JoinAnalysis, expressions: dict[str, Scalar]
+) -> list[tuple[p.OutputPart, Scalar]]:
+    """Parts of the output and their expressions: those that no input has are computed from joined rows."""
+    names: dict[str, tuple[p.OutputPart, Scalar]] = {}
+    for a in node.aggregates:
+        owner = next((i for i, s in enumerate(found.sides) if a in s.aggregates), -1)
+        for part in parts(a, found.append_only):
+            value = part.value.substitute(expressions)
+            names.setdefault(part.name, (p.OutputPart(part.name, part.type, part.combine, owner, value.sql), value))
+    return list(names.values())
 
 
 def _add_hot_keys(able: p.Splitting, hot: Sequence[HotKey], copies: Sequence[p.Copy]) -> p.Splitting:

@@ -73,11 +73,16 @@ class OutputValues(NamedTuple):
 
 @dataclass(frozen=True)
 class JoinOutputs:
-    """What comes out of joined rows."""
+    """What comes out of joined rows.
+
+    `reads` has the columns that each expression over joined rows reads, the residual of the join among them. Plans that
+    were written before it existed lack it.
+    """
 
     keys: tuple[OutputKey, ...]
     parts: tuple[OutputPart, ...]
     values: tuple[OutputValues, ...]
+    reads: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 class HotKey(NamedTuple):

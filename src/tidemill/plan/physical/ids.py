@@ -78,10 +78,10 @@ def gate(fingerprint: str) -> str:
     return f"gate.{fingerprint}"
 
 
-def numbered(kind: str, number: int, fingerprint: str) -> str:
+def numbered_id(kind: str, number: int, fingerprint: str) -> str:
     """One of several operators of a kind that a node has: an input of a join, a column that is kept by value.
 
-    >>> numbered("side", 0, "5f1c")
+    >>> numbered_id("side", 0, "5f1c")
     'side0.5f1c'
     """
     return f"{kind}{number}.{fingerprint}"

@@ -52,13 +52,23 @@ class Partials:
         self.inputs, self.graph, self.on_row_error = inputs, graph, on_row_error
         self.places: dict[str, Place] = {quoted(c.name): (s.number, c.name) for s in inputs for c in s.keys}
         read = [*(k[2] for k in self.keys), *(v[1] for v in self.values), *(p.sql for p, i in self.parts if i < 0)]
-        self.owners = {sql: {i for name, (i, _) in self.places.items() if name in sql} for sql in read}
+        self.reads = {
+            sql: self._places_read(sql, outputs.reads) for sql in (*read, *([op.residual] if op.residual else ()))
+        }
+        self.owners = {sql: {i for i, _ in self.reads[sql]} for sql in read}
         self.separate = self.residual is None and all(len(found) <= 1 for found in self.owners.values())
         self.rows: list[pa.Table] = []
         self.seen: np.ndarray | None = None  # times at which something was found
         self.again = False  # whether two tables may have rows of one time
         self.picks: dict[str, list[pa.Table]] = {pick: [] for pick, _, _ in self.values}
         self.pairs = 0
+
+    def _places_read(self, sql: str, reads: dict[str, tuple[str, ...]]) -> list[Place]:
+        """The columns that an expression reads; all of them where an older plan does not say."""
+        if sql in self.places:
+            return [self.places[sql]]
+        every = self.places.values()
+        return [place for place in every if sql not in reads or place[1] in reads[sql]]
 
     def add(self, join: DeltaJoin, matches: Matches) -> None:
         """Join and aggregate these matches."""
@@ -163,11 +173,9 @@ class Partials:
 
     def _feed(self, join: DeltaJoin, at: dict[int, np.ndarray], times: np.ndarray) -> pa.Table:
         """The joined rows: the columns that are read, the counts and the parts of every input."""
-        text = " ".join([*self.owners, self.residual or ""])
         columns: dict[str, Any] = {}
-        for name, (i, column) in self.places.items():
-            if name in text:
-                columns[column] = join.rows[i].keys.column(column).take(pa.array(at[i]))
+        for i, column in dict.fromkeys(place for places in self.reads.values() for place in places):
+            columns[column] = join.rows[i].keys.column(column).take(pa.array(at[i]))
         columns["__time"] = pa.array(times)
         columns["__row"] = pa.array(np.arange(len(times)))
         for i, rows in join.rows.items():

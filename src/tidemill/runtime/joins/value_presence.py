@@ -71,7 +71,7 @@ class ValuePresence:
         outputs: Partials, inputs: list[AggregationSets], graph: JoinGraph, routes: list[list[ProbeStep]]
     ) -> ValuePresence | None:
         """None where the pairs are needed, or no output reads values."""
-        if not outputs.values or outputs.residual is not None or len(inputs) != 2 or not all(s.stored for s in inputs):
+        if not outputs.values or not outputs.separate or len(inputs) != 2 or not all(s.stored for s in inputs):
             return None
         value_columns = []
         for pick, sql, _ in outputs.values:
