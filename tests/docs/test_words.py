@@ -1,4 +1,4 @@
-"""Comments, docstrings and pages name the thing that acts: no indefinite persons or quantities."""
+"""Prose names the thing that acts: no indefinite persons or quantities. Functions are named by what they do."""
 
 from __future__ import annotations
 
@@ -41,3 +41,41 @@ def test_prose_names_what_acts(folder):
 
 def test_pages_at_the_top_name_what_acts():
     assert [words for path in sorted(ROOT.glob("*.md")) for words in found_in(path)] == []
+
+
+PARTICIPLE = re.compile(
+    r"_*(\w*[a-z]{2}ed|begun|bound|broken|built|chosen|done|drawn|given|gone|grown|held|hidden|kept|known|left|lost|made"
+    r"|meant|met|said|seen|sent|shown|taken|told|written)"
+)
+NAMED_SO = {
+    "changed": "`with changed(…)`: how things are inside of the block",
+    "compiled": "a decorator: how the function is afterwards",
+    "damaged": "`raise damaged(…)`: what is wrong",
+    "mixed": "`with mixed(…)`: how things are inside of the block",
+    "quoted": "the argument in another form, as Python's `sorted` and `reversed`",
+    "shared": "the paper's name of a plan",
+    "unshared": "the paper's name of a plan",
+}
+
+
+def participles(tree: ast.Module) -> Iterator[str]:
+    """Functions whose name is a past participle and nothing else; a property may have such a name."""
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            is_property = any("property" in ast.unparse(decorator) for decorator in node.decorator_list)
+            name = PARTICIPLE.fullmatch(node.name)
+            if name and "_" not in name[1] and name[1] not in OTHER_WORDS and not is_property:
+                yield node.name
+
+
+OTHER_WORDS = {"embed", "exceed", "feed", "need", "proceed", "seed", "shed", "speed"}
+
+
+def test_functions_are_named_by_what_they_do():
+    found = {n for path in sorted((ROOT / "src").rglob("*.py")) for n in participles(ast.parse(path.read_text()))}
+    assert found == set(NAMED_SO)
+
+
+def test_a_participle_is_found():
+    code = "class A:\n    @property\n    def kept(self): ...\n    def _noted(self): ...\n    def seen(self): ...\n"
+    assert set(participles(ast.parse(code + "def feed(): ...\ndef note_rows(): ...\n"))) == {"_noted", "seen"}

@@ -16,7 +16,7 @@ from tests.properties.effort import effort
 from tidemill.plan.windows import Window
 from tidemill.runtime.kernels.share.sliding import CHANGES, WHOLE, Answers, slide
 from tidemill.runtime.kernels.share.sliding_folds import MAX, MIN, SUM
-from tidemill.runtime.kernels.share.sliding_rows import _hashed, bounds_of, codes_of, combine, order
+from tidemill.runtime.kernels.share.sliding_rows import _hash_columns, bounds_of, codes_of, combine, order
 
 KEYS = 4
 INT_KINDS, FLOAT_KINDS = (SUM, SUM, MIN, MAX), (SUM, MIN, MAX)
@@ -262,8 +262,8 @@ def test_codes_survive_a_growing_table():
 def test_different_rows_with_one_hash_get_different_codes():
     """The second column makes up for the difference that the first has made to the hash."""
     first = np.array([1, 2])
-    second = _hashed([first], 0).view(np.int64)
-    assert _hashed([first, second], 0)[0] == _hashed([first, second], 0)[1]
+    second = _hash_columns([first], 0).view(np.int64)
+    assert _hash_columns([first, second], 0)[0] == _hash_columns([first, second], 0)[1]
     assert codes_of([first, second])[0].tolist() == [0, 1]
     merged = combine([np.zeros(2, np.int64), np.zeros(2, np.int64), first, second], [first], [SUM], [], [])
     assert merged.ints.tolist() == [[1, 2]]

@@ -65,7 +65,7 @@ def read_together(db, names, given=None):
         rows = {
             v.entry.name: Counter(
                 canonical_row(row)
-                for row in duck.sql(past.relation_sql(v.stored, *moment.bound(v.entry.id))).fetchall()
+                for row in duck.sql(past.relation_sql(v.stored, *moment.bound_of(v.entry.id))).fetchall()
             )
             for v in views
         }

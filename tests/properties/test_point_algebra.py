@@ -15,7 +15,7 @@ from tests.properties.effort import effort
 from tidemill.plan import points as pt
 from tidemill.plan import relations as r
 from tidemill.plan.periods import intersect_periods, is_covered
-from tidemill.plan.points import AllOf, AnyOf, Every, EveryChange, Never, On, Rows, contained, intersect, unite
+from tidemill.plan.points import AllOf, AnyOf, Every, EveryChange, Never, On, Rows, intersect, is_contained, unite
 from tidemill.plan.scalars import ColumnRef, Operation, template
 from tidemill.plan.sources import Column
 
@@ -69,7 +69,7 @@ def members(points, events):
 @effort(600)
 @given(p=clocks, q=clocks)
 def test_containment_of_periods_is_exact(p, q):
-    assert contained(p, q) is (members(p, ()) <= members(q, ()))
+    assert is_contained(p, q) is (members(p, ()) <= members(q, ()))
 
 
 @effort(400)
@@ -84,7 +84,7 @@ def test_unions_and_intersections_have_the_members_they_should(parts):
 @given(p=mixed, q=mixed, events=st.lists(st.tuples(st.integers(-50, 50), st.booleans()), max_size=12))
 def test_what_is_said_of_points_from_data_holds_for_all_data(p, q, events):
     left, right = members(p, events), members(q, events)
-    answer = contained(p, q)
+    answer = is_contained(p, q)
     assert answer is not True or left <= right
     assert members(unite(p, q), events) == left | right
     assert members(intersect(p, q), events) == left & right
@@ -92,10 +92,10 @@ def test_what_is_said_of_points_from_data_holds_for_all_data(p, q, events):
 
 def test_containment_may_be_unknown():
     seldom, often = Rows(6, EVENTS), Rows(3, EVENTS)
-    assert contained(seldom, often) is True and contained(often, seldom) is None
-    assert contained(Every(2), often) is None and contained(often, Never()) is None
-    assert contained(On(r.Project(LOUD, POINT)), On(r.Project(EVENTS, POINT))) is True
-    assert contained(On(r.Project(EVENTS, POINT)), On(r.Project(LOUD, POINT))) is None
+    assert is_contained(seldom, often) is True and is_contained(often, seldom) is None
+    assert is_contained(Every(2), often) is None and is_contained(often, Never()) is None
+    assert is_contained(On(r.Project(LOUD, POINT)), On(r.Project(EVENTS, POINT))) is True
+    assert is_contained(On(r.Project(EVENTS, POINT)), On(r.Project(LOUD, POINT))) is None
 
 
 def test_a_view_over_a_view_of_points_selects_from_it():
@@ -104,9 +104,11 @@ def test_a_view_over_a_view_of_points_selects_from_it():
     late = r.View("fires", fires.input, late=True)
     in_us = (r.Item("TimePoint", template("{0} * 10", ColumnRef("TimePoint")), "BIGINT"),)
     whole, some, later = (On(r.Project(view, in_us)) for view in (alarms, fires, late))
-    assert contained(some, whole) is True and contained(whole, some) is None and contained(later, whole) is None
+    assert (
+        is_contained(some, whole) is True and is_contained(whole, some) is None and is_contained(later, whole) is None
+    )
     doubled = (r.Item("TimePoint", template("{0} * 20", ColumnRef("TimePoint")), "BIGINT"),)
-    assert contained(On(r.Project(fires, doubled)), whole) is None
+    assert is_contained(On(r.Project(fires, doubled)), whole) is None
 
 
 def test_a_filter_below_a_projection_that_cancels_is_no_subset():
@@ -114,7 +116,7 @@ def test_a_filter_below_a_projection_that_cancels_is_no_subset():
     tag = r.Tag(r.Scan("rooms", (Column("k", "INTEGER"), Column("t", "BIGINT"))), ("k",), ("k", "t"))
     items = (r.Item("TimePoint", ColumnRef("t"), "BIGINT"),)
     some = r.Filter(tag, Operation(">", ColumnRef("k"), ColumnRef("t")))
-    assert contained(On(r.Project(some, items)), On(r.Project(tag, items))) is None
+    assert is_contained(On(r.Project(some, items)), On(r.Project(tag, items))) is None
 
 
 def test_several_periods_cover_one_only_together_and_the_limit_is_kept():
@@ -125,7 +127,7 @@ def test_several_periods_cover_one_only_together_and_the_limit_is_kept():
 
 def test_periods_of_any_length_are_compared_without_looking_at_each_class():
     day, odd = 86_400_000_000, 86_399_999_999
-    assert contained(Every(day), unite(Every(odd), Every(7))) is False
+    assert is_contained(Every(day), unite(Every(odd), Every(7))) is False
     both = intersect_periods(Every(day), Every(odd, 5))
     assert both is not None and both.every_us == day * odd and both.offset_us % odd == 5
 
@@ -212,6 +214,6 @@ def test_points_in_words(node, shown):
 def test_the_order_of_parts_does_not_matter(parts, seed):
     shuffled = [*parts]
     random.Random(seed).shuffle(shuffled)
-    assert contained(unite(*parts), unite(*shuffled)) is not False
+    assert is_contained(unite(*parts), unite(*shuffled)) is not False
     if all(isinstance(part, (Every, On, Rows)) for part in parts):
         assert unite(*parts) == unite(*shuffled) and intersect(*parts) == intersect(*shuffled)

@@ -23,7 +23,7 @@ from tidemill.errors import PlanProblem
 from tidemill.plan import relations as r
 from tidemill.plan.relations import Relation
 from tidemill.runtime.fast_paths import NAMES, without
-from tidemill.runtime.thresholds import Thresholds, changed, given, sizes
+from tidemill.runtime.thresholds import Thresholds, changed, parse_thresholds, sizes
 from tidemill.runtime.views.store import order
 
 REFUSED = {"TM209"}  # [ROWS …] over something that takes rows back
@@ -39,7 +39,7 @@ def drawn_thresholds(streams: list[Stream], options: dict[str, Any]) -> Iterator
     chance = random.Random(zlib.crc32(repr((streams, sorted(options.items()))).encode()))
     share, piece = chance.choice((0.0, 0.0, 0.5, 1.0)), sum(len(s.rows) for s in streams) // 40
     usual, drawn = vars(Thresholds()), {}
-    for name, least in given("smallest").items():
+    for name, least in parse_thresholds("smallest").items():
         if chance.random() < share and getattr(sizes, name) == usual[name]:
             drawn[name] = min(max(least, piece), usual[name]) if least < usual[name] else least
     with changed(**drawn):

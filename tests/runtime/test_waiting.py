@@ -17,7 +17,7 @@ def test_a_file_that_stays_is_waited_for_until_the_end(tmp_path):
     write_json(path, {"run": 1})
     began = time.monotonic()
     watch = Watch(path)
-    assert not watch.changed(watch.seen(), 0.05)
+    assert not watch.wait_for_change(watch.look(), 0.05)
     assert time.monotonic() - began >= 0.05
 
 
@@ -25,9 +25,9 @@ def test_a_change_that_came_before_the_wait_is_not_missed(tmp_path):
     path = str(tmp_path / "control.json")
     watch = Watch(path)
     for change in (lambda: write_json(path, {}), lambda: write_json(path, {}), lambda: touch(path)):
-        before = watch.seen()
+        before = watch.look()
         change()
-        assert watch.changed(before, 0.0)
+        assert watch.wait_for_change(before, 0.0)
 
 
 def test_a_change_ends_the_wait(tmp_path):
@@ -41,7 +41,7 @@ def test_a_change_ends_the_wait(tmp_path):
             write_json(path, {})
 
     watch = Watch(path, nap)
-    assert watch.changed(watch.seen(), 60.0) and len(naps) == 3
+    assert watch.wait_for_change(watch.look(), 60.0) and len(naps) == 3
 
 
 def test_a_touch_changes_nothing_and_makes_nothing(tmp_path):

@@ -83,7 +83,7 @@ def test_gp_takes_the_largest_benefit_for_a_bucket_or_for_a_unit(per_unit: bool)
         saved = model.cost(plain, model.groups(plain)) - model.cost(after, model.groups(after))
         return saved / UNIFORM.of(feeder) / (model.sizes(feeder) if per_unit else 1)
 
-    plain = Configuration.unshared(asked)
+    plain = Configuration.without_phantoms(asked)
     best = max(FeedingGraph.of(asked).candidates, key=worth)
     first = gp(asked, model, 40_000, 1.0, per_unit=per_unit).steps[1].feeder
     assert first is not None and worth(first) == worth(best)

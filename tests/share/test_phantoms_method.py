@@ -86,7 +86,7 @@ def test_every_method_answers_every_query_within_the_memory(asked, method, memor
         asked, statistics, memory, evictions=lambda below: len(below) + 1.0, forbid_phantoms=not phantoms, method=method
     )
     assert set(chosen.configuration.queries) == set(asked)
-    assert phantoms or chosen.configuration == Configuration.unshared(asked)
+    assert phantoms or chosen.configuration == Configuration.without_phantoms(asked)
     used = sum(b * (len(r.attributes) + 1) for r, b in chosen.buckets.items())
     least = sum(len(r.attributes) + 1 for r in chosen.configuration.relations)
     assert min(chosen.buckets.values()) >= 1 and used <= max(memory, least)

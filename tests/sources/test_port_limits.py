@@ -57,7 +57,7 @@ def test_a_thousand_idle_connections_are_not_let_in(tmp_path, start):
     crowd = connected(spooler, 200)
     try:
         wait_for(lambda: spooler.senders.counts["refused"] + spooler.senders.counts["silent"] >= 180)
-        assert spooler.senders.shown()["connections"] == 20
+        assert spooler.senders.describe()["connections"] == 20
         assert len(os.listdir("/proc/self/fd")) - before <= 200 + 25  # ours, and 20 of the port
         next(iter(crowd)).sendall(b"1,x\n")
         wait_for(has_rows(connector(tmp_path), 1))
@@ -104,7 +104,7 @@ def test_a_silent_sender_is_let_go(start):
     assert spooler.senders.present
     now[0] = 31.0
     assert is_broken(sender)
-    wait_for(lambda: spooler.senders.shown() == {"connections": 0, "refused": 0, "silent": 1, "unfinished": 0})
+    wait_for(lambda: spooler.senders.describe() == {"connections": 0, "refused": 0, "silent": 1, "unfinished": 0})
     sender.close()
 
 
@@ -136,7 +136,7 @@ def test_slow_senders_of_whole_lines_stay(tmp_path, start):
         sender.sendall(b"%d,x\n2" % minute)
         wait_for(has_rows(connector(tmp_path), minute + 1))
         sender.sendall(b"")
-    assert spooler.senders.shown()["connections"] == 1
+    assert spooler.senders.describe()["connections"] == 1
     sender.close()
 
 
@@ -181,7 +181,7 @@ def test_held_senders_are_not_blamed(tmp_path, start):
     port.trim(port.latest(port.initial(), None, True, 0).end)
     wait_for(lambda: not any(s.waits for s in spooler.senders.present))
     time.sleep(0.3)
-    assert spooler.senders.shown() == {"connections": 1, "refused": 0, "silent": 0, "unfinished": 0}
+    assert spooler.senders.describe() == {"connections": 1, "refused": 0, "silent": 0, "unfinished": 0}
     sender.close()
 
 

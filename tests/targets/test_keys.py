@@ -26,13 +26,13 @@ def test_keys_are_those_of_a_dictionary(tmp_path, monkeypatch, seed):
             monkeypatch.setattr(KeyFiles, "_write", lambda self, *what: fail_after(rng, write, self, *what))
         files = KeyFiles(tmp_path)
         try:
-            if (first := files.reached()) < len(slices):
+            if (first := files.next_slice()) < len(slices):
                 files.add(len(slices), slices[first:])
         except Crash:
             pass
         monkeypatch.setattr(KeyFiles, "_write", write)
         files = KeyFiles(tmp_path)
-        found = alive([*files.tables(), *slices[files.reached() :]]).column("id").to_pylist()
+        found = alive([*files.tables(), *slices[files.next_slice() :]]).column("id").to_pylist()
         assert sorted(found) == sorted(key for key, op in known.items() if op != "d")
     assert len(list(tmp_path.iterdir())) <= 20
 

@@ -143,11 +143,11 @@ def gcsl_refined(asked: tuple[Relation, ...], model: Model, memory: int) -> Choi
 
 def no_phantom(asked: tuple[Relation, ...], model: Model, memory: int) -> Choice:
     """All memory for the queries alone, divided in the best way."""
-    plain = Configuration.unshared(asked)
+    plain = Configuration.without_phantoms(asked)
     return Choice.of(plain, sl(plain, model, memory), model)
 
 
 def one_bucket_a_group(asked: tuple[Relation, ...], model: Model) -> Choice:
     """Queries alone with as many buckets as groups, whatever the memory: a cost that does not depend on M."""
-    plain = Configuration.unshared(asked)
+    plain = Configuration.without_phantoms(asked)
     return Choice.of(plain, [math.ceil(g) for g in model.groups(plain)], model)

@@ -35,4 +35,4 @@ class Ports:
 
     def count_senders(self) -> dict[str, dict[str, int]]:
         """Connections of each open port, as the status shows them."""
-        return {name: spooler.senders.shown() for name, spooler in self.spoolers.items()}
+        return {name: spooler.senders.describe() for name, spooler in self.spoolers.items()}

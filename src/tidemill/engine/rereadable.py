@@ -24,7 +24,7 @@ class RereadableSources:
     paths: Paths
     outlet: Callable[[], Outlet]
 
-    def closed(self, spec: SourceSpec) -> int:
+    def closed_until(self, spec: SourceSpec) -> int:
         """How far the source is closed."""
         return int(self.outlet().read_sources.get(spec.name, {}).get("floor", BEGINNING))
 

@@ -37,7 +37,7 @@ from tidemill.plan.homes import Home
 from tidemill.plan.physical import Physical
 from tidemill.plan.relations import Relation
 from tidemill.plan.scalars import Cast, Hidden
-from tidemill.plan.sources import APPLY, SHED_UPDATES
+from tidemill.plan.sources import APPLY, SHED_UPDATES, name_again
 from tidemill.plan.statements import (
     AlterSource,
     CreateSink,
@@ -112,7 +112,7 @@ class Workload:
         spec = source_spec(statement, self.unit_us)
         used = self.catalog.settings.setdefault("used", [])
         if statement.name.lower() in used:
-            spec = replace(spec, name=f"{spec.name}#{self.catalog.next_id('')}")
+            spec = replace(spec, name=name_again(spec.name, self.catalog.next_id("")))
         used.append(statement.name.lower())
         kind = "table" if isinstance(statement, RegisterTable) else "source"
         entry = Entry(kind, statement.name, statement.text, spec=spec, birth=self.pending)  # type: ignore[arg-type]
@@ -345,7 +345,7 @@ class Workload:
     def _rebind(self, entry: Entry, sinks: Sinks) -> None:
         statement = parse_one(entry.text)
         assert isinstance(statement, (CreateView, Select))
-        begin = Beginning.repeated(entry)
+        begin = Beginning.of_standing(entry)
         view = self._bind_view(entry, statement.query, sinks, begin)
         if entry.id in self.catalog.hidden:
             self._hidden[entry.id] = view

@@ -23,7 +23,7 @@ from tidemill.plan import relations as r
 from tidemill.plan.periods import Every
 from tidemill.plan.physical import BEGINNING, FOREVER
 from tidemill.plan.relations import Relation
-from tidemill.plan.scalars import shift_of, unrounded
+from tidemill.plan.scalars import shift_of, undo_rounding
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def _temporal(node: r.Temporal, stamp: str) -> tuple[Chain, ...] | None:
     below = release_chains(node.input, stamp)
     if node.lower is None or below is None:
         return below
-    rounded = unrounded(node.lower, node.period) if node.period else None
+    rounded = undo_rounding(node.lower, node.period) if node.period else None
     found = shift_of(node.lower if rounded is None else rounded)
     if found is None or found[0] != stamp:
         return None

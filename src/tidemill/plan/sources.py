@@ -116,3 +116,25 @@ class SourceSpec:
             part: tuple(Column(c["name"], c["type"]) for c in data.get(part, ())) for part in ("columns", "unread")
         }
         return SourceSpec(**{**data, **schemas, "optional": tuple(data.get("optional", ()))})
+
+
+_AGAIN, _READING = "#", "@"
+
+
+def name_again(name: str, number: str) -> str:
+    """The name in plans of a source that is registered under the name of an earlier one."""
+    return f"{name}{_AGAIN}{number}"
+
+
+def name_reading(source: str, birth: int) -> str:
+    """One reading of a source that is read anew by views of each plan version."""
+    return f"{source}{_READING}{birth}"
+
+
+def registered_name(name: str) -> str:
+    """The name under which users know a source of a plan.
+
+    >>> registered_name(name_reading(name_again("Clicks", "7"), 3)), registered_name("Clicks")
+    ('Clicks', 'Clicks')
+    """
+    return name.partition(_AGAIN)[0].partition(_READING)[0]

@@ -79,18 +79,18 @@ def misfit(path: str, why: str) -> EngineProblem:
     return EngineProblem("TM609", f"the parts of the database do not fit together: {path}", detail=why, hint=RESTORE)
 
 
-def stamped(text: bytes) -> bytes:
+def stamp(text: bytes) -> bytes:
     """A JSON object with a checksum at its end.
 
-    >>> stamped(b'{"n": 1}')
+    >>> stamp(b'{"n": 1}')
     b'{"n": 1,\\n"__sum": 4177008085}\\n'
     """
     body = text.rstrip()[:-1].rstrip()
     return body + (b"" if body == b"{" else b",") + _SUM + b"%d}\n" % zlib.crc32(body)
 
 
-def parsed(path: str, text: bytes) -> dict[str, Any]:
-    """The JSON object that was `stamped`, without its checksum; anything else is damage."""
+def parse_stamped(path: str, text: bytes) -> dict[str, Any]:
+    """The JSON object that was `stamp`ed, without its checksum; anything else is damage."""
     at = text.rfind(_SUM)
     if at >= 0:
         body = text[:at].removesuffix(b",")

@@ -12,7 +12,7 @@ from typing import Any
 
 from tidemill.plan.physical import Physical
 from tidemill.runtime.garbage_collection import seldom_collected
-from tidemill.runtime.integrity import damaged, foreign, misfit, missing, parsed, stamped
+from tidemill.runtime.integrity import damaged, foreign, misfit, missing, parse_stamped, stamp
 
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_#@-]{0,99}")
 
@@ -194,7 +194,7 @@ def folder_name(name: str) -> str:
 
 def write_json(path: str, data: dict[str, Any]) -> None:
     """Replace a JSON file in one step; its checksum is in it."""
-    write_bytes(path, stamped(json.dumps(data).encode()))
+    write_bytes(path, stamp(json.dumps(data).encode()))
 
 
 def write_bytes(path: str, data: bytes) -> None:
@@ -217,7 +217,7 @@ def read_json(path: str) -> Any:
     """The content of a JSON file, None when there is none; a file that is not what was written is refused."""
     try:
         with open(path, "rb") as source:
-            return parsed(path, source.read())
+            return parse_stamped(path, source.read())
     except FileNotFoundError:
         return None
 
@@ -256,7 +256,7 @@ def write_plan(paths: Paths, plan: Physical) -> None:
     text = plan.to_json().rstrip().removesuffix("}").rstrip()
     text += f',\n"database": {json.dumps(paths.database)}\n}}'
     path = paths.plan(plan.version)
-    write_bytes(path, stamped(text.encode()))
+    write_bytes(path, stamp(text.encode()))
     _keep_plan((path, os.stat(path).st_mtime_ns), plan)  # what is read from the file is equal to it
 
 
@@ -283,7 +283,7 @@ def _keep_plan(known: tuple[str, int], plan: Physical) -> Physical:
 
 def _parse_plan(path: str) -> Physical:
     with open(path, "rb") as source, seldom_collected():
-        found = parsed(path, source.read())
+        found = parse_stamped(path, source.read())
         check_owner(Paths(os.path.dirname(os.path.dirname(path))), path, found)
         try:
             plan = Physical.from_dict(found)

@@ -169,10 +169,10 @@ def _smallest(one: Field[int]) -> int:
     return int(one.metadata["smallest"])
 
 
-def given(text: str) -> dict[str, int]:
+def parse_thresholds(text: str) -> dict[str, int]:
     """What the text of the variable sets.
 
-    >>> given("slice_rows=3"), given("smallest,slice_rows=3")["own_rows"], given("")
+    >>> parse_thresholds("slice_rows=3"), parse_thresholds("smallest,slice_rows=3")["own_rows"], parse_thresholds("")
     ({'slice_rows': 3}, 4, {})
     """
     found: dict[str, int] = {}
@@ -187,7 +187,7 @@ def given(text: str) -> dict[str, int]:
     return found
 
 
-sizes = Thresholds(**given(os.environ.get(VARIABLE, "")))
+sizes = Thresholds(**parse_thresholds(os.environ.get(VARIABLE, "")))
 
 
 @contextmanager
@@ -223,4 +223,4 @@ def _usual(one: Field[int]) -> int:
     return one.default
 
 
-__all__ = ["VARIABLE", "Thresholds", "changed", "given", "mixed", "names", "sizes", "smallest"]
+__all__ = ["VARIABLE", "Thresholds", "changed", "mixed", "names", "parse_thresholds", "sizes", "smallest"]

@@ -45,7 +45,7 @@ class OperatorTotals:
             return 0.0
         return max(0, self.until - self.since[op]) / 1e6
 
-    def counted(self, op: str) -> Counted | None:
+    def count_of(self, op: str) -> Counted | None:
         """What the cost model knows of an operator; None where it was not counted."""
         count = self.counts.get(op)
         return None if count is None else Counted(count.rows_in, count.growth, self.seconds_of(op), count.rows_out)

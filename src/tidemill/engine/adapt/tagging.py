@@ -72,10 +72,10 @@ class Tagging:
         """Take in what was counted for these roots: the records and keys of streams, how many values their columns
         have, and what finer groupings added up.
         """
-        rates = measure_streams(plan, totals.counted)
+        rates = measure_streams(plan, totals.count_of)
         self.settings.rates |= rates
         self.stored["rates"] |= {name: list(rate) for name, rate in rates.items()}
-        for stream, values in measure_values(roots, totals.counted).items():
+        for stream, values in measure_values(roots, totals.count_of).items():
             self.settings.values.setdefault(stream, {}).update(values)
         for op, count in list(totals.counts.items()):
             if op.startswith(_FINER) and count.rows_in:

@@ -14,6 +14,7 @@ import shutil
 
 from tidemill.errors import EngineProblem
 from tidemill.plan.physical import Physical
+from tidemill.plan.sources import registered_name
 from tidemill.runtime.messages.file_refs import remove_file
 from tidemill.runtime.paths import Paths, folder_name, load_plan
 from tidemill.runtime.views.outlet import Outlet
@@ -32,7 +33,7 @@ def tidy(paths: Paths, catalog: Catalog, outlet: Outlet) -> None:
     for folder in set(folders) - {folder_name(name) for name in known}:
         shutil.rmtree(os.path.join(paths.sources, folder), ignore_errors=True)
     _forget_counts(outlet, known)
-    names = {name.partition("#")[0].partition("@")[0].lower() for name in known} | set(catalog.entries)
+    names = {registered_name(name).lower() for name in known} | set(catalog.entries)
     catalog.settings["used"] = [name for name in catalog.settings.get("used", []) if name in names]
     if outlet.plan == catalog.version:
         bits = catalog.settings.get("bits", {})

@@ -7,7 +7,7 @@ import os
 from typing import Any
 
 from tidemill.engine.directory.directory import Directory
-from tidemill.runtime.integrity import checksum, stamped
+from tidemill.runtime.integrity import checksum, stamp
 from tidemill.runtime.paths import Paths, read_json, write_bytes, write_json
 from tidemill.runtime.views.store import ViewStore
 from tidemill.sql.catalog import Catalog
@@ -57,7 +57,7 @@ def _move_sources(paths: Paths, catalog: Catalog, mine: dict[str, Any]) -> None:
 def _mark_plans(paths: Paths, database: str) -> None:
     for name in os.listdir(paths.plans) if os.path.isdir(paths.plans) else []:
         path = os.path.join(paths.plans, name)
-        write_bytes(path, stamped(json.dumps({**read_json(path), "database": database}).encode()))
+        write_bytes(path, stamp(json.dumps({**read_json(path), "database": database}).encode()))
 
 
 def _mark_feedback(paths: Paths, mine: dict[str, Any]) -> int:

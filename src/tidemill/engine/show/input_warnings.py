@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from typing import Any
+
+from tidemill.plan.sources import registered_name
 
 SHOWN = 8
 
@@ -24,7 +25,7 @@ def input_warnings(tallies: Iterable[dict[str, dict[str, Any]]]) -> Iterator[str
     shed: dict[str, int] = {}
     for tally in tallies:
         for source, found in tally.items():
-            name = re.sub("[@#].*$", "", source)
+            name = registered_name(source)
             known = counts.setdefault(name, {})
             for field, count in found.get("undeclared", {}).items():
                 known[field] = known.get(field, 0) + count

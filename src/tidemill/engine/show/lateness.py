@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
+
+from tidemill.plan.sources import registered_name
 
 _UNITS = (
     ("days", 86_400_000_000),
@@ -26,10 +27,10 @@ def late_warnings(tallies: Iterable[dict[str, dict[str, Any]]], tops: Mapping[st
     ["3 rows of Pay were late, up to 63 minutes behind a row before them: WITH (lateness = '63 minutes') takes them in"]
     """
     late: dict[str, tuple[int, int]] = {}
-    ahead = {re.sub("[@#].*$", "", source): ahead_of_wall(top, True) for source, top in tops.items()}
+    ahead = {registered_name(source): ahead_of_wall(top, True) for source, top in tops.items()}
     for tally in tallies:
         for source, found in tally.items():
-            name = re.sub("[@#].*$", "", source)
+            name = registered_name(source)
             rows, behind = late.get(name, (0, 0))
             late[name] = rows + found["late"], max(behind, found.get("behind", 0))
     for name, (rows, behind) in late.items():

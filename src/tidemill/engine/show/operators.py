@@ -30,7 +30,7 @@ def report_operators(plan: Physical, totals: OperatorTotals) -> dict[str, Operat
         # What a source takes to decode is not counted.
         spent = None if isinstance(op, (p.Scan, p.Seed)) else count.seconds
         found[op.id] = OperatorRows(Flow(reached, count.rows_out), spent)
-    for name, flow in predict_rows(plan, totals.counted).items():
+    for name, flow in predict_rows(plan, totals.count_of).items():
         if name in found:
             found[name] = OperatorRows(found[name].counted, found[name].seconds, flow)
     return found

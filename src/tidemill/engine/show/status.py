@@ -82,7 +82,7 @@ def status_of(
         "dead_letters": dead,
         "dead_letters_dropped": json.loads(metas.get("letters", "{}")).get("dropped", 0),
         "sinks": [
-            {"name": e.name, "undelivered": sinks.undelivered(e.options), "problem": sinks.problems.get(e.name)}
+            {"name": e.name, "undelivered": sinks.count_undelivered(e.options), "problem": sinks.problems.get(e.name)}
             for e in workload.catalog.of("sink")
         ],
         "sites": list(sites),

@@ -48,7 +48,7 @@ class Imports:
         self.forget_edge: Callable[[Entry], None] = lambda entry: None
 
     @contextmanager
-    def known(self, statement: Any) -> Iterator[Any]:
+    def resolve_names(self, statement: Any) -> Iterator[Any]:
         """The statement with an option that says what its names of other sites mean; unread ones are forgotten."""
         try:
             options = self._resolve(statement)

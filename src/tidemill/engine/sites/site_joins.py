@@ -119,7 +119,7 @@ class SiteJoins:
     # ---- the choice ------------------------------------------------------------------------------
 
     def _choose(self, statement: Any, found: Found | None, weighed: Weighed | None) -> Placement | None:
-        wanted, given = self.wanted(statement)
+        wanted, given = self.find_wanted(statement)
         at = statement.options.get(AT)
         if wanted == "auto" and weighed is not None and not weighed.assumed:
             return self.best(weighed)
@@ -144,7 +144,7 @@ class SiteJoins:
             )
         return None
 
-    def wanted(self, statement: Any) -> tuple[str, bool]:
+    def find_wanted(self, statement: Any) -> tuple[str, bool]:
         """The algorithm that a statement, or the setting, asks for, and whether it was the statement."""
         given = str(statement.options.get(SITE_JOIN, "")).lower()
         wanted = given or str(self.catalog.settings.get(SITE_JOIN, "auto"))

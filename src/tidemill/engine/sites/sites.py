@@ -64,7 +64,7 @@ class Sites:
         self.imports = Imports(paths, catalog, workload, self._describe)
         self.imports.forget_edge = self.service.forget
         self.joins = SiteJoins(paths, catalog, workload, self.imports, self.service, self._measure, self._link)
-        self.imports.plan, self.service.known = self.joins.plan, self.imports.known
+        self.imports.plan, self.service.known = self.joins.plan, self.imports.resolve_names
         self.sessions: dict[str, Session] = {}
         self._listener: Listener | None = None
         self._awaited: tuple[int, Awaited, Physical] | None = None  # of a plan version

@@ -283,7 +283,7 @@ class _Leaves:
                 code="TM215",
                 hint=f"CREATE COMPLETE VIEW … AS SELECT * FROM {entry.name}, or SELECT STREAMED …",
             )
-        return self.duck.sql(self.past.relation_sql(view.stored, *self.moment.bound(view.entry.id)))
+        return self.duck.sql(self.past.relation_sql(view.stored, *self.moment.bound_of(view.entry.id)))
 
 
 def _unused_prefix(names: set[str]) -> str:

@@ -49,7 +49,7 @@ class Definitions:
 
     def create(self, statement: Any) -> Created:
         """CREATE and REGISTER; OR REPLACE drops the old one after the new one is known to be good."""
-        with self._state.sites.imports.known(statement) as known:
+        with self._state.sites.imports.resolve_names(statement) as known:
             return self._create(known)
 
     def _create(self, statement: Any) -> Created:
@@ -82,7 +82,7 @@ class Definitions:
 
     def create_query(self, statement: Select) -> Created:
         """A standing SELECT STREAMED, RSTREAM, ISTREAM or DSTREAM."""
-        with self._state.sites.imports.known(statement) as known:
+        with self._state.sites.imports.resolve_names(statement) as known:
             view = self._workload.create_query(known)
         self._workload.history.record_cause(f"SELECT {view.entry.name}")
         self._state.pending.creates.append(view.stored)
@@ -189,7 +189,7 @@ class Definitions:
         """Create dropped entries again from their text, and make it durable."""
         for entry in entries:
             statement = parse_one(entry.text)
-            with self._state.sites.imports.known(statement) as known:
+            with self._state.sites.imports.resolve_names(statement) as known:
                 if isinstance(known, Select):
                     self._state.pending.creates.append(self._workload.create_query(known).stored)
                 else:

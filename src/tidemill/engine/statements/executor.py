@@ -200,7 +200,7 @@ class Executor:
         return catalog_table(statement.what, state.catalog, state.workload, state.store, self.querying)
 
     def _explain(self, statement: Explain) -> Any:
-        with self._state.sites.imports.known(statement.target) as target:
+        with self._state.sites.imports.resolve_names(statement.target) as target:
             return explain(self._state, target)
 
     def _describe(self, statement: Describe) -> Any:

@@ -47,7 +47,7 @@ class ReadMoment:
     domain: str = "BIGINT"
     latest: int = FOREVER  # NOW is not after it
 
-    def bound(self, view: str) -> tuple[int, int]:
+    def bound_of(self, view: str) -> tuple[int, int]:
         """(the moment as of which a view is read, how far it is closed); FOREVER is the view as it is."""
         return self.bounds.get(view, FOREVER), self.closed.get(view, FOREVER)
 

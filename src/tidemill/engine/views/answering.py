@@ -63,7 +63,7 @@ class Beginning:
         return not (self.history and self.decided is None and output in STREAM_OUTPUTS)
 
     @classmethod
-    def repeated(cls, entry: Entry) -> Beginning:
+    def of_standing(cls, entry: Entry) -> Beginning:
         """The beginning of a view that stands."""
         history = begins_with_history(entry.options)
         return cls(entry.birth, entry.answered, entry.aliases, history, entry.planning, entry.moment)
@@ -228,7 +228,7 @@ class Answering:
             reason = known.why_not(entry, self.first_readers.first_read(name)) if known else "nothing is known of it"
             if known is None or reason is not None:
                 raise NotAgain(f'"{entry.name}" cannot be read again: {reason}')
-            floors.append(known.closed(entry.spec))
+            floors.append(known.closed_until(entry.spec))
         return min(floors) - 1 if min(floors) > BEGINNING else BEGINNING
 
     def _complete_candidate(self, view: BoundView, birth: int) -> Candidate:

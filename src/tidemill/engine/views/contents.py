@@ -25,7 +25,7 @@ from tidemill.optimize.views.answer import Answer
 from tidemill.optimize.views.peel import SYNCHRONIZERS
 from tidemill.plan import relations as r
 from tidemill.plan.physical import BEGINNING
-from tidemill.plan.points import all_points, contained, synchronizer_points
+from tidemill.plan.points import all_points, is_contained, synchronizer_points
 from tidemill.plan.relations import Relation
 
 _RANKED = (r.Ranked, r.WindowFunctions)
@@ -82,7 +82,7 @@ def without_idle_synchronizers(node: Relation) -> Relation:
     node = _over(node, without_idle_synchronizers)
     if not isinstance(node, SYNCHRONIZERS) or not _has_contents(node.input) or r.may_precede_clock(node.input):
         return node
-    return node.input if contained(all_points(node.input), synchronizer_points(node)) else node
+    return node.input if is_contained(all_points(node.input), synchronizer_points(node)) else node
 
 
 def _seeds_since(node: Relation, since: int) -> Relation:

@@ -18,7 +18,7 @@ from tidemill.plan import relations as r
 from tidemill.plan.aggregates import INTEGERS
 from tidemill.plan.node import walk
 from tidemill.plan.relations import Relation
-from tidemill.plan.sources import SourceSpec
+from tidemill.plan.sources import SourceSpec, registered_name
 from tidemill.sql.catalog import Catalog
 
 OPTION, HISTORY = "begin", "history"
@@ -109,7 +109,7 @@ def began_later(node: Relation) -> bool:
 
 def no_history(scans: list[r.Scan], refused: Mapping[str, str], why_not_again: str) -> PlanProblem:
     """Why a query cannot begin with the history of its streams."""
-    sources = ", ".join(sorted({f'"{scan.source.partition("#")[0]}"' for scan in scans}))
+    sources = ", ".join(sorted({f'"{registered_name(scan.source)}"' for scan in scans}))
     nearest = next(iter(refused.items()), None)
     views = f"nearest is {nearest[0]}: {nearest[1]}" if nearest else "there is no such view over the same inputs"
     return PlanProblem(

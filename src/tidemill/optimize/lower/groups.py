@@ -89,7 +89,7 @@ class Groups(SharedTaggers):
         values = []
         for i, value in enumerate(self.find_kept_values(node.aggregates, append_only)):
             schema = (*keys, Column("__v", value.type), COUNT)
-            name = ids.numbered("values", i, node.fingerprint)
+            name = ids.numbered_id("values", i, node.fingerprint)
             values.append(self.extend(below, p.Values(name, (), schema, tuple(node.keys), value.column)))
         return self.add_grouping(node, partial, values, append_only)
 
@@ -145,7 +145,7 @@ class Groups(SharedTaggers):
         schema = (*node.schema, Column("__l", "BIGINT"), Column("__r", "BIGINT"))
         inputs = []
         for side, handle in enumerate(sides):
-            name = ids.numbered("counted", side, node.fingerprint)
+            name = ids.numbered_id("counted", side, node.fingerprint)
             op = p.Counted(name, (), schema, tuple(names), types, side, tuple(wanted[side]))
             counted = self._extend_renamed(handle, op, dict(zip(wanted[side], names, strict=True)))
             inputs.append(self.deliver(counted, by_hash(chosen), exact=True))

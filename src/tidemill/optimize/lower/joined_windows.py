@@ -8,7 +8,7 @@ from tidemill.optimize.rendering import columns_read
 from tidemill.plan import physical as p
 from tidemill.plan import relations as r
 from tidemill.plan.relations import Relation
-from tidemill.plan.scalars import ColumnRef, Scalar, conjunction, shift_of, sql_of, unrounded
+from tidemill.plan.scalars import ColumnRef, Scalar, conjunction, shift_of, sql_of, undo_rounding
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def _length(window: r.Temporal) -> int | None:
     below = window.input
     while isinstance(below, (r.Filter, r.Project)):
         below = below.input
-    times = [unrounded(b, window.period) for b in (window.lower, window.upper)]
+    times = [undo_rounding(b, window.period) for b in (window.lower, window.upper)]
     shifts = [shift_of(t) for t in times if t is not None]
     known = [s[1] for s in shifts if s is not None and s[0] == r.TS]
     if not isinstance(below, r.Scan) or below.static or len(known) != 2 or known[0] < 0:

@@ -11,7 +11,7 @@ from tidemill.plan import physical as p
 from tidemill.plan import relations as r
 from tidemill.plan.physical import ids
 from tidemill.plan.scalars import sql_of
-from tidemill.plan.sources import CONSTANTS, SourceSpec
+from tidemill.plan.sources import CONSTANTS, SourceSpec, name_reading
 
 
 class Streams(Edges):
@@ -19,7 +19,7 @@ class Streams(Edges):
 
     def place_scan(self, node: r.Scan | r.Delivered) -> Handle:
         spec = self.sources[node.source]
-        instance = f"{node.source}@{node.birth}" if isinstance(node, r.Scan) and node.static else node.source
+        instance = name_reading(node.source, node.birth) if isinstance(node, r.Scan) and node.static else node.source
         if instance not in self.specs:
             self.specs[instance] = SourceSpec.from_dict({**spec.to_dict(), "name": instance})
         name = ids.scan(instance)
@@ -35,7 +35,7 @@ class Streams(Edges):
 
     def place_constants(self, node: r.Constants) -> Handle:
         """Numbered rows, as a static table of their own for all queries that begin together."""
-        instance = f"{node.source}@{node.birth}"
+        instance = name_reading(node.source, node.birth)
         spec = SourceSpec(instance, CONSTANTS, node.columns, {"rows": node.rows}, static=True)
         self.specs.setdefault(instance, spec)
         name = ids.scan(instance)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tidemill.plan import relations as r
-from tidemill.plan.points import contained, synchronizer_points
+from tidemill.plan.points import is_contained, synchronizer_points
 from tidemill.plan.relations import Relation
 
 _Synchronizer = r.Synchronize | r.SynchronizePeriods | r.SynchronizeOn
@@ -34,13 +34,13 @@ def merge_synchronizers(node: Relation) -> Relation | None:
 
 
 def _merge(outer: Relation, between: list[r.Filter | r.Project], inner: _Synchronizer) -> Relation | None:
-    if contained(synchronizer_points(outer), synchronizer_points(inner)):
+    if is_contained(synchronizer_points(outer), synchronizer_points(inner)):
         rows: Relation = inner.input
         for link in reversed(between):
             rows = r.with_children(link, rows)
         _, *points = (c for c in outer.children if isinstance(c, Relation))
         return r.with_children(outer, rows, *points)
-    if contained(synchronizer_points(inner), synchronizer_points(outer)):
+    if is_contained(synchronizer_points(inner), synchronizer_points(outer)):
         return between[0] if between else inner
     return None
 

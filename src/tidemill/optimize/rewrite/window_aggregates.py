@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from tidemill.plan import relations as r
 from tidemill.plan.aggregates import why_not_weavable
 from tidemill.plan.relations import Item, Relation, WindowAggregate
-from tidemill.plan.scalars import ColumnRef, Epoch, Scalar, conjunction, shift_of, unrounded
+from tidemill.plan.scalars import ColumnRef, Epoch, Scalar, conjunction, shift_of, undo_rounding
 from tidemill.plan.windows import Window
 
 _OTHER_INPUTS: dict[type[Relation], str] = {
@@ -183,7 +183,7 @@ class _Reading:
 
     def _shift(self, bound: Scalar, period: tuple[int, int] | None) -> int:
         """c of a bound `__ts` + c."""
-        time = bound if period is None else unrounded(bound, period)
+        time = bound if period is None else undo_rounding(bound, period)
         found = shift_of(self._over_stream(time)) if time is not None else None
         if found is None or found[0] != r.TS:
             raise _Otherwise("the window is not bounded by TS plus a constant")

@@ -32,7 +32,7 @@ def plan_costs(plan: ReaderPlan, measured: Mapping[str, Any], settings: Settings
     model = model_for(plan, shares, settings)
     sizes = [node.buckets for node in plan.tree]
     rates = model.rates(plan.chosen.configuration, sizes)
-    fed, emitting = model.fed(plan.chosen.configuration, rates), _emitting_tables(plan)
+    fed, emitting = model.feed_rates(plan.chosen.configuration, rates), _emitting_tables(plan)
     probes = sum(f for f, node in zip(fed, plan.tree, strict=True) if node.buckets)
     evicted = sum(f * y for f, y, out in zip(fed, rates, emitting, strict=True) if out)
     tables = probes * settings.constants.c1 + evicted * settings.constants.c2

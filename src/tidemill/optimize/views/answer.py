@@ -16,7 +16,7 @@ from tidemill.optimize.views.columns import project
 from tidemill.optimize.views.match import Match, NoMatch, ViewData, match
 from tidemill.optimize.views.peel import Definition, Peeled, Peeling, peel_view
 from tidemill.plan import relations as r
-from tidemill.plan.points import Every, contained, show_points
+from tidemill.plan.points import Every, is_contained, show_points
 from tidemill.plan.relations import Relation
 from tidemill.plan.scalars import ColumnRef
 
@@ -188,7 +188,7 @@ class Part:
         return missed or self.find(candidate)
 
     def _misses_points(self, candidate: Candidate) -> NoMatch | None:
-        if contained(self.peeled.points, candidate.peeled.points):
+        if is_contained(self.peeled.points, candidate.peeled.points):
             return None
         return NoMatch(f"{_named_points(candidate.peeled)} misses some of {_named_points(self.peeled)}")
 
@@ -290,7 +290,7 @@ def _last_rounds(way: r.Rounds) -> r.Rounds:
     return tuple(
         period
         for i, period in enumerate(way)
-        if not any(contained(Every(*later), Every(*period)) for later in way[i + 1 :])
+        if not any(is_contained(Every(*later), Every(*period)) for later in way[i + 1 :])
     )
 
 

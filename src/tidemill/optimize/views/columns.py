@@ -22,12 +22,12 @@ def project(source: Relation, query: Relation, values: Mapping[str, Scalar]) -> 
 
 
 @lru_cache(maxsize=4096)
-def shown(value: Scalar) -> str:
+def user_text(value: Scalar) -> str:
     """An expression over the columns of leaves as users write it: without the numbers of the leaves, and with TS.
 
     >>> from tidemill.plan.scalars import Literal, Operation
     >>> seconds = Operation("//", ColumnRef("0.__ts"), Literal("1000000"))
-    >>> shown(ColumnRef("0.temp")), shown(Operation(">", seconds, Literal("3")))
+    >>> user_text(ColumnRef("0.temp")), user_text(Operation(">", seconds, Literal("3")))
     ('"temp"', 'TS > 3')
     """
     return _name(value).sql

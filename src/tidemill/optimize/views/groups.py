@@ -16,7 +16,7 @@ from typing import Any
 
 from tidemill.optimize.views.block import Block, GroupedBlock
 from tidemill.optimize.views.canonical import Given, canonical, rewrite
-from tidemill.optimize.views.columns import project, shown
+from tidemill.optimize.views.columns import project, user_text
 from tidemill.plan import relations as r
 from tidemill.plan.aggregates import INTEGERS, Aggregate, decimal_shape
 from tidemill.plan.collected import CollectedAggregate
@@ -41,7 +41,7 @@ def regroup(query: r.GroupBy, wanted: Block, grouped: GroupedBlock, view: Block,
     for name in query.keys:
         value = rewrite(wanted.columns[name], given)
         if value is None:
-            return f"it does not group by {shown(wanted.columns[name])}"
+            return f"it does not group by {user_text(wanted.columns[name])}"
         keys[name] = value
     own = {canonical(wanted.columns[name]) for name in query.keys}
     same = own == {canonical(view.columns[name]) for name in grouped.grouping.keys}
@@ -154,7 +154,7 @@ class _Aggregates:
         return (found[0], found[1]) if found[0] is not None and found[1] is not None else None
 
     def _lacks(self, aggregate: Aggregate) -> str:
-        argument = "*" if aggregate.argument is None else shown(self.wanted.columns[aggregate.argument])
+        argument = "*" if aggregate.argument is None else user_text(self.wanted.columns[aggregate.argument])
         return f"it does not give {aggregate.function}({argument})"
 
 

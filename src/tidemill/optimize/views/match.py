@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from tidemill.optimize.views.block import Block, GroupedBlock, block_of, grouped_block_of, pair_leaves
 from tidemill.optimize.views.canonical import Given, canonical, rewrite
-from tidemill.optimize.views.columns import project, shown
+from tidemill.optimize.views.columns import project, user_text
 from tidemill.optimize.views.groups import regroup
 from tidemill.optimize.views.implication import Implication
 from tidemill.optimize.views.window_bounds import is_inside, rewrite_window
@@ -97,7 +97,7 @@ def _match_rows(query: Relation, wanted: Block, view: Block, whole_times: bool) 
     for name, value in wanted.columns.items():
         found = rewrite(value, given)
         if found is None:
-            return NoMatch(f"it does not give {shown(value)}")
+            return NoMatch(f"it does not give {user_text(value)}")
         values[name] = found
 
     def over(source: Relation) -> Relation:
@@ -141,13 +141,13 @@ def _refusal(wanted: Block, view: Block) -> NoMatch | None:
     implication = Implication([column for column, kind in wanted.types.items() if kind == "VARCHAR"])
     for condition in view.conditions:
         if not implication.holds(wanted.conditions, condition):
-            return NoMatch(f"{shown(condition)} is not implied")
+            return NoMatch(f"{user_text(condition)} is not implied")
     for window in view.windows:
         if not any(is_inside(inner, window) for inner in wanted.windows):
             return NoMatch("its window ends earlier")
     for value in view.partial:
         if canonical(value) not in wanted.evaluated:
-            return NoMatch(f"{shown(value)} may fail, and rows on which it does are put aside")
+            return NoMatch(f"{user_text(value)} may fail, and rows on which it does are put aside")
     return None
 
 
@@ -160,7 +160,7 @@ def _rest(conditions: Sequence[Scalar], view: Block, given: Given) -> list[Scala
             continue
         found = rewrite(condition, given)
         if found is None:
-            return NoMatch(f"{shown(condition)} cannot be tested")
+            return NoMatch(f"{user_text(condition)} cannot be tested")
         rest.append(found)
     return rest
 
@@ -191,7 +191,7 @@ def _implications(wanted: Block, view: Block) -> tuple[tuple[str, str], ...]:
     for condition in view.conditions:
         if canonical(condition) not in own:
             because = [c for c in wanted.conditions if c.columns & condition.columns]
-            found.append((shown(condition), " AND ".join(map(shown, because))))
+            found.append((user_text(condition), " AND ".join(map(user_text, because))))
     return tuple(found)
 
 

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from tidemill.plan import relations as r
-from tidemill.plan.points import Every, EveryChange, Points, contained, intersect, synchronizer_points
+from tidemill.plan.points import Every, EveryChange, Points, intersect, is_contained, synchronizer_points
 from tidemill.plan.relations import Relation
-from tidemill.plan.scalars import shift_of, unrounded
+from tidemill.plan.scalars import shift_of, undo_rounding
 
 Definition = Callable[[r.View], Relation]  # the bound tree of a created view
 
@@ -76,7 +76,7 @@ class Peeling:
     def _peel_synchronizer(self, node: Synchronizer) -> Peeled:
         below = self.peel(node.input)
         own = synchronizer_points(node)
-        if contained(own, below.points):
+        if is_contained(own, below.points):
             return Peeled(below.data, own, node)
         return Peeled(node) if self.every_point else Peeled(below.data, intersect(own, below.points))
 
@@ -102,7 +102,7 @@ def _peel_window(node: r.Temporal) -> Peeled:
     """
     assert node.period is not None
     bounds = (node.lower, node.upper)
-    plain = [None if b is None else unrounded(b, node.period) for b in bounds]
+    plain = [None if b is None else undo_rounding(b, node.period) for b in bounds]
     if [b is None for b in plain] != [b is None for b in bounds]:
         return Peeled(node)
     shifts = [shift_of(b) for b in plain if b is not None]

@@ -46,7 +46,7 @@ def gaps_of(periods: Sequence[Every]) -> tuple[Gap, ...]:
     return union_gaps([(p.every_us, p.offset_us) for p in periods], SECOND)
 
 
-def synchronized(periods: Sequence[Every] | None, rate: StreamRate) -> float:
+def synchronized_rate(periods: Sequence[Every] | None, rate: StreamRate) -> float:
     """Records that reach a tagger in a second, where all of them come at points of these periods."""
     if periods is None:
         return rate.records

@@ -25,7 +25,7 @@ from tidemill.optimize.views.shared_taggers import (
     take_apart,
     widen_tagger,
 )
-from tidemill.optimize.views.streams import StreamRate, changes_by_point, count_groups, stream_name, synchronized
+from tidemill.optimize.views.streams import StreamRate, changes_by_point, count_groups, stream_name, synchronized_rate
 from tidemill.plan import relations as r
 from tidemill.plan.node import walk
 from tidemill.plan.periods import Every
@@ -204,7 +204,7 @@ def price_members(members: Sequence[Member], shared: SharedTagger, settings: Tag
     """
     first, costs = members[0].parts, settings.costs
     rate = settings.rates.get(stream_name(first), StreamRate())
-    once = synchronized(shared.periods, rate)
+    once = synchronized_rate(shared.periods, rate)
     arriving = rate.records if shared.periods is not None else 0.0
     changes = rate.changes * once  # of all keys
     kept = changes * (_union_share(members) if shared.predicate is not None else 1.0)  # those that some query selects
@@ -223,7 +223,7 @@ def price_members(members: Sequence[Member], shared: SharedTagger, settings: Tag
 
 
 def _price_separate(members: Sequence[Member], rate: StreamRate, costs: RowCosts) -> Price:
-    alone = [synchronized(m.parts.periods, rate) for m in members]
+    alone = [synchronized_rate(m.parts.periods, rate) for m in members]
     records = sum(rate.records for m in members if m.parts.periods is not None)
     tagged = sum(n * m.share for m, n in zip(members, alone, strict=True))
     grouped = sum(rate.changes * n * m.reads for m, n in zip(members, alone, strict=True))

@@ -1,7 +1,18 @@
 """Synchronization points as sets of times: their algebra, and the points of a relation."""
 
 from tidemill.plan.periods import Every
-from tidemill.plan.points.algebra import AllOf, AnyOf, EveryChange, Never, On, Points, Rows, contained, intersect, unite
+from tidemill.plan.points.algebra import (
+    AllOf,
+    AnyOf,
+    EveryChange,
+    Never,
+    On,
+    Points,
+    Rows,
+    intersect,
+    is_contained,
+    unite,
+)
 from tidemill.plan.points.clock import clock_periods, read_anew
 from tidemill.plan.points.derive import all_points, full_points, partial_points, points_of, synchronizer_points
 from tidemill.plan.points.show import Domain, show_points, show_relation_points
@@ -18,9 +29,9 @@ __all__ = [
     "Rows",
     "all_points",
     "clock_periods",
-    "contained",
     "full_points",
     "intersect",
+    "is_contained",
     "partial_points",
     "points_of",
     "read_anew",

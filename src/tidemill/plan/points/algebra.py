@@ -79,11 +79,11 @@ def unite(*parts: Points) -> Points:
     """
     flat = [p for part in parts for p in (part.parts if isinstance(part, AnyOf) else (part,))]
     kept = sorted(dict.fromkeys(p for p in flat if not isinstance(p, Never)), key=_order)
-    if contained(EveryChange(), AnyOf(tuple(kept))):
+    if is_contained(EveryChange(), AnyOf(tuple(kept))):
         return EveryChange()
     for part in sorted(kept, key=_order, reverse=True):
         rest = [p for p in kept if p is not part]
-        if rest and contained(part, AnyOf(tuple(rest))):
+        if rest and is_contained(part, AnyOf(tuple(rest))):
             kept = rest
     return AnyOf(tuple(kept)) if len(kept) > 1 else kept[0] if kept else Never()
 
@@ -120,33 +120,33 @@ def _all_of(parts: list[Points]) -> Points:
     kept = sorted([*others, *([period] if period else [])], key=_order)
     for part in sorted(kept, key=_order, reverse=True):
         rest = [p for p in kept if p is not part]
-        if rest and any(contained(p, part) for p in rest):
+        if rest and any(is_contained(p, part) for p in rest):
             kept = rest
     return AllOf(tuple(kept)) if len(kept) > 1 else kept[0] if kept else EveryChange()
 
 
-def contained(p: Points, q: Points, most: int = MOST_CLASSES) -> bool | None:
+def is_contained(p: Points, q: Points, most: int = MOST_CLASSES) -> bool | None:
     """Whether every point of p is a point of q: True and False are certain, None is "unknown".
 
     Points that come from data may be any times, or none: of these only what holds for all data is certain. `most`
     bounds the residue classes that are compared where several periods cover one together.
 
-    >>> contained(Every(4), Every(2)), contained(Every(2), Every(4))
+    >>> is_contained(Every(4), Every(2)), is_contained(Every(2), Every(4))
     (True, False)
-    >>> contained(Every(5), unite(Every(2), Every(2, 1))), contained(Every(6), unite(Every(2), Every(3)))
+    >>> is_contained(Every(5), unite(Every(2), Every(2, 1))), is_contained(Every(6), unite(Every(2), Every(3)))
     (True, True)
     >>> clock = r.Clock(1)
-    >>> contained(Rows(6, clock), Rows(3, clock)), contained(Rows(3, clock), Every(2))
+    >>> is_contained(Rows(6, clock), Rows(3, clock)), is_contained(Rows(3, clock), Every(2))
     (True, None)
     """
     if p == q or isinstance(p, Never) or isinstance(q, EveryChange):
         return True
     if isinstance(p, AnyOf):
-        return _all_certain([contained(part, q, most) for part in p.parts])
+        return _all_certain([is_contained(part, q, most) for part in p.parts])
     if isinstance(q, AllOf):
-        return _all_certain([contained(p, part, most) for part in q.parts])
+        return _all_certain([is_contained(p, part, most) for part in q.parts])
     if isinstance(p, AllOf):
-        return True if any(contained(part, q, most) for part in p.parts) else None
+        return True if any(is_contained(part, q, most) for part in p.parts) else None
     rights = q.parts if isinstance(q, AnyOf) else (q,)
     if isinstance(p, (Every, EveryChange)):
         return _covers(p if isinstance(p, Every) else _ALL_TIMES, rights, most)

@@ -19,7 +19,7 @@ from functools import lru_cache
 
 from tidemill.plan import relations as r
 from tidemill.plan.periods import Every
-from tidemill.plan.points.algebra import EveryChange, Never, On, Points, Rows, contained, intersect, unite
+from tidemill.plan.points.algebra import EveryChange, Never, On, Points, Rows, intersect, is_contained, unite
 from tidemill.plan.points.clock import clock_periods
 from tidemill.plan.relations import Relation
 
@@ -85,7 +85,7 @@ def all_points(node: Relation) -> Points:
     if isinstance(node, r.Temporal):
         return _window_points(node, below)
     # What changes at points only is not delayed by a synchronizer that has all of these.
-    return below if own is None or contained(below, own) else own
+    return below if own is None or is_contained(below, own) else own
 
 
 def partial_points(node: Relation) -> Points:
@@ -94,7 +94,7 @@ def partial_points(node: Relation) -> Points:
     These are all of its points, full ones among them, where any is partial: sets of points have no difference.
     """
     points = all_points(node)
-    return Never() if contained(points, full_points(node)) else points
+    return Never() if is_contained(points, full_points(node)) else points
 
 
 def _data_inputs(node: Relation) -> list[Relation]:

@@ -6,7 +6,7 @@ import datetime as dt
 from typing import Literal
 
 from tidemill.plan.periods import Every
-from tidemill.plan.points.algebra import AnyOf, EveryChange, Never, On, Points, Rows, contained
+from tidemill.plan.points.algebra import AnyOf, EveryChange, Never, On, Points, Rows, is_contained
 from tidemill.plan.points.derive import all_points, full_points
 from tidemill.plan.relations import CatchUp, Relation, View
 from tidemill.plan.value_text import moment, seconds
@@ -28,7 +28,7 @@ def show_relation_points(node: Relation, unit_us: int, domain: Domain) -> str:
     node = node.input if isinstance(node, CatchUp) else node
     points, full = all_points(node), full_points(node)
     shown = show_points(points, unit_us, domain)
-    return shown if contained(points, full) else f"{shown}; full: {show_points(full, unit_us, domain)}"
+    return shown if is_contained(points, full) else f"{shown}; full: {show_points(full, unit_us, domain)}"
 
 
 def show_points(points: Points, unit_us: int, domain: Domain) -> str:

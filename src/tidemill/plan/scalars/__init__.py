@@ -29,7 +29,7 @@ from tidemill.plan.scalars.nodes import (
     sql_of,
     template,
 )
-from tidemill.plan.scalars.times import Ceiling, Epoch, Extreme, Shift, Timestamp, shift_of, unrounded
+from tidemill.plan.scalars.times import Ceiling, Epoch, Extreme, Shift, Timestamp, shift_of, undo_rounding
 
 __all__ = [
     "Between",
@@ -59,5 +59,5 @@ __all__ = [
     "shift_of",
     "sql_of",
     "template",
-    "unrounded",
+    "undo_rounding",
 ]

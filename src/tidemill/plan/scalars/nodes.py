@@ -181,7 +181,7 @@ class Chain(Scalar):
     conditions: tuple[Scalar, ...]
 
     def pieces(self) -> Iterable[Piece]:
-        return separated(self.conditions, f" {self.word} ")
+        return separate(self.conditions, f" {self.word} ")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -192,7 +192,7 @@ class In(Scalar):
     options: tuple[Scalar, ...]
 
     def pieces(self) -> Iterable[Piece]:
-        return (self.value, " IN (", *separated(self.options, ", "), ")")
+        return (self.value, " IN (", *separate(self.options, ", "), ")")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -262,7 +262,7 @@ class Template(Scalar):
         return [first, *(piece for pair in zip(self.holes, rest, strict=True) for piece in pair)]
 
 
-def separated(values: Iterable[Scalar], separator: str) -> list[Piece]:
+def separate(values: Iterable[Scalar], separator: str) -> list[Piece]:
     """The expressions with a text between each two."""
     return [piece for value in values for piece in (separator, value)][1:]
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from tidemill.plan.scalars.nodes import ColumnRef, Paren, Piece, Scalar, separated
+from tidemill.plan.scalars.nodes import ColumnRef, Paren, Piece, Scalar, separate
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -32,7 +32,7 @@ class Extreme(Scalar):
     times: tuple[Scalar, ...]
 
     def pieces(self) -> Iterable[Piece]:
-        return (f"{self.function}(", *separated(self.times, ", "), ")")
+        return (f"{self.function}(", *separate(self.times, ", "), ")")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -102,10 +102,10 @@ def shift_of(scalar: Scalar) -> tuple[str, int] | None:
     return None
 
 
-def unrounded(bound: Scalar, period: tuple[int, int]) -> Scalar | None:
+def undo_rounding(bound: Scalar, period: tuple[int, int]) -> Scalar | None:
     """The time that a bound rounds up to the points of this period; None for anything else.
 
-    >>> unrounded(Ceiling(ColumnRef("__ts"), 5, 3), (5, 3)), unrounded(ColumnRef("__ts"), (5, 3))
+    >>> undo_rounding(Ceiling(ColumnRef("__ts"), 5, 3), (5, 3)), undo_rounding(ColumnRef("__ts"), (5, 3))
     (<"__ts">, None)
     """
     if isinstance(bound, Ceiling) and (bound.every, bound.offset) == period:

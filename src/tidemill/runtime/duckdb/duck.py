@@ -107,17 +107,19 @@ def run_put_aside(sql: str, feed: pa.Table, on_row_error: Callable[[pa.Table, st
         return pa.concat_tables([run(sql, feed=piece) for piece in good])
 
 
-def typed(columns: Iterable[Column]) -> str:
+def retype_columns(columns: Iterable[Column]) -> str:
     """A select list that gives every column its declared type again after Arrow."""
-    return ", ".join(
-        f"CAST({quoted(c.name)} AS {c.type}) AS {quoted(c.name)}"
-        if c.type in _RETYPED or is_textual(c.type)
-        else quoted(c.name)
-        for c in columns
-    )
+    names = ((retype(c), quoted(c.name)) for c in columns)
+    return ", ".join(value if value == name else f"{value} AS {name}" for value, name in names)
+
+
+def retype(column: Column) -> str:
+    """A column with its declared type."""
+    name = quoted(column.name)
+    return f"CAST({name} AS {column.type})" if column.type in _RETYPED or is_textual(column.type) else name
 
 
 def source(name: str, columns: Iterable[Column], *hidden: str) -> str:
     """A FROM item that reads table `name` with declared types plus hidden columns."""
-    wanted = [typed(columns), *hidden]
+    wanted = [retype_columns(columns), *hidden]
     return f"(SELECT {', '.join(w for w in wanted if w)} FROM {name})"

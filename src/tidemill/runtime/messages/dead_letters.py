@@ -7,13 +7,13 @@ The text of a row is that of `json_text`, to the letter.
 from __future__ import annotations
 
 import json
-import re
 from datetime import datetime
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemill.plan.python_values import json_text, python_values
+from tidemill.plan.sources import registered_name
 from tidemill.runtime.sources.records import RAW_BYTES
 
 # Characters that JSON writes in another way.
@@ -66,7 +66,7 @@ def row_positions(rows: pa.Table) -> pa.Array | None:
 def present_letters(letters: pa.Table, names: dict[str, str]) -> pa.Table:
     """Dead letters as users see them: sources by `names`, without instance numbers, raw bytes as text."""
     sources = _one(letters.column("source")).dictionary_encode()
-    shown = [re.sub(r"[@#].*$", "", names.get(s, s), count=1) for s in sources.dictionary.to_pylist()]
+    shown = [registered_name(names.get(s, s)) for s in sources.dictionary.to_pylist()]
     owners = pa.array(shown, pa.string()).take(sources.indices)
     raws = letters.column("raw")
     try:

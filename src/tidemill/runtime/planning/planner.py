@@ -30,7 +30,7 @@ from tidemill.runtime.planning.second_readings import (
     note_jump,
     second_pieces,
 )
-from tidemill.runtime.planning.time_batches import Awaited, Waits, held
+from tidemill.runtime.planning.time_batches import Awaited, Waits, held_sources
 from tidemill.runtime.sites.limits import full_edges, sources_awaited
 from tidemill.runtime.sources.clock import SteadyClock
 from tidemill.runtime.sources.connector import Connector
@@ -128,7 +128,7 @@ class Planner:
             self._awaited = plan.version, Awaited.by(plan)
         awaited, notes = self._awaited[1], progress["sources"]
         waits: Waits | None = found if isinstance(found := progress.get("waits"), dict) else None
-        still = held(plan, sources, notes)
+        still = held_sources(plan, sources, notes)
         delivered = {spec.name for spec in plan.sources if spec.kind == SITE}
         awaited_there = sources_awaited(self.paths, plan)
         for name, entry in sources.items():

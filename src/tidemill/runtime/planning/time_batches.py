@@ -54,7 +54,7 @@ class Awaited:
         return below is None or (source in below and all(held.get(name, point + 1) > point for name in below))
 
 
-def held(
+def held_sources(
     plan: Physical, sources: Mapping[str, Mapping[str, object]], notes: Mapping[str, Mapping[str, int]]
 ) -> dict[str, int]:
     """The sources whose time only rows advance, and how far they are closed."""

@@ -20,7 +20,7 @@ class Watch:
     def __init__(self, path: str, sleep: Callable[[float], None] = time.sleep) -> None:
         self.path, self._sleep = path, sleep
 
-    def seen(self) -> _Seen:
+    def look(self) -> _Seen:
         """What the file is now; another value after every change."""
         try:
             facts = os.stat(self.path)
@@ -28,10 +28,10 @@ class Watch:
             return None
         return facts.st_ino, facts.st_mtime_ns
 
-    def changed(self, since: _Seen, seconds: float, look: float = _LOOK_S) -> bool:
+    def wait_for_change(self, since: _Seen, seconds: float, look: float = _LOOK_S) -> bool:
         """Wait until the file has changed, at most `seconds`, with a look every `look` seconds; whether it has."""
         until = time.monotonic() + seconds
-        while self.seen() == since:
+        while self.look() == since:
             if time.monotonic() >= until:
                 return False
             self._sleep(look)

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
-from tidemill.runtime.integrity import parsed, stamped
+from tidemill.runtime.integrity import parse_stamped, stamp
 
 
 def write_file(path: str, data: bytes) -> None:
@@ -44,13 +44,13 @@ def total_size(files: Iterable[str]) -> int:
 
 def write_note(path: str, note: dict[str, Any]) -> None:
     """Replace a small JSON file, with a checksum in it."""
-    write_file(path, stamped(json.dumps(note).encode()))
+    write_file(path, stamp(json.dumps(note).encode()))
 
 
 def read_note(path: str) -> dict[str, Any]:
     """The content of a small JSON file; {} where there is none, damage is refused."""
     try:
         with open(path, "rb") as source:
-            return parsed(path, source.read())
+            return parse_stamped(path, source.read())
     except FileNotFoundError:
         return {}

@@ -14,7 +14,7 @@ from pyarrow import flight
 from tidemill.errors import EngineProblem
 from tidemill.plan.physical import BEGINNING
 from tidemill.runtime.sites.flight_server import NAME, TOKEN, Identity
-from tidemill.runtime.sites.messages import LARGEST_BYTES, broken
+from tidemill.runtime.sites.messages import LARGEST_BYTES, damaged_message
 from tidemill.runtime.sites.protocol import VERSION, Delivery, Description, Note, Statistics, Want, Wish, decode_problem
 
 _CALL_S = 10.0  # a request that is not held back is answered in this time, or has failed
@@ -48,14 +48,14 @@ class FlightPeer:
         try:
             return Description.from_json(found["description"])
         except (KeyError, TypeError, ValueError):
-            raise broken(f"site {self.site}", "it is not the description of a stream") from None
+            raise damaged_message(f"site {self.site}", "it is not the description of a stream") from None
 
     def measure(self, name: str, columns: tuple[str, ...]) -> Statistics:
         found = self._act("measure", {"name": name, "columns": list(columns)})
         try:
             return Statistics.from_json(found["statistics"])
         except (KeyError, TypeError, ValueError):
-            raise broken(f"site {self.site}", "it is not what is known of a stream") from None
+            raise damaged_message(f"site {self.site}", "it is not what is known of a stream") from None
 
     def greet(self, database: str, wishes: dict[str, Wish]) -> dict[str, dict[str, Any]]:
         asked = {edge: asdict(wish) for edge, wish in wishes.items()}
@@ -97,9 +97,9 @@ class FlightPeer:
             notes = tuple(Note(**{"end": BEGINNING, **note}) for note in envelope["notes"])
             count, refused = int(envelope["messages"]), dict(envelope["refused"])
         except (IndexError, KeyError, TypeError, ValueError):
-            raise broken(f"site {self.site}", "the answer has broken off") from None
+            raise damaged_message(f"site {self.site}", "the answer has broken off") from None
         if len(bodies) != count + 1:
-            raise broken(f"site {self.site}", f"{len(bodies) - 1} of {count} messages have arrived")
+            raise damaged_message(f"site {self.site}", f"{len(bodies) - 1} of {count} messages have arrived")
         return Delivery(tuple(bodies[1:]), notes, refused)
 
     def _act(self, what: str, request: dict[str, Any]) -> dict[str, Any]:
@@ -112,7 +112,7 @@ class FlightPeer:
         try:
             reply = json.loads(results[0].body.to_pybytes())
         except (IndexError, ValueError):
-            raise broken(f"site {self.site}", "the answer has broken off") from None
+            raise damaged_message(f"site {self.site}", "the answer has broken off") from None
         if "problem" in reply:
             raise decode_problem(self.site, reply["problem"])
         return dict(reply)

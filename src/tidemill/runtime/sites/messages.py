@@ -82,7 +82,7 @@ def decode_header(data: bytes | memoryview, what: str) -> Header:
         if not all(isinstance(v, int) for k, v in found.items() if k != "edge"):
             raise ValueError("a header without numbers")
     except (ValueError, TypeError, struct.error) as error:
-        raise broken(what, f"its header cannot be read: {error}") from None
+        raise damaged_message(what, f"its header cannot be read: {error}") from None
     return header
 
 
@@ -91,7 +91,7 @@ def body_of(data: bytes | memoryview, header: Header, what: str) -> memoryview:
     (length,) = _LENGTH.unpack_from(data)
     body = memoryview(data)[_LENGTH.size + length :]
     if len(body) != header.size:
-        raise broken(what, f"it has {len(body):,} bytes of rows, and {header.size:,} were sent")
+        raise damaged_message(what, f"it has {len(body):,} bytes of rows, and {header.size:,} were sent")
     return body
 
 
@@ -100,7 +100,7 @@ def verify(data: bytes, before: Link, what: str) -> Header:
     header = decode_header(data, what)
     body = body_of(data, header, what)
     if header.chain != _chain(header, before.chain, body):
-        raise broken(what, "its checksum is not that of its content and of the messages before it")
+        raise damaged_message(what, "its checksum is not that of its content and of the messages before it")
     return header
 
 
@@ -111,13 +111,13 @@ def read_rows(data: bytes | memoryview, header: Header, what: str) -> pa.Table:
         with pa.ipc.open_stream(pa.py_buffer(body)) as reader:
             rows = reader.read_all()
     except (pa.ArrowException, OSError) as error:
-        raise broken(what, f"its rows cannot be read: {str(error).splitlines()[0]}") from None
+        raise damaged_message(what, f"its rows cannot be read: {str(error).splitlines()[0]}") from None
     if rows.num_rows != header.rows or TIME not in rows.column_names:
-        raise broken(what, f"it has {rows.num_rows:,} rows, and {header.rows:,} were sent")
+        raise damaged_message(what, f"it has {rows.num_rows:,} rows, and {header.rows:,} were sent")
     return rows
 
 
-def broken(what: str, why: str) -> EngineProblem:
+def damaged_message(what: str, why: str) -> EngineProblem:
     """A message that is not what was sent."""
     return EngineProblem(
         "TM710", f"a message of {what} is damaged", detail=why, hint="it is asked for again; see status if it stays"

@@ -55,7 +55,7 @@ class Outbox:
 
     def acknowledge(self, link: Link, committed: int) -> None:
         """The other site has everything up to `link`: messages up to it are removed. Refused if it was never sent."""
-        known = self.acknowledged()
+        known = self.last_acknowledged()
         if link.seq < known.seq:
             raise _restored_problem(self.edge, "the other site has acknowledged more before than it knows now")
         if link.seq == known.seq:
@@ -67,7 +67,7 @@ class Outbox:
         write_note(self._note, {"seq": link.seq, "chain": link.chain})
         self._trim(link.seq)
 
-    def acknowledged(self) -> Link:
+    def last_acknowledged(self) -> Link:
         """The last message that the other site has acknowledged."""
         found = read_note(self._note)
         return Link(found["seq"], found["chain"]) if found else Link()
@@ -75,7 +75,7 @@ class Outbox:
     def pending(self, after: int, committed: int, most: int) -> list[bytes]:
         """Messages behind `after` of committed batches, the oldest first: one, and more up to `most` bytes."""
         found: list[bytes] = []
-        size, link = 0, self.acknowledged()
+        size, link = 0, self.last_acknowledged()
         if link.seq != after:
             link = self._link(after)
         for seq in self._list():
@@ -90,7 +90,7 @@ class Outbox:
 
     def check(self) -> int:
         """Verify every message; how many there are."""
-        link, seqs = self.acknowledged(), self._list()
+        link, seqs = self.last_acknowledged(), self._list()
         for seq in seqs:
             if seq > link.seq:
                 link = self._check(seq, self._read(seq), link)
@@ -98,7 +98,7 @@ class Outbox:
 
     def check_end(self, last: int) -> None:
         """Refuse an outbox without the last message that was committed, unless it is acknowledged."""
-        if self.acknowledged().seq < last and not os.path.exists(self._path(last)):
+        if self.last_acknowledged().seq < last and not os.path.exists(self._path(last)):
             raise missing(self._path(last), f'edge "{self.edge}" has not sent it yet')
 
     def _check(self, seq: int, data: bytes, before: Link) -> Link:
@@ -115,11 +115,11 @@ class Outbox:
     def last(self) -> Link:
         """The end of the chain."""
         seqs = self._list()
-        return self._link(seqs[-1]) if seqs else self.acknowledged()
+        return self._link(seqs[-1]) if seqs else self.last_acknowledged()
 
     def last_before(self, batch: int) -> int:
         """The last message of the batches before one."""
-        return max((s for s in self._list() if s < first_seq(batch)), default=self.acknowledged().seq)
+        return max((s for s in self._list() if s < first_seq(batch)), default=self.last_acknowledged().seq)
 
     @property
     def size(self) -> int:

@@ -77,7 +77,7 @@ class TidemillStreamReader(DataSourceStreamReader):
         from tidemill.runtime.spark.warm_up import ready
 
         planner = self.planner
-        before = self._watch.seen()
+        before = self._watch.look()
         end = planner.latest(start)
         if end == start:
             ready()
@@ -91,9 +91,9 @@ class TidemillStreamReader(DataSourceStreamReader):
         rest, pause = (QUIET_REST_S, QUIET_PAUSE_S) if quiet else (REST_S, PAUSE_S)
         until = time.monotonic() + rest
         if self.planner.resting:
-            return self.planner.latest(start) if self._watch.changed(seen, rest) else start
+            return self.planner.latest(start) if self._watch.wait_for_change(seen, rest) else start
         while time.monotonic() < until:
-            if self._watch.changed(seen, pause, pause / 4):
+            if self._watch.wait_for_change(seen, pause, pause / 4):
                 return self.planner.latest(start)
             end = self.planner.latest(start)
             if end != start:

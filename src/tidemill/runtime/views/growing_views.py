@@ -55,7 +55,7 @@ def forget_others(views: Iterable[StoredView]) -> str:
     return f"DELETE FROM {_NAME} WHERE view NOT IN ({', '.join(repr(v.id) for v in views) or 'NULL'})"
 
 
-def noted(duck: duckdb.DuckDBPyConnection) -> set[str]:
+def list_noted(duck: duckdb.DuckDBPyConnection) -> set[str]:
     """The views that are noted; none in a database of an older version that was opened to be read."""
     if not duck.execute("SELECT 1 FROM duckdb_tables() WHERE table_name = ?", [_NAME]).fetchall():
         return set()

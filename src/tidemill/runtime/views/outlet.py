@@ -44,7 +44,7 @@ from tidemill.runtime.views.past import Past
 from tidemill.runtime.views.pools import Pools
 from tidemill.runtime.views.resumable_subscriptions import ResumableSubscriptions
 from tidemill.runtime.views.shipping import Shipping
-from tidemill.runtime.views.sink_beginnings import begun, snapshots
+from tidemill.runtime.views.sink_beginnings import begun_sinks, snapshots
 from tidemill.runtime.views.sinks import Sinks
 from tidemill.runtime.views.source_totals import add_tallies, note_read
 from tidemill.runtime.views.stopped_views import ViewsFailed, find_failing, gather_changes, run_for_views
@@ -180,7 +180,7 @@ class Outlet:
             "stopped": json.dumps(all_stopped),
             "tentative": self._tentative_counts(summary["peek"], shown),
             "ends": self._shown_ends(plan, summary),
-            **begun(self.views.values(), live, self.known),
+            **begun_sinks(self.views.values(), live, self.known),
         }
         self._commit(batch, messages, list(zip(found, logs, strict=True)), kept, shown, meta)
         self.stopped = all_stopped

@@ -23,7 +23,7 @@ def beginning(sinks: Iterable[dict[str, Any]], known: dict[str, str]) -> set[str
     return wanting - set(json.loads(known.get(META, "[]"))) if wanting else wanting
 
 
-def begun(views: Iterable[StoredView], live: Iterable[str], known: dict[str, str]) -> dict[str, str]:
+def begun_sinks(views: Iterable[StoredView], live: Iterable[str], known: dict[str, str]) -> dict[str, str]:
     """What is stored with a batch: all sinks with a snapshot that have begun with it or earlier."""
     ids = [str(s["id"]) for view in views if view.id in live for s in view.sinks if s["options"].get("snapshot")]
     earlier = set(json.loads(known.get(META, "[]")))

@@ -100,7 +100,7 @@ class Sinks:
             return self._try_target(sink, view, from_ipc(found.content), found.batch)
         return self._try_file(sink, found.name, found.content)
 
-    def undelivered(self, sink: Sink) -> int:
+    def count_undelivered(self, sink: Sink) -> int:
         """How many files wait for a sink."""
         return self.waiting.count(_key(sink))
 

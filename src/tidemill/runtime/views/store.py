@@ -263,7 +263,7 @@ class ViewStore:
         """Views and pools that have tables, and views that get one when they need it."""
         sql = "SELECT table_name FROM duckdb_tables() WHERE table_name LIKE '% %'"
         tables = {name.partition(" ")[2] for (name,) in self.connection.sql(sql).fetchall()}
-        return tables | growing_views.noted(self.connection)
+        return tables | growing_views.list_noted(self.connection)
 
     def set_metas(self, values: dict[str, str], duck: duckdb.DuckDBPyConnection) -> None:
         """Remember all of them."""

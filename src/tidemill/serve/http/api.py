@@ -250,7 +250,7 @@ class Api:
         return self._stream(events.follow_batches(self.services, describe, self.stopping, _LEAST_S))
 
     def _stream(self, found: Any) -> Response:
-        async def counted() -> Any:
+        async def count_stream() -> Any:
             self.streams += 1
             try:
                 yield b"retry: 500\n\n"
@@ -260,7 +260,7 @@ class Api:
                 self.streams -= 1
                 await found.aclose()
 
-        return events.EventStream(counted(), self.services.limits.stuck_seconds)
+        return events.EventStream(count_stream(), self.services.limits.stuck_seconds)
 
 
 async def _body(request: Request) -> dict[str, Any]:

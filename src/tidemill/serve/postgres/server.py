@@ -105,7 +105,7 @@ class PostgresServer:
         self.connections[process] = (secret, connection)
         try:
             sender.write(m.authentication(0))
-            for name, value in settings.reported().items():
+            for name, value in settings.reported_settings().items():
                 sender.write(m.parameter_status(name, value))
             sender.write(m.backend_key(process, secret) + m.ready("I"))
             await sender.drain()

@@ -100,7 +100,7 @@ class SessionSettings:
         """All values that the client has set are forgotten."""
         self._given = {name: self._given[name] for name in ("session_authorization", "is_superuser")}
 
-    def reported(self) -> dict[str, str]:
+    def reported_settings(self) -> dict[str, str]:
         """What a client is told when it connects."""
         return {name: self.get(name) for name in REPORTED}
 

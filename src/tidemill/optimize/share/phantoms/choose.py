@@ -59,7 +59,7 @@ def gc(queries: Iterable[Relation], model: Model, memory: int, allocate: Allocat
     """
     graph = FeedingGraph.of(queries)
     left, taken = list(graph.candidates), list[Relation]()
-    current = Configuration.unshared(graph.queries)
+    current = Configuration.without_phantoms(graph.queries)
     buckets = allocate(current, model, memory)
     steps = [Step(None, current, model.cost(current, buckets))]
     while left:
@@ -106,7 +106,7 @@ def gp(
     def space(r: Relation) -> float:
         return 0.0 if r in graph.queries else phi * model.statistics.of(r) * model.sizes(r)
 
-    current = Configuration.unshared(graph.queries)
+    current = Configuration.without_phantoms(graph.queries)
     free = memory - sum(phi * model.statistics.of(q) * model.sizes(q) for q in graph.queries)
     steps = [Step(None, current, model.cost(current, proportional(current)))]
     while left and free > 0:

@@ -146,7 +146,7 @@ class Configuration:
         return cls(tuple(placed), tuple(parents), tuple(r in asked or r not in below for r in placed))
 
     @classmethod
-    def unshared(cls, queries: Iterable[Relation]) -> Configuration:
+    def without_phantoms(cls, queries: Iterable[Relation]) -> Configuration:
         """No phantom: every query is raw."""
         return cls.of({query: None for query in queries})
 

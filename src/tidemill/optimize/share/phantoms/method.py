@@ -50,7 +50,7 @@ class Method:
 
     def candidates(self, queries: list[Relation], model: Model, memory: int, phantoms: bool) -> dict[str, Choice]:
         """The choices to compare, by name. EPES gives way to GC if there are too many configurations."""
-        plain = Configuration.unshared(queries)
+        plain = Configuration.without_phantoms(queries)
         alone = {"no phantoms": Choice.of(plain, self.divide(plain, model, memory), model)}
         if not phantoms:
             return alone

@@ -107,7 +107,7 @@ class ShareModel(Model):
         """Keys of an epoch: space is divided in proportion to them."""
         return [max(1.0, c.keys) for c in self.stream(configuration).arrivals]
 
-    def fed(self, configuration: Configuration, rates: Sequence[float]) -> list[float]:
+    def feed_rates(self, configuration: Configuration, rates: Sequence[float]) -> list[float]:
         """Entries, or rows, that probe each relation for each row of the share."""
         fed: list[float] = []
         for parent, share in zip(configuration.parents, self.stream(configuration).shares, strict=True):
@@ -143,7 +143,7 @@ class ShareModel(Model):
 
     def cost_with(self, configuration: Configuration, buckets: Sequence[float], rates: Sequence[float]) -> float:
         """Probes times c1 and evictions of queries times c2, for each row."""
-        fed = self.fed(configuration, rates)
+        fed = self.feed_rates(configuration, rates)
         evicted = sum(f * y for f, y, query in zip(fed, rates, configuration.emits, strict=True) if query)
         return sum(fed) * self.constants.c1 + evicted * self.constants.c2
 
@@ -162,7 +162,7 @@ class ShareModel(Model):
         rates of the relations below is neglected.
         """
         rates = self.rates(configuration, buckets)
-        fed, below = self.fed(configuration, rates), self.below(configuration, rates)
+        fed, below = self.feed_rates(configuration, rates), self.below(configuration, rates)
         found = []
         for i, (b, parent) in enumerate(zip(buckets, configuration.parents, strict=True)):
             more = self._rate(configuration, i, fed[i], b * (1 + _NUDGE), 1.0 if parent < 0 else rates[parent])
@@ -172,7 +172,7 @@ class ShareModel(Model):
     def end_cost(self, configuration: Configuration, buckets: Sequence[float]) -> float:
         """E_e (8): the entries left in the tables of one reader when its share ends, evicted from the top down."""
         rates, stream = self.rates(configuration, buckets), self.stream(configuration)
-        fed, below = self.fed(configuration, rates), self.below(configuration, rates)
+        fed, below = self.feed_rates(configuration, rates), self.below(configuration, rates)
         total = 0.0
         for arriving, probes, b, lower in zip(stream.arrivals, fed, buckets, below, strict=True):
             rows = probes * self.known.rows

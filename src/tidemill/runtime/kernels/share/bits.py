@@ -16,10 +16,10 @@ _PLACES = np.zeros(64, np.int64)
 _PLACES[[(int(_FACTOR) << b & (1 << 64) - 1) >> 58 for b in range(64)]] = np.arange(64)
 
 
-def packed(truths: Sequence[np.ndarray]) -> np.ndarray:
+def pack(truths: Sequence[np.ndarray]) -> np.ndarray:
     """word[i] has bit b where truths[b][i] holds; at most 64 predicates. O(predicates · rows).
 
-    >>> packed([np.array([True, False]), np.array([True, True])]).tolist()
+    >>> pack([np.array([True, False]), np.array([True, True])]).tolist()
     [3, 2]
     """
     words = np.zeros(len(truths[0]), np.int64)

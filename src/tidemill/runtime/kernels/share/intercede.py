@@ -23,7 +23,7 @@ from numba import boolean, float64, int32, int64, njit, types
 
 from tidemill.runtime.kernels.compiling.lazy import compiled
 from tidemill.runtime.kernels.share.edges import floor_edges
-from tidemill.runtime.kernels.share.sliding_folds import MIN, SUM, added, ranks_of, unrank
+from tidemill.runtime.kernels.share.sliding_folds import MIN, SUM, add_rounded, ranks_of, unrank
 from tidemill.runtime.kernels.share.sliding_rows import codes_of
 
 _READ_INTS = types.Array(int64, 1, "C", readonly=True)
@@ -69,7 +69,7 @@ class Panes:
             first += len(distinct)
         return cls(np.concatenate(query), np.concatenate(found), slots)
 
-    def known(self, fragments: int, pane: np.ndarray, query: np.ndarray) -> np.ndarray:
+    def known_slots(self, fragments: int, pane: np.ndarray, query: np.ndarray) -> np.ndarray:
         """The slots of panes that were known, with their queries; they follow the fragments."""
         return self.slots[fragments + np.arange(len(query)), query][pane]
 
@@ -243,4 +243,4 @@ def _add_floats(values, out, lost, group, fragment, code, bounds, queries, slots
         base, own, value = np.int64(group[i]) * count, slots[fragment[i]], values[i]
         for k in range(bounds[code[i]], bounds[code[i] + 1]):
             cell = base + own[queries[k]]
-            out[cell], lost[cell] = added(out[cell], lost[cell], value)
+            out[cell], lost[cell] = add_rounded(out[cell], lost[cell], value)

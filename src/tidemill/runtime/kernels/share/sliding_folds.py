@@ -89,7 +89,7 @@ def slide_extremes(values, least, low, middle, high, out):
 
 
 @njit(nogil=True)
-def added(total, error, value):
+def add_rounded(total, error, value):
     """total + value rounded, and the error so far with what the rounding lost (Knuth's two-sum)."""
     whole = total + value
     if not np.isfinite(whole):
@@ -116,14 +116,14 @@ def slide_float_sums(values, low, middle, high, out):
             operations += line - base
             total = error = 0.0
             for j in range(line - 1, base - 1, -1):
-                total, error = added(total, error, values[j])
+                total, error = add_rounded(total, error, values[j])
                 older[j - base, 0], older[j - base, 1] = total, error
         operations += high[i] - end + 1
         while end < high[i]:
-            young, lost = added(young, lost, values[end])
+            young, lost = add_rounded(young, lost, values[end])
             end += 1
         if low[i] < line:
-            whole, error = added(older[low[i] - base, 0], older[low[i] - base, 1] + lost, young)
+            whole, error = add_rounded(older[low[i] - base, 0], older[low[i] - base, 1] + lost, young)
             answer = whole + error
         else:
             answer = young + lost

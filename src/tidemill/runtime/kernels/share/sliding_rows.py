@@ -9,7 +9,7 @@ import numpy as np
 from numba import boolean, float64, int32, int64, types, uint64
 
 from tidemill.runtime.kernels.compiling.lazy import compiled
-from tidemill.runtime.kernels.share.sliding_folds import MIN, SUM, added, ranks_of, unrank
+from tidemill.runtime.kernels.share.sliding_folds import MIN, SUM, add_rounded, ranks_of, unrank
 from tidemill.runtime.thresholds import sizes
 
 _READ_INTS = types.Array(int64, 1, "C", readonly=True)
@@ -299,7 +299,7 @@ def _add_up_floats(values, codes, out):
     lost = np.zeros(out.shape[0])
     for i in range(values.shape[0]):
         c = codes[i]
-        out[c], lost[c] = added(out[c], lost[c], values[i])
+        out[c], lost[c] = add_rounded(out[c], lost[c], values[i])
     for c in range(out.shape[0]):
         out[c] += lost[c]
 

@@ -107,7 +107,7 @@ class Collected:
         window = f"({partition} ORDER BY running.__time ROWS UNBOUNDED PRECEDING)"
         items = ""
         for call in self.calls:
-            answer = duck.typed([Column(call.name, call.type)]).partition(" AS " + quoted(call.name))[0]
+            answer = duck.retype(Column(call.name, call.type))
             # A struct is not NULL even where its field is: IGNORE NULLS then skips only missing answers.
             packed = f"CASE WHEN {table}.__time IS NOT NULL THEN {{'x': {answer}}} END"
             last = f"last_value({packed} IGNORE NULLS) OVER {window}"

@@ -21,7 +21,7 @@ from tidemill.plan.aggregates import INTEGERS
 from tidemill.plan.relations import quoted
 from tidemill.plan.sources import Column
 from tidemill.runtime.dataflow.annotations import Annotations, PartSpec, Piece
-from tidemill.runtime.dataflow.value_codes import differs, match, number_rows, ranked
+from tidemill.runtime.dataflow.value_codes import differs, match, number_rows, rank_times
 from tidemill.runtime.duckdb import duck
 from tidemill.runtime.duckdb.sql_text import hash_sql
 from tidemill.runtime.operators.grouping.value_ends import RANKED, Ends, probe_ends, value_moves, walk_ends
@@ -134,7 +134,7 @@ class GroupWalk:
         groups = rows.take(pa.array(first))
         inner = duck.source("groups", self.keys)
         hashes = duck.run(f"SELECT {hash_sql(self.names)} AS __h FROM {inner}", groups=groups).column("__h").to_numpy()
-        times, rank = ranked(np.concatenate([t.column("__time").to_numpy() for t in tables]))
+        times, rank = rank_times(np.concatenate([t.column("__time").to_numpy() for t in tables]))
         cuts = np.cumsum([t.num_rows for t in tables])[:-1]
         return Moves(groups, hashes, times, np.split(ids, cuts), np.split(rank + 1, cuts))
 

@@ -16,7 +16,7 @@ from tidemill.plan.physical import KeptValues
 from tidemill.plan.sources import Column
 from tidemill.runtime.dataflow.changes import PENDING, take_closed
 from tidemill.runtime.dataflow.operator import Batch
-from tidemill.runtime.dataflow.value_codes import number_rows, ranked
+from tidemill.runtime.dataflow.value_codes import number_rows, rank_times
 from tidemill.runtime.duckdb import duck
 from tidemill.runtime.duckdb.sql_text import hash_sql
 from tidemill.runtime.operators.grouping.distinct_values import DistinctValues
@@ -57,7 +57,7 @@ class Values:
         turn = np.zeros(closed.num_rows, np.int64)
         if self.once is not None:
             group, _ = number_rows([closed.column(k) for k in self.key_names], closed.num_rows)
-            _, rank = ranked(closed.column("__time").to_numpy())
+            _, rank = rank_times(closed.column("__time").to_numpy())
             turn, delta = self.distinct.count_changes(closed, group, rank, self.once_state(state))
             add_to(self.once_state(state), delta)
         return closed.select([*self.key_names, "__time"]).append_column("__turn", pa.array(turn))

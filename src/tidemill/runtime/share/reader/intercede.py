@@ -113,7 +113,7 @@ class Intercede:
         count, parts = len(panes.start), finer.entries.sums.shape[1]
         totals, seen = np.zeros((len(firsts) * count, parts), np.int64), np.zeros(len(firsts) * count, np.bool_)
         if before is not None:
-            place = groups[new:] * np.int64(count) + panes.known(len(used), before.pane, before.panes[0])
+            place = groups[new:] * np.int64(count) + panes.known_slots(len(used), before.pane, before.panes[0])
             totals[place], seen[place] = before.ints.T, True
         add_entries(
             finer.entries,

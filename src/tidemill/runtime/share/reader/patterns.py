@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tidemill.plan.physical import HashTables, LftaQuery
-from tidemill.runtime.kernels.share.bits import packed
+from tidemill.runtime.kernels.share.bits import pack
 from tidemill.runtime.kernels.share.sliding_rows import codes_of
 
 _LIMB = 64  # bits of a pattern in one word
@@ -49,7 +49,7 @@ class Patterns:
             return np.full(rows, self._code(0), np.int32)
         order = sorted(bits)
         if len(order) <= _LIMB and order[-1] < len(order):
-            return self._short_codes(packed([bits[b] for b in order]))
+            return self._short_codes(pack([bits[b] for b in order]))
         numbers, patterns = _number_patterns([bits[b] for b in order])
         codes = [self._code(p if order[-1] < len(order) else _spread_bits(p, order)) for p in patterns]
         return np.array(codes, np.int32)[numbers]
@@ -144,7 +144,7 @@ def _number_patterns(bits: list[np.ndarray]) -> tuple[np.ndarray, list[int]]:
     >>> _number_patterns([np.array([True, False, True]), np.array([False, True, False])])
     (array([0, 1, 0], dtype=int32), [1, 2])
     """
-    limbs = [packed(bits[i : i + _LIMB]) for i in range(0, len(bits), _LIMB)]
+    limbs = [pack(bits[i : i + _LIMB]) for i in range(0, len(bits), _LIMB)]
     numbers, first = codes_of(limbs)
     found = [limb[first].view(np.uint64).tolist() for limb in limbs]
     return numbers, [sum(part << i * _LIMB for i, part in enumerate(parts)) for parts in zip(*found, strict=True)]

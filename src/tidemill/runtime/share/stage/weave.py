@@ -205,8 +205,8 @@ class Weave(Operator[p.Weave]):
         own = rows.own(query.bit) if others is None else None
         mask: np.ndarray | None = None
         if own is not None:
-            bounds, starts = own.bounds, rows.stored("__time").take(own.rows)
-            ints, floats = ([rows.stored(n).take(own.rows) for n in group] for group in names)
+            bounds, starts = own.bounds, rows.stored_column("__time").take(own.rows)
+            ints, floats = ([rows.stored_column(n).take(own.rows) for n in group] for group in names)
         else:
             bounds, starts, mask = rows.bounds, rows.starts, rows.mask(query.bit)
             ints, floats = ([rows.column(n) for n in group] for group in names)

@@ -44,7 +44,7 @@ class WeavedRows:
         self._sorted: dict[str, np.ndarray] = {}
         self._masks: dict[int, np.ndarray | None] = {}
 
-    def stored(self, name: str) -> np.ndarray:
+    def stored_column(self, name: str) -> np.ndarray:
         """A column in stored order."""
         if name not in self._stored:
             self._stored[name] = self.rows.column(name).to_numpy()
@@ -55,7 +55,7 @@ class WeavedRows:
     @cached_property
     def _by_bit(self) -> RowsByBit:
         words = [n for n in self.rows.column_names if n[:3] == "__s" and n[3:].isdigit()]
-        return RowsByBit({int(n[3:]): self.stored(n) for n in words}, _FEW)
+        return RowsByBit({int(n[3:]): self.stored_column(n) for n in words}, _FEW)
 
     def own(self, bit: int) -> Own | None:
         """The rows that have this bit, where they are few among all; else None.
@@ -66,14 +66,14 @@ class WeavedRows:
         few = self._by_bit.of(bit)
         if few is None:
             return None
-        sorting, bounds = order(self.numbers.take(few), self.stored("__time").take(few), self.keys.num_rows)
+        sorting, bounds = order(self.numbers.take(few), self.stored_column("__time").take(few), self.keys.num_rows)
         return Own(bounds, few.take(sorting))
 
     # ---- all rows ------------------------------------------------------------------------------
 
     @cached_property
     def _order(self) -> tuple[np.ndarray, np.ndarray]:
-        return order(self.numbers, self.stored("__time"), self.keys.num_rows)
+        return order(self.numbers, self.stored_column("__time"), self.keys.num_rows)
 
     @property
     def bounds(self) -> np.ndarray:
@@ -92,7 +92,7 @@ class WeavedRows:
     def column(self, name: str) -> np.ndarray:
         """A column by (group, start)."""
         if name not in self._sorted:
-            self._sorted[name] = self.stored(name).take(self._order[0])
+            self._sorted[name] = self.stored_column(name).take(self._order[0])
         return self._sorted[name]
 
     def mask(self, bit: int) -> np.ndarray | None:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tidemill.errors import SourceProblem
-from tidemill.runtime.integrity import parsed, stamped
+from tidemill.runtime.integrity import parse_stamped, stamp
 from tidemill.runtime.paths import check_owner, owner_of
 from tidemill.runtime.sources.port.checksums import read_verified
 
@@ -111,7 +111,7 @@ def walk(directory: Path, start: int, end: int, limit: int | None = None) -> Ite
 def read_json(path: Path) -> dict[str, int]:
     """A small state file; {} while it does not exist. One of another database is refused."""
     try:
-        found = parsed(str(path), path.read_bytes())
+        found = parse_stamped(str(path), path.read_bytes())
     except FileNotFoundError:
         return {}
     if "database" in found:  # else from before they had one
@@ -125,7 +125,7 @@ def write_json(path: Path, state: dict[str, int], durable: bool = False) -> None
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     database = owner_of(str(path.parent)).database
     with open(draft, "wb") as file:
-        file.write(stamped(json.dumps({**state, **({"database": database} if database else {})}).encode()))
+        file.write(stamp(json.dumps({**state, **({"database": database} if database else {})}).encode()))
         file.flush()
         if durable:
             os.fsync(file.fileno())

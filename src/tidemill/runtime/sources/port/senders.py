@@ -120,7 +120,7 @@ class Senders:
                 largest = max((s for s in self.present if not s.dismissed), key=lambda s: s.held)
                 self._dismiss(largest, "unfinished")
 
-    def shown(self) -> dict[str, int]:
+    def describe(self) -> dict[str, int]:
         """What the status says."""
         return {"connections": len(self.present), **self.counts}
 

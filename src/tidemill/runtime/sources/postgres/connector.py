@@ -132,7 +132,7 @@ class Postgres:
         times = str(self.spec.options.get(TIME, "")).lower()
         is_timed = self.spec.timestamp in (None, *self.spec.origin["key"]) or str(self.spec.timestamp).lower() == times
         pieces = self._keys.tables()
-        kept = [self._read_keys(one) for one in self._log.between(self._keys.reached(), len(self._log))]
+        kept = [self._read_keys(one) for one in self._log.between(self._keys.next_slice(), len(self._log))]
         why = "a truncation does not say which rows were there" + ("" if is_timed else ", nor their times")
         if not is_timed or any(piece is None for piece in kept):
             raise SourceProblem(
@@ -215,7 +215,7 @@ class Postgres:
 
     def trim(self, committed: Position) -> None:
         """Delete the files of changes that were read for good; the last lines of the log stay."""
-        n, known = int(committed["slice"]), self._keys.reached()
+        n, known = int(committed["slice"]), self._keys.next_slice()
         if n > known:
             pieces = [self._read_keys(one) for one in self._log.between(known, n)]
             if not any(piece is None for piece in pieces):

@@ -53,7 +53,7 @@ class KeyFiles:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def reached(self) -> int:
+    def next_slice(self) -> int:
         """The number of the first slice that no file has."""
         chain = self._chain()
         return chain[-1][1] if chain else 0
@@ -64,7 +64,7 @@ class KeyFiles:
 
     def add(self, end: int, pieces: Iterable[pa.Table]) -> None:
         """The changes of keys in the slices that follow, up to slice `end`: durable when this returns."""
-        start = self.reached()
+        start = self.next_slice()
         self._tidy()
         self._write(start, end, last_changes(list(pieces)))
         octets = [self._path(*span).stat().st_size for span in self._chain()]
