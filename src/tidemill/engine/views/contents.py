@@ -79,7 +79,7 @@ def begin_with_contents(found: Answer, begins: Sequence[int]) -> Answer:
 
 def without_idle_synchronizers(node: Relation) -> Relation:
     """Leave out synchronizers over contents that delay no change of the view, but would delay the contents."""
-    node = _over(node, without_idle_synchronizers)
+    node = r.change_inputs(node, without_idle_synchronizers)
     if not isinstance(node, SYNCHRONIZERS) or not _has_contents(node.input) or r.may_precede_clock(node.input):
         return node
     return node.input if is_contained(all_points(node.input), synchronizer_points(node)) else node
@@ -88,17 +88,7 @@ def without_idle_synchronizers(node: Relation) -> Relation:
 def _seeds_since(node: Relation, since: int) -> Relation:
     if isinstance(node, r.Seed):
         return r.SeedSince(node.view, node.schema, node.birth, since)
-    return _over(node, lambda child: _seeds_since(child, since))
-
-
-def _over(node: Relation, change: Callable[[Relation], Relation]) -> Relation:
-    """A node over changed inputs, without what is below views and relations of points."""
-    if isinstance(node, r.View):
-        return node
-    inputs = [c for c in node.children if isinstance(c, Relation)]
-    points = inputs[1:] if isinstance(node, r.SynchronizeOn) else []
-    fresh = [i if i in points else change(i) for i in inputs]
-    return node if all(a is b for a, b in zip(inputs, fresh, strict=True)) else r.with_children(node, *fresh)
+    return r.change_inputs(node, lambda child: _seeds_since(child, since))
 
 
 def _data_inputs(node: Relation) -> list[Relation]:

@@ -144,7 +144,7 @@ def replay(query: Relation, decided: Sequence[tuple[str, Candidate]], define: De
     @cache
     def visit(node: Relation) -> Relation:
         if node.fingerprint not in views:
-            return _with_inputs(node, visit)
+            return r.change_inputs(node, visit)
         found = Part.of(node, peeling).find(views[node.fingerprint])
         assert isinstance(found, Answered), (
             f"view {views[node.fingerprint].name} no longer answers a part of its reader"
@@ -228,7 +228,7 @@ class _Search:
     def _replace_below(self, node: Relation) -> Relation:
         below = isinstance(node, _PARTS) and not isinstance(node, (r.Join, r.GroupBy, r.SetCombine, r.Union))
         known = len(self.result.parts)
-        found = _with_inputs(node, lambda child: self.replace(child, below))
+        found = r.change_inputs(node, lambda child: self.replace(child, below))
         if isinstance(node, r.GroupBy) and not node.keys and not _begin_alike(node, found):
             for part in self.result.parts[known:]:
                 self.result.refused[part.view.name] = "an answer without groups would begin at another time"
@@ -301,13 +301,3 @@ def _named_points(peeled: Peeled) -> str:
 def _views_read(node: Relation) -> set[str]:
     """The views that a tree reads by name."""
     return {n.name for n in r.nodes_above_views(node) if isinstance(n, r.View)}
-
-
-def _with_inputs(node: Relation, change: Callable[[Relation], Relation]) -> Relation:
-    """A node over changed inputs; created views and relations of points stay as they are."""
-    if isinstance(node, r.View):
-        return node
-    inputs = [c for c in node.children if isinstance(c, Relation)]
-    points = inputs[1:] if isinstance(node, r.SynchronizeOn) else []
-    fresh = [i if i in points else change(i) for i in inputs]
-    return node if all(a is b for a, b in zip(inputs, fresh, strict=True)) else r.with_children(node, *fresh)

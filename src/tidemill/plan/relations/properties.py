@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Literal
 
@@ -218,3 +218,13 @@ def with_children(node: Relation, *children: Relation) -> Relation:
         return replace(node, inputs=tuple(children))
     names = [f for f in node.__dataclass_fields__ if isinstance(getattr(node, f), Relation)]
     return replace(node, **dict(zip(names, children, strict=True)))
+
+
+def change_inputs(node: Relation, change: Callable[[Relation], Relation]) -> Relation:
+    """A node over changed inputs; what is below created views, and relations of points, stays as it is."""
+    if isinstance(node, View):
+        return node
+    inputs = [c for c in node.children if isinstance(c, Relation)]
+    points = inputs[1:] if isinstance(node, SynchronizeOn) else []
+    fresh = [i if i in points else change(i) for i in inputs]
+    return node if all(a is b for a, b in zip(inputs, fresh, strict=True)) else with_children(node, *fresh)
