@@ -19,6 +19,7 @@ from tidemill.engine.directory.copying import Copier, copy_parts
 from tidemill.engine.directory.examine import examine
 from tidemill.errors import EngineProblem
 from tidemill.runtime.checkpoint.progress import Checkpoint
+from tidemill.runtime.durable import sync_folder
 from tidemill.runtime.integrity import Checksum, checksum, damaged, missing
 from tidemill.runtime.paths import Paths, read_json, write_json
 from tidemill.version import __version__
@@ -107,7 +108,7 @@ def _make_folder(target: str) -> Iterator[str]:
         os.mkdir(folder, 0o700)
         yield folder
         os.replace(folder, target)
-        _sync(os.path.dirname(target))
+        sync_folder(os.path.dirname(target))
     except OSError as error:
         raise EngineProblem(
             "TM640", f'"{target}" cannot be written: {error.strerror or error}', hint="is there room on the disk?"
@@ -156,11 +157,3 @@ def _check_parts(folder: str, target: str) -> None:
             detail="\n".join(f"{finding.part}: {finding.detail}" for finding in bad),
             hint="tidemill doctor --db DIR looks at a database or a backup",
         )
-
-
-def _sync(folder: str) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

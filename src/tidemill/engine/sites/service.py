@@ -26,9 +26,9 @@ from tidemill.errors import CatalogProblem, EngineProblem, TidemillError
 from tidemill.plan.below import Below
 from tidemill.plan.physical import BEGINNING
 from tidemill.plan.sources import SITE
+from tidemill.runtime.durable import read_note, write_note
 from tidemill.runtime.messages.ticks import OVER_FOR_GOOD
 from tidemill.runtime.paths import Paths, load_plan
-from tidemill.runtime.sites.durable import read_note, write_note
 from tidemill.runtime.sites.limits import note_awaited, note_size
 from tidemill.runtime.sites.messages import NONE, Link, decode_header
 from tidemill.runtime.sites.outbox import Outbox

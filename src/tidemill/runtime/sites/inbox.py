@@ -16,11 +16,10 @@ import pyarrow.compute as pc
 
 from tidemill.errors import EngineProblem
 from tidemill.plan.physical import BEGINNING
+from tidemill.runtime.durable import read_note, write_file, write_note
 from tidemill.runtime.integrity import damaged, missing
-from tidemill.runtime.sites.durable import read_note, total_size, write_file, write_note
+from tidemill.runtime.sites.message_files import MessageFiles
 from tidemill.runtime.sites.messages import NONE, TIME, Header, Link, decode_header, read_rows, verify
-
-_ENDING = ".msg"
 
 
 @dataclass(frozen=True)
@@ -44,15 +43,16 @@ class Inbox:
 
     def __init__(self, folder: str, edge: str) -> None:
         self.folder, self.edge = folder, edge
+        self.files = MessageFiles(folder)
 
     # ---- receiving -------------------------------------------------------------------------------
 
     def recover(self) -> None:
         """Remove what a crash left behind the head: it was never acknowledged, and is sent again."""
         head = self.head()
-        for seq in self._list():
+        for seq in self.files.list_seqs():
             if seq > head.seq:
-                os.remove(self._path(seq))
+                os.remove(self.files.path(seq))
 
     def append(self, data: bytes) -> bool:
         """Keep a message; False for one that is there already. One that does not follow the last is refused."""
@@ -73,7 +73,7 @@ class Inbox:
             )
         header = verify(data, head.link, self._what)
         self._check_times(read_rows(data, header, self._what), head)
-        write_file(self._path(header.seq), data)
+        write_file(self.files.path(header.seq), data)
         self._write_head(Head(header.seq, header.chain, max(head.frontier, header.frontier)))
         return True
 
@@ -108,11 +108,11 @@ class Inbox:
 
     def headers(self, after: int, until: int) -> list[Header]:
         """The headers of the messages in (after, until], in order."""
-        return [self._read_header(seq) for seq in self._list() if after < seq <= until]
+        return [self.files.read_header(seq) for seq in self.files.list_seqs() if after < seq <= until]
 
     def rows(self, header: Header) -> pa.Table:
         """The rows of a message; one that is not what arrived is refused."""
-        path = self._path(header.seq)
+        path = self.files.path(header.seq)
         with open(path, "rb") as source:
             data = source.read()
         before = self._link_before(header)
@@ -121,23 +121,23 @@ class Inbox:
                 verify(data, before, path)
             return read_rows(data, header, path)
         except EngineProblem as problem:
-            raise damaged(path, f"{problem.detail} (the one before it: {self._path(header.after)})") from None
+            raise damaged(path, f"{problem.detail} (the one before it: {self.files.path(header.after)})") from None
 
     def follow(self, after: int, until: int) -> Iterator[Header]:
         """The headers of the messages in (after, until], each of which follows the one before it."""
         for header in self.headers(after, until):
             if header.after != after:
-                raise missing(self._path(header.after), f"message {header.seq} follows it")
+                raise missing(self.files.path(header.after), f"message {header.seq} follows it")
             after = header.seq
             yield header
         if after != until:
-            raise missing(self._path(until), "a batch reads it")
+            raise missing(self.files.path(until), "a batch reads it")
 
     def check(self) -> int:
         """Verify every message up to the head; how many there are."""
-        seqs, head = self._list(), self.head()
+        seqs, head = self.files.list_seqs(), self.head()
         if seqs:
-            first = self._read_header(seqs[0])
+            first = self.files.read_header(seqs[0])
             for header in (first, *self.follow(first.seq, max(head.seq, first.seq))):
                 self.rows(header)
         return len(seqs)
@@ -149,45 +149,29 @@ class Inbox:
 
     def trim(self, seq: int) -> None:
         """Messages up to this one are never read again; the chain up to them is kept, which the next continues."""
-        gone = [old for old in self._list() if old <= seq]
+        gone = [old for old in self.files.list_seqs() if old <= seq]
         if gone:
-            write_note(self._read_note, asdict(Link(gone[-1], self._read_header(gone[-1]).chain)))
+            write_note(self._read_note, asdict(Link(gone[-1], self.files.read_header(gone[-1]).chain)))
         for old in gone:
-            os.remove(self._path(old))
+            os.remove(self.files.path(old))
+
+    @property
+    def size(self) -> int:
+        """Bytes that lie here, without messages that are read meanwhile."""
+        return self.files.size
 
     def _link_before(self, header: Header) -> Link | None:
         """The message before one; None where it is not known, of an older version."""
         if header.after == NONE:
             return Link()
         try:
-            return Link(header.after, self._read_header(header.after).chain)
+            return Link(header.after, self.files.read_header(header.after).chain)
         except FileNotFoundError:
             found = read_note(self._read_note)
             return Link(**found) if found.get("seq") == header.after else None
 
-    @property
-    def size(self) -> int:
-        """Bytes that lie here, without messages that are read meanwhile."""
-        return total_size(map(self._path, self._list()))
-
-    def _read_header(self, seq: int) -> Header:
-        path = self._path(seq)
-        with open(path, "rb") as source:
-            data = source.read(1 << 16)
-        try:
-            return decode_header(data, path)
-        except EngineProblem as problem:
-            raise damaged(path, str(problem.detail)) from None
-
     def _write_head(self, head: Head) -> None:
         write_note(self._head, asdict(head))
-
-    def _list(self) -> list[int]:
-        try:
-            names = os.listdir(self.folder)
-        except FileNotFoundError:
-            return []
-        return sorted(int(n.removesuffix(_ENDING)) for n in names if n.endswith(_ENDING) and not n.startswith("."))
 
     @property
     def _what(self) -> str:
@@ -200,6 +184,3 @@ class Inbox:
     @property
     def _head(self) -> str:
         return os.path.join(self.folder, "head.json")
-
-    def _path(self, seq: int) -> str:
-        return os.path.join(self.folder, f"{seq:018d}{_ENDING}")

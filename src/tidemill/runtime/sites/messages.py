@@ -23,7 +23,7 @@ MESSAGE_BYTES = 8 << 20  # rows of a batch beyond this go into a further part
 LARGEST_BYTES = 64 << 20  # a message that is larger is refused: one row may be long, but not so long
 TIME, SEQ, DIFF = "__time", "__seq", "__diff"
 _LENGTH = struct.Struct("<I")
-_HEADER_BYTES = 1 << 16
+HEADER_BYTES = 1 << 16  # with its length: many times what the names in it may be long
 _COMPRESSION = pa.ipc.IpcWriteOptions(compression="zstd")
 
 
@@ -75,7 +75,7 @@ def decode_header(data: bytes | memoryview, what: str) -> Header:
     """The header of a message, or of its beginning."""
     try:
         (length,) = _LENGTH.unpack_from(data)
-        if length > _HEADER_BYTES:
+        if length > HEADER_BYTES:
             raise ValueError(f"a header of {length} bytes")
         found = json.loads(bytes(data[_LENGTH.size : _LENGTH.size + length]))
         header = Header(**found)

@@ -12,21 +12,10 @@ import os
 import pyarrow as pa
 
 from tidemill.errors import EngineProblem
+from tidemill.runtime.durable import read_note, write_file, write_note
 from tidemill.runtime.integrity import damaged, missing
-from tidemill.runtime.sites.durable import read_note, total_size, write_file, write_note
-from tidemill.runtime.sites.messages import (
-    NONE,
-    PART_BITS,
-    Header,
-    Link,
-    cut_parts,
-    decode_header,
-    encode,
-    first_seq,
-    verify,
-)
-
-_ENDING = ".msg"
+from tidemill.runtime.sites.message_files import MessageFiles
+from tidemill.runtime.sites.messages import NONE, PART_BITS, Link, cut_parts, decode_header, encode, first_seq, verify
 
 
 class Outbox:
@@ -34,20 +23,21 @@ class Outbox:
 
     def __init__(self, folder: str, edge: str) -> None:
         self.folder, self.edge = folder, edge
+        self.files = MessageFiles(folder)
 
     # ---- writing, in the outlet ------------------------------------------------------------------
 
     def write(self, batch: int, rows: pa.Table, before: int, frontier: int) -> int:
         """Write the messages of a batch in the place of those that an earlier attempt left; bytes written."""
-        for seq in self._list():
+        for seq in self.files.list_seqs():
             if seq >= first_seq(batch):
-                os.remove(self._path(seq))
+                os.remove(self.files.path(seq))
         if not rows.num_rows:
             return 0
         link, size = self.last(), 0
         for part, (piece, closed) in enumerate(cut_parts(rows, before, frontier)):
             data, link = encode(self.edge, first_seq(batch) + part, link, closed, piece)
-            write_file(self._path(link.seq), data)
+            write_file(self.files.path(link.seq), data)
             size += len(data)
         return size
 
@@ -78,9 +68,9 @@ class Outbox:
         size, link = 0, self.last_acknowledged()
         if link.seq != after:
             link = self._link(after)
-        for seq in self._list():
+        for seq in self.files.list_seqs():
             if after < seq < first_seq(committed + 1):
-                data = self._read(seq)
+                data = self.files.read(seq)
                 if found and size + len(data) > most:
                     break
                 link = self._check(seq, data, link)
@@ -90,23 +80,23 @@ class Outbox:
 
     def check(self) -> int:
         """Verify every message; how many there are."""
-        link, seqs = self.last_acknowledged(), self._list()
+        link, seqs = self.last_acknowledged(), self.files.list_seqs()
         for seq in seqs:
             if seq > link.seq:
-                link = self._check(seq, self._read(seq), link)
+                link = self._check(seq, self.files.read(seq), link)
         return len(seqs)
 
     def check_end(self, last: int) -> None:
         """Refuse an outbox without the last message that was committed, unless it is acknowledged."""
-        if self.last_acknowledged().seq < last and not os.path.exists(self._path(last)):
-            raise missing(self._path(last), f'edge "{self.edge}" has not sent it yet')
+        if self.last_acknowledged().seq < last and not os.path.exists(self.files.path(last)):
+            raise missing(self.files.path(last), f'edge "{self.edge}" has not sent it yet')
 
     def _check(self, seq: int, data: bytes, before: Link) -> Link:
         """The end of the chain with a message; refused if it is not what was written behind the one before it."""
-        path = self._path(seq)
+        path = self.files.path(seq)
         try:
             if decode_header(data, path).after > before.seq:
-                raise missing(self._path(decode_header(data, path).after), f"{path} follows it")
+                raise missing(self.files.path(decode_header(data, path).after), f"{path} follows it")
             header = verify(data, before, path)
         except EngineProblem as problem:
             raise damaged(path, str(problem.detail)) if problem.code == "TM710" else problem from None
@@ -114,66 +104,43 @@ class Outbox:
 
     def last(self) -> Link:
         """The end of the chain."""
-        seqs = self._list()
+        seqs = self.files.list_seqs()
         return self._link(seqs[-1]) if seqs else self.last_acknowledged()
 
     def last_before(self, batch: int) -> int:
         """The last message of the batches before one."""
-        return max((s for s in self._list() if s < first_seq(batch)), default=self.last_acknowledged().seq)
+        return max((s for s in self.files.list_seqs() if s < first_seq(batch)), default=self.last_acknowledged().seq)
 
     @property
     def size(self) -> int:
         """Bytes that lie here, without messages that are acknowledged meanwhile."""
-        return total_size(map(self._path, self._list()))
+        return self.files.size
 
     @property
     def oldest(self) -> float | None:
         """When the oldest message was written, in seconds; None where there is none."""
-        for seq in self._list():
+        for seq in self.files.list_seqs():
             try:
-                return os.path.getmtime(self._path(seq))
+                return os.path.getmtime(self.files.path(seq))
             except FileNotFoundError:
                 continue
         return None
 
     def _trim(self, seq: int) -> None:
-        for old in self._list():
+        for old in self.files.list_seqs():
             if old <= seq:
-                os.remove(self._path(old))
+                os.remove(self.files.path(old))
 
     def _link(self, seq: int) -> Link:
         try:
-            header = self._header(seq)
+            header = self.files.read_header(seq)
         except FileNotFoundError:
             return Link(NONE, NONE)
         return Link(seq, header.chain)
 
-    def _header(self, seq: int) -> Header:
-        path = self._path(seq)
-        with open(path, "rb") as source:
-            data = source.read(1 << 16)
-        try:
-            return decode_header(data, path)
-        except EngineProblem as problem:
-            raise damaged(path, str(problem.detail)) from None
-
-    def _read(self, seq: int) -> bytes:
-        with open(self._path(seq), "rb") as source:
-            return source.read()
-
-    def _list(self) -> list[int]:
-        try:
-            names = os.listdir(self.folder)
-        except FileNotFoundError:
-            return []
-        return sorted(int(n.removesuffix(_ENDING)) for n in names if n.endswith(_ENDING) and not n.startswith("."))
-
     @property
     def _note(self) -> str:
         return os.path.join(self.folder, "acknowledged.json")
-
-    def _path(self, seq: int) -> str:
-        return os.path.join(self.folder, f"{seq:018d}{_ENDING}")
 
 
 def _restored_problem(edge: str, why: str) -> EngineProblem:

@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemill.plan.physical import BEGINNING, Output, Physical
+from tidemill.runtime.durable import read_note, write_note
 from tidemill.runtime.paths import Paths
-from tidemill.runtime.sites.durable import read_note, write_note
 from tidemill.runtime.sites.limits import note_awaited, note_size
 from tidemill.runtime.sites.messages import DIFF, SEQ, TIME
 from tidemill.runtime.sites.outbox import Outbox

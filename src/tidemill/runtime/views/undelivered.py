@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from tidemill.errors import EngineProblem
+from tidemill.runtime.durable import write_file
 from tidemill.runtime.integrity import RESTORE, checksum_of, damaged, foreign, misfit, missing
 from tidemill.runtime.paths import Paths
-from tidemill.runtime.sites.durable import write_file
 
 NONE = -1  # the batch before that of the first file
 _ENDING = ".waiting"

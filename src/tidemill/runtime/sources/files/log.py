@@ -14,9 +14,7 @@ entries only the last one of each file is kept.
 from __future__ import annotations
 
 import fcntl
-import json
 import os
-import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -24,8 +22,10 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from tidemill.errors import EngineProblem
+from tidemill.runtime.durable import sync_folder
 from tidemill.runtime.integrity import damaged, missing
-from tidemill.runtime.paths import check_owner, owner_of
+from tidemill.runtime.paths import owner_of
+from tidemill.runtime.sources.log_lines import check_first_line, decode_line, encode_line, first_lines
 from tidemill.runtime.thresholds import sizes
 
 # A number of a row holds the number of its entry above and the place in the file below: 8 million entries of up to a
@@ -144,25 +144,23 @@ class FileLog:
             self._load()
             rest = self._listed.between(before)
             last = sorted((e for e in self._latest.values() if e.n < before), key=lambda e: e.n)
-            lines = [_line(asdict(entry)) for entry in (*last, *rest)]
+            lines = [encode_line(asdict(entry)) for entry in (*last, *rest)]
             part = self._path.with_name(self._path.name + ".part")
             with open(part, "wb") as file:
-                file.write(b"".join([*self._first_line(), _line({"first": before}), *lines]))
+                file.write(b"".join([*first_lines(self._owner, self._path), encode_line({"first": before}), *lines]))
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(part, self._path)
-            sync_directory(self._path.parent)
+            sync_folder(self._path.parent)
             self._load()
-
-    def _first_line(self) -> list[bytes]:
-        """The first line: the database and folder of the log."""
-        database = self._owner.database
-        return [_line({"database": database, "folder": self._path.parent.name})] if database else []
 
     def _append(self, file: BinaryIO, found: list[Entry]) -> None:
         file.truncate(self._bytes)
         file.seek(self._bytes)
-        lines = [*([] if self._bytes else self._first_line()), *(_line(asdict(entry)) for entry in found)]
+        lines = [
+            *([] if self._bytes else first_lines(self._owner, self._path)),
+            *(encode_line(asdict(entry)) for entry in found),
+        ]
         file.write(b"".join(lines))
         file.flush()
         os.fsync(file.fileno())
@@ -184,7 +182,7 @@ class FileLog:
         for line in data[: data.rfind(b"\n") + 1].splitlines(keepends=True):
             found = self._parse(line)
             if "database" in found and not self._bytes:
-                self._check_whose(found)
+                check_first_line(self._owner, self._path, found)
             elif "first" in found and not self._latest:
                 self._listed = Listed(int(found["first"]))
             else:
@@ -210,12 +208,9 @@ class FileLog:
             raise damaged(str(self._path), why) if self._path.exists() else missing(str(self._path), why)
 
     def _parse(self, line: bytes) -> dict[str, Any]:
-        text, _, wanted = line.rstrip(b"\n").partition(b"\t")
         try:
-            if wanted and int(wanted, 16) != zlib.crc32(text):
-                raise ValueError("its checksum is not that of its content")
-            return dict(json.loads(text))
-        except (ValueError, TypeError) as error:
+            return decode_line(line, is_bare_fine=True)
+        except ValueError as error:
             raise self._damaged_problem(error) from None
 
     def _entry(self, found: dict[str, Any]) -> Entry:
@@ -226,11 +221,6 @@ class FileLog:
         except (ValueError, TypeError) as error:
             raise self._damaged_problem(error) from None
         return entry
-
-    def _check_whose(self, found: dict[str, Any]) -> None:
-        check_owner(self._owner, str(self._path), found)
-        if self._owner.database and found.get("folder") != self._path.parent.name:
-            raise damaged(str(self._path), f"it is the log of {found.get('folder')}")
 
     def _damaged_problem(self, error: Exception) -> EngineProblem:
         return damaged(str(self._path), f"behind file {len(self._listed)}: {error}")
@@ -245,20 +235,6 @@ class FileLog:
                 if os.fstat(file.fileno()).st_ino != self._path.stat().st_ino:
                     continue  # the log was written anew while this waited for the lock
                 if is_new:
-                    sync_directory(self._path.parent)
+                    sync_folder(self._path.parent)
                 yield file
                 return
-
-
-def _line(content: dict[str, Any]) -> bytes:
-    text = json.dumps(content).encode()
-    return text + b"\t%08x\n" % zlib.crc32(text)
-
-
-def sync_directory(path: Path) -> None:
-    """Make a created or renamed name durable."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

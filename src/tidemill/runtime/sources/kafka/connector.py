@@ -66,22 +66,10 @@ class Kafka:
                 # A live source waits for its brokers; a run to the end of a topic cannot say where that is.
                 if not live or problem.code != "TM420":
                     raise
-        end = self._admit(first, wanted)
+        end = self._log.end_within(first, wanted)
         exhausted = end == len(self._log) and not rest
-        clock = self._promised if exhausted else self._arrival(end)
+        clock = self._promised if exhausted else self._log.arrival_from(end)
         return Progress({"slice": end}, exhausted, None if self.spec.timestamp else clock)
-
-    def _arrival(self, n: int) -> int:
-        """A time that is not after that of any record from slice `n` on."""
-        return self._log.between(n, n + 1)[0].arrival if n < len(self._log) else self._log.arrival
-
-    def _admit(self, first: int, wanted: int | None) -> int:
-        if wanted is None:
-            return len(self._log)
-        base, end = self._log.base(first), first
-        while end < len(self._log) and (end == first or self._log.base(end + 1) - base <= wanted):
-            end += 1
-        return end
 
     def _extend(self, first: int, wanted: int | None) -> bool:
         """Append slices until a batch is full; whether there is more than that."""
@@ -188,7 +176,7 @@ class Kafka:
         return (int(position["slice"]),)
 
     def portion(self, start: Position, end: Position, max_rows: int) -> Position:
-        place = self._admit(int(start["slice"]), max(max_rows, 1))
+        place = self._log.end_within(int(start["slice"]), max(max_rows, 1))
         return {"slice": place} if place < int(end["slice"]) else end
 
     def share(self, position: Position, end: Position) -> float:

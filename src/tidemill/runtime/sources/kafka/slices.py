@@ -9,17 +9,17 @@ a log without it is from an older version, or of no database.
 from __future__ import annotations
 
 import fcntl
-import json
 import os
-import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tidemill.errors import EngineProblem
-from tidemill.runtime.integrity import damaged, misfit, missing
-from tidemill.runtime.paths import check_owner, owner_of
+from tidemill.runtime.durable import sync_folder
+from tidemill.runtime.integrity import damaged, missing
+from tidemill.runtime.paths import owner_of
+from tidemill.runtime.sources.log_lines import check_first_line, decode_line, encode_line, first_lines
 
 Part = tuple[int, int, int]  # partition, the first offset, the offset behind the last
 
@@ -98,9 +98,23 @@ class SliceLog:
         self.check(n)
         return self._base if n == len(self) else self.slices[n - self.first].base
 
+    def arrival_from(self, n: int) -> int:
+        """A time that is not after that of any record from slice `n` on."""
+        return self.between(n, n + 1)[0].arrival if n < len(self) else self._arrival
+
+    def end_within(self, first: int, most: int | None) -> int:
+        """The slice before which a batch ends that begins with `first` and has `most` offsets, or one slice."""
+        if most is None:
+            return len(self)
+        base, end = self.base(first), first
+        while end < len(self) and (end == first or self.base(end + 1) - base <= most):
+            end += 1
+        return end
+
     def append(self, find: Callable[[], list[dict[str, Any]]]) -> None:
         """Append what `find` finds beyond what is listed: {'begin': …} and {'parts': …, 'at': …}."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
+        is_new = not self._path.exists()
         with open(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644), "r+b") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             self.load()
@@ -109,9 +123,13 @@ class SliceLog:
                 return
             file.truncate(self._bytes)
             file.seek(self._bytes)
-            file.write(b"".join([*([] if self._bytes else self._first_line()), *map(_line, found)]))
+            file.write(
+                b"".join([*([] if self._bytes else first_lines(self._owner, self._path)), *map(encode_line, found)])
+            )
             file.flush()
             os.fsync(file.fileno())
+        if is_new:
+            sync_folder(self._path.parent)
         self.load()
 
     def forget(self, before: int) -> None:
@@ -121,19 +139,16 @@ class SliceLog:
             self.load()
             kept = self.slices[before - self.first :]
             state = {"first": before, "base": self.base(before), "ends": self._ends_before(before), "note": self.notes}
-            lines = [_line({"begin": self.begin}), _line(state)]
-            lines += [_line({"parts": s.parts, "at": s.arrival}) for s in kept]
+            lines = [encode_line({"begin": self.begin}), encode_line(state)]
+            lines += [encode_line({"parts": s.parts, "at": s.arrival}) for s in kept]
             part = self._path.with_name(self._path.name + ".part")
             with open(part, "wb") as new:
-                new.write(b"".join([*self._first_line(), *lines]))
+                new.write(b"".join([*first_lines(self._owner, self._path), *lines]))
                 new.flush()
                 os.fsync(new.fileno())
             os.replace(part, self._path)
+            sync_folder(self._path.parent)
         self.load()
-
-    def _first_line(self) -> list[bytes]:
-        database = self._owner.database
-        return [_line({"database": database, "folder": self._path.parent.name})] if database else []
 
     def _ends_before(self, n: int) -> dict[int, int]:
         ends = dict(self.ends)
@@ -158,15 +173,10 @@ class SliceLog:
         for line in data[: data.rfind(b"\n") + 1].splitlines(keepends=True):
             found = self._parse(line)
             if "database" in found and not self._bytes:
-                self._check_whose(found)
+                check_first_line(self._owner, self._path, found)
             else:
                 self._take(found)
             self._bytes += len(line)
-
-    def _check_whose(self, found: dict[str, Any]) -> None:
-        check_owner(self._owner, str(self._path), found)
-        if self._owner.database and found.get("folder") != self._path.parent.name:
-            raise misfit(str(self._path), f"it is the log of {found.get('folder')}")
 
     def _take(self, found: dict[str, Any]) -> None:
         self.notes |= found.get("note", {})
@@ -184,18 +194,10 @@ class SliceLog:
             self._base, self._arrival = self._base + made.rows, made.arrival
 
     def _parse(self, line: bytes) -> dict[str, Any]:
-        text, _, wanted = line.rstrip(b"\n").partition(b"\t")
         try:
-            if int(wanted, 16) != zlib.crc32(text):
-                raise ValueError("its checksum is not that of its content")
-            return dict(json.loads(text))
-        except (ValueError, TypeError) as error:
+            return decode_line(line)
+        except ValueError as error:
             raise self._damaged_problem(error) from None
 
     def _damaged_problem(self, error: Exception) -> EngineProblem:
         return damaged(str(self._path), f"behind slice {len(self)}: {error}")
-
-
-def _line(content: dict[str, Any]) -> bytes:
-    text = json.dumps(content).encode()
-    return text + b"\t%08x\n" % zlib.crc32(text)

@@ -24,6 +24,7 @@ from typing import IO, Any
 
 from tidemill.errors import SourceProblem
 from tidemill.plan.sources import SourceSpec
+from tidemill.runtime.durable import sync_folder
 from tidemill.runtime.sources.clock import SteadyClock
 from tidemill.runtime.sources.port.backlog import Backlog
 from tidemill.runtime.sources.port.checksums import SumWriter, recover_sums
@@ -162,9 +163,7 @@ class Spooler:
         segment = open(path, "ab", buffering=0)  # noqa: SIM115 - lives on
         try:
             sums = SumWriter(path)
-            handle = os.open(self._directory, os.O_RDONLY)
-            os.fsync(handle)
-            os.close(handle)
+            sync_folder(self._directory)
         except OSError:
             segment.close()
             if not path.stat().st_size:

@@ -66,21 +66,10 @@ class Postgres:
                 if not live or problem.code != "TM420":
                     raise
                 more = False
-        end = self._admit(first, max_rows)
+        end = self._log.end_within(first, max_rows)
         exhausted = end == len(self._log) and not more
-        clock = self._promised if exhausted else self._arrival(end)
+        clock = self._promised if exhausted else self._log.arrival_from(end)
         return Progress({"slice": end}, exhausted, None if self.spec.timestamp else clock)
-
-    def _arrival(self, n: int) -> int:
-        return self._log.between(n, n + 1)[0].arrival if n < len(self._log) else self._log.arrival
-
-    def _admit(self, first: int, wanted: int | None) -> int:
-        if wanted is None:
-            return len(self._log)
-        base, end = self._log.base(first), first
-        while end < len(self._log) and (end == first or self._log.base(end + 1) - base <= wanted):
-            end += 1
-        return end
 
     def _take_changes(self, max_rows: int | None) -> tuple[bool, bool]:
         """Bring what is new to disk; whether there may be more, and whether there were rows."""

@@ -11,9 +11,9 @@ import struct
 from pathlib import Path
 from typing import Any
 
+from tidemill.runtime.durable import write_file
 from tidemill.runtime.integrity import checksum_of, damaged, misfit, missing
 from tidemill.runtime.paths import check_owner, owner_of
-from tidemill.runtime.sites.durable import write_file
 
 _TAIL = struct.Struct("<IQ")
 _PLAIN_END = b"\xff\xff\xff\xff\0\0\0\0"  # the last bytes of an Arrow stream

@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Iterable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from tidemill.runtime.integrity import parse_stamped, stamp
@@ -24,8 +25,8 @@ def write_file(path: str, data: bytes) -> None:
     sync_folder(folder)
 
 
-def sync_folder(folder: str) -> None:
-    """Make renames in a folder durable."""
+def sync_folder(folder: str | Path) -> None:
+    """Make names that are new in a folder durable."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
