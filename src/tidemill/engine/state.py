@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -30,6 +29,7 @@ from tidemill.runtime.checkpoint.progress import Checkpoint
 from tidemill.runtime.integrity import duckdb_file
 from tidemill.runtime.paths import Paths, load_plan, write_json
 from tidemill.runtime.views.feedback import last_closed
+from tidemill.runtime.views.moments import read_frontiers
 from tidemill.runtime.views.outlet import Outlet
 from tidemill.runtime.views.store import ViewStore
 from tidemill.runtime.views.stored_view import StoredView
@@ -116,7 +116,7 @@ class DatabaseState:
                 self.workload.tagging.learn(load_plan(self.paths.plan(self.outlet.plan)), self.operators, roots)
 
     def _stored_views(self) -> list[StoredView]:
-        return self.workload.answering.stored_views(_read_gates(self.store))
+        return self.workload.answering.stored_views(read_frontiers(self.store.metas()))
 
     def close(self) -> None:
         """Close the files and release the directory."""
@@ -150,9 +150,7 @@ def open_state(
     sites = Sites(paths, catalog, workload, lambda: state.outlet, lock, FlightTransport())
     state = DatabaseState(directory, catalog, store, workload, outlet, Ports(paths), totals, sites, lock=lock)
     workload.answering.sources = RereadableSources(paths, lambda: state.outlet)
-    workload.answering.last_closed = lambda view: last_closed(
-        json.loads(state.outlet.known.get("gates", "{}")), view.stored
-    )
+    workload.answering.last_closed = lambda view: last_closed(read_frontiers(state.outlet.known), view.stored)
     return state
 
 
@@ -165,16 +163,10 @@ def _check_views(
     try:
         with duckdb_file(paths.views):
             check_parts(paths, catalog, store, read_checkpoint())
-        store.sweep(workload.answering.stored_views(_read_gates(store)))
+        store.sweep(workload.answering.stored_views(read_frontiers(store.metas())))
     except BaseException:
         store.close()
         raise
-
-
-def _read_gates(store: ViewStore) -> dict[str, int]:
-    """How far each view is closed after the last batch."""
-    found: dict[str, int] = json.loads(store.meta("gates") or "{}")
-    return found
 
 
 def _fix_settings(catalog: Catalog, shards: int | None, clock: str | None) -> None:

@@ -25,7 +25,7 @@ class MeasuredRates:
         self._totals = totals
         self._new: list[Relation] = []  # views that are not in `_operators` yet
         self._operators: dict[str, list[str]] = {}  # by the fingerprint of a relation without its beginning
-        self._gates: dict[str, list[str]] = {}  # the same for whole views: what lets their changes out
+        self._outputs: dict[str, list[str]] = {}  # the same for whole views: what lets their changes out
         self._always: dict[str, Relation] = {}  # relations without their beginnings
 
     def learn(self, view: Relation) -> None:
@@ -34,7 +34,7 @@ class MeasuredRates:
 
     def forget(self) -> None:
         """Forget all views."""
-        for known in (self._operators, self._gates, self._always):
+        for known in (self._operators, self._outputs, self._always):
             known.clear()
         self._new.clear()
 
@@ -48,13 +48,13 @@ class MeasuredRates:
         self._compare_new()
         name = self._without_birth(node).fingerprint
         counted = [totals.rate_out(op) for op in self._operators.get(name, ())]
-        counted += [totals.rate_in(op) for op in self._gates.get(name, ())]
+        counted += [totals.rate_in(op) for op in self._outputs.get(name, ())]
         return next((rate for rate in counted if rate is not None), None)
 
     def _compare_new(self) -> None:
         for view in self._new:
-            gates = self._gates.setdefault(self._without_birth(view).fingerprint, [])
-            gates.append(ids.gate(view.fingerprint))
+            outputs = self._outputs.setdefault(self._without_birth(view).fingerprint, [])
+            outputs.append(ids.view_output(view.fingerprint))
             for node in walk(view):
                 if isinstance(node, Relation) and not isinstance(node, (r.Scan, r.View)):
                     self._note(node, name_of(node))

@@ -17,12 +17,13 @@ from tidemill.errors import EngineProblem
 from tidemill.plan.html import html_table, html_text
 from tidemill.plan.physical import BEGINNING, FOREVER
 from tidemill.runtime.paths import Paths, read_json
+from tidemill.runtime.views.moments import FRONTIERS, read_frontiers
 from tidemill.runtime.views.sinks import Sinks
 from tidemill.runtime.views.store import ViewStore
 from tidemill.sql.catalog import Entry
 
 SHOWN = 10  # the last changes of plan
-_METAS = ("totals", "batch", "letters", "rows", "tentative", "gates", "progress")
+_METAS = ("totals", "batch", "letters", "rows", "tentative", FRONTIERS, "progress")
 
 
 class Status(dict[str, Any]):
@@ -126,13 +127,13 @@ def _view_statuses(workload: Workload, metas: Mapping[str, str]) -> list[dict[st
     stopped.
     """
     counts = Counter(json.loads(metas.get("rows", "{}"))) + Counter(json.loads(metas.get("tentative", "{}")))
-    gates = json.loads(metas.get("gates", "{}"))
+    frontiers = read_frontiers(metas)
     return [
         {
             "name": view.entry.name,
             "output": view.entry.output,
             "rows": counts.get(view.entry.id, 0),
-            "frontier": plain_time(gates.get(f"view {view.entry.id}")),
+            "frontier": plain_time(frontiers.get(f"view {view.entry.id}")),
             "backfilled": share_read(view, metas),
             "stopped": workload.stopped.get(view.entry.id, {}).get("reason"),
         }

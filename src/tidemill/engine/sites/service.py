@@ -6,7 +6,6 @@ micro-batches leave, with how far time is closed behind them.
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 import time
@@ -43,6 +42,7 @@ from tidemill.runtime.sites.protocol import (
     Wish,
     encode_problem,
 )
+from tidemill.runtime.views.moments import read_frontiers
 from tidemill.runtime.views.outlet import Outlet
 from tidemill.sql.catalog import Catalog, Entry
 
@@ -221,14 +221,14 @@ class Service:
         refused: Refusals = {}
         outlet, room = self._outlet(), DELIVERY_BYTES
         # First how far time is closed, then the batch: rows of a batch in between are sent, its time is not yet.
-        gates = json.loads(outlet.known.get("gates", "{}"))
+        frontiers = read_frontiers(outlet.known)
         committed = outlet.committed
         known = self._by_site.get(caller.lower(), {})
         for edge, want in wants.items():
             try:
                 if edge not in known:
                     raise CatalogProblem("TM703", f'there is no edge "{edge}"', hint="was the export revoked?")
-                found, note = self._take(known[edge], want, gates, committed, room, is_late)
+                found, note = self._take(known[edge], want, frontiers, committed, room, is_late)
             except TidemillError as error:
                 refused[edge] = encode_problem(error)
                 continue
@@ -238,7 +238,7 @@ class Service:
         return Delivery(tuple(messages), tuple(notes), refused)
 
     def _take(
-        self, entry: Entry, want: Want, gates: dict[str, int], committed: int, room: int, is_late: bool
+        self, entry: Entry, want: Want, frontiers: dict[str, int], committed: int, room: int, is_late: bool
     ) -> tuple[list[bytes], Note | None]:
         """Messages of one edge, and what is closed behind them where these are all."""
         edge, shipping = entry.options["edge"], self._outlet().shipping
@@ -252,7 +252,7 @@ class Service:
         outbox = Outbox(os.path.join(self._paths.departures, entry.id), edge)
         outbox.acknowledge(Link(want.after, want.chain), committed)
         note_size(self._paths, entry.id, outbox.size, shipping.most_bytes)
-        frontier = gates.get(f"view {entry.id}", BEGINNING)
+        frontier = frontiers.get(f"view {entry.id}", BEGINNING)
         if frontier < want.frontier:
             raise EngineProblem(
                 "TM711",

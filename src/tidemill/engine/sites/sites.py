@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 import time
@@ -26,6 +25,7 @@ from tidemill.runtime.sites.inbox import Inbox
 from tidemill.runtime.sites.limits import sources_awaited
 from tidemill.runtime.sites.outbox import Outbox
 from tidemill.runtime.sites.protocol import Description, Peer, Statistics
+from tidemill.runtime.views.moments import read_frontiers
 from tidemill.runtime.views.outlet import Outlet
 from tidemill.sql.catalog import Catalog, Entry
 
@@ -161,7 +161,7 @@ class Sites:
         """
         outlet = self._outlet()
         rows = outlet.source_totals.get(spec.name, {}).get("rows", 0)
-        clock = json.loads(outlet.known.get("gates", "{}")).get("clock", BEGINNING)
+        clock = read_frontiers(outlet.known).get("clock", BEGINNING)
         lag = max(clock - frontier, 0) / 1e6 if min(clock, frontier) > BEGINNING else None
         is_keys = is_distinct(str(spec.origin["text"])) or spec.origin["name"].endswith("_keys")
         return {"rows": rows, "known_keys": rows if is_keys else None, "lag_seconds": lag}

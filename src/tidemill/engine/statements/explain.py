@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -31,6 +30,7 @@ from tidemill.plan.show.plans import Explanation
 from tidemill.plan.statements import CreateView, Select
 from tidemill.runtime.spark.shard_labels import shard_labels
 from tidemill.runtime.views.feedback import last_closed
+from tidemill.runtime.views.moments import FRONTIERS, read_frontiers
 from tidemill.sql.bind.query import BoundQuery
 from tidemill.sql.catalog import VIRTUAL, Entry
 
@@ -109,11 +109,11 @@ def _say_what_is_held(state: DatabaseState, view_id: str) -> str | None:
     """How many rows a view has and as of when; None where nothing of it is closed."""
     stored = next((v.stored for v in state.workload.views.values() if v.entry.id == view_id), None)
     with state.store.reading() as duck:
-        gates = json.loads(state.store.read_metas(("gates",), duck).get("gates", "{}"))
-        if stored is None or gates.get(f"view {view_id}", BEGINNING) == BEGINNING:
+        frontiers = read_frontiers(state.store.read_metas((FRONTIERS,), duck))
+        if stored is None or frontiers.get(f"view {view_id}", BEGINNING) == BEGINNING:
             return None
         rows = sum(state.store.contents(stored, duck)["__diff"].to_pylist())
-    time = time_text(last_closed(gates, stored), stored.stamp_type, state.workload.unit_us)
+    time = time_text(last_closed(frontiers, stored), stored.stamp_type, state.workload.unit_us)
     return f"what {stored.name} has, {rows:,} rows as of {time}"
 
 

@@ -107,11 +107,11 @@ class Answering:
         finally:
             self._left_out = ""
 
-    def stored_views(self, gates: Mapping[str, int]) -> list[StoredView]:
+    def stored_views(self, frontiers: Mapping[str, int]) -> list[StoredView]:
         """The views whose rows are stored: those that have a name, and dropped ones that a view begins with which no
-        batch has had yet. `gates` has the views of which a batch has said how far they are.
+        batch has had yet. `frontiers` has the views of which a batch has said how far they are.
         """
-        new = [view for view in self._views.values() if f"view {view.entry.id}" not in gates]
+        new = [view for view in self._views.values() if f"view {view.entry.id}" not in frontiers]
         wanted = {n.view for view in new for n in walk(view.node) if isinstance(n, r.Seed)}
         awaited = [view.stored for view in self._hidden.values() if view.entry.id in wanted]
         return [*(view.stored for view in self._views.values()), *awaited]

@@ -47,9 +47,11 @@ class Edges:
     placements: dict[str, Where] = field(default_factory=dict)  # of the rows of operators in the stage
 
     def output(self, node: Relation) -> str:
-        """The gate through which a view's changes leave."""
+        """The operator through which a view's changes leave."""
         source = self.deliver(self.build(node), ANY)
-        return self.add_stage(p.ViewOutput(ids.gate(node.fingerprint), (source,), node.schema, self._is_closed(source)))
+        return self.add_stage(
+            p.ViewOutput(ids.view_output(node.fingerprint), (source,), node.schema, self._is_closed(source))
+        )
 
     def _is_closed(self, name: str) -> bool:
         """True when the output of an operator is closed and no two of its changes cancel.
@@ -99,7 +101,7 @@ class Edges:
             return handle.op
         if handle.where.how == "all":
             keys = first_names(need.by)
-            name = ids.mine(handle.op, keys)
+            name = ids.local_rows(handle.op, keys)
             self.placements.setdefault(name, by_hash(keys))
             return self.add_stage(p.LocalRows(name, (handle.op,), handle.schema, keys))
         route, keys = route_of(need)

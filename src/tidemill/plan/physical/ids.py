@@ -74,7 +74,7 @@ def clock(unit_us: int) -> str:
     return f"clock.{unit_us}"
 
 
-def gate(fingerprint: str) -> str:
+def view_output(fingerprint: str) -> str:
     return f"gate.{fingerprint}"
 
 
@@ -106,7 +106,7 @@ def union(inputs: Iterable[str]) -> str:
     return "union." + ".".join(inputs)
 
 
-def mine(op: str, keys: Iterable[str]) -> str:
+def local_rows(op: str, keys: Iterable[str]) -> str:
     """The rows of a replicated operator that belong to a shard."""
     return f"mine.{op}.{'.'.join(keys)}"
 

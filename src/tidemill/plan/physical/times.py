@@ -1,4 +1,4 @@
-"""Operators about time: points, windows that count rows, whole answers, streams of changes, the gate of a view."""
+"""Operators about time: points, windows that count rows, whole answers, streams of changes, the output of a view."""
 
 from __future__ import annotations
 

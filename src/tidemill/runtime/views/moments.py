@@ -21,7 +21,8 @@ from dataclasses import dataclass
 from tidemill.plan.physical import BEGINNING, FOREVER, Physical
 from tidemill.runtime.views.stored_view import StoredView
 
-METAS = ("gates", "kept", "ends", "peek", "floor")  # what is stored of a batch that says how far views are
+FRONTIERS = "gates"  # the name under which they are stored
+METAS = (FRONTIERS, "kept", "ends", "peek", "floor")  # what is stored of a batch that says how far views are
 
 
 @dataclass(frozen=True)
@@ -55,17 +56,23 @@ class Standing:
         return moment >= min(self.since, self.closed)
 
 
+def read_frontiers(metas: Mapping[str, str]) -> dict[str, int]:
+    """How far "view <id>" is closed after the last batch, and "clock", the clock of the job; {} before the first."""
+    found: dict[str, int] = json.loads(metas.get(FRONTIERS, "{}"))
+    return found
+
+
 def read_standings(metas: Mapping[str, str], views: Iterable[str]) -> dict[str, Standing]:
     """View id → how far it is; views that no batch has seen are left out.
 
     A database of an older version has not stored what is kept, nor up to which time an open end is shown.
     """
-    gates, kept = json.loads(metas.get("gates", "{}")), json.loads(metas.get("kept", "{}"))
+    frontiers, kept = read_frontiers(metas), json.loads(metas.get("kept", "{}"))
     ends = json.loads(metas.get("ends", "{}"))
     shows_end = metas.get("peek", "0") != "0"
     found = {}
     for view in views:
-        closed = gates.get(f"view {view}")
+        closed = frontiers.get(f"view {view}")
         if closed is not None:
             since, born = kept.get(view, (closed, -1))
             end = ends.get(view) if "ends" in metas else closed - 1
@@ -119,13 +126,13 @@ def advance_standings(
     before: Mapping[str, str], closed: Mapping[str, int], batch: int, views: Iterable[StoredView]
 ) -> dict[str, Standing]:
     """How far views are after a batch, with everything kept that was; `before` is what the batch before stored."""
-    gates, kept = json.loads(before.get("gates", "{}")), json.loads(before.get("kept", "{}"))
+    frontiers, kept = read_frontiers(before), json.loads(before.get("kept", "{}"))
     found = {}
     for view in views:
         name = f"view {view.id}"
         if name in closed:
             # The changes of a new view are kept from its first batch on; an older version kept none.
-            since, born = kept.get(view.id) or ((gates[name], -1) if name in gates else (BEGINNING, batch))
+            since, born = kept.get(view.id) or ((frontiers[name], -1) if name in frontiers else (BEGINNING, batch))
             found[view.id] = Standing(closed[name], since, born)
     return found
 

@@ -39,7 +39,7 @@ from tidemill.runtime.views.dead_letter_table import Bounds, LetterCount, count_
 from tidemill.runtime.views.feedback import Before, Feedback, contents_at, last_closed, make_seeds
 from tidemill.runtime.views.history import History
 from tidemill.runtime.views.joint_subscriptions import JointSubscriptions
-from tidemill.runtime.views.moments import advance_frontiers, advance_standings, kept_from
+from tidemill.runtime.views.moments import FRONTIERS, advance_frontiers, advance_standings, kept_from, read_frontiers
 from tidemill.runtime.views.past import Past
 from tidemill.runtime.views.pools import Pools
 from tidemill.runtime.views.resumable_subscriptions import ResumableSubscriptions
@@ -156,7 +156,7 @@ class Outlet:
         }
         all_stopped = {v: note for v, note in (self.stopped | stopped).items() if v in self.views}
         live = {v: view for v, view in self.views.items() if v not in all_stopped}
-        frontiers = self._read_meta("gates", {})
+        frontiers = read_frontiers(self.known)
         known, past = set(self._read_meta("seeds", [])), Past(self.store, self.duck)
         seeds, delivered = make_seeds(plan, known, self.views, frontiers, past)
         standing = [o for o in plan.outputs if o.view in live or o.view in self.shipping.edges]
@@ -204,7 +204,7 @@ class Outlet:
             "final": str(max(summary["final"], self.final)),
             "state_files": str(summary["state_files"]),
             "progress": json.dumps(self.progress),
-            "gates": json.dumps({"clock": summary["clock"], **closed}),  # a stored name
+            FRONTIERS: json.dumps({"clock": summary["clock"], **closed}),
             "floor": str(max((entry["floor"] for entry in summary["sources"].values()), default=BEGINNING)),
             "loops": json.dumps(summary["loops"]),
             "totals": json.dumps(add_tallies(self._read_meta("totals", {}), summary["tallies"])),
@@ -288,7 +288,7 @@ class Outlet:
 
     def _keep_history(self, batch: int, found: list[Changes], meta: dict[str, str]) -> dict[str, str]:
         """Keep the changes by which views can be read as of an earlier time; from when on each view has them."""
-        standings = advance_standings(self.known, json.loads(meta["gates"]), batch, self.views.values())
+        standings = advance_standings(self.known, read_frontiers(meta), batch, self.views.values())
         lowest = kept_from(standings, self.views, json.loads(meta["stopped"]))
         kept = self.history.store(found, standings, lowest, self.views)
         return {"kept": json.dumps({view: (s.since, s.born) for view, s in kept.items()})}
@@ -336,13 +336,13 @@ class Outlet:
 
     def _as_insertions(self, view: StoredView) -> pa.Table:
         """What a view holds, as changes."""
-        net = contents_at(self.store.contents(view, self.duck), last_closed(self._read_meta("gates", {}), view))
+        net = contents_at(self.store.contents(view, self.duck), last_closed(read_frontiers(self.known), view))
         return tag_changes(Changes((view,), net, netted=True), self.duck, ordered=True)
 
     def subscribe_together(self, views: list[StoredView], most: int = QUEUE_BYTES) -> tuple[MomentChanges, JointQueue]:
         """The contents of several views as of one moment, and a queue of their later changes in the order of time."""
         with self.lock, duckdb_file(self.store.path):
-            return self.together.add(views, self.known, self._read_meta("gates", {}), most)
+            return self.together.add(views, self.known, read_frontiers(self.known), most)
 
     def unsubscribe_together(self, queue: JointQueue) -> None:
         """Stop feeding a queue."""

@@ -10,7 +10,6 @@ for the later one.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -23,7 +22,7 @@ from tidemill.runtime.integrity import duckdb_file
 from tidemill.runtime.views.changes import Changes, tag_changes
 from tidemill.runtime.views.feedback import contents_at, last_closed
 from tidemill.runtime.views.joint_subscriptions import closed_standings
-from tidemill.runtime.views.moments import Standing, newest_floor
+from tidemill.runtime.views.moments import Standing, newest_floor, read_frontiers
 from tidemill.runtime.views.past import Past
 from tidemill.runtime.views.store import ViewStore
 from tidemill.runtime.views.stored_view import StoredView
@@ -94,7 +93,7 @@ class ResumableSubscriptions:
                 first = queue.take(end) or MomentChanges(None, {})
             else:
                 contents = past.contents(view, base, standing.closed)
-                since = min(last_closed(json.loads(metas.get("gates", "{}")), view), base - 1)
+                since = min(last_closed(read_frontiers(metas), view), base - 1)
                 rows = self._tag(view, contents_at(contents, since))
                 time = base - 1 if BEGINNING < base <= end else None
                 first = MomentChanges(time, {view.id: rows} if rows.num_rows else {})

@@ -1,6 +1,6 @@
 """The plan in force as a graph: what runs where, how many rows pass, and what takes the time.
 
-Operators without work of their own (projections, gates of single views) are drawn as part of a neighbour: `members`
+Operators without work of their own (projections, outputs of single views) are drawn as part of a neighbour: `members`
 says which operators a node stands for.
 """
 
@@ -118,8 +118,8 @@ def _add_operators(graph: Graph, plan: Physical, views: dict[str, str]) -> dict[
         for op in ops:
             homes[op.id] = _place(graph, op, place, inputs[op.id], readers, shown_by[op.id], homes)
     _describe_fragments(graph, readers, homes)
-    for name, gate in [(name, gate) for gate, names in shown_by.items() for name in names]:
-        home = homes.get(gate)
+    for name, last in [(name, last) for last, names in shown_by.items() for name in names]:
+        home = homes.get(last)
         if home is not None and graph.nodes[home].place != "view":
             graph.nodes[f"view {name}"] = Node(f"view {name}", "view", name, "view")
             _connect(graph, home, f"view {name}")
