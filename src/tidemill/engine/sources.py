@@ -22,7 +22,7 @@ from tidemill.runtime.sources.registry import open_connector
 from tidemill.sql.lexical.durations import duration_from_text
 
 ON_ERROR = ("dead_letter", "skip", "fail")
-USUAL_AHEAD_US = 86_400_000_000
+USUAL_AHEAD_US = 86_400_000_000  # a day: more than any clock that only has the wrong time zone
 _ENDINGS = {
     ".parquet": "parquet",
     ".csv": "csv",

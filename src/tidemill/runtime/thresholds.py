@@ -61,9 +61,7 @@ class Thresholds:
     inline_bytes: int = _size(16_384, 0)  # of a segment: it is a file of its own, not in the blob
     piece_bytes: int = _size(8 << 20, 64)  # of a message between processes: it is cut
     tagged_rows: int = _size(1 << 20, 2)  # rows of a keyed stream that are taken together
-    ranked_rows: int = _size(
-        65_536, 1
-    )  # changes of a ranking that forgets, twice as many: they are taken in slices of time
+    ranked_rows: int = _size(65_536, 1)  # changes of a ranking that forgets, twice as many: taken in slices of time
     version_rows: int = _size(1 << 20, 4)  # rows of versions of partitions: window functions take them in pieces
 
     # Messages.
@@ -145,7 +143,7 @@ class Thresholds:
     raw_rows: int = _size(1_000_000, 50)  # of a first batch of which rows travel
     assumed_rows: int = _size(500_000, 50)  # of a first batch whose tables were chosen without statistics
     least_rows: int = _size(1_000_000, 50)  # of any other batch
-    most_rows: int = _size(64_000_000, 5_000)
+    most_rows: int = _size(64_000_000, 5_000)  # of any batch, however little its rows send
     second_rows: int = _size(1 << 18, 3)  # of a source that is read a second time, in a batch of a live job
     telling_rows: int = _size(100_000, 1)  # of a batch from which the size of the next one is learnt
     preview_rows: int = _size(1 << 17, 4)  # of each end of the files that a preview reads

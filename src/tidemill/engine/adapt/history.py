@@ -20,7 +20,7 @@ from typing import Any, Literal, NamedTuple
 from tidemill.engine.adapt.drift import differs
 from tidemill.sql.catalog import Catalog
 
-LENGTH = 256
+LENGTH = 256  # changes of plans: the catalog is written anew with each statement
 LONGEST = 400  # characters of a plan: a configuration of many hundred relations is cut
 _LAST_WEIGHT = 0.5  # of the last batch in a measured average
 

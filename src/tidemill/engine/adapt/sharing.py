@@ -32,6 +32,7 @@ from tidemill.sql.catalog import Catalog
 WEAVING = ("gtweave", "weave_share", "shared", "unshared")
 CHOOSERS = ("gc", "gp", "epes")
 ALLOCATIONS = ("refined", "sl", "sr", "pl", "pr", "es")
+# Units of 4 bytes: caches of less than 1 MB or more than 64 MB for a core are shared by many, or are told wrongly.
 _SMALLEST, _LARGEST = 1 << 16, 4 << 20
 
 

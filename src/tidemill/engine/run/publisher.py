@@ -66,7 +66,7 @@ class Publisher:
     def shards(self) -> tuple[int, ...]:
         """The labels of the shards; their number is fixed when it is first needed."""
         settings = self._state.catalog.settings
-        if "shards" not in settings:  # asked only then: the JVM that knows may be gone
+        if "shards" not in settings:  # only then: the JVM may be gone
             settings["shards"] = self._job.count_cores()
         return shard_labels(settings["shards"])
 

@@ -24,7 +24,9 @@ _BYTES = {
     "gib": 1 << 30,
     "tib": 1 << 40,
 }
+# bytes; more than any machine has is a slip
 LEAST_MEMORY, MOST = 32 << 20, 1 << 50
+# A day; a hundred years, which is less than the greatest number of seconds that times can be apart.
 LONGEST_TRIGGER, LONGEST = 86_400.0, 3.2e9
 _FIELDS = {"query_time": "seconds", "query_memory": "memory", "query_bytes": "bytes"}
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from tidemill.plan.sources import registered_name
 
-SHOWN = 8
+SHOWN = 8  # names: a warning stays a few lines long
 
 
 def input_warnings(tallies: Iterable[dict[str, dict[str, Any]]]) -> Iterator[str]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from tidemill.plan.sources import registered_name
 
+# In microseconds.
 _UNITS = (
     ("days", 86_400_000_000),
     ("hours", 3_600_000_000),
@@ -16,7 +17,7 @@ _UNITS = (
     ("milliseconds", 1_000),
     ("microseconds", 1),
 )
-_DAY = 86_400
+_DAY = 86_400  # seconds
 LONG_AGO = 946_684_800_000_000  # the year 2000: smaller event times are not wall times
 
 

@@ -20,7 +20,7 @@ from tidemill.runtime.sites.join_values import Sample, compare
 from tidemill.runtime.sites.protocol import Statistics
 
 USUAL_LINK = Link(0.02, 1_250_000, 800)  # until a round trip and a long answer were measured; bytes of an empty message
-_USUAL_RATE, _USUAL_VALUES, _USUAL_WINDOW_S = 100.0, 1_000.0, 10.0
+_USUAL_RATE, _USUAL_VALUES, _USUAL_WINDOW_S = 100.0, 1_000.0, 10.0  # until they are measured, in some seconds
 _LEAST_AGE_S = 60.0  # join values that are new at first are not what a plan costs in the long run
 
 Ask = Callable[[str, str, tuple[str, ...]], Statistics]  # a site, a stream and columns there

@@ -8,7 +8,7 @@ from typing import Any
 from tidemill.engine.results import Created
 from tidemill.errors import TidemillError
 
-_MOST = 20
+_MOST = 20  # names: an error stays a few lines long
 
 
 def explain_partial_execution(

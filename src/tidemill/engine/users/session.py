@@ -19,6 +19,7 @@ from tidemill.interrupts import Cancellation
 from tidemill.plan.statements import Describe, Select, Show, Subscribe
 from tidemill.runtime.views.subscriptions import QUEUE_BYTES
 
+# PostgreSQL gives objects of users such numbers; clients read them as signed ones
 _FIRST_ID, _LAST_ID = 16_384, 1 << 31
 
 

@@ -23,7 +23,7 @@ from tidemill.runtime.state.shard_state import ShardState
 
 K = TypeVar("K", bound=Hashable)
 ROUNDS, TUPLES = 5, 10_000  # tuples of an input, enough that setting up a run does not count
-UNIT = 1_000_000
+UNIT = 1_000_000  # the clock unit: a second
 _HASH, _NESTED = "hash", "nested loop"
 _DENSE, _SPARSE, _GROUPS = 20, 500, 10  # join values where many and few changes share one; groups in any order
 

@@ -29,7 +29,7 @@ from tidemill.runtime.kernels.joins.delta_join_rows import order_rows
 from tidemill.runtime.kernels.joins.presence import Partners, count_partners, room_for_partners, tell_presence
 from tidemill.runtime.state.shard_state import ShardState
 
-_ROOM = 1 << 62
+_ROOM = 1 << 62  # products of counts below it, and sums of two of them, fit into 64 bits
 
 
 @dataclass(frozen=True)

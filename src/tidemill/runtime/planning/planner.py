@@ -316,7 +316,7 @@ class Planner:
         sources[spec.name] |= {} if progress.top is None else {"end": progress.top}
         before = entry if entry is not None and progress.end == start else None
         if spec.ahead_us is not None:
-            # When it came: a replay believes the same rows.
+            # When it came: a replay puts the same rows aside.
             known = before.get("seen") if before is not None else None
             sources[spec.name]["seen"] = self.clock.now() if known is None else known
         sources[spec.name] |= _shedding(spec, before, live and not progress.exhausted)

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from tidemill.plan.fragments import LEAST, LIMB, MOST, FragmentPart
 
+# Doubles are added up as whole numbers of 2^-40, as far as 64 bits hold them; beyond that in two limbs, up to 2^111.
 _FIX, _BIG, _HUGE = 2.0**40, 2.0**62, 2.0**111
 _SIGN = np.int64(0x7FFF_FFFF_FFFF_FFFF)
 

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 MOST = 512  # values in a sample; the number of distinct values is off by some 1 / sqrt(MOST)
 MEASURED = "measured"  # the option of a source: sequences of columns whose values are sampled
-_SPACE = 2.0**64
+_SPACE = 2.0**64  # how many hashes there are
 Measure = dict[str, Any]  # rows; bytes: of each column; values: samples by their columns, as text
 
 

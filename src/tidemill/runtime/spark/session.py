@@ -28,7 +28,7 @@ from tidemill.runtime.spark.given_session import check_session
 from tidemill.runtime.spark.log_file import bound_log
 from tidemill.runtime.spark.warm_up import load, load_kernels
 
-LEAST_JAVA = 17
+LEAST_JAVA = 17  # what Spark 4 needs
 _UNUSED_MODULE = "jdk.incubator.vector"
 TASK_ATTEMPTS = 4  # a Python worker that dies costs a task attempt, not the job
 

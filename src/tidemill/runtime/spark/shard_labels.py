@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-_MASK = 0xFFFFFFFF
+_MASK = 0xFFFFFFFF  # 32 bits, as the hash of Spark has
 
 
 def shard_labels(count: int) -> tuple[int, ...]:

@@ -33,7 +33,7 @@ from typing import Any
 from tidemill.runtime.paths import write_bytes
 
 SOCKET = "zygote"
-_STREAMS = 3
+_STREAMS = 3  # standard input, output and error
 _LAUNCHER = """#!{python} -IS
 import array, json, os, signal, socket, struct, sys
 

@@ -23,7 +23,7 @@ def advance(known: dict[str, Any], plan: Physical, ticks: list[ReaderTick]) -> d
     The time of an idle source is closed, and it follows the event times that it is read together with; where all of
     those are idle, time passes as long as they are silent. Arrival times close no event times. When the input is over
     for good, every source is closed up to and including the greatest time of all; if none has ever had a row, up to
-    the first days of all time.
+    some days after the time of static rows, which is before every other.
     """
     note = ticks[0].note
     for spec in plan.sources:

@@ -6,15 +6,15 @@ shard h mod n; with m shards it is in shard h mod m, where its next changes will
 not sorted anew: a part of a sorted segment is sorted.
 
 Law: with the state after batch b in m shards instead of n, every later batch has the same answers. Before anything is
-moved it is checked that every row is where it should be: what this module believes of a plan is compared with what the
-shards have, and refused where they do not agree (`Unmovable`).
+moved it is checked that every row is where it should be: the home that a plan gives to a row is compared with the
+shard that has it, and the move is refused where they differ (`Unmovable`).
 
 Small notes of an operator are the same in all shards, or those of the first are what counts, or they are put together
 as `_MERGED` says.
 
-Hot keys of a join have no one home. Rows of inputs that are copied are in every shard, so those at home stand for all.
-Rows of the input that is spread are in one shard or another, each together with the change that will take it back: they
-may go anywhere, as long as all of one shard go together.
+Hot keys of a join are in several shards. Rows of inputs that are copied are in every shard, so those at home stand for
+all. Rows of the input that is spread are in one shard or another, each together with the change that will take it back:
+they may go anywhere, as long as all of one shard go together.
 """
 
 from __future__ import annotations

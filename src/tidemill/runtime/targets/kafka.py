@@ -18,7 +18,7 @@ from tidemill.runtime.kafka_client import ANSWER_S, check_client_options, client
 from tidemill.runtime.targets.target import DEBEZIUM, DELETED, OLD, STAMP, TAG, UPSERT, SinkSpec, fold
 
 PROGRESS = ".tidemill-progress"  # what follows the name of the topic in that of the topic of batch numbers
-COMMIT_S = 60.0
+COMMIT_S = 60.0  # the time after which brokers end a transaction themselves, if not told otherwise
 Record = tuple[str | None, str | None]  # key and value; without a value the key is deleted
 _OPERATIONS = {"+": "c", "u": "u", DELETED: "d"}
 

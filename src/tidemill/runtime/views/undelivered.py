@@ -21,7 +21,7 @@ from tidemill.runtime.paths import Paths
 
 NONE = -1  # the batch before that of the first file
 _ENDING = ".waiting"
-_SUM_BYTES = 8
+_SUM_BYTES = 8  # of the checksum at the end of a file
 Spans = dict[str, tuple[int, int, str]]  # key of a sink → batches of its first and last file, ending of their names
 
 

@@ -38,7 +38,7 @@ class Cookie:
 
 
 class Sessions:
-    """Gives out cookies and believes them."""
+    """Makes cookies at login, and finds the session of a cookie."""
 
     def __init__(self, db: Database) -> None:
         self._db = db

@@ -25,7 +25,7 @@ from tidemill.runtime.state.shard_state import ShardState
 from tidemill.runtime.thresholds import sizes
 
 _KINDS = ("row_number", "rank", "dense_rank")
-_NO_END = 1 << 62
+_NO_END = 1 << 62  # a rank that no row has
 
 
 class Ranked(Operator[p.Ranked]):

@@ -1,7 +1,7 @@
 """Which queries of a source's readers have running totals, and which have tables: decided for each query by itself.
 
 Queries that fit (`running_layout.fitting`) keep the raw relation and the relations below it; the others get the same
-relations again, without what only the first ones need. Both see every row, and neither knows of the other.
+relations again, without what only the first ones need. Both get every row, and share no state.
 
 Law: a query is in one share, and all relations on its path are; so it gets each row that it wants once.
 """

@@ -23,6 +23,7 @@ from tidemill.runtime.sources.records import make_chunk
 from tidemill.runtime.thresholds import sizes
 
 _EVENT_TIME = "event_time"
+# A row in 11 days, a row in a nanosecond; numbers of rows that doubles hold exactly.
 LEAST_RATE, MOST_RATE, MOST_ROWS = 1e-6, 1e9, 1 << 53
 FIRST_TIME, LAST_TIME = -62_135_596_800_000_000, 253_402_300_799_999_999  # the years 1 to 9999
 

@@ -25,7 +25,7 @@ _HINT = (
     "cycle(n), walk(start,step) or constant(x)"
 )
 _CALL = re.compile(r"\s*([a-z_]+)\s*(?:\((.*)\))?\s*", re.DOTALL)
-_ZIPF_LIMIT = 1_000_000
+_ZIPF_LIMIT = 1_000_000  # values: a table of 8 MB, made once in each process
 _LARGEST = 1e18  # beyond it whole numbers do not fit into 64 bits
 _GAMMA = np.uint64(0x9E3779B97F4A7C15)
 

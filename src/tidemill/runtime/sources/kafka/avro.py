@@ -25,7 +25,7 @@ from tidemill.runtime.sources.records import good_numbers
 from tidemill.runtime.sources.text.decode import Decoded
 
 REGISTRY, SCHEMA = "registry", "schema"  # options
-ANSWER_S = 20.0
+ANSWER_S = 20.0  # a registry that takes longer counts as one that does not answer
 _FRAME = struct.Struct(">bI")
 _schemas: dict[tuple[str, int], Any] = {}  # by registry and number: a number never gets another schema
 

@@ -21,7 +21,7 @@ from tidemill.runtime.sources.postgres import kept_rows
 
 OPERATION = "\0op"  # no column of a table is named so
 _NAME = re.compile(r"keys-(\d+)-(\d+)\.arrow")
-_MOST_FILES = 8
+_MOST_FILES = 8  # of different sizes: each is opened when all keys are read
 
 
 def last_changes(pieces: Sequence[pa.Table]) -> pa.Table:

@@ -46,7 +46,7 @@ _KINDS = {
     "TIMESTAMPTZ": kernel.TIMESTAMP,
     "TIME": kernel.TIME,
 }
-_MOST = 10**kernel.MOST_DIGITS
+_MOST = 10**kernel.MOST_DIGITS  # beyond it the kernel leaves a number to the general way
 _NONE = np.empty(0, np.int64)
 
 
