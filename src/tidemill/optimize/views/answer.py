@@ -16,12 +16,13 @@ from tidemill.optimize.views.columns import project
 from tidemill.optimize.views.match import Match, NoMatch, ViewData, match
 from tidemill.optimize.views.peel import Definition, Peeled, Peeling, peel_view
 from tidemill.plan import relations as r
-from tidemill.plan.points import Every, is_contained, show_points
+from tidemill.plan.points import Every, Points, is_contained, show_points
 from tidemill.plan.relations import Relation
 from tidemill.plan.scalars import ColumnRef
 
 MOST_COMPARED = 100  # views that a part is compared with: bounded where there are thousands
-MOST_MATCHES = 8  # views that contain a part and are weighed against each other
+MOST_FITTING = 8  # views that contain a part, or seem to and have more rows than one that does
+MOST_EXPLAINED = 8  # views that are compared for the reason alone why they do not contain a part
 _PARTS = (
     *(r.Project, r.Filter, r.Join, r.GroupBy, r.Temporal, r.Synchronize, r.SynchronizePeriods, r.SynchronizeOn),
     *(r.SetCombine, r.Union),
@@ -104,7 +105,7 @@ class Candidates:
     """Views that may answer, by their inputs."""
 
     def __init__(self, views: Iterable[Candidate] = ()) -> None:
-        self._by_inputs: dict[_Inputs, dict[str, Candidate]] = {}
+        self._by_inputs: dict[tuple[_Inputs, bool], dict[str, Candidate]] = {}  # and whether other views answer them
         self._by_text: dict[Relation, list[Candidate]] = {}
         for view in views:
             self.add(view)
@@ -112,16 +113,18 @@ class Candidates:
     def add(self, view: Candidate) -> None:
         """One more view."""
         key = _inputs_of(view.data.block, view.data.grouped is not None)
-        self._by_inputs.setdefault(key, {})[view.id] = view
+        self._by_inputs.setdefault((key, view.is_answered), {})[view.id] = view
         self._by_text.setdefault(view.bound, []).append(view)
 
     def near(self, part: Part, grouped: bool) -> Iterable[Candidate]:
         """The views of the same text, and those over the same inputs that show groups, or rows; of these first those
-        that are not answered from others.
+        that are not answered from others, the smallest first.
         """
         same = self._by_text.get(part.node, [])
-        found = [v for v in self._by_inputs.get(_inputs_of(part.block, grouped), {}).values() if v not in same]
-        return chain(same, (v for v in found if not v.is_answered), (v for v in found if v.is_answered))
+        inputs = _inputs_of(part.block, grouped)
+        own, answered = (self._by_inputs.get((inputs, way), {}).values() for way in (False, True))
+        first = sorted(islice(own, MOST_COMPARED), key=lambda view: view.size)
+        return chain(same, (v for v in chain(first, answered) if v.bound is not part.node))
 
 
 def _inputs_of(block: Block, grouped: bool) -> _Inputs:
@@ -163,6 +166,7 @@ class Part:
     node: Relation
     peeled: Peeled
     block: Block
+    _missed: dict[Points, NoMatch | None] = field(default_factory=dict, compare=False)  # by the points of views
 
     @classmethod
     def of(cls, node: Relation, peeling: Peeling) -> Part:
@@ -182,15 +186,19 @@ class Part:
             return found
         return self._misses_points(candidate) or Answered(self.node, candidate, found, self.peeled)
 
-    def find_among_alike(self, candidate: Candidate) -> Answered | NoMatch:
-        """The same for a view over the same inputs: points first, since they are compared in a fraction of the time."""
+    def find_among_alike(self, candidate: Candidate, in_full: bool = True) -> Answered | NoMatch | None:
+        """The same for a view over the same inputs: points first, since they are compared in a fraction of the time;
+        None where only these were compared.
+        """
         missed = None if self.node is candidate.bound else self._misses_points(candidate)
-        return missed or self.find(candidate)
+        return missed or (self.find(candidate) if in_full else None)
 
     def _misses_points(self, candidate: Candidate) -> NoMatch | None:
-        if is_contained(self.peeled.points, candidate.peeled.points):
-            return None
-        return NoMatch(f"{_named_points(candidate.peeled)} misses some of {_named_points(self.peeled)}")
+        points = candidate.peeled.points
+        if points not in self._missed:
+            missed = NoMatch(f"{_named_points(candidate.peeled)} misses some of {_named_points(self.peeled)}")
+            self._missed[points] = None if is_contained(self.peeled.points, points) else missed
+        return self._missed[points]
 
 
 @dataclass
@@ -239,23 +247,23 @@ class _Search:
     def _find(self, node: Relation) -> Answered | None:
         part = Part.of(node, self.peeling)
         grouped = isinstance(part.peeled.data, r.GroupBy)
-        named, matches = _views_read(node), []
-        near = islice(self.candidates.near(part, grouped), MOST_COMPARED)
-        for candidate in near:
+        named, best, fitting = _views_read(node), None, 0
+        for i, candidate in enumerate(islice(self.candidates.near(part, grouped), MOST_COMPARED)):
             if candidate.name in named:
                 continue  # read by its name already
-            found = part.find_among_alike(candidate)
+            is_smaller = best is None or candidate.size < best.view.size
+            found = part.find_among_alike(candidate, is_smaller or i < MOST_EXPLAINED)
             if isinstance(found, NoMatch):
                 self.result.refused[candidate.name] = found.reason
                 continue
-            matches.append(found)
-            if len(matches) == MOST_MATCHES:
+            best = found if is_smaller else best
+            fitting += 1
+            if fitting == MOST_FITTING:
                 break
-        return self._choose(matches)
+        return self._weigh(best)
 
-    def _choose(self, matches: list[Answered]) -> Answered | None:
+    def _weigh(self, best: Answered | None) -> Answered | None:
         """The view with the least rows, if it pays."""
-        best = min(matches, key=lambda found: found.view.size, default=None)
         if best is None:
             return None
         costs = self.weigh(best)

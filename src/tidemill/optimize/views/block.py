@@ -12,12 +12,14 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice, permutations, product
 
-from tidemill.optimize.views.canonical import canonical, conjuncts, subexpressions
+from tidemill.optimize.views.canonical import Given, canonical, conjuncts, subexpressions
 from tidemill.optimize.views.total import is_total, is_total_condition
 from tidemill.plan import relations as r
 from tidemill.plan.relations import Relation
 from tidemill.plan.scalars import ColumnRef, Operation, Scalar
 
+# Types whose equal values are the same.
+_STRICT = ("TINY", "SMALL", "INTEGER", "BIG", "HUGE", "U", "DECIMAL", "VARCHAR", "BOOLEAN", "DATE", "TIMESTAMP", "BLOB")
 MOST_ORDERS = 24  # ways to pair equal leaves that are tried: four inputs that are the same stream
 
 
@@ -62,6 +64,24 @@ class Block:
         failing = [value for value in self.conditions if not is_total_condition(value, self.types)]
         return (*failing, *(value for value in self.columns.values() if not is_total(value, self.types)))
 
+    @cached_property
+    def given(self) -> Given:
+        """What the columns hold, for a view that is compared with a thousand queries."""
+        return self.given_by(self.columns)
+
+    def given_by(self, columns: Mapping[str, Scalar]) -> Given:
+        """What some columns hold; where a condition says that two columns are equal, either stands for the other."""
+        given = Given.of(columns)
+        for condition in self.conditions:
+            if isinstance(condition, Operation) and condition.sign == "=":
+                pair = [canonical(condition.left), canonical(condition.right)]
+                kinds = {self.types.get(side) for side in pair}
+                if len(kinds) == 1 and not any(kind is None or is_loose(kind) for kind in kinds):
+                    for one, other in (pair, pair[::-1]):
+                        if other in given.names:
+                            given.names.setdefault(one, given.names[other])
+        return given
+
     def renumber(self, numbers: tuple[int, ...]) -> Block:
         """The same block with leaf i under the number numbers[i]; the leaves are in the order of their numbers."""
         if numbers == tuple(range(len(self.leaves))):
@@ -91,6 +111,11 @@ class GroupedBlock:
     def keys(self) -> dict[str, Scalar]:
         """What rows are grouped by: columns of the grouping, as expressions over the leaves."""
         return {name: self.block.columns[name] for name in self.grouping.keys}
+
+
+def is_loose(type_name: str) -> bool:
+    """True for types with values that are equal and not the same: 0.0 and -0.0, a month and 30 days."""
+    return not type_name.startswith(_STRICT)
 
 
 def leaf_column(leaf: int, name: str) -> ColumnRef:
@@ -147,6 +172,10 @@ def grouped_block_of(node: Relation) -> GroupedBlock | None:
 
 def pair_leaves(query: Block, view: Block) -> Iterator[Block]:
     """The block of a view with the leaf numbers of the query: one for each way to pair equal leaves."""
+    if len(query.leaves) == 1:
+        if query.leaves == view.leaves:
+            yield view
+        return
     places: dict[Relation, list[int]] = {}
     for i, leaf in enumerate(query.leaves):
         places.setdefault(leaf, []).append(i)

@@ -6,10 +6,10 @@ The data of both are compared as blocks (`block`), after their synchronizers wer
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from tidemill.optimize.views.block import Block, GroupedBlock, block_of, grouped_block_of, pair_leaves
+from tidemill.optimize.views.block import Block, GroupedBlock, block_of, grouped_block_of, is_loose, pair_leaves
 from tidemill.optimize.views.canonical import Given, canonical, rewrite
 from tidemill.optimize.views.columns import project, user_text
 from tidemill.optimize.views.groups import regroup
@@ -17,12 +17,10 @@ from tidemill.optimize.views.implication import Implication
 from tidemill.optimize.views.window_bounds import is_inside, rewrite_window
 from tidemill.plan import relations as r
 from tidemill.plan.relations import Relation
-from tidemill.plan.scalars import ColumnRef, Operation, Scalar, conjunction
+from tidemill.plan.scalars import ColumnRef, Scalar, conjunction
 
 OTHER_SHAPE = ("it shows groups, not rows", "it shows rows, not groups", "other inputs")
 Compensation = Callable[[Relation], Relation]
-# Types whose equal values are the same.
-_STRICT = ("TINY", "SMALL", "INTEGER", "BIG", "HUGE", "U", "DECIMAL", "VARCHAR", "BOOLEAN", "DATE", "TIMESTAMP", "BLOB")
 
 
 @dataclass(frozen=True)
@@ -83,7 +81,7 @@ def _match_rows(query: Relation, wanted: Block, view: Block, whole_times: bool) 
     refused = _refusal(wanted, view)
     if refused is not None:
         return refused
-    given = _collect_given(view, view.columns)
+    given = view.given
     rest = _rest(wanted.conditions, view, given)
     if isinstance(rest, NoMatch):
         return rest
@@ -123,9 +121,9 @@ def _match_groups(query: r.GroupBy, wanted: Block, grouped: GroupedBlock, view: 
         if isinstance(value, ColumnRef) and value.name in grouped.grouping.keys
     }
     loose = frozenset(
-        canonical(view.columns[k]) for k in grouped.grouping.keys if _is_loose(grouped.grouping.type_of(k))
+        canonical(view.columns[k]) for k in grouped.grouping.keys if is_loose(grouped.grouping.type_of(k))
     )
-    rest = _rest(wanted.conditions, view, replace(_collect_given(view, shown_keys), loose=loose))
+    rest = _rest(wanted.conditions, view, replace(view.given_by(shown_keys), loose=loose))
     if isinstance(rest, NoMatch):
         return NoMatch(f"{rest.reason} among its groups")
     found = regroup(query, wanted, grouped, view, replace(Given.of(shown_keys), loose=loose))
@@ -163,25 +161,6 @@ def _rest(conditions: Sequence[Scalar], view: Block, given: Given) -> list[Scala
             return NoMatch(f"{user_text(condition)} cannot be tested")
         rest.append(found)
     return rest
-
-
-def _collect_given(view: Block, columns: Mapping[str, Scalar]) -> Given:
-    """What the columns of a view hold; where it says that two columns are equal, either stands for the other."""
-    given, types = Given.of(columns), view.types
-    for condition in view.conditions:
-        if isinstance(condition, Operation) and condition.sign == "=":
-            pair = [canonical(condition.left), canonical(condition.right)]
-            kinds = {types.get(side) for side in pair}
-            if len(kinds) == 1 and not any(kind is None or _is_loose(kind) for kind in kinds):
-                for one, other in (pair, pair[::-1]):
-                    if other in given.names:
-                        given.names.setdefault(one, given.names[other])
-    return given
-
-
-def _is_loose(type_name: str) -> bool:
-    """True for types with values that are equal and not the same: 0.0 and -0.0, a month and 30 days."""
-    return not type_name.startswith(_STRICT)
 
 
 def _implications(wanted: Block, view: Block) -> tuple[tuple[str, str], ...]:
