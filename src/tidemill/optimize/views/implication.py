@@ -10,12 +10,15 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from itertools import chain, product
+from math import prod
 from struct import pack, unpack
 
 from tidemill.optimize.views.canonical import MIRROR, bare, canonical, conjuncts
 from tidemill.plan.scalars import Chain, In, IsNull, Literal, Negative, Not, Operation, Scalar, Template
 
 Constant = Fraction | str
+MOST_WAYS = 64  # combinations of the ways to satisfy several ORs
 _COMPARISON = "_comparison"  # where a condition keeps its comparison
 _LONGEST = 18  # characters of a number: longer ones may become floating-point numbers
 
@@ -45,26 +48,43 @@ class Implication:
         >>> [Implication().holds(hot, Operation(">", ColumnRef("t"), Literal(t))) for t in ("80", "100", "101")]
         [True, True, False]
         """
+        return self._holds(given, wanted, MOST_WAYS)
+
+    def _holds(self, given: Sequence[Scalar], wanted: Scalar, most: int) -> bool:
+        """The same, looking at no more than so many combinations of the ways to satisfy several ORs."""
         text = canonical(wanted)
         if any(canonical(g) == text for g in given):
             return True
         wanted = bare(wanted)
         if isinstance(wanted, Chain):
-            found = [all(self.holds(given, p) for p in conjuncts(c)) for c in wanted.conditions]
-            if any(found) if wanted.word == "OR" else all(found):
+            found = (all(self._holds(given, p, most) for p in conjuncts(c)) for c in wanted.conditions)
+            if wanted.word == "AND":
+                return all(found)
+            if any(found):
                 return True
-        for condition in map(bare, given):
-            if isinstance(condition, Chain) and condition.word == "OR" and self._each_way(condition, given, wanted):
-                return True
+        return self._is_tested(given, wanted) or self._holds_each_way(given, wanted, most)
+
+    def _is_tested(self, given: Sequence[Scalar], wanted: Scalar) -> bool:
+        """Whether one of the conditions implies the wanted one by itself."""
         term = _tested_for_value(wanted)
         if term is not None:
             return any(term in _terms_with_value(g) for g in given)
         return self._compares(given, wanted)
 
-    def _each_way(self, either: Chain, given: Sequence[Scalar], wanted: Scalar) -> bool:
-        """Whether each way to satisfy an OR implies the condition."""
-        rest = [g for g in given if bare(g) is not either]
-        return all(self.holds([*rest, *conjuncts(way)], wanted) for way in either.conditions)
+    def _holds_each_way(self, given: Sequence[Scalar], wanted: Scalar, most: int) -> bool:
+        """Whether each way to satisfy the ORs implies the condition; where these are too many together, one of them."""
+        columns = wanted.columns
+        either = [g for g in map(bare, given) if isinstance(g, Chain) and g.word == "OR" and g.columns & columns]
+        rest = [g for g in given if bare(g) not in either]
+        ways = prod(len(each.conditions) for each in either)
+        groups = [either] if ways <= most else [[each] for each in either]
+        most = most // ways if ways <= most else 1
+        return bool(either) and any(
+            all(
+                self._holds([*rest, *chain.from_iterable(map(conjuncts, way))], wanted, most) for way in product(*group)
+            )
+            for group in ([each.conditions for each in group] for group in groups)
+        )
 
     def _compares(self, given: Sequence[Scalar], wanted: Scalar) -> bool:
         options, comparison = self._options(wanted), self._comparison(wanted)
