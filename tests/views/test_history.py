@@ -16,6 +16,7 @@ from tests.properties.test_answers import places
 from tests.properties.trial import contents_of, drawn_database, log_of
 from tests.reference.logs import Change, replay
 from tests.views.drawn import families
+from tidemill.engine.views.history import begins_with_history
 from tidemill.errors import PlanProblem
 from tidemill.plan.physical import BEGINNING
 
@@ -162,3 +163,21 @@ def test_wrong_beginnings_are_refused(db):
         db.execute("CREATE VIEW Past AS SELECT room FROM Rooms WITH (begin = 'yesterday')")
     with pytest.raises(PlanProblem, match="TM217"):
         db.execute("SET begin = yesterday")
+
+
+@pytest.mark.parametrize("statement", ["RESTART VIEW Past; RESTART VIEW Later", "RESTART SOURCE Temps"])
+def test_a_view_that_begins_again_begins_as_it_was_created_whatever_the_setting_is_now(db, statement):
+    db.execute("SET begin = 'history'; CREATE VIEW Past AS SELECT room FROM Rooms; SET begin = 'creation'")
+    db.execute("CREATE VIEW Later AS SELECT room FROM Rooms")
+    db.run(final=False)
+    for name in ("past", "later"):
+        db.workload.stopped[by_name(db, name).entry.id] = {"reason": "an operator failed"}
+    first, second = statement.split("; ") if ";" in statement else (statement, "")
+    db.execute(first)
+    db.execute(f"SET begin = 'history'; {second}; SET begin = 'creation'")
+    assert [begins_with_history(by_name(db, name).entry.options) for name in ("past", "later")] == [True, False]
+    db.run(final=False)
+    assert sorted(db.query("SELECT room FROM Past")["room"].to_pylist()) == [1, 2, 3]
+    assert sorted(db.query("SELECT room FROM Later")["room"].to_pylist()) == (
+        [1, 2, 3] if "SOURCE" in statement else []
+    )

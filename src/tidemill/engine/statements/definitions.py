@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import duckdb
@@ -21,6 +22,8 @@ from tidemill.engine.show.backfilling import views_behind
 from tidemill.engine.show.why import describe_start, missed_rows
 from tidemill.engine.state import DatabaseState
 from tidemill.engine.statements.aggregates import entry_of
+from tidemill.engine.views.history import BEGINNINGS
+from tidemill.engine.views.history import OPTION as BEGIN
 from tidemill.errors import CatalogProblem, EngineProblem, TidemillError
 from tidemill.plan.statements import (
     AlterSource,
@@ -188,7 +191,7 @@ class Definitions:
     def install_again(self, entries: list[Entry]) -> None:
         """Create dropped entries again from their text, and make it durable."""
         for entry in entries:
-            statement = parse_one(entry.text)
+            statement = self._begin_as_before(parse_one(entry.text), entry)
             with self._state.sites.imports.resolve_names(statement) as known:
                 if isinstance(known, Select):
                     self._state.pending.creates.append(self._workload.create_query(known).stored)
@@ -196,6 +199,13 @@ class Definitions:
                     self.install(known)
         self.record(changes_plan=True)
         self.flush()
+
+    def _begin_as_before(self, statement: Any, entry: Entry) -> Any:
+        """A view begins with what was said when it was created, whatever the setting is now."""
+        begin = entry.options.get(BEGIN, BEGINNINGS[0])
+        if not isinstance(statement, (CreateView, Select)) or self._catalog.settings.get(BEGIN, BEGINNINGS[0]) == begin:
+            return statement
+        return replace(statement, options={**statement.options, BEGIN: begin})
 
     def forget(self, entry: Entry) -> None:
         """Take an entry out of the catalog; the tables of a view go when the catalog is written."""

@@ -11,7 +11,7 @@ from tidemill.engine.run.runner import Runner
 from tidemill.engine.show.backfilling import views_behind
 from tidemill.engine.state import DatabaseState
 from tidemill.engine.statements.definitions import Definitions
-from tidemill.engine.views.history import begins_with_history
+from tidemill.engine.views.history import HISTORY, OPTION, begins_with_history
 from tidemill.errors import EngineProblem
 from tidemill.plan.statements import CreateView, Restart, RestartSource, Select, Skip
 from tidemill.sql.catalog import Entry
@@ -39,7 +39,7 @@ class Failures:
             if begins_with_history(entry.options):
                 made = parse_one(entry.text)
                 assert isinstance(made, (CreateView, Select))
-                self._state.workload.plan_query(made.query, entry.output, made.options)
+                self._state.workload.plan_query(made.query, entry.output, {**made.options, OPTION: HISTORY})
 
     def restart_source(self, statement: RestartSource) -> Created:
         """The source is read from its beginning, and everything that reads it begins again."""
