@@ -37,7 +37,7 @@ def joins(draw):
     on = draw(st.sampled_from(["A.k = B.k", "A.k = B.k", "A.k = B.k AND A.v < B.v", "A.k = B.k AND A.v = B.v"]))
     text = f"FROM Near {draw(windows)} A {side} paris.{far} {behind} B ON {on}"
     if draw(st.booleans()) and "RIGHT" not in text and "FULL" not in text and far != "FarKeys":
-        text += " JOIN paris.FarKeys C ON A.k = C.k"
+        text += f" JOIN paris.{draw(st.sampled_from(['FarKeys', far]))} C ON A.k = C.k"
     if draw(st.booleans()):
         text += " WHERE B.v > 2"
     return f"SELECT {shown} {text}" + (" GROUP BY B.k" if "count" in shown else "")
@@ -226,6 +226,29 @@ def test_auto_uses_join_values_where_they_can_add_little(rate, chosen, tmp_path)
         lyon.execute(f"CREATE VIEW V AS {JOIN.format('paris.')}")
         plan = lyon.catalog.find("V").options.get("site_plan")
         assert (plan["algorithm"] if plan else None) == chosen
+
+
+@pytest.mark.parametrize("algorithm", ["sm_s1", "sm_s2", "bloom", "auto"])
+def test_a_stream_that_is_read_twice_comes_in_two_ways(algorithm, tmp_path):
+    """Each item has a window and join columns of its own, so each has an edge of its own."""
+    write_rows(tmp_path, "Near", [1, 2, 3])
+    write_rows(tmp_path, "Far", [3, 4, 1, 6])
+    query = (
+        "SELECT A.v AS a, B.v AS b, C.v AS c FROM Near [WINDOW 3] A JOIN {0}Far [WINDOW 2] B ON A.k = B.k"
+        " JOIN {1}Far [WINDOW 9] C ON A.v = C.v WHERE B.v > 2 AND C.v < 30"
+    )
+    with LocalDatabase(str(tmp_path / "one")) as one:
+        one.execute(STREAMS.format("Near", tmp_path) + STREAMS.format("Far", tmp_path))
+        one.execute("CREATE STREAMED VIEW V AS " + query.format("", ""))
+        one.run()
+        expected = one.changes("V").to_pylist()
+    with equal_sites(tmp_path, "paris", "lyon") as (network, (paris, lyon)):
+        paris.execute(STREAMS.format("Far", tmp_path) + "EXPORT STREAM Far TO SITE lyon")
+        lyon.execute(STREAMS.format("Near", tmp_path))
+        lyon.execute(f"SET site_join = {algorithm}; CREATE STREAMED VIEW V AS {query.format('paris.', 'Paris.')}")
+        settle_all(network)
+        finish_together(network)
+        assert lyon.changes("V").to_pylist() == expected and len(expected) > 5
 
 
 def test_answers_that_would_be_too_late_are_refused(tmp_path):

@@ -19,7 +19,7 @@ from tidemill.engine.sites.remarks import SITE_PLAN
 from tidemill.plan.sites import Fragment, Leaf, Method, SiteQuery, plan_sites
 from tidemill.plan.sites.tree import leaf_of
 from tidemill.runtime.sites.protocol import Description
-from tidemill.sql.bind.imported_names import EVALUATED, IMPORTS, PLACED
+from tidemill.sql.bind.imported_names import EVALUATED, IMPORTS, PLACED, item_of
 from tidemill.sql.dialect.dialect import to_sql
 from tidemill.sql.dialect.nodes import copy_tree
 
@@ -118,7 +118,7 @@ class Realisation:
         expires = -1 if fragment.expires_us is None else fragment.expires_us
         origin = {"lends": lends, "expires": expires, "algorithm": self._placement.algorithm}
         self._ends.read(fragment.site, found, fragment.sql, **origin)
-        self._named[f"{fragment.site}.{item.found.name}".lower()] = fragment.edge
+        self._named[item_of(f"{fragment.site}.{item.found.name}", item.alias)] = fragment.edge
         self._evaluated += [] if item.row_local else [fragment.edge]
 
     def _streams_read(self, text: str) -> dict[str, str]:

@@ -14,9 +14,18 @@ from sqlglot import exp
 
 from tidemill.sql.dialect.nodes import copy_tree
 
-IMPORTS = "imports"  # the option: name of another site → name of the stream here
+IMPORTS = "imports"  # the option: name of another site, or an item of FROM with it → name of the stream here
 EVALUATED = "evaluated"  # the option: streams whose window and SYNC are evaluated where they come from
 PLACED = "placed"  # the option: the stream that delivers the answer of the whole query, and its columns
+
+
+def item_of(name: str, alias: str) -> str:
+    """The key of one item of FROM that reads a name in a way of its own.
+
+    >>> item_of("paris.Packets", "B")
+    'paris.packets b'
+    """
+    return f"{name} {alias}".lower()
 
 
 def replace_imported(query: exp.Expression, options: Mapping[str, Any]) -> exp.Expression:
@@ -31,13 +40,14 @@ def replace_imported(query: exp.Expression, options: Mapping[str, Any]) -> exp.E
     evaluated = options.get(EVALUATED, ())
     query = copy_tree(query)
     for table in list(query.find_all(exp.Table)):
-        stream = named.get(f"{table.db}.{table.name}".lower()) if table.args.get("db") else None
+        name = f"{table.db}.{table.name}".lower() if table.args.get("db") else ""
+        stream = named.get(item_of(name, table.alias_or_name), named.get(name))
         if stream is not None:
             if not table.args.get("alias"):
                 table.set("alias", exp.TableAlias(this=table.this.copy()))
-            name = exp.to_identifier(stream, quoted=True)
-            name.meta.update(table.this.meta)
-            table.set("this", name)
+            identifier = exp.to_identifier(stream, quoted=True)
+            identifier.meta.update(table.this.meta)
+            table.set("this", identifier)
             table.set("db", None)
             if stream in evaluated:
                 table.set("window", None)
