@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from tidemill.engine.sites.traffic import Traffic
@@ -18,6 +19,7 @@ from tidemill.runtime.paths import Paths
 from tidemill.runtime.sites.inbox import Inbox
 from tidemill.runtime.sites.messages import LARGEST_BYTES, decode_header
 from tidemill.runtime.sites.protocol import HEARTBEAT_S, Delivery, Peer, Want, Wish, decode_problem
+from tidemill.runtime.sources.site.connector import check_rows
 
 INBOX_BYTES = 256 << 20  # that wait to be read; then no more rows are asked for
 _LONG_ANSWER = 64 << 10  # bytes; shorter ones say nothing about the bandwidth
@@ -130,7 +132,7 @@ class Session:
 
     def _keep(self, found: Delivery, asked: dict[str, Inbox]) -> bool:
         """Put what arrived into the inboxes; whether anything is new."""
-        arrived = False
+        arrived, specs = False, {spec.name: spec for spec in self._edges()}
         for data in found.messages:
             if len(data) > LARGEST_BYTES:
                 raise EngineProblem(
@@ -138,9 +140,9 @@ class Session:
                 )
             header = decode_header(data, f"site {self.site}")
             edge = header.edge
-            if edge not in asked:
+            if edge not in asked or edge not in specs:
                 raise EngineProblem("TM712", f'site "{self.site}" sent a message of edge "{edge}"', hint="see status")
-            if asked[edge].append(data):
+            if asked[edge].append(data, partial(check_rows, specs[edge])):
                 arrived = True
                 self.received.setdefault(edge, Traffic()).add(len(data), header.rows, header.frontier)
         for note in found.notes:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from tidemill.engine.sites.descriptions import check_description
 from tidemill.engine.sites.exports import EXPORTS, LOCAL, PLAINTEXT, find_other_site, local_site
 from tidemill.engine.sites.fragments import is_distinct
 from tidemill.engine.sites.imports import Imports
@@ -214,7 +215,7 @@ class Sites:
             )
         peer = self._connect(entry)
         try:
-            return peer.describe(name)
+            return check_description(entry.name, name, peer.describe(name))
         finally:
             peer.close()
 

@@ -12,7 +12,6 @@ from typing import Any
 from pyarrow import flight
 
 from tidemill.errors import EngineProblem
-from tidemill.plan.physical import BEGINNING
 from tidemill.runtime.sites.flight_server import NAME, TOKEN, Identity
 from tidemill.runtime.sites.messages import LARGEST_BYTES, damaged_message
 from tidemill.runtime.sites.protocol import VERSION, Delivery, Description, Note, Statistics, Want, Wish, decode_problem
@@ -94,7 +93,7 @@ class FlightPeer:
             envelope = json.loads(bodies[0])
             if "problem" in envelope:
                 raise decode_problem(self.site, envelope["problem"])
-            notes = tuple(Note(**{"end": BEGINNING, **note}) for note in envelope["notes"])
+            notes = tuple(map(Note.from_json, envelope["notes"]))
             count, refused = int(envelope["messages"]), dict(envelope["refused"])
         except (IndexError, KeyError, TypeError, ValueError):
             raise damaged_message(f"site {self.site}", "the answer has broken off") from None

@@ -8,7 +8,7 @@ the other site has ended; that may move without a message.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 
 import pyarrow as pa
@@ -54,8 +54,10 @@ class Inbox:
             if seq > head.seq:
                 os.remove(self.files.path(seq))
 
-    def append(self, data: bytes) -> bool:
-        """Keep a message; False for one that is there already. One that does not follow the last is refused."""
+    def append(self, data: bytes, check: Callable[[pa.Table], None] | None = None) -> bool:
+        """Keep a message; False for one that is there already. One that does not follow the last is refused, and one
+        whose rows `check` refuses.
+        """
         head = self.head()
         header = decode_header(data, self._what)
         if header.edge != self.edge:
@@ -72,7 +74,10 @@ class Inbox:
                 hint="it is asked for again; see status if it stays",
             )
         header = verify(data, head.link, self._what)
-        self._check_times(read_rows(data, header, self._what), head)
+        rows = read_rows(data, header, self._what)
+        if check is not None and rows.num_rows:
+            check(rows)
+        self._check_times(rows, head)
         write_file(self.files.path(header.seq), data)
         self._write_head(Head(header.seq, header.chain, max(head.frontier, header.frontier)))
         return True

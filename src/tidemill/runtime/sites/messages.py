@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import struct
 from dataclasses import asdict, dataclass
+from typing import cast
 
 import pyarrow as pa
 
@@ -79,11 +80,22 @@ def decode_header(data: bytes | memoryview, what: str) -> Header:
             raise ValueError(f"a header of {length} bytes")
         found = json.loads(bytes(data[_LENGTH.size : _LENGTH.size + length]))
         header = Header(**found)
-        if not all(isinstance(v, int) for k, v in found.items() if k != "edge"):
+        numbers = [value for name, value in found.items() if name != "edge"]
+        if not (isinstance(header.edge, str) and all(map(is_number, numbers)) and is_time(header.frontier)):
             raise ValueError("a header without numbers")
     except (ValueError, TypeError, struct.error) as error:
         raise damaged_message(what, f"its header cannot be read: {error}") from None
     return header
+
+
+def is_number(value: object) -> bool:
+    """Whether a value of JSON is a whole number of 64 bits."""
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 63
+
+
+def is_time(value: object) -> bool:
+    """Whether a value of JSON can be a frontier."""
+    return is_number(value) and abs(cast(int, value)) <= 1 << 62
 
 
 def body_of(data: bytes | memoryview, header: Header, what: str) -> memoryview:

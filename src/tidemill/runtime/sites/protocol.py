@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from tidemill.errors import CatalogProblem, EngineProblem, PlanProblem, SourceProblem, SyntaxProblem, TidemillError
 from tidemill.plan.physical import BEGINNING
 from tidemill.plan.sources import Column, Schema
-from tidemill.runtime.sites.messages import NONE
+from tidemill.runtime.sites.messages import NONE, is_number, is_time
 
 VERSION = 1
 REQUEST_BYTES = 1 << 20  # a longer request is refused
@@ -104,6 +104,15 @@ class Note:
     frontier: int
     ended: bool = False
     end: int = BEGINNING
+
+    @staticmethod
+    def from_json(data: dict[str, Any]) -> Note:
+        """A note as it arrives; ValueError or TypeError where it is none."""
+        found = Note(**{**data})
+        sound = isinstance(found.edge, str) and is_number(found.after) and isinstance(found.ended, bool)
+        if not (sound and is_time(found.frontier) and is_time(found.end)):
+            raise ValueError("not a note of an edge")
+        return found
 
 
 @dataclass(frozen=True)

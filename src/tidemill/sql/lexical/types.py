@@ -49,7 +49,21 @@ def _nested_type(words: list[Token]) -> str | None:
     begins = bool(texts) and texts[0].upper() in _NESTED
     if not begins and (len(texts) < 3 or texts[-1] != "]"):
         return None
-    return _ask_type(" ".join(map(_spell, words))) if all(map(_is_part, words)) else None
+    parts = all(map(_is_part, words)) and _is_closed(words)
+    return _ask_type(" ".join(map(_spell, words))) if parts else None
+
+
+def _is_closed(words: list[Token]) -> bool:
+    """Whether no bracket ends what stands around the words."""
+    open_brackets: list[str] = []
+    for word in words:
+        if word.token_type in (TokenType.STRING, TokenType.IDENTIFIER):
+            continue
+        if word.text in ("(", "["):
+            open_brackets.append(")" if word.text == "(" else "]")
+        elif word.text in (")", "]") and (not open_brackets or open_brackets.pop() != word.text):
+            return False
+    return not open_brackets
 
 
 def _is_part(word: Token) -> bool:

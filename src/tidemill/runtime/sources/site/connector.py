@@ -10,11 +10,12 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tidemill.plan.sources import SourceSpec
 from tidemill.runtime.sites.inbox import Inbox
-from tidemill.runtime.sites.messages import DIFF, NONE, SEQ, TIME, Header
-from tidemill.runtime.sources.columns import arrow_schema
+from tidemill.runtime.sites.messages import DIFF, NONE, SEQ, TIME, Header, broken
+from tidemill.runtime.sources.columns import FARTHEST_US, arrow_schema
 from tidemill.runtime.sources.connector import Chunk, Position, Progress, Range
 from tidemill.runtime.sources.records import bad_table, make_chunk
 
@@ -78,3 +79,17 @@ class Site:
     def trim(self, committed: Position) -> None:
         """Messages up to the position are never read again."""
         self._inbox.trim(int(committed["seq"]))
+
+
+def check_rows(spec: SourceSpec, rows: pa.Table) -> None:
+    """Refuse rows that the source could not read: other columns, values of another type, no times or numbers."""
+    schema, numbers = arrow_schema(spec.columns), DIFF if spec.options.get("changes") else SEQ
+    try:
+        rows.select(schema.names).cast(schema)
+        stamps = [rows.column(name) for name in (TIME, numbers)]
+    except (KeyError, pa.ArrowException) as error:
+        raise broken(f'edge "{spec.name}"', str(error).splitlines()[0].strip("'\"")[:200]) from None
+    if any(not pa.types.is_int64(column.type) or column.null_count for column in stamps):
+        raise broken(f'edge "{spec.name}"', "its rows have no times, or no numbers")
+    if max((abs(t) for t in pc.min_max(stamps[0]).as_py().values() if t is not None), default=0) > FARTHEST_US:
+        raise broken(f'edge "{spec.name}"', "it has rows at times that cannot be")
