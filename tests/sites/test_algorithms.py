@@ -251,6 +251,30 @@ def test_a_stream_that_is_read_twice_comes_in_two_ways(algorithm, tmp_path):
         assert lyon.changes("V").to_pylist() == expected and len(expected) > 5
 
 
+@pytest.mark.parametrize(
+    "behind", ["SYNC EVERY 4 [WINDOW 5]", "SYNC EVERY 4 [ROWS 9]", "[ROWS 9]", "[RANGE 6 SLIDE 3]"]
+)
+def test_conditions_with_now_see_the_same_time(behind, tmp_path):
+    """Behind SYNC the condition holds at its points, which are not known where the rows arrive."""
+    write_rows(tmp_path, "Near", [1, 2, 3])
+    write_rows(tmp_path, "Far", [3, 4, 1, 6])
+    query = (
+        "SELECT A.v AS a, B.v AS b FROM Near [WINDOW 5] A JOIN {}Far " + behind + " B ON A.k = B.k WHERE NOW - 4 < B.TS"
+    )
+    with LocalDatabase(str(tmp_path / "one")) as one:
+        one.execute(STREAMS.format("Near", tmp_path) + STREAMS.format("Far", tmp_path))
+        one.execute("CREATE STREAMED VIEW V AS " + query.format(""))
+        one.run()
+        expected = one.changes("V").to_pylist()
+    with equal_sites(tmp_path, "paris", "lyon") as (network, (paris, lyon)):
+        paris.execute(STREAMS.format("Far", tmp_path) + "EXPORT STREAM Far TO SITE lyon")
+        lyon.execute(STREAMS.format("Near", tmp_path))
+        lyon.execute(f"SET site_join = sm_s2; CREATE STREAMED VIEW V AS {query.format('paris.')}")
+        settle_all(network)
+        finish_together(network)
+        assert lyon.changes("V").to_pylist() == expected and len(expected) > 5
+
+
 def test_answers_that_would_be_too_late_are_refused(tmp_path):
     write_rows(tmp_path, "Near", [1])
     write_rows(tmp_path, "Far", [1])

@@ -17,7 +17,7 @@ from tidemill.plan.sites import Equality, SiteInput, SiteQuery
 from tidemill.plan.sources import Column
 from tidemill.runtime.sites.protocol import Description
 from tidemill.sql.bind.scalar import in_us
-from tidemill.sql.dialect.nodes import Sync, WindowSpec
+from tidemill.sql.dialect.nodes import Now, Sync, WindowSpec
 from tidemill.sql.joined_items import item_equalities, joined_items
 from tidemill.sql.pushed_conditions import SIGNS, pushed_conditions
 from tidemill.sql.scopes import read_columns
@@ -56,11 +56,19 @@ class PlacedItem:
 
     @property
     def may_travel(self) -> bool:
-        """Whether the site that owns the item can evaluate its window and SYNC, within bounded state."""
-        if self.sync is not None and self.sync.every is None:
+        """Whether the site that owns the item can evaluate its window and SYNC, within bounded state.
+
+        A condition with NOW means the points of a synchronizer, which would then be elsewhere.
+        """
+        if self.sync is not None and (self.sync.every is None or self._is_beside_now):
             return False
         bounded = self.found.is_view or self.found.key or self.row_local
         return bool(bounded) or (self.window is not None and self.window.kind in ("rows", "window", "range"))
+
+    @property
+    def _is_beside_now(self) -> bool:
+        query = self.table.find_ancestor(exp.Select)
+        return query is not None and query.find(Now) is not None
 
     def retention_us(self, unit_us: int) -> int | None:
         """So long after its stamp a row counts at most."""
