@@ -37,8 +37,8 @@ def keys(tmp_path_factory):
     for site in ("paris", "lyon", "rome"):
         make_certificate(folder, site)
     make_certificate(folder, "lyon", "stranger", "forged")
-    (folder / "token").write_text("a token that both have\n")
-    (folder / "other").write_text("another token\n")
+    (folder / "token").write_text("a-token-that-both-have\n")
+    (folder / "other").write_text("another-token\n")
     return folder
 
 
@@ -107,7 +107,7 @@ def test_without_a_certificate_nothing_is_answered(tmp_path, keys):
         with pytest.raises(flight.FlightError):
             list(bare.do_action(flight.Action("describe", b"{}"), flight.FlightCallOptions(timeout=5)))
         bare.close()
-        plain = FlightPeer("paris", "localhost", port, None, "lyon", "a token that both have")
+        plain = FlightPeer("paris", "localhost", port, None, "lyon", "a-token-that-both-have")
         assert refusal(lambda: plain.describe("Packets")).code == "TM702"
         plain.close()
 
@@ -139,8 +139,18 @@ def test_another_token_is_refused_and_not_shown(tmp_path, keys):
         wrong = peer(keys, port, token="other")
         found = refusal(lambda: wrong.describe("Packets"))
         assert found.code == "TM702" and "token" in str(found)
-        assert "another token\n".strip() not in str(found).replace("has another token", "")
+        assert "another-token" not in str(found).replace("has another token", "")
         wrong.close()
+
+
+@pytest.mark.parametrize("content", [b"", b"two\nlines", b"gr\xc3\xbcn", b"\xff\xfe secret"])
+def test_a_token_that_no_header_can_carry_is_said(tmp_path, keys, content):
+    (tmp_path / "odd").write_bytes(content)
+    with LocalDatabase(str(tmp_path / "db")) as db:
+        files = f"ca = '{keys}/ca.pem', certificate = '{keys}/lyon.pem', key = '{keys}/lyon.key'"
+        db.execute(f"CREATE SITE paris AT 'localhost:{free_port()}' WITH ({files}, token_file = '{tmp_path}/odd')")
+        found = refusal(lambda: db.execute("CREATE VIEW V AS SELECT a FROM paris.S"))
+        assert found.code == "TM706" and "token_file" in found.message and "secret" not in str(found)
 
 
 def test_only_what_is_exported_is_described_and_shipped(tmp_path, keys):
@@ -231,7 +241,7 @@ def test_secrets_are_in_no_catalog_status_or_plan(tmp_path, keys):
             db.execute("SHOW ALL")
             shown += [path.read_text(errors="replace") for path in (tmp_path / local(db)).rglob("*.json")]
         key = (keys / "lyon.key").read_text().splitlines()[1]
-        assert not [text for text in shown if "a token that both have" in text or key in text]
+        assert not [text for text in shown if "a-token-that-both-have" in text or key in text]
 
 
 def local(db):

@@ -31,7 +31,7 @@ class FlightTransport:
 
         host, port = parse_address(options["address"])
         identity = None if options[PLAINTEXT] else _identity(site, options)
-        token = _read(site, options, "token_file").decode().strip() if "token_file" in options else None
+        token = _token(site, options) if "token_file" in options else None
         return FlightPeer(site, host, port, identity, me.name if me is not None else "", token)
 
     def listen(self, name: str, options: dict[str, Any], catalog: Catalog, service: Service) -> SiteServer:
@@ -83,6 +83,18 @@ def _identity(site: str, options: dict[str, Any]) -> Identity:
     from tidemill.runtime.sites.flight_server import Identity
 
     return Identity(*(_read(site, options, name) for name in ("certificate", "key", "ca")))
+
+
+def _token(site: str, options: dict[str, Any]) -> str:
+    """The token as it travels in a header; what is in the file is in no error."""
+    found = _read(site, options, "token_file").strip()
+    if not found or any(not 32 <= byte < 127 for byte in found):
+        raise EngineProblem(
+            "TM706",
+            f'token_file of site "{site}" is not one line of printable ASCII',
+            hint="make it with openssl rand -hex 32",
+        )
+    return found.decode()
 
 
 def _read(site: str, options: dict[str, Any], name: str) -> bytes:
