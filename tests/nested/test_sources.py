@@ -53,6 +53,11 @@ QUERIES = (
     "SELECT map_keys(counts) AS k, list_sum(points) AS s, list_transform(points, lambda x: x + 1) AS p FROM S",
     "SELECT color, list(points ORDER BY seq) AS l, arg_max(payload, seq) AS p FROM S GROUP BY color",
     "SELECT max(payload) AS m, min(points) AS p FROM S",
+    "SELECT count(DISTINCT payload) AS a, count(DISTINCT points) AS b, count(DISTINCT counts) AS c FROM S",
+    "SELECT color, count(DISTINCT payload) AS n FROM S GROUP BY color",
+    "SELECT a.color, count(*) AS n, sum(b.seq) AS s FROM S a JOIN S b ON a.payload = b.payload GROUP BY a.color",
+    "SELECT a.seq % 2 AS o, max(b.points) AS p, max(b.color) AS c FROM S a JOIN S b ON a.counts = b.counts GROUP BY o",
+    "SELECT a.seq AS a, b.seq AS b FROM S a JOIN S b ON a.points = b.points AND a.counts = b.counts",
 )
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from tidemill.plan import relations as r
 from tidemill.plan.aggregates import Aggregate, CountOfSets, one_value
+from tidemill.plan.nested_types import is_nested, is_textual
 from tidemill.plan.relations import Item, JoinAggregate, Relation
 from tidemill.plan.scalars import ColumnRef, Operation, Scalar, conjunction
 from tidemill.plan.sources import Column
@@ -26,16 +27,23 @@ def join_aggregates(node: Relation) -> Relation | None:
     input leave as a whole (`leaves_whole`): then an early aggregation need not keep each value. That of COUNT(DISTINCT)
     becomes a list of one value there, so that an early aggregation may keep one list for many rows. Sound when
     1. every join is an inner one and keeps rows as long as they live (a band join forgets them by time);
-    2. there is no user or collected aggregate (it cannot be computed from counts and sums).
+    2. there is no user or collected aggregate (it cannot be computed from counts and sums);
+    3. what MIN and MAX compare is in the order of its Arrow values (STRUCT, lists, ENUM and INTERVAL are not).
     Proof: selection and projection of joined rows commute with the join as long as the columns are there;
     `expand_join_aggregate` writes the same relation in plain operators.
     """
-    if not isinstance(node, r.GroupBy) or any(a.user_functions is not None or a.collects for a in node.aggregates):
+    if not isinstance(node, r.GroupBy) or any(map(_needs_values, node.aggregates)):
         return None
     found = _Reading()
     if not found.read(node.input) or len(found.leaves) < 2:
         return None
     return found.aggregate(node)
+
+
+def _needs_values(a: Aggregate) -> bool:
+    kind = str(a.argument_type)
+    ordered = not is_nested(kind) and (not is_textual(kind) or kind == "UUID") and kind != "INTERVAL"
+    return a.user_functions is not None or a.collects or (a.function in ("min", "max") and not ordered)
 
 
 @dataclass

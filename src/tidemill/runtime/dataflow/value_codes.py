@@ -29,6 +29,8 @@ class JoinValues:
         own = own_codes(column)
         if own is not None:
             return own
+        if pa.types.is_nested(column.type):
+            return self._nested_codes(one_array(column))
         coded = one_array(column).dictionary_encode()
         if self.values is None:
             self.values = coded.dictionary
@@ -38,6 +40,14 @@ class JoinValues:
         place[fresh] = len(self.values) + np.arange(fresh.sum())
         self.values = pa.concat_arrays([self.values, coded.dictionary.filter(pa.array(fresh))])
         return place[_words(coded.indices)]
+
+    def _nested_codes(self, column: pa.Array) -> np.ndarray:
+        # Known values come first, and numbers are given in the order of first appearance.
+        known = column.slice(0, 0) if self.values is None else self.values
+        both = pa.concat_arrays([known, column.cast(known.type)])
+        codes, _ = number_column(both)
+        self.values = both.take(pa.array(np.unique(codes, return_index=True)[1]))
+        return codes[len(known) :]
 
 
 def hash_rows(columns: Sequence[pa.ChunkedArray | pa.Array], rows: int) -> np.ndarray:
@@ -52,6 +62,9 @@ def hash_rows(columns: Sequence[pa.ChunkedArray | pa.Array], rows: int) -> np.nd
         elif pa.types.is_decimal(column.type):
             for word in decimal_words(one_array(column)).T:
                 hash_words(np.array(word), hashes)
+        elif pa.types.is_nested(column.type):
+            found = duck.run("SELECT hash(x) AS h FROM rows", rows=pa.table({"x": column}))
+            hash_words(found.column("h").to_numpy().view(np.int64), hashes)
         else:
             texts = one_array(column).cast(pa.large_binary())
             _, offsets, data = texts.buffers()
@@ -162,6 +175,8 @@ def number_column(column: pa.ChunkedArray | pa.Array) -> tuple[np.ndarray, int]:
     own = own_codes(column)
     if own is not None:
         ids, first = number(own)
+    elif pa.types.is_nested(column.type):
+        ids, first = number_rows(_parts(one_array(column)), len(column))
     elif pa.types.is_decimal128(column.type):
         ids, first = _number_wide(decimal_words(one_array(column)))
     else:
@@ -197,6 +212,17 @@ def differs(column: pa.ChunkedArray | pa.Array) -> np.ndarray:
         null = one_array(column).is_null().to_numpy(zero_copy_only=False)
         found = np.where(null[1:] | null[:-1], null[1:] != null[:-1], found)
     return np.asarray(found)
+
+
+def _parts(values: pa.Array) -> list[pa.Array]:
+    """Columns that agree where the values do: the fields of a STRUCT; of a MAP the list of its pairs."""
+    if pa.types.is_struct(values.type):
+        return list(values.flatten())
+    known = pc.is_valid(values).to_numpy(zero_copy_only=False)
+    pairs = pa.ListArray.from_arrays(
+        values.offsets, pa.StructArray.from_arrays([values.keys, values.items], ["k", "v"])
+    )
+    return [pc.if_else(pa.array(known), pairs, None)] if values.null_count else [pairs]
 
 
 def _pack_lists(lists: pa.Array) -> pa.Array:
