@@ -212,3 +212,7 @@ TABLE S
 TABLE T
 SELECT id FROM S WHERE v = ANY([5, 7])
 SELECT id, v = ANY([5, NULL]) AS a, grp = ANY(['a', 'c']) AS b FROM S
+SELECT list_sort(['b', NULL, grp]) AS a, list_reverse_sort([v, NULL, 6]) AS b, list_sort([v, NULL, 6], 'DESC', 'NULLS FIRST') AS c FROM S
+SELECT b, any_value(grp ORDER BY id DESC) AS x, first(grp ORDER BY id) AS y FROM S GROUP BY b
+SELECT id, string_agg(grp, '/') OVER (PARTITION BY b ORDER BY id) AS x, any_value(grp) OVER (ORDER BY id DESC) AS y FROM K
+SELECT id, quantile_cont(v, 0.25) OVER (PARTITION BY b) AS x, arg_max(grp, id) OVER (ORDER BY id) AS y, list(v) OVER (PARTITION BY b ORDER BY id) AS z FROM K

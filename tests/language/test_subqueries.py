@@ -150,7 +150,7 @@ REFUSED = [
     ),
     ("SELECT grp FROM K GROUP BY grp HAVING 1 = (SELECT max(n) FROM T WHERE n < K.v)", "TM206", "grouped", "", None),
     ("SELECT grp FROM K WHERE v = (SELECT sum(K.v) FROM T)", "TM206", "aggregate of outer rows", "FROM", None),
-    ("SELECT grp FROM K WHERE v = (SELECT n FROM T WHERE T.key = K.grp LIMIT 1)", "TM202", "LIMIT", "MIN or MAX", None),
+    ("SELECT (SELECT DISTINCT n FROM T WHERE T.key = K.grp LIMIT 1) FROM K", "TM202", "LIMIT", "number the rows", None),
     ("SELECT grp FROM K WHERE ARRAY(SELECT n FROM T) = [1]", "TM202", "a list of the rows", "join", None),
     ("SELECT grp FROM K WHERE v = (SELECT NOW FROM T)", "TM205", "NOW", "", None),
     (

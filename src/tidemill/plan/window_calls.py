@@ -15,6 +15,11 @@ from tidemill.plan.window_frames import Frame
 
 RANKS = ("row_number", "rank", "dense_rank")
 VALUES = ("first_value", "last_value", "nth_value")
+# Aggregates whose answer depends on the order of the rows.
+BY_ORDER = tuple(
+    "any_value arbitrary arg_max arg_min argmax argmin array_agg first group_concat last list listagg max_by min_by"
+    " mode string_agg".split()
+)
 _OF_PEERS = ("rank", "dense_rank", "percent_rank", "cume_dist")
 _OF_ROWS = ("row_number", "ntile", "lag", "lead")
 FRAMELESS = (*_OF_PEERS, *_OF_ROWS)
@@ -99,7 +104,7 @@ class WindowCall:
         over += [f"ORDER BY {order_sql(seen)}"] if seen else []
         over += [self.frame.sql] if self.frame is not None else []
         inner = ("DISTINCT " if self.distinct else "") + ", ".join(self.arguments)
-        if self.function in VALUES and self.of_peers and total:
+        if self.function in (*VALUES, *BY_ORDER) and self.of_peers and total:
             inner += f" ORDER BY {order_sql(total)}"
         if self.ignore_nulls:
             inner += " IGNORE NULLS"

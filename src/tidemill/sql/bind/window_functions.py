@@ -27,6 +27,8 @@ from tidemill.sql.bind.stars import star_items, star_of
 from tidemill.sql.bind.window_syntax import Call, ends_here, find_windows, operands, read_call, read_frame
 
 _SKIPPING = ("lag", "lead", *VALUES)  # functions that may skip NULLs
+_PAIRS = "arg_max arg_min max_by min_by string_agg group_concat listagg quantile quantile_cont quantile_disc corr"
+_MOST_ARGUMENTS = {"lag": 3, "lead": 3, **dict.fromkeys(["nth_value", *_PAIRS.split()], 2)}
 _Over = tuple[tuple[str, ...], tuple[SortKey, ...]]  # partition and order
 
 
@@ -155,7 +157,7 @@ class _Windows:
             found.name,
             arguments,
             distinct,
-            found.ignore_nulls,
+            found.ignore_nulls and found.name in _SKIPPING,  # any_value skips them by itself
             frame,
             _looks_back(found.name, arguments, bool(over[1]) if frame is None else ends_here(frame, bool(over[1]))),
         )
@@ -168,7 +170,7 @@ class _Windows:
 
     def _check(self, call: Call, window: exp.Window) -> None:
         wrong = ""
-        if call.ignore_nulls and call.name not in _SKIPPING:
+        if call.ignore_nulls and call.name not in (*_SKIPPING, "any_value"):
             wrong = "does not skip NULLs"
         elif call.condition is not None and call.name in (*FRAMELESS, *VALUES):
             wrong = "has no FILTER"
@@ -186,7 +188,7 @@ class _Windows:
             given = list(given[0].expressions)
         if given and isinstance(given[0], exp.Star):
             given = []
-        most = {"lag": 3, "lead": 3, "nth_value": 2}.get(call.name, 0 if call.name in RANKS else 1)
+        most = _MOST_ARGUMENTS.get(call.name, 0 if call.name in RANKS else 1)
         if len(given) > most:
             raise problem(
                 f"{call.name} takes {most or 'no'} argument{'s' if most > 1 else ''}",

@@ -40,8 +40,14 @@ _OPERAND_STARTS = {
 _FRAME_BOUNDS = {"BETWEEN", "UNBOUNDED", "CURRENT"}
 
 
+# The inherited parser forgets how these sort NULLs, and in which direction.
+_SORTS = ("LIST_SORT", "ARRAY_SORT", "LIST_REVERSE_SORT", "ARRAY_REVERSE_SORT")
+
+
 class TidemillParser(DuckDBParser):
     """Reads queries and nothing else."""
+
+    FUNCTIONS: ClassVar = {name: call for name, call in DuckDBParser.FUNCTIONS.items() if name not in _SORTS}
 
     NO_PAREN_FUNCTION_PARSERS: ClassVar = {
         **DuckDBParser.NO_PAREN_FUNCTION_PARSERS,

@@ -32,7 +32,6 @@ from tidemill.sql.bind.subqueries.one_row import (
 )
 from tidemill.sql.bind.subqueries.outer import Outer
 from tidemill.sql.bind.subqueries.several_columns import InRows, read_in_rows
-from tidemill.sql.bind.window_syntax import has_windows
 from tidemill.sql.bind.windows import conjuncts
 from tidemill.sql.dialect.dialect import to_sql
 from tidemill.sql.dialect.nodes import all_nodes, copy_tree
@@ -162,14 +161,6 @@ class Subqueries:
     def _bind(self, query: exp.Expression, outside: list[exp.Column], outer: Outer) -> Inner:
         if not outside:
             return finish(self.query(query), [], outer)
-        windows = isinstance(query, exp.Select) and has_windows(query)
-        if windows or any(query.args.get(clause) for clause in ("limit", "offset")):
-            raise problem(
-                "LIMIT, OFFSET and window functions are not possible in a subquery that reads an outer row",
-                query,
-                code="TM202",
-                hint="use MIN or MAX",
-            )
         pairs = find_equalities(query, outside)
         if pairs is not None and isinstance(query, exp.Select):
             return bind_by_keys(query, pairs, outer, self.query)

@@ -20,6 +20,7 @@ from tidemill.sql.bind.scalar import COMPARISONS, Bound
 from tidemill.sql.bind.scope import problem
 from tidemill.sql.bind.stars import DOMAIN
 from tidemill.sql.bind.subqueries.attach import Key
+from tidemill.sql.bind.subqueries.first_rows import partition_rows
 from tidemill.sql.bind.subqueries.forms import from_clauses
 from tidemill.sql.bind.subqueries.inner import Inner, Query, add_columns, finish, keep_conditions
 from tidemill.sql.bind.subqueries.outer import Outer
@@ -43,6 +44,7 @@ def bind_by_domain(
     """Bind a subquery over its own FROM and the domain; its keys are the columns of the domain."""
     mentioned = _replace_columns(query, outside, outer)
     _add_domain(query, [m.name for m in mentioned], inside=False)
+    one = partition_rows(_unwrapped(query), [_domain_column(m.name) for m in mentioned])
     columns = tuple(Item(m.name, m.bound.value, m.bound.type) for m in mentioned)
     domain = BoundQuery(
         r.SetCombine("distinct", r.Project(outer.node, columns)),
@@ -58,7 +60,11 @@ def bind_by_domain(
         items.local.pop()
     names = bound.node.names[len(bound.node.names) - len(mentioned) :]
     keys = [Key(m.bound, name, m.place, not m.strict) for m, name in zip(mentioned, names, strict=True)]
-    return finish(bound, keys, outer)
+    return finish(bound, keys, outer, one)
+
+
+def _unwrapped(query: exp.Expr) -> exp.Expr:
+    return query.unnest() if isinstance(query, exp.Subquery) and not query.args.get("limit") else query
 
 
 def _replace_columns(query: exp.Expression, outside: list[exp.Column], outer: Outer) -> list[_Mentioned]:

@@ -12,6 +12,7 @@ from tidemill.plan.relations import Relation
 from tidemill.sql.bind.aggregate_calls import is_grouped
 from tidemill.sql.bind.bound import BoundQuery
 from tidemill.sql.bind.subqueries.attach import Key
+from tidemill.sql.bind.subqueries.first_rows import partition_rows
 from tidemill.sql.bind.subqueries.forms import has_subquery
 from tidemill.sql.bind.subqueries.outer import Outer
 from tidemill.sql.bind.windows import conjuncts
@@ -42,12 +43,12 @@ class Equality:
     outer: exp.Expression
 
 
-def finish(bound: BoundQuery, keys: list[Key], outer: Outer) -> Inner:
-    """The subquery whose last columns are the keys."""
+def finish(bound: BoundQuery, keys: list[Key], outer: Outer, one: bool = False) -> Inner:
+    """The subquery whose last columns are the keys; with `one` it has one row for each of them."""
     outer.read_beside(bound)
     values = bound.node.names[: len(bound.node.names) - len(keys)]
     known = {_origin(bound.node, key.column) for key in keys}
-    unique = bound.keys is not None and {_origin(bound.node, key) for key in bound.keys} <= known
+    unique = one or (bound.keys is not None and {_origin(bound.node, key) for key in bound.keys} <= known)
     return Inner(bound.node, values, tuple(keys), unique)
 
 
@@ -104,10 +105,11 @@ def bind_by_keys(query: exp.Select, pairs: list[Equality], outer: Outer, bind: Q
     # In parentheses a quotient of a time is a number like any other, not an epoch.
     inner = [p.inner if isinstance(p.inner, exp.Column) else exp.Paren(this=p.inner) for p in pairs]
     add_columns(query, inner)
+    one = partition_rows(query, inner)
     bound = bind(query)
     columns = bound.node.names[len(bound.node.names) - len(pairs) :]
     keys = [Key(outer.bind(p.outer), column, p.outer) for p, column in zip(pairs, columns, strict=True)]
-    return finish(bound, keys, outer)
+    return finish(bound, keys, outer, one)
 
 
 def keep_conditions(select: exp.Select, conditions: list[exp.Expression]) -> None:
