@@ -181,7 +181,7 @@ SPELLINGS = {
     "Limit.offset",  # as LIMIT 1, 2 of other dialects
     "Ordered.with_fill",
     "Order.this",
-    "With.recursive",  # refused elsewhere
+    "With.recursive",  # without it a table of WITH that reads itself is an unknown name
     "Version.kind",
     "Window.over",
     "Table.catalog",  # refused elsewhere

@@ -71,6 +71,16 @@ CASES: dict[str, tuple[Any, tuple[str, ...], Schema, dict[str, Any]]] = {
             ),
         },
     ),
+    "recursive": (
+        p.Recursive,
+        ("a", "b"),
+        (A,),
+        {
+            "sides": (p.RecursiveInput((A,)), p.RecursiveInput((B,))),
+            "step": "SELECT a + 1 AS a FROM __previous JOIN __input1 ON a = b",
+            "distinct": True,
+        },
+    ),
     "tagger": (p.Tagger, ("record",), (A, B), {"keys": ("a",)}),
 }
 GROWING = {"rows_window", "tagger", "ranked dense_rank bounded"}

@@ -34,6 +34,10 @@ def check_bounded(
             raise _problem(node, node.right, named(), place)
         if _keeps_all(node) and is_unbounded(node.input, accepted):
             raise _ranking_problem(node.input, named(), place)
+        if isinstance(node, r.Recursive):
+            endless = next((i for i in node.inputs if is_unbounded(i, accepted)), None)
+            if endless is not None:
+                raise _recursion_problem(endless, named(), place)
         if isinstance(node, r.Sessions) and not r.closes_for_good(node) and is_unbounded(node.input, accepted):
             raise _session_problem(node.input, named(), place)
 
@@ -134,6 +138,20 @@ def _session_problem(rows: Relation, streams: Mapping[str, str], place: Callable
         f"sessions of {_names(rows, streams)} would keep state for ever",
         detail="its rows may come after their times or be taken back, so no session is ever over for good",
         hint="leave late = 'apply' out,  or say WITH (unbounded_state = true)",
+        line=line,
+        column=column,
+    )
+
+
+def _recursion_problem(rows: Relation, streams: Mapping[str, str], place: Callable[[str], Place]) -> PlanProblem:
+    first = next((name for _, name in _inputs(rows, streams)), "clockStr")
+    line, column = place(first) or (None, None)
+    return PlanProblem(
+        "TM204",
+        f"WITH RECURSIVE over {_names(rows, streams)} would keep state for ever",
+        detail="every row may still find others, so all are kept",
+        hint=f"use a keyed stream or a window, for example  {first} [WINDOW 10 MINUTES],"
+        "  or say WITH (unbounded_state = true)",
         line=line,
         column=column,
     )

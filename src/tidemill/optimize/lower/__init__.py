@@ -67,6 +67,7 @@ _PLACES: dict[type[Relation], Callable[[_Lowering, Any], Handle]] = {
     r.Ranked: _Lowering.place_ranked,
     r.WindowFunctions: _Lowering.place_window_functions,
     r.Sessions: _Lowering.place_sessions,
+    r.Recursive: _Lowering.place_recursive,
 }
 
 

@@ -54,6 +54,13 @@ class Ranking(Edges):
         )
         return self._place_whole(op, self.build(node.input), node.partition)
 
+    def place_recursive(self, node: r.Recursive) -> Handle:
+        """All rows in one shard: what is found from a row may be found from any other."""
+        placed = tuple(self.deliver(self.build(i), ONE) for i in node.inputs)
+        sides = tuple(p.RecursiveInput(i.schema) for i in node.inputs)
+        name = self.add_stage(p.Recursive(name_of(node), placed, node.schema, sides, node.step, node.distinct))
+        return Handle("stage", name, node.schema, ONE)
+
     def _place_whole(
         self, op: p.Ranked | p.WindowFunctions | p.Sessions, below: Handle, partition: tuple[str, ...]
     ) -> Handle:

@@ -66,6 +66,7 @@ from tidemill.plan.physical.plan import (
     Route,
 )
 from tidemill.plan.physical.ranking import Ranked, Sessions, WindowFunctions
+from tidemill.plan.physical.recursion import Recursive, RecursiveInput
 from tidemill.plan.physical.sharing import (
     Edges,
     HashTables,
@@ -156,6 +157,8 @@ __all__ = [
     "PointsInput",
     "Project",
     "Ranked",
+    "Recursive",
+    "RecursiveInput",
     "Released",
     "Route",
     "RowPoints",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tidemill.plan.physical import aggregation_join, keyed, linear, ranking, sharing, times
+from tidemill.plan.physical import aggregation_join, keyed, linear, ranking, recursion, sharing, times
 from tidemill.plan.physical.base import Op
 from tidemill.plan.physical.codec import decoder, fields_of, values_decoder
 from tidemill.plan.sources import Schema
@@ -36,6 +36,7 @@ OPERATORS: tuple[type[Op], ...] = (
     ranking.Ranked,
     ranking.WindowFunctions,
     ranking.Sessions,
+    recursion.Recursive,
     aggregation_join.JoinAggregate,
     times.Clock,
     times.SynchronizeOn,

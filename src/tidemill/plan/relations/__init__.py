@@ -30,6 +30,7 @@ from tidemill.plan.relations.properties import (
     with_children,
 )
 from tidemill.plan.relations.ranking import Ranked, RankFunction, WindowFunctions
+from tidemill.plan.relations.recursion import PREVIOUS, Previous, Recursive, input_name
 from tidemill.plan.relations.rows import Filter, Join, Project, SetCombine, SetKind, Union, Unnest
 from tidemill.plan.relations.sessions import END, START, Sessions
 from tidemill.plan.relations.times import (
@@ -49,6 +50,7 @@ from tidemill.plan.scalars import quoted
 
 __all__ = [
     "END",
+    "PREVIOUS",
     "SEQ",
     "START",
     "STATIC_TIME",
@@ -65,9 +67,11 @@ __all__ = [
     "Join",
     "JoinAggregate",
     "JoinAt",
+    "Previous",
     "Project",
     "RankFunction",
     "Ranked",
+    "Recursive",
     "Relation",
     "Rounds",
     "RowPoints",
@@ -98,6 +102,7 @@ __all__ = [
     "comes_at_stamp",
     "first_answer_time",
     "groups_at_once",
+    "input_name",
     "leaves_whole",
     "may_precede_clock",
     "never_changes",

@@ -10,6 +10,7 @@ from tidemill.plan.node import walk
 from tidemill.plan.relations.aggregations import GroupBy, JoinAggregate, WindowAggregate
 from tidemill.plan.relations.base import TS, Relation
 from tidemill.plan.relations.inputs import Amended, Clock, Scan, Seed, Shed, View
+from tidemill.plan.relations.recursion import Recursive
 from tidemill.plan.relations.rows import Filter, Join, Project, SetCombine, Union, Unnest
 from tidemill.plan.relations.sessions import END, Sessions
 from tidemill.plan.relations.times import (
@@ -41,7 +42,7 @@ def append_only(node: Relation) -> bool:
         return closes_for_good(node)
     if isinstance(node, GroupBy):
         return groups_at_once(node)
-    if isinstance(node, Union):
+    if isinstance(node, (Union, Recursive)):
         return all(append_only(i) for i in node.inputs)
     if isinstance(node, Join):
         return append_only(node.left) and append_only(node.right)
@@ -214,7 +215,7 @@ def _refresh(node: Relation) -> tuple[int, int] | None:
 
 def with_children(node: Relation, *children: Relation) -> Relation:
     """The same node over other inputs, given in the order of `children`."""
-    if isinstance(node, (Union, JoinAggregate)):
+    if isinstance(node, (Union, JoinAggregate, Recursive)):
         return replace(node, inputs=tuple(children))
     names = [f for f in node.__dataclass_fields__ if isinstance(getattr(node, f), Relation)]
     return replace(node, **dict(zip(names, children, strict=True)))

@@ -31,6 +31,7 @@ from tidemill.runtime.operators.linear import render
 from tidemill.runtime.operators.plain_columns import run_chain
 from tidemill.runtime.operators.ranking.ranked import Ranked
 from tidemill.runtime.operators.ranking.window_functions import WindowFunctions
+from tidemill.runtime.operators.recursive import Recursive
 from tidemill.runtime.operators.sessions import Sessions
 from tidemill.runtime.operators.set_operations import SetCombine
 from tidemill.runtime.operators.shedding import Shed
@@ -64,6 +65,7 @@ STATEFUL: dict[type[Op], type[Operator[Any]]] = {
     p.Ranked: Ranked,
     p.WindowFunctions: WindowFunctions,
     p.Sessions: Sessions,
+    p.Recursive: Recursive,
 }
 _SIZED = (p.Tagger, p.Group)  # operators of which it is counted how large their answers are
 _HIDDEN = ("__time", "__diff")

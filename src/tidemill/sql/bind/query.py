@@ -19,6 +19,7 @@ from tidemill.sql.bind.kept_joins import check_forgets
 from tidemill.sql.bind.ordering import Ordering, read_ordering
 from tidemill.sql.bind.projection import bind_projection
 from tidemill.sql.bind.read_fields import refuse_unread
+from tidemill.sql.bind.recursion import bind_recursion, is_recursive
 from tidemill.sql.bind.scalar import Scalars
 from tidemill.sql.bind.scope import Rhythm, Scope, problem
 from tidemill.sql.bind.set_operations import set_operation
@@ -88,17 +89,18 @@ class Binder:
         found: dict[str, BoundQuery] = {}
         if clause is None:
             return found
-        if clause.args.get("recursive"):
-            raise problem(
-                "recursive queries are not possible", clause, code="TM202", hint="write the levels as views on views"
-            )
         for table in clause.expressions:
             self.items.local.append(found)
             try:
-                found[table.alias.lower()] = _rename_columns(self.query(table.this), table)
+                found[table.alias.lower()] = self._named_query(table, bool(clause.args.get("recursive")), found)
             finally:
                 self.items.local.pop()
         return found
+
+    def _named_query(self, table: exp.Expression, recursive: bool, found: dict[str, BoundQuery]) -> BoundQuery:
+        if recursive and is_recursive(table):
+            return bind_recursion(table, self.query, lambda first: _rename_columns(first, table), found)
+        return _rename_columns(self.query(table.this), table)
 
     def _select(self, select: exp.Select, ordering: Ordering | None) -> BoundQuery:
         select = copy_tree(select)
