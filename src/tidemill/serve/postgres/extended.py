@@ -10,7 +10,7 @@ from tidemill.serve.postgres import messages as m
 from tidemill.serve.postgres.fields import TEXT, Field, row_description, spread_formats
 from tidemill.serve.postgres.interpreter import Interpreter
 from tidemill.serve.postgres.lexical import Piece, find_parameters, split_statements
-from tidemill.serve.postgres.parameters import BoundText, bind_values, literal_of
+from tidemill.serve.postgres.parameters import BoundText, bind_values, literal_of, null_of
 from tidemill.serve.postgres.problems import ProtocolProblem
 from tidemill.serve.postgres.results import Outcome, Portal
 from tidemill.serve.postgres.sending import Sender
@@ -81,6 +81,8 @@ class Extended:
             raise ProtocolProblem("08P01", "the number of parameter formats does not fit")
         self._sender.point_into(prepared.text)
         forms = spread_formats(forms, len(values))
+        if any(v is not None and v[:1] == b"{" for v in values):  # an array, as far as the text says
+            await self._settle_types(prepared)
         literals = [literal_of(v, t, form) for v, t, form in zip(values, prepared.types, forms, strict=True)]
         self._check_room(self._portals)
         self._drop_portal(name)
@@ -157,14 +159,20 @@ class Extended:
         return bound.portal
 
     async def _describe_statement(self, prepared: Prepared) -> None:
-        """Find the columns of a statement, over parameters that are NULL."""
+        """Find the types of parameters and the columns of a statement, over parameters that are NULL."""
         if prepared.is_described or prepared.piece is None:
             return
-        literals = [literal_of(None, oid, 0) for oid in prepared.types]
+        await self._settle_types(prepared)
+        literals = [null_of(oid) for oid in prepared.types]
         text = bind_values(prepared.piece, literals).text
         self._sender.point_into(prepared.text)
         outcome: Outcome = await self._interpreter.describe(split_statements(text)[0])
         prepared.fields, prepared.is_described = outcome.fields, True
+
+    async def _settle_types(self, prepared: Prepared) -> None:
+        """The types that the client left open are those that the text asks for."""
+        if 0 in prepared.types and prepared.piece is not None:
+            prepared.types = await self._interpreter.infer_types(prepared.piece, prepared.types)
 
     def _write_fields(self, fields: list[Field] | None, formats: Sequence[int]) -> None:
         self._sender.write(m.NO_DATA if fields is None else row_description(fields, formats))

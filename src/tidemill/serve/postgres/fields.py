@@ -21,6 +21,7 @@ ARRAYS = {  # element → array
     INT4: 1007,
     TEXT: 1009,
     INT8: 1016,
+    OID: 1028,
     FLOAT4: 1021,
     FLOAT8: 1022,
     TIMESTAMP: 1115,
@@ -31,6 +32,7 @@ ARRAYS = {  # element → array
     NUMERIC: 1231,
     UUID: 2951,
 }
+_IS_OID = {b"type": b"oid"}
 ELEMENTS = {array: element for element, array in ARRAYS.items()}
 _SIZES = {BOOL: 1, INT2: 2, INT4: 4, INT8: 8, OID: 4, FLOAT4: 4, FLOAT8: 8, DATE: 4, TIME: 8, TIMESTAMP: 8}
 _SIZES |= {TIMESTAMPTZ: 8, INTERVAL: 16, UUID: 16}
@@ -91,7 +93,27 @@ class Field:
 
 def fields_of(schema: pa.Schema) -> list[Field]:
     """The columns of a table as Postgres has them."""
-    return [Field(column.name, oid_of(column.type), modifier_of(column.type)) for column in schema]
+    return [Field(column.name, _oid_of_column(column), modifier_of(column.type)) for column in schema]
+
+
+def mark_numbers(table: pa.Table) -> pa.Table:
+    """An answer of the catalog: its unsigned numbers are those of things, which clients read as `oid`.
+
+    >>> [column.oid for column in fields_of(mark_numbers(pa.table({"a": pa.array([1], pa.uint32()), "b": [1]})).schema)]
+    [26, 20]
+    """
+    fields = [c.with_metadata(_IS_OID) if _elements(c.type) == pa.uint32() else c for c in table.schema]
+    return table.cast(pa.schema(fields))
+
+
+def _oid_of_column(column: pa.Field) -> int:
+    if column.metadata != _IS_OID:
+        return oid_of(column.type)
+    return OID if column.type == pa.uint32() else ARRAYS[OID]
+
+
+def _elements(kind: pa.DataType) -> pa.DataType:
+    return kind.value_type if pa.types.is_list(kind) else kind
 
 
 def oid_of(kind: pa.DataType) -> int:

@@ -13,6 +13,7 @@ from tidemill.interrupts import Cancellation
 from tidemill.plan import statements as s
 from tidemill.serve.postgres import commands as c
 from tidemill.serve.postgres.catalog.shadow import ShadowCatalogs
+from tidemill.serve.postgres.inference import infer_types
 from tidemill.serve.postgres.lexical import Piece
 from tidemill.serve.postgres.problems import ProtocolProblem
 from tidemill.serve.postgres.qualified_names import drop_qualifiers
@@ -138,6 +139,11 @@ class Interpreter:
         if isinstance(command, (c.CatalogQuery, c.ShowParameter)):
             return await self.run_command(command, piece, Cancellation())
         return Outcome("")
+
+    async def infer_types(self, piece: Piece, given: Sequence[int]) -> list[int]:
+        """The types of parameters; those that the client leaves open are found in the text."""
+        relations = await self._services.run(self._session.relations)
+        return await self._services.run(infer_types, piece, given, relations)
 
     # ---- the language --------------------------------------------------------------------------
 

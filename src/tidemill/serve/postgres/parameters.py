@@ -28,6 +28,7 @@ _CASTS = {
     f.INTERVAL: "INTERVAL",
     f.UUID: "UUID",
 }
+_NULLS = {**_CASTS, f.INT2: "SMALLINT", f.INT4: "INTEGER", f.TEXT: "VARCHAR", f.BOOL: "BOOLEAN", f.BYTEA: "BLOB"}
 _BASE, _US = dt.datetime(2000, 1, 1), dt.timedelta(microseconds=1)
 
 
@@ -51,17 +52,33 @@ def bind_values(piece: Piece, literals: Sequence[str]) -> BoundText:
     "SELECT 'x', '$1', 1"
     """
     parts, moves, at, made = [], [], piece.start, 0
-    for token in piece.tokens:
+    for place, token in enumerate(piece.tokens):
         if token.kind == "parameter":
             number = int(token.text[1:])
             if not 1 <= number <= len(literals):
                 raise ProtocolProblem("42P02", f"there is no parameter ${number}", position=token.start + 1)
             before, literal = piece.text[at - piece.start : token.start - piece.start], literals[number - 1]
+            if [t.word for t in piece.tokens[max(0, place - 2) : place]] == ["AS", "OF"]:
+                literal = _moment(literal, piece.words(1)[0])
             parts += [before, literal]
             made += len(before) + len(literal)
             moves.append((made - 1, len(literal) - (token.end - token.start)))
             at = token.end
     return BoundText("".join(parts) + piece.text[at - piece.start :], tuple(moves))
+
+
+def _moment(literal: str, statement: str) -> str:
+    """A literal as AS OF takes it: a number, or a time with its word in front; something that it takes for NULL.
+
+    >>> _moment("'4'", "SELECT"), _moment("CAST('2024-03-01 12:00:00' AS TIMESTAMP)", "SUBSCRIBE")
+    ('4', "TIMESTAMP '2024-03-01 12:00:00'")
+    """
+    found = re.fullmatch(r"(?:CAST\()?('[^']*'|NULL)(?: AS \w+\))?", literal)
+    if found is None:
+        return literal
+    if found[1] == "NULL":  # only to find the columns
+        return "0" if statement == "SUBSCRIBE" else "LATEST"
+    return found[1][1:-1] if _WHOLE.fullmatch(found[1][1:-1]) else f"TIMESTAMP {found[1]}"
 
 
 def literal_of(data: bytes | None, oid: int, form: int) -> str:
@@ -77,6 +94,16 @@ def literal_of(data: bytes | None, oid: int, form: int) -> str:
     except (struct.error, ValueError, OverflowError):
         name = f.NAMES.get(oid, f"type {oid}")
         raise ProtocolProblem("22P02", f"the value of a parameter is no {name}") from None
+
+
+def null_of(oid: int) -> str:
+    """NULL of a type: a statement has the same columns with it as with a value.
+
+    >>> null_of(f.INT4), null_of(f.TIMESTAMPTZ), null_of(1007)
+    ('CAST(NULL AS INTEGER)', 'CAST(NULL AS TIMESTAMPTZ)', 'NULL')
+    """
+    kind = _NULLS.get(oid)
+    return f"CAST(NULL AS {kind})" if kind else "NULL"
 
 
 def _from_text(text: str, oid: int) -> str:
@@ -199,6 +226,7 @@ _BINARIES: dict[int, Callable[[bytes], str]] = {
     f.INT2: lambda d: str(struct.unpack(">h", d)[0]),
     f.INT4: lambda d: str(struct.unpack(">i", d)[0]),
     f.INT8: lambda d: str(struct.unpack(">q", d)[0]),
+    f.OID: lambda d: str(struct.unpack(">I", d)[0]),
     f.OID: lambda d: str(struct.unpack(">I", d)[0]),
     f.FLOAT4: lambda d: repr(struct.unpack(">f", d)[0]),
     f.FLOAT8: lambda d: repr(struct.unpack(">d", d)[0]),

@@ -1,17 +1,19 @@
 """The relations of pg_catalog and information_schema: their columns as far as tools read them.
 
-Types: a column is text where nothing is said; `i` whole number, `b` truth value, `l` list of texts, `n` list of whole
-numbers. Names of things compare without regard to case (`c`), as names do in the language.
+Types: a column is text where nothing is said; `i` whole number, `o` number of a thing, `b` truth value, `l` list of
+texts, `n` list of whole numbers. Names of things compare without regard to case (`c`), as names do in the language.
 """
 
 from __future__ import annotations
 
 import pyarrow as pa
+from sqlglot import exp
 
 _TYPES = {
     "": "VARCHAR",
     "c": "VARCHAR COLLATE NOCASE",
     "i": "BIGINT",
+    "o": "UINTEGER",
     "b": "BOOLEAN",
     "l": "VARCHAR[]",
     "n": "BIGINT[]",
@@ -22,6 +24,7 @@ _ARROW = {
     "": pa.string(),
     "c": pa.string(),
     "i": pa.int64(),
+    "o": pa.uint32(),
     "b": pa.bool_(),
     "l": pa.list_(pa.string()),
     "n": pa.list_(pa.int64()),
@@ -30,80 +33,80 @@ _ARROW = {
 }
 
 RELATIONS: dict[str, str] = {
-    "pg_namespace": "oid:i nspname:c nspowner:i nspacl:l",
-    "pg_class": "oid:i relname:c relnamespace:i reltype:i reloftype:i relowner:i relam:i relfilenode:i reltablespace:i"
-    " relpages:i reltuples:f relallvisible:i reltoastrelid:i relhasindex:b relisshared:b relpersistence relkind"
+    "pg_namespace": "oid:o nspname:c nspowner:o nspacl:l",
+    "pg_class": "oid:o relname:c relnamespace:o reltype:o reloftype:o relowner:o relam:o relfilenode:o reltablespace:o"
+    " relpages:i reltuples:f relallvisible:i reltoastrelid:o relhasindex:b relisshared:b relpersistence relkind"
     " relnatts:i relchecks:i relhasrules:b relhastriggers:b relhassubclass:b relrowsecurity:b relforcerowsecurity:b"
-    " relispopulated:b relreplident relispartition:b relrewrite:i relfrozenxid:i relminmxid:i relacl:l reloptions:l"
+    " relispopulated:b relreplident relispartition:b relrewrite:o relfrozenxid:i relminmxid:i relacl:l reloptions:l"
     " relpartbound",
-    "pg_attribute": "attrelid:i attname:c atttypid:i attstattarget:i attlen:i attnum:i attndims:i attcacheoff:i"
+    "pg_attribute": "attrelid:o attname:c atttypid:o attstattarget:i attlen:i attnum:i attndims:i attcacheoff:i"
     " atttypmod:i attbyval:b attalign attstorage attcompression attnotnull:b atthasdef:b atthasmissing:b attidentity"
-    " attgenerated attisdropped:b attislocal:b attinhcount:i attcollation:i attacl:l attoptions:l attfdwoptions:l"
+    " attgenerated attisdropped:b attislocal:b attinhcount:i attcollation:o attacl:l attoptions:l attfdwoptions:l"
     " attmissingval",
-    "pg_type": "oid:i typname:c typnamespace:i typowner:i typlen:i typbyval:b typtype typcategory typispreferred:b"
-    " typisdefined:b typdelim typrelid:i typsubscript typelem:i typarray:i typinput typoutput typreceive typsend"
-    " typmodin typmodout typanalyze typalign typstorage typnotnull:b typbasetype:i typtypmod:i typndims:i"
-    " typcollation:i typdefaultbin typdefault typacl:l",
-    "pg_database": "oid:i datname:c datdba:i encoding:i datlocprovider datistemplate:b datallowconn:b datconnlimit:i"
-    " datfrozenxid:i datminmxid:i dattablespace:i datcollate datctype daticulocale datcollversion datacl:l",
-    "pg_roles": "oid:i rolname:c rolsuper:b rolinherit:b rolcreaterole:b rolcreatedb:b rolcanlogin:b rolreplication:b"
+    "pg_type": "oid:o typname:c typnamespace:o typowner:o typlen:i typbyval:b typtype typcategory typispreferred:b"
+    " typisdefined:b typdelim typrelid:o typsubscript typelem:o typarray:o typinput typoutput typreceive typsend"
+    " typmodin typmodout typanalyze typalign typstorage typnotnull:b typbasetype:o typtypmod:i typndims:i"
+    " typcollation:o typdefaultbin typdefault typacl:l",
+    "pg_database": "oid:o datname:c datdba:o encoding:i datlocprovider datistemplate:b datallowconn:b datconnlimit:i"
+    " datfrozenxid:i datminmxid:i dattablespace:o datcollate datctype daticulocale datcollversion datacl:l",
+    "pg_roles": "oid:o rolname:c rolsuper:b rolinherit:b rolcreaterole:b rolcreatedb:b rolcanlogin:b rolreplication:b"
     " rolconnlimit:i rolpassword rolvaliduntil:t rolbypassrls:b rolconfig:l",
-    "pg_user": "usename:c usesysid:i usecreatedb:b usesuper:b userepl:b usebypassrls:b passwd valuntil:t useconfig:l",
-    "pg_auth_members": "roleid:i member:i grantor:i admin_option:b",
-    "pg_am": "oid:i amname:c amhandler amtype",
-    "pg_proc": "oid:i proname:c pronamespace:i proowner:i prolang:i procost:f prorows:f provariadic:i prosupport"
+    "pg_user": "usename:c usesysid:o usecreatedb:b usesuper:b userepl:b usebypassrls:b passwd valuntil:t useconfig:l",
+    "pg_auth_members": "roleid:o member:o grantor:o admin_option:b",
+    "pg_am": "oid:o amname:c amhandler amtype",
+    "pg_proc": "oid:o proname:c pronamespace:o proowner:o prolang:o procost:f prorows:f provariadic:o prosupport"
     " prokind prosecdef:b proleakproof:b proisstrict:b proretset:b provolatile proparallel pronargs:i"
-    " pronargdefaults:i prorettype:i proargtypes:n proallargtypes:n proargmodes:l proargnames:l proargdefaults"
+    " pronargdefaults:i prorettype:o proargtypes:n proallargtypes:n proargmodes:l proargnames:l proargdefaults"
     " protrftypes:n prosrc probin prosqlbody proconfig:l proacl:l",
-    "pg_language": "oid:i lanname:c lanowner:i lanispl:b lanpltrusted:b lanplcallfoid:i laninline:i"
-    " lanvalidator:i lanacl:l",
-    "pg_aggregate": "aggfnoid:i aggkind aggnumdirectargs:i",
-    "pg_attrdef": "oid:i adrelid:i adnum:i adbin",
-    "pg_constraint": "oid:i conname:c connamespace:i contype condeferrable:b condeferred:b convalidated:b conrelid:i"
-    " contypid:i conindid:i conparentid:i confrelid:i confupdtype confdeltype confmatchtype conislocal:b coninhcount:i"
+    "pg_language": "oid:o lanname:c lanowner:o lanispl:b lanpltrusted:b lanplcallfoid:o laninline:o"
+    " lanvalidator:o lanacl:l",
+    "pg_aggregate": "aggfnoid:o aggkind aggnumdirectargs:i",
+    "pg_attrdef": "oid:o adrelid:o adnum:i adbin",
+    "pg_constraint": "oid:o conname:c connamespace:o contype condeferrable:b condeferred:b convalidated:b conrelid:o"
+    " contypid:o conindid:o conparentid:o confrelid:o confupdtype confdeltype confmatchtype conislocal:b coninhcount:i"
     " connoinherit:b conkey:n confkey:n conpfeqop:n conppeqop:n conffeqop:n confdelsetcols:n conexclop:n conbin",
-    "pg_index": "indexrelid:i indrelid:i indnatts:i indnkeyatts:i indisunique:b indnullsnotdistinct:b indisprimary:b"
+    "pg_index": "indexrelid:o indrelid:o indnatts:i indnkeyatts:i indisunique:b indnullsnotdistinct:b indisprimary:b"
     " indisexclusion:b indimmediate:b indisclustered:b indisvalid:b indcheckxmin:b indisready:b indislive:b"
     " indisreplident:b indkey:n indcollation:n indclass:n indoption:n indexprs indpred",
-    "pg_inherits": "inhrelid:i inhparent:i inhseqno:i inhdetachpending:b",
-    "pg_description": "objoid:i classoid:i objsubid:i description",
-    "pg_shdescription": "objoid:i classoid:i description",
-    "pg_collation": "oid:i collname:c collnamespace:i collowner:i collprovider collisdeterministic:b collencoding:i"
+    "pg_inherits": "inhrelid:o inhparent:o inhseqno:i inhdetachpending:b",
+    "pg_description": "objoid:o classoid:o objsubid:i description",
+    "pg_shdescription": "objoid:o classoid:o description",
+    "pg_collation": "oid:o collname:c collnamespace:o collowner:o collprovider collisdeterministic:b collencoding:i"
     " collcollate collctype colliculocale collversion",
-    "pg_tablespace": "oid:i spcname:c spcowner:i spcacl:l spcoptions:l",
+    "pg_tablespace": "oid:o spcname:c spcowner:o spcacl:l spcoptions:l",
     "pg_settings": "name:c setting unit category short_desc extra_desc context vartype source min_val max_val"
     " enumvals:l"
     " boot_val reset_val sourcefile sourceline:i pending_restart:b",
-    "pg_trigger": "oid:i tgrelid:i tgparentid:i tgname:c tgfoid:i tgtype:i tgenabled tgisinternal:b tgconstrrelid:i"
-    " tgconstrindid:i tgconstraint:i tgdeferrable:b tginitdeferred:b tgnargs:i tgattr:n tgargs tgqual tgoldtable"
+    "pg_trigger": "oid:o tgrelid:o tgparentid:o tgname:c tgfoid:o tgtype:i tgenabled tgisinternal:b tgconstrrelid:o"
+    " tgconstrindid:o tgconstraint:o tgdeferrable:b tginitdeferred:b tgnargs:i tgattr:n tgargs tgqual tgoldtable"
     " tgnewtable",
-    "pg_rewrite": "oid:i rulename:c ev_class:i ev_type ev_enabled is_instead:b ev_qual ev_action",
-    "pg_policy": "oid:i polname:c polrelid:i polcmd polpermissive:b polroles:n polqual polwithcheck",
-    "pg_publication": "oid:i pubname:c pubowner:i puballtables:b pubinsert:b pubupdate:b pubdelete:b"
+    "pg_rewrite": "oid:o rulename:c ev_class:o ev_type ev_enabled is_instead:b ev_qual ev_action",
+    "pg_policy": "oid:o polname:c polrelid:o polcmd polpermissive:b polroles:n polqual polwithcheck",
+    "pg_publication": "oid:o pubname:c pubowner:o puballtables:b pubinsert:b pubupdate:b pubdelete:b"
     " pubtruncate:b pubviaroot:b",
-    "pg_publication_rel": "oid:i prpubid:i prrelid:i prqual prattrs:n",
-    "pg_publication_namespace": "oid:i pnpubid:i pnnspid:i",
-    "pg_statistic_ext": "oid:i stxrelid:i stxname:c stxnamespace:i stxowner:i stxstattarget:i stxkeys:n"
+    "pg_publication_rel": "oid:o prpubid:o prrelid:o prqual prattrs:n",
+    "pg_publication_namespace": "oid:o pnpubid:o pnnspid:o",
+    "pg_statistic_ext": "oid:o stxrelid:o stxname:c stxnamespace:o stxowner:o stxstattarget:i stxkeys:n"
     " stxkind:l stxexprs",
-    "pg_enum": "oid:i enumtypid:i enumsortorder:f enumlabel",
-    "pg_range": "rngtypid:i rngsubtype:i rngmultitypid:i rngcollation:i rngsubopc:i rngcanonical rngsubdiff",
-    "pg_extension": "oid:i extname:c extowner:i extnamespace:i extrelocatable:b extversion extconfig:n extcondition:l",
+    "pg_enum": "oid:o enumtypid:o enumsortorder:f enumlabel",
+    "pg_range": "rngtypid:o rngsubtype:o rngmultitypid:o rngcollation:o rngsubopc:o rngcanonical rngsubdiff",
+    "pg_extension": "oid:o extname:c extowner:o extnamespace:o extrelocatable:b extversion extconfig:n extcondition:l",
     "pg_available_extensions": "name:c default_version installed_version comment",
-    "pg_depend": "classid:i objid:i objsubid:i refclassid:i refobjid:i refobjsubid:i deptype",
-    "pg_sequence": "seqrelid:i seqtypid:i seqstart:i seqincrement:i seqmax:i seqmin:i seqcache:i seqcycle:b",
-    "pg_foreign_table": "ftrelid:i ftserver:i ftoptions:l",
-    "pg_foreign_server": "oid:i srvname:c srvowner:i srvfdw:i srvtype srvversion srvacl:l srvoptions:l",
-    "pg_foreign_data_wrapper": "oid:i fdwname:c fdwowner:i fdwhandler:i fdwvalidator:i fdwacl:l fdwoptions:l",
-    "pg_partitioned_table": "partrelid:i partstrat partnatts:i partdefid:i partattrs:n partclass:n"
+    "pg_depend": "classid:o objid:o objsubid:i refclassid:o refobjid:o refobjsubid:i deptype",
+    "pg_sequence": "seqrelid:o seqtypid:o seqstart:i seqincrement:i seqmax:i seqmin:i seqcache:i seqcycle:b",
+    "pg_foreign_table": "ftrelid:o ftserver:o ftoptions:l",
+    "pg_foreign_server": "oid:o srvname:c srvowner:o srvfdw:o srvtype srvversion srvacl:l srvoptions:l",
+    "pg_foreign_data_wrapper": "oid:o fdwname:c fdwowner:o fdwhandler:o fdwvalidator:o fdwacl:l fdwoptions:l",
+    "pg_partitioned_table": "partrelid:o partstrat partnatts:i partdefid:o partattrs:n partclass:n"
     " partcollation:n partexprs",
-    "pg_event_trigger": "oid:i evtname:c evtevent evtowner:i evtfoid:i evtenabled evttags:l",
-    "pg_operator": "oid:i oprname:c oprnamespace:i oprowner:i oprkind oprleft:i oprright:i oprresult:i",
-    "pg_opclass": "oid:i opcmethod:i opcname:c opcnamespace:i opcowner:i opcfamily:i opcintype:i opcdefault:b",
-    "pg_cast": "oid:i castsource:i casttarget:i castfunc:i castcontext castmethod",
-    "pg_default_acl": "oid:i defaclrole:i defaclnamespace:i defaclobjtype defaclacl:l",
-    "pg_db_role_setting": "setdatabase:i setrole:i setconfig:l",
+    "pg_event_trigger": "oid:o evtname:c evtevent evtowner:o evtfoid:o evtenabled evttags:l",
+    "pg_operator": "oid:o oprname:c oprnamespace:o oprowner:o oprkind oprleft:o oprright:o oprresult:o",
+    "pg_opclass": "oid:o opcmethod:o opcname:c opcnamespace:o opcowner:o opcfamily:o opcintype:o opcdefault:b",
+    "pg_cast": "oid:o castsource:o casttarget:o castfunc:o castcontext castmethod",
+    "pg_default_acl": "oid:o defaclrole:o defaclnamespace:o defaclobjtype defaclacl:l",
+    "pg_db_role_setting": "setdatabase:o setrole:o setconfig:l",
     "pg_locks": "locktype database:i relation:i pid:i mode granted:b",
-    "pg_stat_activity": "datid:i datname:c pid:i usesysid:i usename:c application_name client_addr backend_start:t"
+    "pg_stat_activity": "datid:o datname:c pid:i usesysid:o usename:c application_name client_addr backend_start:t"
     " state query backend_type",
     "pg_stat_user_tables": "relid:i schemaname:c relname:c seq_scan:i n_live_tup:i",
     "pg_tables": "schemaname:c tablename:c tableowner:c tablespace hasindexes:b hasrules:b hastriggers:b rowsecurity:b",
@@ -156,6 +159,17 @@ def arrow_schema(definition: str) -> pa.Schema:
     """
     parts = (part.partition(":") for part in definition.split())
     return pa.schema([(column, _ARROW[kind]) for column, _, kind in parts])
+
+
+def column_types(name: str) -> dict[str, str | exp.DataType]:
+    """The columns of a relation of the catalog with their types.
+
+    >>> column_types("pg_am")["amname"]
+    'VARCHAR'
+    """
+    parts = (part.partition(":") for part in {**RELATIONS, **INFORMATION}[name].split())
+    oid = exp.DataType.build("oid", udt=True)
+    return {column: oid if kind == "o" else _TYPES[kind].partition(" ")[0] for column, _, kind in parts}
 
 
 def definitions() -> list[str]:

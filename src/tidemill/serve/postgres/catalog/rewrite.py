@@ -24,9 +24,10 @@ _SPELLINGS = [
     (re.compile(r"(::|\bAS\s+)\s*information_schema\s*\.\s*\w+", re.I), r"\1text"),
     (re.compile(r"::\s*\"char\"(\[\])?", re.I), r"::text\1"),
     (re.compile(r"::\s*(?:name|cstring|xid|aclitem|regrole|regproc|regprocedure|regoper)\b(\[\])?", re.I), r"::text\1"),
-    (re.compile(r"::\s*(?:oid|int2|int4)\b(\[\])?", re.I), r"::bigint\1"),
+    (re.compile(r"::\s*oid\b(\[\])?", re.I), r"::uinteger\1"),
+    (re.compile(r"::\s*(?:int2|int4)\b(\[\])?", re.I), r"::bigint\1"),
     (re.compile(r"::\s*(?:oidvector|int2vector)\b", re.I), "::bigint[]"),
-    (re.compile(r"\bCAST\s*\(\s*(\w+(?:\.\w+)?)\s+AS\s+OID\s*\)", re.I), r"CAST(\1 AS bigint)"),
+    (re.compile(r"\bCAST\s*\(\s*(\w+(?:\.\w+)?)\s+AS\s+OID\s*\)", re.I), r"CAST(\1 AS uinteger)"),
 ]
 _REG = {"REGCLASS": "regclass", "REGTYPE": "regtype", "REGNAMESPACE": "regnamespace"}
 _ROOTS = (exp.Select, exp.SetOperation, exp.Subquery, exp.Values)

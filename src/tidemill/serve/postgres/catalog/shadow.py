@@ -13,6 +13,7 @@ from tidemill.interrupts import Cancellation
 from tidemill.serve.postgres.catalog import functions, relations
 from tidemill.serve.postgres.catalog.contents import fill_rows
 from tidemill.serve.postgres.catalog.rewrite import Context, Setting, rewrite
+from tidemill.serve.postgres.fields import mark_numbers
 from tidemill.serve.postgres.problems import ProtocolProblem
 
 _MEMORY = "128MB"
@@ -48,7 +49,7 @@ class ShadowCatalog:
             timer.start()
             try:
                 with cancellation.interrupts(duck.interrupt):
-                    return duck.sql(sql).to_arrow_table() if sql else pa.table({})
+                    return mark_numbers(duck.sql(sql).to_arrow_table()) if sql else pa.table({})
             except duckdb.InterruptException:
                 cancellation.check()
                 raise ProtocolProblem("57014", f"the catalog query took longer than {_SECONDS:g} seconds") from None
