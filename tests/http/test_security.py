@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import http.client
 import os
 import socket
 import stat
+import struct
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -14,6 +16,9 @@ from hypothesis import strategies as st
 from tests.http.serving import Client, HttpThread
 from tests.live import LiveDatabase
 from tests.postgres.serving import wait_until
+from tidemill.serve.http import guard
+from tidemill.serve.postgres import login
+from tidemill.serve.postgres.tls import is_loopback
 
 PATHS = "session status views plan explain dead-letters plan-history batches users live subscribe?view=Hot".split()
 
@@ -163,3 +168,40 @@ def test_half_open_connections_keep_nobody_out(server, client):
     assert client.get("/api/session")[0] == 200
     for line in lines:
         line.close()
+
+
+def test_the_last_user_leaves_no_door_open_to_other_machines(tmp_path, monkeypatch):
+    """A server that other machines reach is closed to them again when its last user is dropped."""
+    for module in (guard, login):  # 127.0.0.2 stands for another machine
+        monkeypatch.setattr(module, "is_loopback", lambda host: host != "127.0.0.2" and is_loopback(host))
+    with LiveDatabase(str(tmp_path / "lot")) as db:
+        server = HttpThread(db)
+        try:
+            db.execute("CREATE USER admin PASSWORD 'one'")
+            assert _metrics_from(server.port, "127.0.0.2") == 401
+            assert _login_from(server.postgres_port, "127.0.0.2") == ("R", b"")
+            db.execute("DROP USER admin")
+            assert _metrics_from(server.port, "127.0.0.2") == 403
+            assert _metrics_from(server.port, "127.0.0.1") == 200
+            kind, body = _login_from(server.postgres_port, "127.0.0.2")
+            assert kind == "E" and b"28000" in body
+            assert _login_from(server.postgres_port, "127.0.0.1") == ("R", b"")
+        finally:
+            server.stop()
+
+
+def _metrics_from(port, address):
+    line = http.client.HTTPConnection("127.0.0.1", port, timeout=60, source_address=(address, 0))
+    line.request("GET", "/metrics")
+    return line.getresponse().status
+
+
+def _login_from(port, address):
+    """The kind of the first answer to a startup message; of an error its fields too."""
+    line = socket.create_connection(("127.0.0.1", port), 60, (address, 0))
+    body = struct.pack(">i", 196_608) + b"user\0admin\0database\0lot\0\0"
+    line.sendall(struct.pack(">i", len(body) + 4) + body)
+    kind, length = struct.unpack(">ci", line.recv(5, socket.MSG_WAITALL))
+    found = line.recv(length - 4, socket.MSG_WAITALL)
+    line.close()
+    return kind.decode(), found if kind == b"E" else b""

@@ -6,6 +6,7 @@ points at this machine would be in it) nor our Origin, and it cannot read the an
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -30,15 +31,17 @@ _HEADERS = (
 
 
 class Guard:
-    """Refuses requests of foreign pages and of foreign names, and those that are too long."""
+    """Refuses requests of foreign pages and of foreign names, and those that are too long. While everyone may do
+    everything, those of other machines too.
+    """
 
-    def __init__(self, app: ASGIApp, has_tls: bool) -> None:
-        self._app, self._scheme = app, "https" if has_tls else "http"
+    def __init__(self, app: ASGIApp, has_tls: bool, is_open: Callable[[], bool]) -> None:
+        self._app, self._scheme, self._is_open = app, "https" if has_tls else "http", is_open
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
-        refusal = self._refuse(
+        refusal = self._refuse_stranger(scope["client"]) or self._refuse(
             scope["method"], {name.decode(): value.decode("latin-1") for name, value in scope["headers"]}
         )
 
@@ -52,6 +55,11 @@ class Guard:
             await send(message)
 
         await (refusal or self._app)(scope, receive, send_guarded)
+
+    def _refuse_stranger(self, client: tuple[str, int] | None) -> Any:
+        if client is None or is_loopback(client[0]) or not self._is_open():
+            return None
+        return _problem(403, "the database has no users: it takes requests of this machine", "CREATE USER")
 
     def _refuse(self, method: str, headers: dict[str, str]) -> Any:
         """The answer to a request that goes no further."""

@@ -85,7 +85,10 @@ class HttpServer:
             *self.api.routes(),
             Mount("/static", StaticFiles(directory=STATIC)),
         ]
-        return Starlette(routes=routes, middleware=[Middleware(Guard, has_tls=self.services.tls is not None)])
+        guard = Middleware(
+            Guard, has_tls=self.services.tls is not None, is_open=lambda: not has_users(self.services.db)
+        )
+        return Starlette(routes=routes, middleware=[guard])
 
     def connections(self) -> dict[str, int]:
         """Open connections of each door."""

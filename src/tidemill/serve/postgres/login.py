@@ -13,6 +13,7 @@ from tidemill.serve.postgres import messages as m
 from tidemill.serve.postgres.problems import ProtocolProblem
 from tidemill.serve.postgres.scram import MECHANISM, Exchange
 from tidemill.serve.postgres.services import Services
+from tidemill.serve.postgres.tls import is_loopback
 
 _TLS, _GSS, _CANCEL, _VERSION_3 = 80877103, 80877104, 80877102, 196608
 _SASL, _SASL_CONTINUE, _SASL_FINAL = 10, 11, 12
@@ -86,16 +87,23 @@ def _read_startup(
 def is_local(writer: asyncio.StreamWriter) -> bool:
     """Whether the client is on this machine."""
     peer: Any = writer.get_extra_info("peername")
-    return not isinstance(peer, tuple) or peer[0] in ("127.0.0.1", "::1")
+    return not isinstance(peer, tuple) or is_loopback(peer[0])
 
 
 async def authenticate(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, services: Services, user: str, secret: bytes
 ) -> str | None:
     """The user whose rights the connection has, after the password was proved; None, all rights, where the database has
-    no users.
+    no users: then for clients of this machine only.
     """
     if not has_users(services.db):
+        if not is_local(writer):
+            raise ProtocolProblem(
+                "28000",
+                "the database has no users: it takes connections of this machine",
+                hint="CREATE USER",
+                fatal=True,
+            )
         return None
     found = find_verifier(services.db, user)
     exchange = Exchange(read_verifier(found) if found else None, user, secret)
