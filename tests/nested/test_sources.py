@@ -136,3 +136,15 @@ def test_json_that_does_not_parse_is_a_dead_letter(tmp_path):
         assert db.query("SELECT * FROM V").to_pylist() == [{"id": 1, "a": "1"}]
         (letter,) = db.query("SELECT reason FROM dead_letters").to_pylist()
         assert letter["reason"].startswith('column "doc": cannot read')
+
+
+@pytest.mark.parametrize("form", ["json", "csv"])
+def test_a_list_of_decimals_is_no_decimal(tmp_path, form):
+    """Its type begins with DECIMAL( too: no batch with such a column could be read."""
+    lines = '{"d": [1.25, null]}\n' if form == "json" else 'd\n"[1.25, null]"\n'
+    (tmp_path / f"in.{form}").write_text(lines)
+    with LocalDatabase(str(tmp_path / "db")) as db:
+        db.execute(f"REGISTER SOURCE R (d DECIMAL(5,2)[]) FROM FILES '{tmp_path}/in.{form}'")
+        db.execute("CREATE TAGGED STREAM S OVER R; CREATE VIEW V AS SELECT d[1] AS first, len(d) AS n FROM S")
+        db.run()
+        assert db.query("SELECT CAST(first AS DOUBLE) AS first, n FROM V").to_pylist() == [{"first": 1.25, "n": 2}]

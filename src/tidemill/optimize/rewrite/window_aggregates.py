@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from tidemill.plan import relations as r
 from tidemill.plan.aggregates import why_not_weavable
+from tidemill.plan.nested_types import is_nested
 from tidemill.plan.relations import Item, Relation, WindowAggregate
 from tidemill.plan.scalars import ColumnRef, Epoch, Scalar, conjunction, shift_of, undo_rounding
 from tidemill.plan.windows import Window
@@ -39,7 +40,7 @@ def window_aggregates(node: Relation) -> Relation | None:
     rounded up to a point or not; 4. rows leave again, or never (a landmark window), or (`once`) a key is the number of
     the epoch that ends at a point: then each group belongs to one epoch, which is its window, and nothing leaves;
     5. there are keys, and neither they nor the rest depend on the order of arrival;
-    6. every aggregate can be put together from parts (`why_not_weavable`).
+    6. every aggregate can be put together from parts (`why_not_weavable`), and no value is a list, struct or map.
     A window that counts rows (RowsWindow) may stand in the place of the stream, over any append-only relation, when
     nothing above it depends on time.
     Proof: a row's presence is always of the form ts + after <= p < ts + until (`_Presence`), as
@@ -110,6 +111,8 @@ class _Reading:
             tuple(Item(n, self._over_stream(ColumnRef(n)), node.input.type_of(n)) for n in names)
             for names in (node.keys, named)
         )
+        if nested := next((i for i in keys + arguments if is_nested(i.type)), None):
+            raise _Otherwise(f"its tables have no codes for values of type {nested.type}")
         predicate = conjunction(*self.predicates)
         values = [*(i.value for i in keys + arguments), *self.predicates]
         if any(r.SEQ in value.columns for value in values):

@@ -14,7 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemill.plan.aggregates import INTEGERS
+from tidemill.runtime.dataflow.nested_bytes import is_nested
 from tidemill.runtime.dataflow.value_codes import decimal_words, number_rows, one_array, own_codes
+from tidemill.runtime.duckdb import duck
 
 
 @dataclass(frozen=True)
@@ -208,11 +210,23 @@ def rank_values(values: pa.Array) -> tuple[np.ndarray, pa.Array]:
     if codes is not None:
         _, first, ranks = np.unique(codes, return_index=True, return_inverse=True)
         return ranks, values.take(pa.array(first))
+    if is_nested(values.type):
+        return _rank_nested(values)
     coded = values.dictionary_encode()
     order = pc.sort_indices(coded.dictionary).to_numpy()
     places = np.empty(len(order), np.int64)
     places[order] = np.arange(len(order))
     return places[coded.indices.to_numpy()], coded.dictionary.take(pa.array(order))
+
+
+def _rank_nested(values: pa.Array) -> tuple[np.ndarray, pa.Array]:
+    """The ranks of lists, structs and maps, which only SQL compares."""
+    numbered = pa.table({"x": values, "i": np.arange(len(values))})
+    sql = "SELECT dense_rank() OVER (ORDER BY x) - 1 AS rank FROM rows ORDER BY i"
+    ranks = duck.run(sql, rows=numbered).column("rank").to_numpy().astype(np.int64)
+    first = np.empty(int(ranks.max(initial=-1)) + 1, np.int64)
+    first[ranks[::-1]] = np.arange(len(ranks))[::-1]
+    return ranks, values.take(pa.array(first))
 
 
 def _bit_length(low: np.ndarray, high: np.ndarray) -> int:

@@ -1,7 +1,7 @@
 """Column values as 64-bit codes that are equal exactly where the values are equal in SQL.
 
 Whole numbers and times are their own codes; the code of a double is its bits, with one zero and one NaN. The code of
-any other value is its number in a dictionary.
+any other value is its number in a dictionary, of lists, structs and maps as bytes (`nested_bytes`).
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidemill.runtime.dataflow.nested_bytes import is_nested, nested_bytes, words_as_bytes
 from tidemill.runtime.duckdb import duck
 
 _NONE = np.empty(0, np.int64)
@@ -25,12 +26,10 @@ class JoinValues:
 
     def codes(self, column: pa.ChunkedArray | pa.Array) -> np.ndarray:
         """One code for each row; the column has no NULL."""
-        column = _plain_column(column)
+        column = _flat_column(column)
         own = own_codes(column)
         if own is not None:
             return own
-        if pa.types.is_nested(column.type):
-            return self._nested_codes(one_array(column))
         coded = one_array(column).dictionary_encode()
         if self.values is None:
             self.values = coded.dictionary
@@ -41,30 +40,19 @@ class JoinValues:
         self.values = pa.concat_arrays([self.values, coded.dictionary.filter(pa.array(fresh))])
         return place[_words(coded.indices)]
 
-    def _nested_codes(self, column: pa.Array) -> np.ndarray:
-        # Known values come first, and numbers are given in the order of first appearance.
-        known = column.slice(0, 0) if self.values is None else self.values
-        both = pa.concat_arrays([known, column.cast(known.type)])
-        codes, _ = number_column(both)
-        self.values = both.take(pa.array(np.unique(codes, return_index=True)[1]))
-        return codes[len(known) :]
-
 
 def hash_rows(columns: Sequence[pa.ChunkedArray | pa.Array], rows: int) -> np.ndarray:
     """A hash of each row: equal values have equal hashes, in every process and for ever. No column has a NULL."""
     from tidemill.runtime.kernels.joins.delta_join_rows import hash_texts, hash_words
 
     hashes = np.zeros(rows, np.uint64)
-    for column in map(_plain_column, columns):
+    for column in map(_flat_column, columns):
         own = own_codes(column)
         if own is not None:
             hash_words(own, hashes)
         elif pa.types.is_decimal(column.type):
             for word in decimal_words(one_array(column)).T:
                 hash_words(np.array(word), hashes)
-        elif pa.types.is_nested(column.type):
-            found = duck.run("SELECT hash(x) AS h FROM rows", rows=pa.table({"x": column}))
-            hash_words(found.column("h").to_numpy().view(np.int64), hashes)
         else:
             texts = one_array(column).cast(pa.large_binary())
             _, offsets, data = texts.buffers()
@@ -102,10 +90,10 @@ def number(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return ids, first
 
 
-def rank_times(times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def ranked(times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(the different times in order, the rank of each row's time from 0).
 
-    >>> [x.tolist() for x in rank_times(np.array([30, 10, 30]))]
+    >>> [x.tolist() for x in ranked(np.array([30, 10, 30]))]
     [[10, 30], [1, 0, 1]]
     """
     ids, first = number(times.astype(np.int64))
@@ -170,13 +158,11 @@ def own_codes(column: pa.ChunkedArray | pa.Array) -> np.ndarray | None:
 def number_column(column: pa.ChunkedArray | pa.Array) -> tuple[np.ndarray, int]:
     """Dense ids of a column's values and how many there are; NULL is one more value."""
     column = _plain_column(column)
-    if pa.types.is_list(column.type):
-        column = _pack_lists(one_array(column))
+    if is_nested(column.type):
+        column = _pack(one_array(column))
     own = own_codes(column)
     if own is not None:
         ids, first = number(own)
-    elif pa.types.is_nested(column.type):
-        ids, first = number_rows(_parts(one_array(column)), len(column))
     elif pa.types.is_decimal128(column.type):
         ids, first = _number_wide(decimal_words(one_array(column)))
     else:
@@ -214,29 +200,42 @@ def differs(column: pa.ChunkedArray | pa.Array) -> np.ndarray:
     return np.asarray(found)
 
 
-def _parts(values: pa.Array) -> list[pa.Array]:
-    """Columns that agree where the values do: the fields of a STRUCT; of a MAP the list of its pairs."""
-    if pa.types.is_struct(values.type):
-        return list(values.flatten())
-    known = pc.is_valid(values).to_numpy(zero_copy_only=False)
-    pairs = pa.ListArray.from_arrays(
-        values.offsets, pa.StructArray.from_arrays([values.keys, values.items], ["k", "v"])
-    )
-    return [pc.if_else(pa.array(known), pairs, None)] if values.null_count else [pairs]
+def _flat_column(column: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
+    """The column, of lists, structs and maps their bytes, which are the same whatever else is in the column."""
+    column = _plain_column(column)
+    return nested_bytes(one_array(column), _bytes_of) if is_nested(column.type) else column
 
 
-def _pack_lists(lists: pa.Array) -> pa.Array:
-    """Lists as texts that are equal where the lists are: of whole numbers the bytes, else the numbers of the values."""
+def _pack(column: pa.Array) -> pa.Array:
+    """Lists, structs and maps as bytes that are equal within this column where the values are."""
+    kind = column.type
+    if pa.types.is_list(kind) and pa.types.is_integer(kind.value_type) and not column.flatten().null_count:
+        return _pack_numbers(column)
+    return nested_bytes(column, _bytes_of)
+
+
+def _pack_numbers(lists: pa.Array) -> pa.Array:
+    """The bytes of lists of whole numbers without NULL."""
     values = lists.flatten()
-    if pa.types.is_integer(values.type) and not values.null_count:
-        width = values.type.bit_width // 8
-        data = values.buffers()[1].slice(width * values.offset) if len(values) else pa.py_buffer(b"")
-    else:
-        width, data = 8, pa.py_buffer(number_column(values)[0])
+    width = values.type.bit_width // 8
+    data = values.buffers()[1].slice(width * values.offset) if len(values) else pa.py_buffer(b"")
     lengths = pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False).astype(np.int64)
     offsets = np.append(0, np.cumsum(width * lengths))
     packed = pa.Array.from_buffers(pa.large_binary(), len(lists), [None, pa.py_buffer(offsets), data])
     return pc.if_else(pc.is_valid(lists), packed, None) if lists.null_count else packed
+
+
+def _bytes_of(values: pa.Array) -> pa.Array:
+    """Values that hold no others."""
+    column = one_array(_plain_column(values))
+    codes = own_codes(column)
+    if codes is not None:
+        found = words_as_bytes(codes)
+    elif pa.types.is_decimal128(column.type):
+        found = words_as_bytes(decimal_words(column), 16)
+    else:
+        return column.cast(pa.large_binary())
+    return pc.if_else(column.is_valid(), found, None) if column.null_count else found
 
 
 def _number_wide(words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from tidemill.plan.aggregates import decimal_shape
 from tidemill.serve.postgres.messages import frame, text_bytes
 
 BOOL, BYTEA, INT8, INT2, INT4, TEXT, OID, JSON = 16, 17, 20, 21, 23, 25, 26, 114
@@ -169,14 +170,14 @@ def modifier_of(kind: pa.DataType) -> int:
 def oid_of_name(kind: str) -> tuple[int, int]:
     """(type, modifier) of a column whose type has this name in DuckDB.
 
-    >>> oid_of_name("DECIMAL(10,2)"), oid_of_name("INTEGER[]")
-    ((1700, 655366), (1007, -1))
+    >>> oid_of_name("DECIMAL(10,2)"), oid_of_name("INTEGER[]"), oid_of_name("DECIMAL(3,1)[2]")
+    ((1700, 655366), (1007, -1), (25, -1))
     """
     if kind.endswith("[]"):
         return ARRAYS.get(oid_of_name(kind[:-2])[0], JSON), -1
-    if kind.startswith("DECIMAL("):
-        width, scale = (int(part) for part in kind[8:-1].split(","))
-        return NUMERIC, (width << 16 | scale) + 4
+    shape = decimal_shape(kind)
+    if shape is not None:
+        return NUMERIC, (shape[0] << 16 | shape[1]) + 4
     if kind.startswith(("STRUCT", "MAP", "UNION")) or kind == "JSON":
         return JSON, -1
     return _DUCKDB.get(kind, TEXT), -1

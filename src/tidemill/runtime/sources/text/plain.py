@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pacsv
 
+from tidemill.plan.aggregates import decimal_shape
 from tidemill.plan.sources import Column
 from tidemill.runtime.kernels.text import lines as kernel
 from tidemill.runtime.sources.columns import arrow_schema, type_name
@@ -147,7 +148,7 @@ def _is_suitable(columns: Sequence[Column], layout: Layout | None) -> bool:
     known = all(
         type_name(column.type) in _KINDS
         or type_name(column.type) in _BITS
-        or type_name(column.type).startswith("DECIMAL")
+        or decimal_shape(type_name(column.type)) is not None
         for column in columns
     )
     if layout is None:
@@ -176,7 +177,7 @@ def _fields(columns: Sequence[Column]) -> Fields:
         elif name in _KINDS:
             kinds[i] = _KINDS[name]
         else:
-            precision, scale = (int(n) for n in name.removeprefix("DECIMAL(").removesuffix(")").split(","))
+            precision, scale = decimal_shape(name) or (0, 0)
             kinds[i], low[i], high[i] = kernel.DECIMAL, precision - scale, scale
     return Fields(kinds, low, high)
 
