@@ -91,6 +91,30 @@ CREATE VIEW Leak AS SELECT room, query('SELECT 1') AS w FROM T
 CREATE VIEW Leak AS SELECT * FROM query_table('{file}')
 CREATE VIEW Leak AS SELECT * FROM duckdb_tables()
 SELECT STREAMED * FROM "{file}"
+SELECT unnest((SELECT list(word) FROM "{file}"))
+SELECT * FROM (VALUES ((SELECT max(word) FROM "{file}"))) v(x)
+SELECT * REPLACE ((SELECT max(word) FROM "{file}") AS n) FROM ByRoom
+SELECT * EXCLUDE (n), (FROM "{file}" SELECT max(word)) AS w FROM ByRoom
+SELECT list_transform([1], lambda x: (SELECT max(word) FROM "{file}")) AS l
+SELECT row_number() OVER w FROM ByRoom WINDOW w AS (ORDER BY (SELECT max(word) FROM "{file}"))
+SELECT count(*) FILTER (WHERE EXISTS (SELECT * FROM "{file}")) AS n FROM ByRoom
+SELECT n FROM ByRoom LIMIT (SELECT count(*) FROM "{file}")
+SELECT n = ANY (SELECT word FROM "{file}") AS b FROM ByRoom
+SELECT * FROM ByRoom POSITIONAL JOIN "{file}"
+SELECT * FROM ByRoom ASOF JOIN "{file}" f ON ByRoom.n >= f.word
+SELECT * FROM "{file}" AS ByRoom(room, n)
+SELECT * FROM generate_series(1, (SELECT count(*) FROM '{file}'))
+WITH RECURSIVE a(x) USING KEY (x) AS (SELECT 1 UNION SELECT word FROM a, "{file}") SELECT * FROM a
+SELECT * FROM json_each((SELECT content FROM read_text('{file}')))
+SELECT * FROM "input 0"
+SELECT * FROM memory.main."input 0"
+SELECT * FROM (SUMMARIZE "{file}")
+CREATE VIRTUAL VIEW Leak AS WITH "{file}" AS (SELECT * FROM "{file}") SELECT * FROM "{file}"
+CREATE VIEW Leak AS SELECT room, list_transform([1], lambda x: getenv('SECRET_WORD')) AS w FROM T
+CREATE VIEW Leak AS SELECT room, x FROM T, UNNEST((SELECT list(word) FROM "{file}")) u(x)
+CREATE VIEW Leak AS SELECT * FROM (VALUES (getenv('SECRET_WORD'))) v(x)
+SUBSCRIBE "{file}"
+EXPLAIN SELECT * FROM "{file}"
 """.strip().splitlines()
 
 SECRET_TABLE = [{"word": SECRET}]  # a Python variable that DuckDB would find by its name
