@@ -288,8 +288,10 @@ class Answering:
         return all(name not in specs or has_whole_times(specs[name]) for name in names)
 
     def _define(self, view: BoundView) -> Relation:
-        """The bound tree of a view. One that begins with its history has seen what queries of its birth have not."""
-        node = view.query.node
+        """The bound tree of the rows that a view shows: an RSTREAM view repeats those of its query. A view that begins
+        with its history has seen what queries of its birth have not.
+        """
+        node = view.query.node if _shows_its_rows(view) else view.node
         return self.first_readers.since_the_beginning(node) if self._has_history(view) else node
 
     def _may_answer(self, view: BoundView) -> bool:
