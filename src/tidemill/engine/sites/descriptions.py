@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 from tidemill.errors import EngineProblem, TidemillError
-from tidemill.runtime.sites.messages import broken
+from tidemill.runtime.sites.messages import damaged_message
 from tidemill.runtime.sites.protocol import Description
 from tidemill.runtime.sources.columns import arrow_schema
 from tidemill.sql.dialect.dialect import Tidemill
@@ -52,4 +52,4 @@ def _check_numbers(site: str, found: Description) -> None:
 
 
 def _refuse(site: str, why: str) -> EngineProblem:
-    return broken(f"site {site}", f"the description of a stream: {why}")
+    return damaged_message(f"site {site}", f"the description of a stream: {why}")

@@ -90,10 +90,10 @@ def number(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return ids, first
 
 
-def ranked(times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def rank_times(times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(the different times in order, the rank of each row's time from 0).
 
-    >>> [x.tolist() for x in ranked(np.array([30, 10, 30]))]
+    >>> [x.tolist() for x in rank_times(np.array([30, 10, 30]))]
     [[10, 30], [1, 0, 1]]
     """
     ids, first = number(times.astype(np.int64))

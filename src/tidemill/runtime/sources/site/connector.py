@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from tidemill.plan.sources import SourceSpec
 from tidemill.runtime.sites.inbox import Inbox
-from tidemill.runtime.sites.messages import DIFF, NONE, SEQ, TIME, Header, broken
+from tidemill.runtime.sites.messages import DIFF, NONE, SEQ, TIME, Header, damaged_message
 from tidemill.runtime.sources.columns import FARTHEST_US, arrow_schema
 from tidemill.runtime.sources.connector import Chunk, Position, Progress, Range
 from tidemill.runtime.sources.records import bad_table, make_chunk
@@ -88,8 +88,8 @@ def check_rows(spec: SourceSpec, rows: pa.Table) -> None:
         rows.select(schema.names).cast(schema)
         stamps = [rows.column(name) for name in (TIME, numbers)]
     except (KeyError, pa.ArrowException) as error:
-        raise broken(f'edge "{spec.name}"', str(error).splitlines()[0].strip("'\"")[:200]) from None
+        raise damaged_message(f'edge "{spec.name}"', str(error).splitlines()[0].strip("'\"")[:200]) from None
     if any(not pa.types.is_int64(column.type) or column.null_count for column in stamps):
-        raise broken(f'edge "{spec.name}"', "its rows have no times, or no numbers")
+        raise damaged_message(f'edge "{spec.name}"', "its rows have no times, or no numbers")
     if max((abs(t) for t in pc.min_max(stamps[0]).as_py().values() if t is not None), default=0) > FARTHEST_US:
-        raise broken(f'edge "{spec.name}"', "it has rows at times that cannot be")
+        raise damaged_message(f'edge "{spec.name}"', "it has rows at times that cannot be")
