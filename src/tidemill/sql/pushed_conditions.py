@@ -21,7 +21,7 @@ def pushed_conditions(query: exp.Expression, table: exp.Table, types: dict[str, 
     """
     select = table.find_ancestor(exp.Select)
     where = select.args.get("where") if select is not None else None
-    same = [t for t in query.find_all(exp.Table) if _called(t) == _called(table)]
+    same = [t for t in query.find_all(exp.Table) if _name_of(t) == _name_of(table)]
     alias, window = table.args.get("alias"), table.args.get("window")
     if select is None or where is None or len(same) > 1 or table.find_ancestor(exp.From, exp.Join) is None:
         return []
@@ -37,5 +37,5 @@ def pushed_conditions(query: exp.Expression, table: exp.Table, types: dict[str, 
     return [part for part in found if part.this.table or not select.args.get("joins")]
 
 
-def _called(table: exp.Table) -> tuple[str, str]:
+def _name_of(table: exp.Table) -> tuple[str, str]:
     return table.db.lower(), table.name.lower()

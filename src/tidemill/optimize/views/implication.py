@@ -51,7 +51,7 @@ class Implication:
         return self._holds(given, wanted, MOST_WAYS)
 
     def _holds(self, given: Sequence[Scalar], wanted: Scalar, most: int) -> bool:
-        """The same, looking at no more than so many combinations of the ways to satisfy several ORs."""
+        """The same, looking at no more than `most` combinations of the ways to satisfy several ORs."""
         text = canonical(wanted)
         if any(canonical(g) == text for g in given):
             return True

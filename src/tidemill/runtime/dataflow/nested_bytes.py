@@ -36,7 +36,7 @@ def nested_bytes(column: pa.Array, bytes_of: BytesOf) -> pa.Array:
         pair = pa.struct([("key", kind.key_type), ("value", kind.item_type)])
         return nested_bytes(column.cast(pa.list_(pair)), bytes_of)
     if pa.types.is_struct(kind):
-        parts = [_framed(part, bytes_of) for part in column.flatten()]
+        parts = [_frame(part, bytes_of) for part in column.flatten()]
         found = pc.binary_join_element_wise(*parts, _NOTHING)
     else:
         found = pc.binary_join(_lists_of(column, bytes_of), _NOTHING)
@@ -51,10 +51,10 @@ def _lists_of(column: pa.Array, bytes_of: BytesOf) -> pa.LargeListArray:
     else:
         lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
     offsets = np.append(0, np.cumsum(lengths.astype(np.int64)))
-    return pa.LargeListArray.from_arrays(pa.array(offsets), _framed(values, bytes_of))
+    return pa.LargeListArray.from_arrays(pa.array(offsets), _frame(values, bytes_of))
 
 
-def _framed(values: pa.Array, bytes_of: BytesOf) -> pa.Array:
+def _frame(values: pa.Array, bytes_of: BytesOf) -> pa.Array:
     """Mark, length, bytes of each value."""
     own = nested_bytes(values, bytes_of) if is_nested(values.type) else bytes_of(values)
     sizes = pc.fill_null(pc.binary_length(own), 0).cast(pa.int64())

@@ -28,13 +28,13 @@ class Recursive(Operator[p.Recursive]):
 
     def step(self, inputs: list[Batch], state: ShardState) -> Batch:
         frontier = min(batch.frontier for batch in inputs)
-        closed = [self._closed(i, batch, frontier, state) for i, batch in enumerate(inputs)]
+        closed = [self._take_closed(i, batch, frontier, state) for i, batch in enumerate(inputs)]
         times = np.unique(np.concatenate([rows.column("__time").to_numpy() for rows in closed]))
         found = [self._answer_at(int(time), closed, state) for time in times]
         some = [rows for rows in found if rows.num_rows]
         return Batch(pa.concat_tables(some) if some else None, frontier)
 
-    def _closed(self, number: int, batch: Batch, frontier: int, state: ShardState) -> pa.Table:
+    def _take_closed(self, number: int, batch: Batch, frontier: int, state: ShardState) -> pa.Table:
         columns = self.op.sides[number].columns
         pending = self.arrangement(state, f"{PENDING} {number}", pending_layout(columns))
         return net(take_closed(pending, batch.rows, frontier), columns)

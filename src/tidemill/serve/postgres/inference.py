@@ -119,7 +119,7 @@ def _find_types(piece: Piece, count: int, relations: Iterable[RelationInfo]) -> 
     found: dict[int, int] = {}
     for call in tree.find_all(exp.Anonymous):
         if call.name.startswith(_MARK):
-            number, oid = int(call.name.removeprefix(_MARK)), _wanted(call)
+            number, oid = int(call.name.removeprefix(_MARK)), _wanted_type(call)
             if oid and number not in found:
                 found[number] = oid
     return found
@@ -145,7 +145,7 @@ def _annotate(tree: exp.Expr, relations: Iterable[RelationInfo]) -> exp.Expr:
         return annotate_types(tree, dialect="duckdb")
 
 
-def _wanted(node: exp.Expr) -> int:
+def _wanted_type(node: exp.Expr) -> int:
     """The type that the surroundings of a parameter ask for; 0 where they do not say."""
     parent = node.parent
     while isinstance(parent, (exp.Paren, exp.Neg)):

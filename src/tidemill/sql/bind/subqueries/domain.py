@@ -44,7 +44,7 @@ def bind_by_domain(
     """Bind a subquery over its own FROM and the domain; its keys are the columns of the domain."""
     mentioned = _replace_columns(query, outside, outer)
     _add_domain(query, [m.name for m in mentioned], inside=False)
-    one = partition_rows(_unwrapped(query), [_domain_column(m.name) for m in mentioned])
+    one = partition_rows(_unwrap(query), [_domain_column(m.name) for m in mentioned])
     columns = tuple(Item(m.name, m.bound.value, m.bound.type) for m in mentioned)
     domain = BoundQuery(
         r.SetCombine("distinct", r.Project(outer.node, columns)),
@@ -63,7 +63,7 @@ def bind_by_domain(
     return finish(bound, keys, outer, one)
 
 
-def _unwrapped(query: exp.Expr) -> exp.Expr:
+def _unwrap(query: exp.Expr) -> exp.Expr:
     return query.unnest() if isinstance(query, exp.Subquery) and not query.args.get("limit") else query
 
 
