@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import uuid
+from dataclasses import replace
 from typing import Any
 
 from tidemill.engine.views.checks import check_parquet
@@ -11,6 +12,7 @@ from tidemill.errors import PlanProblem
 from tidemill.plan.relations import Relation
 from tidemill.plan.statements import CreateSink
 from tidemill.runtime.targets.target import KINDS, UPSERT, mode_of, open_target
+from tidemill.runtime.views.sink import Sink
 from tidemill.runtime.views.sinks import target_spec
 from tidemill.runtime.views.stored_view import StoredView
 
@@ -18,33 +20,28 @@ _FILES = ("format",)
 _ALWAYS = ("snapshot",)
 
 
-def sink_options(statement: CreateSink, node: Relation, view: StoredView) -> dict[str, Any]:
-    """The description of a sink, for the catalog and the outlet.
-
-    `id` names the sink in its target: a sink that is created again is another one.
-    """
-    options = dict(statement.options)
-    path = os.path.abspath(statement.path) if statement.path else None
-    made = {"target": statement.target, "path": path, "options": options, "name": statement.name}
-    made |= {"id": uuid.uuid4().hex, "place": dict(statement.place)}
-    if statement.target in KINDS:
-        return _external(made, view)
-    _check_options(statement.target, options, _FILES)
-    form = options.get("format", "parquet")
-    if form not in ("parquet", "json"):
-        raise PlanProblem("TM211", f'unknown sink format "{form}"', hint="parquet or json")
-    if path and form == "parquet":
+def describe_sink(statement: CreateSink, node: Relation, view: StoredView) -> Sink:
+    """The sink of a statement, its options checked."""
+    path = os.path.abspath(statement.path) if statement.path else ""
+    options, place = dict(statement.options), dict(statement.place)
+    made = Sink(statement.name, statement.target, path, options, uuid.uuid4().hex, place)
+    if made.is_external:
+        return _describe_external(made, view)
+    _check_options(made.target, options, _FILES)
+    if made.format not in ("parquet", "json"):
+        raise PlanProblem("TM211", f'unknown sink format "{made.format}"', hint="parquet or json")
+    if path and made.format == "parquet":
         check_parquet(node)
     return made
 
 
-def _external(made: dict[str, Any], view: StoredView) -> dict[str, Any]:
-    options, kind = made["options"], made["target"]
-    _check_options(kind, options, ("mode", *KINDS[kind].options))
-    options["mode"] = mode_of(kind, made["name"], options.get("mode"), view.keys is not None)
-    options.setdefault("snapshot", options["mode"] == UPSERT)
-    if made["path"]:
-        made["place"]["path"] = made["path"]
+def _describe_external(given: Sink, view: StoredView) -> Sink:
+    kind = given.target
+    _check_options(kind, given.options, ("mode", *KINDS[kind].options))
+    mode = mode_of(kind, given.name, given.options.get("mode"), view.keys is not None)
+    options = {"snapshot": mode == UPSERT, **given.options, "mode": mode}
+    place = {**given.place, "path": given.path} if given.path else given.place
+    made = replace(given, options=options, place=place)
     open_target(target_spec(made, view)).check()
     return made
 

@@ -19,10 +19,10 @@ from tidemill.engine.adapt.tagging import Tagging
 from tidemill.engine.alter_sources import add_columns
 from tidemill.engine.physical_plans import PhysicalPlans
 from tidemill.engine.settings.options import keep_of
-from tidemill.engine.sinks import sink_options
+from tidemill.engine.sinks import describe_sink
 from tidemill.engine.sources import source_spec
 from tidemill.engine.views.answering import Answering, Beginning, decisions_of
-from tidemill.engine.views.bound_view import BoundView, PlannedQuery, Sinks, bind_view, stamp_type
+from tidemill.engine.views.bound_view import BoundView, PlannedQuery, bind_view, stamp_type
 from tidemill.engine.views.checks import UnboundedViews, check_names, check_user_aggregates, spread_input
 from tidemill.engine.views.history import HISTORY, OPTION, begins_with_history
 from tidemill.engine.views.inputs import Inputs, view_input
@@ -49,6 +49,7 @@ from tidemill.plan.statements import (
 )
 from tidemill.plan.validate import check_bounded
 from tidemill.runtime.garbage_collection import seldom_collected
+from tidemill.runtime.views.sink import Sink
 from tidemill.sql.bind.functions import mark_user_aggregates
 from tidemill.sql.bind.imported_names import replace_imported
 from tidemill.sql.bind.query import Binder, BoundQuery
@@ -86,9 +87,9 @@ class Workload:
         self._hidden: dict[str, BoundView] = {}  # dropped views that others are answered from, by id
         rates, costs = MeasuredRates(totals), self.tagging.settings.costs
         self.answering = Answering(catalog, self.views, self._hidden, lambda: self.stopped, rates, costs)
-        sinks: dict[str, list[dict[str, Any]]] = {}
+        sinks: dict[str, list[Sink]] = {}
         for sink in catalog.of("sink"):
-            sinks.setdefault(sink.needs[0].lower(), []).append(sink.options)
+            sinks.setdefault(sink.needs[0].lower(), []).append(Sink.from_dict(sink.options))
         with seldom_collected():
             stored = (e for e in catalog.of("view", "query") if e.is_stored)
             for entry in sorted((*stored, *catalog.hidden.values()), key=lambda e: e.number):
@@ -209,7 +210,7 @@ class Workload:
         self.catalog.check_free(statement.name)
         view = find_stored(self.catalog, statement.view, "a sink")
         bound = self.views[view.name.lower()]
-        options = sink_options(statement, bound.node, bound.stored)
+        options = describe_sink(statement, bound.node, bound.stored).to_dict()
         entry = Entry("sink", statement.name, statement.text, (view.name,), options=options)
         self.catalog.add(entry)
         self._refresh_sinks(view.name)
@@ -342,7 +343,7 @@ class Workload:
         self.answering.add(view)
         return view
 
-    def _rebind(self, entry: Entry, sinks: Sinks) -> None:
+    def _rebind(self, entry: Entry, sinks: tuple[Sink, ...]) -> None:
         statement = parse_one(entry.text)
         assert isinstance(statement, (CreateView, Select))
         begin = Beginning.of_standing(entry)
@@ -353,7 +354,7 @@ class Workload:
             self.views[entry.name.lower()] = view
         self.answering.add(view)
 
-    def _bind_view(self, entry: Entry, query: exp.Expression, sinks: Sinks, begin: Beginning) -> BoundView:
+    def _bind_view(self, entry: Entry, query: exp.Expression, sinks: tuple[Sink, ...], begin: Beginning) -> BoundView:
         planned = self._plan(query, entry.output, entry.options, begin)
         return bind_view(entry, planned, self.unit_us, sinks)
 
@@ -363,8 +364,8 @@ class Workload:
         if view:
             self.views[name.lower()] = replace(view, stored=replace(view.stored, sinks=self._sinks(name)))
 
-    def _sinks(self, view: str) -> tuple[dict[str, Any], ...]:
-        return tuple(e.options for e in self.catalog.of("sink") if e.needs[0].lower() == view.lower())
+    def _sinks(self, view: str) -> tuple[Sink, ...]:
+        return tuple(Sink.from_dict(e.options) for e in self.catalog.of("sink") if e.needs[0].lower() == view.lower())
 
     def _check_reads_running(self, needs: Iterable[str]) -> None:
         """A new view cannot read one that has stopped."""

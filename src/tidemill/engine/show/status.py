@@ -18,6 +18,7 @@ from tidemill.plan.html import html_table, html_text
 from tidemill.plan.physical import BEGINNING, FOREVER
 from tidemill.runtime.paths import Paths, read_json
 from tidemill.runtime.views.moments import FRONTIERS, read_frontiers
+from tidemill.runtime.views.sink import Sink
 from tidemill.runtime.views.sinks import Sinks
 from tidemill.runtime.views.store import ViewStore
 from tidemill.sql.catalog import Entry
@@ -82,10 +83,7 @@ def status_of(
         "views": _view_statuses(workload, metas),
         "dead_letters": dead,
         "dead_letters_dropped": json.loads(metas.get("letters", "{}")).get("dropped", 0),
-        "sinks": [
-            {"name": e.name, "undelivered": sinks.count_undelivered(e.options), "problem": sinks.problems.get(e.name)}
-            for e in workload.catalog.of("sink")
-        ],
+        "sinks": [_sink_status(Sink.from_dict(e.options), sinks) for e in workload.catalog.of("sink")],
         "sites": list(sites),
         "plan_changes": [c.describe() | {"at": plain_time(int(c.at * 1e6))} for c in workload.history.changes[-SHOWN:]],
         "state": {"rows": last.get("state_rows", 0), "bytes": last.get("state_bytes", 0)},
@@ -120,6 +118,10 @@ def _source_status(
         **({"senders": ports[entry.name.lower()]} if entry.name.lower() in ports else {}),
         **({"slot_lag_bytes": slots[entry.name.lower()]} if entry.name.lower() in slots else {}),
     }
+
+
+def _sink_status(sink: Sink, sinks: Sinks) -> dict[str, Any]:
+    return {"name": sink.name, "undelivered": sinks.count_undelivered(sink), "problem": sinks.problems.get(sink.name)}
 
 
 def _view_statuses(workload: Workload, metas: Mapping[str, str]) -> list[dict[str, Any]]:

@@ -11,6 +11,7 @@ from tidemill.plan import relations as r
 from tidemill.plan.relations import Relation
 from tidemill.plan.scalars import Hidden
 from tidemill.plan.statements import STREAM_OUTPUTS
+from tidemill.runtime.views.sink import Sink
 from tidemill.runtime.views.stored_view import StoredView
 from tidemill.sql.bind.query import BoundQuery
 from tidemill.sql.bind.scalar import stamp_value
@@ -18,7 +19,6 @@ from tidemill.sql.catalog import Entry
 from tidemill.sql.lexical.durations import duration_from_text
 
 Trace = tuple[tuple[str, str], ...]  # rules that fired: name, what became what
-Sinks = tuple[dict[str, Any], ...]
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class PlannedQuery:
     answer: Answer  # the bound query with the parts that other views answer
 
 
-def bind_view(entry: Entry, planned: PlannedQuery, unit_us: int, sinks: Sinks) -> BoundView:
+def bind_view(entry: Entry, planned: PlannedQuery, unit_us: int, sinks: tuple[Sink, ...]) -> BoundView:
     """The view of a planned query, with the layout of its stored answers."""
     bound, node = planned.bound, planned.node
     retain = entry.options.get("retain")

@@ -8,26 +8,26 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
-from typing import Any
 
 import pyarrow as pa
 
+from tidemill.runtime.views.sink import Sink
 from tidemill.runtime.views.stored_view import StoredView
 
 META = "begun"
 
 
-def beginning(sinks: Iterable[dict[str, Any]], known: dict[str, str]) -> set[str]:
+def beginning(sinks: Iterable[Sink], known: dict[str, str]) -> set[str]:
     """The ids of those that are still to begin with a snapshot."""
-    wanting = {str(s["id"]) for s in sinks if s["options"].get("snapshot") and "id" in s}
+    wanting = {s.id for s in sinks if s.begins_with_snapshot}
     return wanting - set(json.loads(known.get(META, "[]"))) if wanting else wanting
 
 
 def begun_sinks(views: Iterable[StoredView], live: Iterable[str], known: dict[str, str]) -> dict[str, str]:
     """What is stored with a batch: all sinks with a snapshot that have begun with it or earlier."""
-    ids = [str(s["id"]) for view in views if view.id in live for s in view.sinks if s["options"].get("snapshot")]
+    ids = [s.id for view in views if view.id in live for s in view.sinks if s.begins_with_snapshot]
     earlier = set(json.loads(known.get(META, "[]")))
-    every = {str(s.get("id")) for view in views for s in view.sinks}
+    every = {s.id for view in views for s in view.sinks}
     found = sorted((earlier & every) | set(ids))
     return {META: json.dumps(found)} if found or META in known else {}
 

@@ -16,7 +16,6 @@ import os
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -26,13 +25,13 @@ from tidemill.plan.value_text import clean
 from tidemill.runtime.arrow_ipc import from_ipc, ipc_bytes
 from tidemill.runtime.duckdb import duck
 from tidemill.runtime.paths import Paths
-from tidemill.runtime.targets.target import KINDS, SinkSpec, Target, open_target
+from tidemill.runtime.targets.target import SinkSpec, Target, open_target
+from tidemill.runtime.views.sink import Sink
 from tidemill.runtime.views.store import present
 from tidemill.runtime.views.stored_view import StoredView
 from tidemill.runtime.views.undelivered import Undelivered, Waiting
 
 printer: Callable[[str], None] = print
-Sink = dict[str, Any]
 
 
 class Sinks:
@@ -49,13 +48,13 @@ class Sinks:
         """Send one batch of tagged changes to every sink of the view; those in `new` begin with `first`."""
         tables = [None if t is None else present(view, t, duck.connection()) for t in (first, changes)]
         for sink in view.sinks:
-            parts = [t for t in (tables if sink.get("id") in new else tables[1:]) if t is not None]
+            parts = [t for t in (tables if sink.id in new else tables[1:]) if t is not None]
             log = pa.concat_tables(parts, promote_options="permissive") if parts else None
             if log is None or not log.num_rows:
                 continue
-            if sink["target"] == "console":
+            if sink.target == "console":
                 self._print(sink, log)
-            elif sink["target"] == "files":
+            elif sink.target == "files":
                 self._write_file(sink, log, batch)
             else:
                 self._write_target(sink, view, log, batch)
@@ -67,19 +66,19 @@ class Sinks:
 
     def _try_target(self, sink: Sink, view: StoredView, log: pa.Table, batch: int) -> bool:
         try:
-            if sink["id"] not in self._targets:
-                self._targets[sink["id"]] = open_target(target_spec(sink, view))
-            self._targets[sink["id"]].write(log, batch)
+            if sink.id not in self._targets:
+                self._targets[sink.id] = open_target(target_spec(sink, view))
+            self._targets[sink.id].write(log, batch)
         except Exception as error:  # of the libraries of targets; the changes wait, and the status says why
-            self.problems[sink["name"]] = str(error) or type(error).__name__
+            self.problems[sink.name] = str(error) or type(error).__name__
             self._forget_target(sink)
             return False
-        self.problems.pop(sink["name"], None)
+        self.problems.pop(sink.name, None)
         return True
 
     def _forget_target(self, sink: Sink) -> None:
         """Connect anew next time: only a new connection knows for certain which batch was the last."""
-        target = self._targets.pop(sink["id"], None)
+        target = self._targets.pop(sink.id, None)
         if target is not None:
             with suppress(Exception):
                 target.close()
@@ -96,7 +95,7 @@ class Sinks:
                 self.waiting.deliver(key, partial(self._send, sink, view))
 
     def _send(self, sink: Sink, view: StoredView, found: Waiting) -> bool:
-        if sink["target"] in KINDS:
+        if sink.is_external:
             return self._try_target(sink, view, from_ipc(found.content), found.batch)
         return self._try_file(sink, found.name, found.content)
 
@@ -105,7 +104,7 @@ class Sinks:
         return self.waiting.count(_key(sink))
 
     def _write_file(self, sink: Sink, log: pa.Table, batch: int) -> None:
-        form = sink["options"].get("format", "parquet")
+        form = sink.format
         name = f"changes-{batch:012d}.{'parquet' if form == 'parquet' else 'jsonl'}"
         key, content = _key(sink), _encode(form, log)
         if key in self.waiting.spans or not self._try_file(sink, name, content):
@@ -113,15 +112,15 @@ class Sinks:
 
     def _try_file(self, sink: Sink, name: str, content: bytes) -> bool:
         try:
-            os.makedirs(sink["path"], exist_ok=True)
-            temporary = os.path.join(sink["path"], f".{name}.part")
+            os.makedirs(sink.path, exist_ok=True)
+            temporary = os.path.join(sink.path, f".{name}.part")
             with open(temporary, "wb") as out:
                 out.write(content)
-            os.replace(temporary, os.path.join(sink["path"], name))
+            os.replace(temporary, os.path.join(sink.path, name))
         except OSError as error:
-            self.problems[sink["name"]] = str(error)
+            self.problems[sink.name] = str(error)
             return False
-        self.problems.pop(sink["name"], None)
+        self.problems.pop(sink.name, None)
         return True
 
     def _print(self, sink: Sink, log: pa.Table) -> None:
@@ -131,10 +130,10 @@ class Sinks:
                 old = row.pop("OLD")
                 was = f"  was {', '.join(str(v) for v in old.values())}" if old else ""
                 # What a stream holds must not control the terminal.
-                printer(clean(f"{sink['name']} {tag} <{', '.join(str(v) for v in row.values())}> {stamp}{was}"))
-            self.problems.pop(sink["name"], None)
+                printer(clean(f"{sink.name} {tag} <{', '.join(str(v) for v in row.values())}> {stamp}{was}"))
+            self.problems.pop(sink.name, None)
         except (OSError, ValueError) as error:  # a console that was closed
-            self.problems[sink["name"]] = str(error)
+            self.problems[sink.name] = str(error)
 
 
 def _encode(form: str, log: pa.Table) -> bytes:
@@ -148,13 +147,12 @@ def _encode(form: str, log: pa.Table) -> bytes:
 
 def _key(sink: Sink) -> str:
     """A folder name for a sink, whatever its name and path are."""
-    who = sink["id"] if sink["target"] in KINDS else sink["path"]
-    return hashlib.sha256(f"{sink['name']}\n{who}".encode()).hexdigest()[:16]
+    who = sink.id if sink.is_external else sink.path
+    return hashlib.sha256(f"{sink.name}\n{who}".encode()).hexdigest()[:16]
 
 
 def target_spec(sink: Sink, view: StoredView) -> SinkSpec:
     """The sink as its target sees it."""
-    options = sink["options"]
     return SinkSpec(
-        sink["id"], sink["name"], sink["target"], options["mode"], sink["place"], options, tuple(view.names), view.keys
+        sink.id, sink.name, sink.target, sink.options["mode"], sink.place, sink.options, tuple(view.names), view.keys
     )

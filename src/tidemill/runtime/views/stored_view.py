@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any, Literal
 
 from tidemill.plan.sources import Column, Schema
+from tidemill.runtime.views.sink import Sink
 
 _STORED = {"append_only": "insert_only"}  # fields that have an older name where views are stored
 
@@ -26,7 +27,7 @@ class StoredView:
     stamp_type: str
     append_only: bool
     retain_us: int | None = None
-    sinks: tuple[dict[str, Any], ...] = field(default=())
+    sinks: tuple[Sink, ...] = ()
 
     @property
     def keeps_contents(self) -> bool:
@@ -68,4 +69,5 @@ class StoredView:
         keys = tuple(data["keys"]) if data["keys"] is not None else None
         given = {name: data[_STORED[name]] for name in _STORED}
         others = {name: value for name, value in data.items() if name not in _STORED.values()}
-        return StoredView(**{**others, **given, "columns": columns, "keys": keys, "sinks": tuple(data["sinks"])})
+        sinks = tuple(Sink.from_dict(s) for s in data["sinks"])
+        return StoredView(**{**others, **given, "columns": columns, "keys": keys, "sinks": sinks})
