@@ -26,6 +26,7 @@ from tidemill.runtime.evaluation.evaluate import route
 from tidemill.runtime.paths import load_plan
 from tidemill.runtime.state.shard_state import ShardState
 from tidemill.runtime.thresholds import sizes
+from tidemill.runtime.views.batch_summary import BatchReport
 from tidemill.sql.catalog import Catalog
 
 HOT = 7
@@ -65,15 +66,15 @@ def opened(
     return db
 
 
-def ran(db: LocalDatabase) -> list[dict]:
+def ran(db: LocalDatabase) -> list[BatchReport]:
     """The summaries of all batches of a finite run."""
-    seen: list[dict] = []
+    seen: list[BatchReport] = []
     db.outlet.listeners.append(seen.append)
     db.run()
     return seen
 
 
-def pairs(summary: dict) -> list[int]:
+def pairs(summary: BatchReport) -> list[int]:
     (notes,) = summary["joins"].values()
     return [n["pairs"] for n in notes]
 

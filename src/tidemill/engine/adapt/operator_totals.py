@@ -14,6 +14,7 @@ from tidemill.errors import TidemillError
 from tidemill.optimize.views.streams import Counted
 from tidemill.runtime.messages.operator_counts import Counts, OperatorCount, add_count
 from tidemill.runtime.paths import read_json, write_json
+from tidemill.runtime.views.batch_summary import BatchReport
 
 _WRITE_S = 10.0  # at least, between two writes while the job runs
 
@@ -29,7 +30,7 @@ class OperatorTotals:
         self.until: int | None = found.get("until")
         self._written, self._has_unsaved = 0.0, False
 
-    def add(self, report: dict[str, Any]) -> None:
+    def add(self, report: BatchReport) -> None:
         """Take in the report of a batch."""
         before, self.until = self.until, _latest_time(report, self.until)
         begin = before if before is not None else _first_time(report)
@@ -90,12 +91,12 @@ class OperatorTotals:
         return found if isinstance(found, dict) and found.get("database") == self._database else {}
 
 
-def _latest_time(report: dict[str, Any], before: int | None) -> int | None:
+def _latest_time(report: BatchReport, before: int | None) -> int | None:
     """The greatest event time that was read of any source."""
     tops = [entry["top"] for entry in report["sources"].values() if entry.get("first") is not None]
     return max([*tops, *([] if before is None else [before])], default=None)
 
 
-def _first_time(report: dict[str, Any]) -> int | None:
+def _first_time(report: BatchReport) -> int | None:
     firsts = [entry["first"] for entry in report["sources"].values() if entry.get("first") is not None]
     return min(firsts, default=None)

@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from tidemill.runtime.views.batch_summary import BatchReport
+
 KEPT = 300  # batches
 RECENT_S = 15.0  # over which rates are averages
 PARTS = ("total", "stage", "outlet")
@@ -60,12 +62,13 @@ class BatchHistory:
         self._recent: deque[tuple[float, float, dict[str, Any]]] = deque()  # (when, seconds, operators)
         self._lock = threading.Lock()
 
-    def add(self, report: dict[str, Any]) -> None:
+    def add(self, report: BatchReport) -> None:
         """Take in a report that has its length already."""
         now = time.monotonic()
         with self._lock:
-            for part in PARTS:
-                self.durations[part].add(report.get(f"{part}_seconds", report["batch_seconds"]))
+            spent = (report["batch_seconds"], report["stage_seconds"], report["outlet_seconds"])
+            for part, seconds in zip(PARTS, spent, strict=True):
+                self.durations[part].add(seconds)
             self._batches.append(_describe(report))
             self._recent.append((now, report["batch_seconds"], report["operators"]))
             while now - self._recent[0][0] > RECENT_S:
@@ -94,7 +97,7 @@ class BatchHistory:
         }
 
 
-def _describe(report: dict[str, Any]) -> dict[str, Any]:
+def _describe(report: BatchReport) -> dict[str, Any]:
     tallies = report["tallies"].values()
     return {
         "batch": report["batch"],
@@ -102,7 +105,7 @@ def _describe(report: dict[str, Any]) -> dict[str, Any]:
         "at": report["at"],
         "seconds": report["batch_seconds"],
         "stage_seconds": report["stage_seconds"],
-        "outlet_seconds": report.get("outlet_seconds"),
+        "outlet_seconds": report["outlet_seconds"],
         **{what: sum(tally.get(what, 0) for tally in tallies) for what in ("rows", "late", "bad")},
         "state_rows": report["state_rows"],
         "state_bytes": report["state_bytes"],

@@ -8,12 +8,12 @@ from typing import Any
 from tidemill.engine.adapt.history import Subject
 from tidemill.engine.adapt.operator_totals import OperatorTotals
 from tidemill.engine.adapt.sharing import Pace
-from tidemill.engine.run.reports import Report
 from tidemill.engine.workload import Workload
 from tidemill.plan import physical
 from tidemill.plan.node import walk
 from tidemill.plan.physical import Physical, ids
 from tidemill.plan.relations import JoinAggregate
+from tidemill.runtime.views.batch_summary import BatchReport
 
 Joined = tuple[JoinAggregate, physical.JoinAggregate, list[Any]]  # a node, its operator, what its shards counted
 
@@ -26,7 +26,7 @@ class Learner:
         self._pace = Pace()
         self.has_unsaved = False  # statistics that are not in the catalog file yet
 
-    def learn(self, plan: Physical, report: Report) -> bool:
+    def learn(self, plan: Physical, report: BatchReport) -> bool:
         """Take in the statistics of a batch that ran with `plan`; True when another plan is cheaper by a margin."""
         search = self._pace.begin_batch()
         self.has_unsaved |= bool(report["joins"])
@@ -57,7 +57,7 @@ class Learner:
             self._workload.history.record_cause("rows of a keyed stream were counted")
         return outdated
 
-    def _learn_windows(self, plan: Physical, report: Report, search: bool) -> tuple[bool, bool]:
+    def _learn_windows(self, plan: Physical, report: BatchReport, search: bool) -> tuple[bool, bool]:
         """Statistics of shared windows: whether a search was made, and whether it found a better plan."""
         notes = [(op, n) for s, n in report["lfta"].items() if (op := plan.lfta_of(s)) is not None and n["rows"]]
         self.has_unsaved |= bool(notes)
@@ -75,7 +75,7 @@ class Learner:
                 better = True
         return searched, better
 
-    def _joins(self, plan: Physical, report: Report) -> Iterator[Joined]:
+    def _joins(self, plan: Physical, report: BatchReport) -> Iterator[Joined]:
         """The aggregation joins that ran in a batch, with what every shard counted."""
         known = {op.id: op for op in plan.stage if isinstance(op, physical.JoinAggregate)}
         if not known:

@@ -10,19 +10,18 @@ from typing import Any
 from tidemill.engine.results import RunSummary
 from tidemill.engine.show.input_warnings import input_warnings
 from tidemill.engine.show.lateness import late_warnings
-
-Report = dict[str, Any]  # what the outlet says of one micro-batch
+from tidemill.runtime.views.batch_summary import BatchReport
 
 
 class BatchReports:
     """The last report, and a way to wait for the next one."""
 
     def __init__(self) -> None:
-        self.last: Report = {}
+        self.last: BatchReport = {}
         self._arrived = threading.Condition()
         self._at = 0.0
 
-    def add(self, report: Report) -> None:
+    def add(self, report: BatchReport) -> None:
         """Take in a report; it gets the seconds since the one before."""
         now = time.monotonic()  # the wall clock may be set while the job runs
         report["batch_seconds"] = now - self._at if self.last else report["stage_seconds"]
@@ -43,7 +42,7 @@ class BatchReports:
                 self._arrived.wait(seconds)
 
 
-def describe_progress(seen: list[Report], began: float) -> dict[str, Any]:
+def describe_progress(seen: list[BatchReport], began: float) -> dict[str, Any]:
     """What `run(progress=…)` is told after each batch: its report, rows so far, rows a second."""
     last = seen[-1]
     total = sum(t["rows"] for s in seen for t in _tallies(s).values())
@@ -56,7 +55,7 @@ def describe_progress(seen: list[Report], began: float) -> dict[str, Any]:
     }
 
 
-def summarize_run(seen: list[Report], began: float, stopped: list[str]) -> RunSummary:
+def summarize_run(seen: list[BatchReport], began: float, stopped: list[str]) -> RunSummary:
     """Batches, rows and warnings of a finite run; `stopped` has a sentence for each view that has stopped."""
     tallies = [_tallies(s) for s in seen]
 
@@ -78,12 +77,12 @@ def stopped_text(view: str, reason: str) -> str:
     return f"view {view} has stopped: {reason.splitlines()[0][:200]}"
 
 
-def _tallies(report: Report) -> dict[str, Any]:
+def _tallies(report: BatchReport) -> dict[str, Any]:
     """What was read of each source in a batch, without second readings of rows that were counted before."""
     second = {name for name, entry in report.get("sources", {}).items() if "behind" in entry}
     return {name: tally for name, tally in report["tallies"].items() if name not in second}
 
 
-def _newest_times(seen: list[Report]) -> dict[str, int]:
+def _newest_times(seen: list[BatchReport]) -> dict[str, int]:
     """The greatest time of each source after these batches."""
     return {name: entry["top"] for name, entry in seen[-1]["sources"].items()} if seen else {}

@@ -16,7 +16,7 @@ from tidemill.engine.run.batch_history import BatchHistory
 from tidemill.engine.run.job import Job
 from tidemill.engine.run.learning import Learner
 from tidemill.engine.run.publisher import Publisher
-from tidemill.engine.run.reports import BatchReports, Report, describe_progress, stopped_text, summarize_run
+from tidemill.engine.run.reports import BatchReports, describe_progress, stopped_text, summarize_run
 from tidemill.engine.show.status import status_of
 from tidemill.engine.state import DatabaseState
 from tidemill.errors import EngineProblem
@@ -24,6 +24,7 @@ from tidemill.runtime.checkpoint.progress import Checkpoint, under_way
 from tidemill.runtime.paths import load_plan, write_json
 from tidemill.runtime.spark.log_file import bound_log
 from tidemill.runtime.spark.warm_up import load, ready
+from tidemill.runtime.views.batch_summary import BatchReport
 
 Progress = Callable[[dict[str, Any]], None]
 _PATIENCE_S = 1200.0  # without a batch, until the job is said to make no progress
@@ -96,13 +97,13 @@ class Runner:
         texts = [stopped_text(v.entry.name, stopped[v.entry.id]["reason"]) for v in views]
         return summarize_run(seen, began, texts)
 
-    def _run_to_end(self, progress: Progress | None, final: bool, began: float) -> list[Report]:
+    def _run_to_end(self, progress: Progress | None, final: bool, began: float) -> list[BatchReport]:
         """Run the job until the input is taken in; the reports of its batches."""
         number = self.publisher.last_run() + 1
-        seen: list[Report] = []
+        seen: list[BatchReport] = []
         done = threading.Event()
 
-        def follow(report: Report) -> None:
+        def follow(report: BatchReport) -> None:
             seen.append(report)
             if any(s["final"] == number for s in seen) and not report["content"]:
                 done.set()
@@ -290,7 +291,7 @@ class Runner:
 
     # ---- after each batch ----------------------------------------------------------------------
 
-    def _on_batch(self, report: Report) -> None:
+    def _on_batch(self, report: BatchReport) -> None:
         self.reports.add(report)
         self.history.add(report)
         self.state.operators.add(report)
@@ -317,7 +318,7 @@ class Runner:
         finally:
             self.state.lock.release()
 
-    def _learn(self, report: Report) -> None:
+    def _learn(self, report: BatchReport) -> None:
         """Take in statistics; a plan that is cheaper by a margin is published for the next batch."""
         plan = load_plan(self.state.paths.plan(report["plan"]))
         better = self.learner.learn(plan, report)
@@ -355,7 +356,7 @@ class Runner:
         with suppress(Exception):
             write_json(self.state.paths.status, self.status())
 
-    def _keep_status(self, _: Report) -> None:
+    def _keep_status(self, _: BatchReport) -> None:
         """Bring the status file up to date, at most once a second."""
         if time.monotonic() - self._status_written > _STATUS_S:
             self._status_written = time.monotonic()

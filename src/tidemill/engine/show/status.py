@@ -58,7 +58,7 @@ def status_of(
     workload: Workload,
     store: ViewStore,
     sinks: Sinks,
-    last: dict[str, Any],
+    last: Mapping[str, Any],
     running: bool,
     ports: dict[str, dict[str, int]],
     slots: dict[str, int | None],
@@ -95,7 +95,7 @@ def status_of(
 def _source_status(
     entry: Entry,
     totals: dict[str, Any],
-    last: dict[str, Any],
+    last: Mapping[str, Any],
     ports: dict[str, dict[str, int]],
     slots: dict[str, int | None],
 ) -> dict[str, Any]:

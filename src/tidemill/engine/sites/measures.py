@@ -11,13 +11,13 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
 from tidemill.errors import TidemillError
 from tidemill.plan.sources import SITE, SourceSpec
 from tidemill.runtime.paths import read_json, write_json
 from tidemill.runtime.sites.join_values import MEASURED, Measure, add_measures, name_of
 from tidemill.runtime.sites.protocol import Statistics
+from tidemill.runtime.views.batch_summary import BatchReport
 from tidemill.runtime.views.outlet import Outlet
 from tidemill.sql.catalog import Catalog
 
@@ -76,7 +76,7 @@ class Measures:
 
     # ---- what is known ---------------------------------------------------------------------------
 
-    def add(self, report: dict[str, Any]) -> None:
+    def add(self, report: BatchReport) -> None:
         """Take in what the readers of a batch found."""
         now = time.monotonic()
         if self._last and now - self._last < _LONGEST_S:

@@ -4,16 +4,53 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from typing import Any
+from typing import Any, TypedDict
 
 from tidemill.plan.physical import BEGINNING, FOREVER
-from tidemill.runtime.messages.operator_counts import add_counts
+from tidemill.runtime.messages.operator_counts import Counts, add_counts
 from tidemill.runtime.messages.source_counts import Tally
 from tidemill.runtime.messages.ticks import ShardTick
-from tidemill.runtime.sites.join_values import merge_measures
+from tidemill.runtime.sites.join_values import Measure, merge_measures
 
 
-def summarize(batch: int, ticks: list[ShardTick]) -> dict[str, Any]:
+class BatchReport(TypedDict, total=False):
+    """What is known of a micro-batch when it ends; the same as JSON. Frontiers are the least of all shards."""
+
+    batch: int
+    offset: str | None
+    plan: int
+    final: int  # the finite run that ends with it; 0: none
+    at: float  # seconds since 1970
+    # Of sources
+    sources: dict[str, dict[str, Any]]  # top, floor, first; of a second reading also behind and share
+    tallies: dict[str, dict[str, Any]]  # `Tally.counts`, and updates that were shed
+    measures: dict[str, Measure]
+    # Of time
+    clock: int
+    loops: dict[str, int]
+    outputs: list[int]
+    waits: dict[str, int]  # operator → the first time for which something waits
+    peek: int
+    peeks: dict[str, dict[str, int]]
+    ends: dict[str, int]  # output → the greatest time of its inputs, where everything up to it is shown
+    # Of operators
+    operators: Counts
+    lfta: dict[str, dict[str, Any]]  # what the tables of each source have counted
+    joins: dict[str, list[Any]]  # the same of aggregation joins, one for each shard
+    failed: dict[str, str]
+    state_files: int
+    state_rows: int
+    state_bytes: int
+    stage_seconds: float
+    # Added by the outlet
+    content: bool  # whether rows came round
+    stopped: dict[str, dict[str, Any]]
+    outlet_seconds: float
+    # Added by the engine
+    batch_seconds: float  # since the batch before
+
+
+def summarize(batch: int, ticks: list[ShardTick]) -> BatchReport:
     """Frontiers are the least of all shards; counts of readers are equal in all."""
     first = ticks[0]
     tallies = {source: tally.counts() for source, tally in first.tallies.items()}
@@ -64,7 +101,7 @@ def _shed_rows(ticks: list[ShardTick]) -> dict[str, int]:
     return {source: rows for source, rows in totals.items() if rows}
 
 
-def source_progress(summary: dict[str, Any]) -> dict[str, Any]:
+def source_progress(summary: BatchReport) -> dict[str, Any]:
     """What the planner reads of each source: how far it is closed, what was read of it and what that sent."""
     nothing = {"rows": 0, "sent": 0}
     which = {"batch": summary["batch"], "plan": summary["plan"]}

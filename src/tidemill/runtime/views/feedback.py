@@ -19,7 +19,7 @@ from tidemill.runtime.arrow_ipc import ipc_bytes
 from tidemill.runtime.integrity import checksum
 from tidemill.runtime.messages.message import LOOP, PEEK_LOOP, Message, select_messages
 from tidemill.runtime.paths import Paths, write_json
-from tidemill.runtime.views.batch_summary import source_progress
+from tidemill.runtime.views.batch_summary import BatchReport, source_progress
 from tidemill.runtime.views.past import Past
 from tidemill.runtime.views.stored_view import StoredView
 
@@ -36,7 +36,7 @@ class Before:
     peek: str
     peeks: dict[str, dict[str, int]]
 
-    def ends_further(self, summary: dict[str, Any]) -> bool:
+    def ends_further(self, summary: BatchReport) -> bool:
         """Whether copies of the state that show the end have feedback for each other: how far loops are closed has
         changed, or this is another end, whose copies are new.
         """
@@ -53,7 +53,7 @@ class Feedback:
         os.makedirs(paths.feedback, exist_ok=True)
 
     def write(
-        self, batch: int, messages: list[Message], summary: dict[str, Any], seeds: list[Seed], before: Before
+        self, batch: int, messages: list[Message], summary: BatchReport, seeds: list[Seed], before: Before
     ) -> bool:
         """Write both; whether the next batch has something to take in. `before` is what the last batch left."""
         rows = list(select_messages(messages, LOOP))
@@ -79,7 +79,7 @@ class Feedback:
         self._remove(batch - KEPT_FEEDBACK)
         return content
 
-    def _write_progress(self, batch: int, summary: dict[str, Any], content: bool, real: bool) -> None:
+    def _write_progress(self, batch: int, summary: BatchReport, content: bool, real: bool) -> None:
         self.progress = {
             "database": self.paths.database,
             "batch": batch,

@@ -33,7 +33,7 @@ from tidemill.runtime.messages.ticks import ShardTick, decode_shard_tick
 from tidemill.runtime.paths import Paths, load_plan
 from tidemill.runtime.thresholds import sizes
 from tidemill.runtime.views import provisional_rows
-from tidemill.runtime.views.batch_summary import summarize
+from tidemill.runtime.views.batch_summary import BatchReport, summarize
 from tidemill.runtime.views.changes import Changes, collect_logs, tag_changes
 from tidemill.runtime.views.dead_letter_table import Bounds, LetterCount, count_letters, keep_letters
 from tidemill.runtime.views.feedback import Before, Feedback, contents_at, last_closed, make_seeds
@@ -53,7 +53,7 @@ from tidemill.runtime.views.store import ViewStore
 from tidemill.runtime.views.stored_view import StoredView
 from tidemill.runtime.views.subscriptions import QUEUE_BYTES, JointQueue, MomentChanges, SubscriptionQueue
 
-Listener = Callable[[dict[str, Any]], None]
+Listener = Callable[[BatchReport], None]
 
 
 class Outlet:
@@ -148,7 +148,7 @@ class Outlet:
                     failing |= found.reasons
 
     def _store(
-        self, batch: int, messages: list[Message], plan: Physical, summary: dict[str, Any], failing: dict[str, str]
+        self, batch: int, messages: list[Message], plan: Physical, summary: BatchReport, failing: dict[str, str]
     ) -> None:
         """Store the batch, without the views that it stops and those that are stopped already."""
         stopped = {
@@ -194,7 +194,7 @@ class Outlet:
         for view_id in [*published, *(v for v in first if v not in published)]:
             self._write_sinks(self.views[view_id], published.get(view_id), batch, *first.get(view_id, (set(), None)))
 
-    def _batch_meta(self, batch: int, summary: dict[str, Any], closed: dict[str, int]) -> dict[str, str]:
+    def _batch_meta(self, batch: int, summary: BatchReport, closed: dict[str, int]) -> dict[str, str]:
         """What is stored of a batch beside its rows. `closed` is how far each view is closed."""
         return {
             "batch": str(batch),
@@ -281,7 +281,7 @@ class Outlet:
                 counts[view_id] = counts.get(view_id, 0) + more
         return json.dumps(counts)
 
-    def _shown_ends(self, plan: Physical, summary: dict[str, Any]) -> str:
+    def _shown_ends(self, plan: Physical, summary: BatchReport) -> str:
         """View → the end of its input, where it shows everything up to it."""
         ends = self._read_meta("ends", {}) if self.known.get("peek") == str(summary["peek"]) else {}
         return json.dumps(ends | {o.view: summary["ends"][o.op] for o in plan.outputs if o.op in summary["ends"]})
@@ -387,7 +387,7 @@ class Outlet:
             counts.update(growth)
         return json.dumps({k: v for k, v in counts.items() if k in self.views})
 
-    def _publish(self, published: dict[str, pa.Table], summary: dict[str, Any]) -> None:
+    def _publish(self, published: dict[str, pa.Table], summary: BatchReport) -> None:
         self.sinks.waiting.settle()  # what follows a commit
         for view_id, table in published.items():
             queues = self.subscribers.get(view_id, [])
