@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -12,7 +13,6 @@ from tests.joins import operator_twin as twin
 from tidemill.plan import physical as p
 from tidemill.plan.aggregates import Aggregate, Part, parts
 from tidemill.plan.relations import quoted
-from tidemill.plan.scalars.text import columns_of
 from tidemill.plan.sources import Column
 from tidemill.runtime.dataflow.operator import Batch
 from tidemill.runtime.duckdb import duck
@@ -104,7 +104,9 @@ class Query:
         residual = f'coalesce("g0", 0) <= coalesce("g{m - 1}", 1)' if self.residual else None
         computed = [k.sql for k in outputs.keys] + [part.sql for part in found if part.input < 0]
         computed += [v.sql for v in outputs.values] + ([residual] if residual else [])
-        outputs = replace(outputs, reads={sql: tuple(columns_of(sql)) for sql in computed} if self.says_reads else {})
+        outputs = replace(
+            outputs, reads={sql: tuple(re.findall(r'"(\w+)"', sql)) for sql in computed} if self.says_reads else {}
+        )
         schema = (
             *(Column(f"k{i}", "INTEGER") for i in self.grouped),
             Column("__n", "BIGINT"),

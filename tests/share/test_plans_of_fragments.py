@@ -17,6 +17,7 @@ from tests.share.measuring import SECOND, Driven, Rows, asked
 from tidemill.optimize.share.costs import plan_costs
 from tidemill.optimize.share.phantoms.cost import Constants
 from tidemill.optimize.share.reader_plan import Settings
+from tidemill.optimize.share.stream_statistics import Wants, read_statistics
 from tidemill.runtime.share.reader.lfta import Lfta
 
 SLIDE, BATCHES = 10, 4
@@ -65,6 +66,25 @@ def test_costs_are_as_predicted_and_the_plan_is_the_best(rows, fragments, groupi
     assert db.cost(db.plan, last) <= 1.1 * min(counted for counted, _ in others.values())
     for name, (counted, predicted) in others.items():
         assert abs(math.log(predicted / counted)) < math.log(1.3), f"{name}, which never ran"
+
+
+def test_statistics_know_which_columns_a_predicate_reads():
+    """Groups of a predicate over the attributes are fewer, of one over other columns they are not: by columns, not by
+    the text of the predicate, which has a name in a string here.
+    """
+    queries = (
+        "SELECT a, COUNT(*) AS n FROM A [RANGE 4 SLIDE 2] WHERE a < 6 AND a <> length('\"e\"') GROUP BY a",
+        "SELECT b, COUNT(*) AS n FROM A [RANGE 4 SLIDE 2] WHERE e > 600 GROUP BY b",
+    )
+    db = Driven(asked(queries), Settings(memory=1_000_000))
+    db.batch(stream(20_000, 50, 1))
+    found = read_statistics(db.measured)
+    assert sorted(map(sorted, found.reads.values())) == [["a"], ["e"]] and set(found.reads) == set(found.predicates)
+    (narrow,) = (p for p, columns in found.reads.items() if columns == {"a"})
+    groups = found.keys(frozenset("a"), Wants.of([narrow]), 20_000)
+    assert groups == pytest.approx(6, rel=0.2)
+    older = read_statistics({name: value for name, value in db.measured.items() if name != "reads"})
+    assert older.keys(frozenset("a"), Wants.of([narrow]), 20_000) > 2 * groups
 
 
 def test_children_of_a_phantom_do_not_evict_in_turns():

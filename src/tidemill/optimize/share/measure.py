@@ -33,7 +33,7 @@ def update_statistics(tables: HashTables, note: Mapping[str, Any], before: Mappi
     """
     if not note["rows"]:
         return dict(before)
-    relations, predicates = tables.relations, [p.sql for p in tables.predicates]
+    relations = tables.relations
     span = max(1, note["last"] - note["first"])
     rows, micros = note["share"]
     found = {
@@ -47,7 +47,7 @@ def update_statistics(tables: HashTables, note: Mapping[str, Any], before: Mappi
         "loose": _average_loose(tables, note, before),
         "first": [float(note["early"][0]), _by_attributes(tables, note["early"][1])],
         "tried": [float(note["tables"][0]), note["sizes"], _by_attributes(tables, note["tables"][1])],
-        **_pattern_counts(tables, note, predicates, before),
+        **_pattern_counts(tables, note, before),
         "idle": dict(before.get("idle", {})),
         "relations": {
             r.label: {
@@ -91,18 +91,19 @@ def _by_attributes(tables: HashTables, counts: Sequence[Any]) -> dict[str, Any]:
     }
 
 
-def _pattern_counts(
-    tables: HashTables, note: Mapping[str, Any], predicates: list[str], before: Mapping[str, Any]
-) -> dict[str, Any]:
+def _pattern_counts(tables: HashTables, note: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
     """Rows by pattern. A share without patterns (running totals) keeps the counts known for the same predicates."""
+    predicates = [p.sql for p in tables.predicates]
+    reads = {p.sql: list(p.columns_read) for p in tables.predicates if p.columns_read is not None}
     if note["patterns"]:
         return {
             "predicates": predicates,
+            "reads": reads,
             "patterns": note["patterns"],
             "pairs": [float(note["pairs"][0]), _by_attributes(tables, note["pairs"][1])],
         }
     if before.get("predicates") == predicates:
-        return {name: before[name] for name in ("predicates", "patterns", "pairs")}
+        return {"reads": reads} | {name: before[name] for name in ("predicates", "patterns", "pairs")}
     return {}
 
 

@@ -26,7 +26,6 @@ from tidemill.optimize.share.phantoms.configuration import Relation
 from tidemill.optimize.share.phantoms.fill import entries_made, total_groups
 from tidemill.optimize.share.phantoms.statistics import Statistics
 from tidemill.optimize.share.weaving.edges import Edges, edge_rate
-from tidemill.plan.scalars.text import columns_of
 
 SECOND = 1_000_000
 _ASSUMED_RATE, _ASSUMED_ROWS = 10_000.0, 100_000.0
@@ -57,7 +56,8 @@ class StreamStatistics:
 
     `first` has the groups of the first rows of the block, `pairs` the (group, pattern) pairs of some rows, both as
     (rows, count by attribute set). `patterns` has the share of the rows for each set of predicates that hold, as bits
-    in the order of `predicates`.
+    in the order of `predicates`, and `reads` the columns of each; statistics of an older version lack them, and such a
+    predicate counts as one over other columns than the attributes.
     """
 
     rate: float
@@ -73,6 +73,7 @@ class StreamStatistics:
     lengths: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # of tables that were there, by label
     idle: Mapping[str, float] = field(default_factory=dict)  # phantoms that evicted all: rows for each group
     loose: float = 1.0  # fragments of a share that no edge ends
+    reads: Mapping[str, frozenset[str]] = field(default_factory=dict)
     assumed: bool = False  # nothing was measured
     _found: dict[frozenset[str], list[tuple[float, float]]] = field(default_factory=dict, compare=False, repr=False)
 
@@ -154,9 +155,8 @@ class StreamStatistics:
     def _bits(self) -> dict[str, int]:
         return {p: 1 << i for i, p in enumerate(self.predicates)}
 
-    @cached_property
-    def _columns(self) -> dict[str, set[str]]:
-        return {p: columns_of(p) for p in self.predicates}
+    def _reads_only(self, predicate: str, attributes: frozenset[str]) -> bool:
+        return predicate in self.reads and self.reads[predicate] <= attributes
 
     def _mask(self, wants: Wants) -> int | None:
         """The bits of the predicates; None where one was never evaluated: then nothing is known of the others' rows."""
@@ -169,7 +169,7 @@ class StreamStatistics:
         mask, inner = self._mask(wants), self._mask(passed)
         if not self.patterns or not wants.predicates or mask is None or inner is None:
             return [(1.0, 1.0)]
-        free = sum(self._bits[p] for p in wants.predicates if not self._columns[p] <= attributes)
+        free = sum(self._bits[p] for p in wants.predicates if not self._reads_only(p, attributes))
         every: dict[int, float] = {}
         given: dict[int, float] = {}
         for pattern, share in self.patterns:
@@ -244,4 +244,5 @@ def read_statistics(measured: Mapping[str, Any]) -> StreamStatistics:
         measured.get("lengths", {}),
         measured.get("idle", {}),
         min(1.0, max(0.0, float(measured.get("loose", (1.0,))[0]))),
+        {p: frozenset(columns) for p, columns in measured.get("reads", {}).items()},
     )
