@@ -100,6 +100,25 @@ def test_a_loop_does_not_show(make):
     assert any(len(set(counts)) > 1 for counts in latest), "the test shows nothing where nothing lags"
 
 
+def test_what_virtual_views_read_is_as_of_the_same_time(make):
+    """Tables inside virtual views were read as they are, whatever time the answer said."""
+    db, together = make(kept=KEPT), []
+    db.execute(
+        "CREATE VIRTUAL VIEW HotNow AS SELECT room, building FROM Hot; CREATE VIRTUAL VIEW N AS SELECT * FROM HotNow"
+    )
+    both = "SELECT (SELECT count(*) FROM N) AS hot, (SELECT coalesce(sum(rooms * buildings), 0) FROM BySize) AS sized"
+    look_after_each_batch(db, lambda _: together.append(db.query(both)))
+    db.run()
+    for answer in together:
+        moment, [row] = tidemill.as_of(answer), answer.to_pylist()
+        assert set(row.values()) == {len(truth(range(30), moment)) if moment is not None else 0}
+    for time in (3, 11, 20):
+        answer = db.query(f"SELECT * FROM N AS OF {time}")
+        assert {tuple(r.values()) for r in answer.to_pylist()} == truth(range(30), time)
+    assert tidemill.as_of(db.query("SELECT * FROM N")) == 29
+    assert refusal(db, "SELECT * FROM N AS OF 30").code == "TM232"
+
+
 @pytest.mark.parametrize("small", [False, True])
 def test_every_time_that_is_kept_can_be_named(make, small):
     with smallest() if small else nullcontext():

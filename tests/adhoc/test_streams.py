@@ -49,6 +49,33 @@ def test_answers_are_those_of_the_stream(db, query, rows):
 
 
 @pytest.mark.parametrize(
+    ("query", "rows"),
+    [
+        ("SELECT room, temp FROM Warm ORDER BY room", [(1, 90), (3, 110)]),
+        ("SELECT room FROM Warmer", [(3,)]),
+        ("SELECT building, n FROM ByBuilding ORDER BY building", [(1, 1), (2, 2)]),
+        ("SELECT w.room, h.building FROM Warmer w JOIN Hot h ON w.room = h.room", [(3, 2)]),
+        ("SELECT room FROM Hot h WHERE EXISTS (SELECT 1 FROM Warmer r WHERE r.room = h.room)", [(3,)]),
+        ("WITH Rooms AS (SELECT 7 AS room, 99 AS temp) SELECT room FROM Warm ORDER BY room", [(1,), (3,)]),
+    ],
+)
+def test_virtual_views_over_streams_are_answered_as_their_texts_are(db, query, rows):
+    """They were refused, whatever views there were."""
+    db.execute(
+        "CREATE VIRTUAL VIEW Warm AS SELECT room, temp FROM Rooms WHERE temp > 85;"
+        "CREATE VIRTUAL VIEW Warmer AS SELECT room FROM Warm WHERE temp > 95;"
+        "CREATE VIRTUAL VIEW ByBuilding AS SELECT building, count(*) AS n FROM Rooms WHERE temp > 80 GROUP BY building"
+    )
+    found = db.query(query)
+    assert [tuple(row.values()) for row in found.to_pylist()] == rows
+    assert as_of(found) == 5
+    db.execute("CREATE VIRTUAL VIEW Cold AS SELECT room FROM Rooms WHERE temp < 9")
+    with pytest.raises(PlanProblem, match="TM215") as refused:
+        db.query("SELECT room FROM Cold")
+    assert 'in virtual view "Cold": Hot: "temp" > 80 is not implied' in refused.value.detail
+
+
+@pytest.mark.parametrize(
     ("query", "why"),
     [
         ("SELECT room FROM Rooms WHERE temp > 70", '"temp" > 80 is not implied'),

@@ -17,7 +17,7 @@ import pyarrow as pa
 from sqlglot import exp, parse_one
 
 from tidemill.engine.statements.moment import Asked, ReadMoment, choose_moment
-from tidemill.engine.views.virtual_tables import VirtualTables
+from tidemill.engine.views.virtual_tables import Definitions, VirtualTables
 from tidemill.engine.workload import Workload
 from tidemill.interrupts import Cancellation, plain_interrupts
 from tidemill.plan.relations import quoted
@@ -112,9 +112,11 @@ def answer(
     limits: Limits,
     cancellation: Cancellation | None = None,
     shape_only: bool = False,
+    definitions: Definitions | None = None,
 ) -> list[pa.Table]:
     """Run ad hoc queries, all as of one moment; what they may read is COMPLETE and RSTREAM views, tables and
     dead_letters. AS OF of the first one holds for all of them. `shape_only`: over no rows, for the columns.
+    `definitions`: of virtual views, where they are not to be read as they are written.
     """
     queries = [select.query.copy() for select in selects]
     for query in queries:
@@ -127,9 +129,11 @@ def answer(
             inputs.append(Inputs(folder, limits.bytes, deadline))
             opened.callback(inputs[-1].close)
         with store.reading() as duck, _interrupt_at(duck, deadline):
-            moment = _choose_moment(queries, selects[0], workload, store, duck)
+            virtual = [VirtualTables(workload, check_expressions, definitions) for _ in range(2 * len(queries))]
+            tables = [found for query in queries for found in _tables_read(query, virtual.pop())]
+            moment = _choose_moment(tables, selects[0], workload, store, duck)
             for query, own in zip(queries, inputs, strict=True):
-                _Leaves(workload, store, duck, own, moment, shape_only).replace(query)
+                _Leaves(workload, store, duck, own, moment, shape_only).replace(query, virtual.pop())
         answers = []
         for query, own in zip(queries, inputs, strict=True):
             for node in list(query.find_all(Now)):
@@ -140,7 +144,7 @@ def answer(
 
 
 def _choose_moment(
-    queries: Sequence[exp.Expression],
+    tables: Sequence[tuple[str, exp.Table]],
     select: Select,
     workload: Workload,
     store: ViewStore,
@@ -148,14 +152,26 @@ def _choose_moment(
 ) -> ReadMoment:
     """The moment of all views that the queries read, from what the last batch stored with them."""
     asked: dict[str, Asked] = {}
-    for query in queries:
-        for node in outside_tables(query):
-            view = workload.views.get(node.name.lower())
-            if view is not None:
-                place = problem("", node)
-                asked.setdefault(view.entry.id, Asked(view, (place.line or 1, place.column or 1)))
+    for name, node in tables:
+        view = workload.views.get(name)
+        if view is not None:
+            place = problem("", node)
+            asked.setdefault(view.entry.id, Asked(view, (place.line or 1, place.column or 1)))
     metas = store.read_metas(METAS, duck) if asked else {}
     return choose_moment(asked, select.as_of, metas, workload.unit_us)
+
+
+def _tables_read(query: exp.Expression, virtual: VirtualTables) -> list[tuple[str, exp.Table]]:
+    """The names of all tables that a query reads, itself or through virtual views, with the table of its own text."""
+    found: list[tuple[str, exp.Table]] = []
+    for node in outside_tables(query):
+        definition = virtual.definition(node)
+        if definition is None:
+            found.append((node.name.lower(), node))
+            continue
+        with virtual.errors_at(node):
+            found += [(name, node) for name, _ in _tables_read(definition, virtual)]
+    return found
 
 
 def check_expressions(query: exp.Expression) -> None:
@@ -216,9 +232,8 @@ class _Leaves:
         self.past = Past(store, duck)
         self.made: dict[tuple[str, tuple[str, ...]], str] = {}
 
-    def replace(self, query: exp.Expression) -> None:
+    def replace(self, query: exp.Expression, virtual: VirtualTables) -> None:
         """Give every table from outside of the query the name of an input."""
-        virtual = VirtualTables(self.workload, check_expressions)
         prefix = _unused_prefix(virtual.all_names(query))
         self._replace_in(query, prefix, virtual)
 

@@ -6,8 +6,12 @@ the columns that the query reads, and at least the rows that satisfy its conditi
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from sqlglot import exp, parse_one
 
+from tidemill.engine.statements.adhoc import check_expressions
+from tidemill.engine.views.virtual_tables import Definitions, VirtualTables
 from tidemill.engine.workload import Workload
 from tidemill.errors import PlanProblem
 from tidemill.plan import relations as r
@@ -22,10 +26,28 @@ from tidemill.sql.scopes import outside_tables, read_columns
 
 
 def names_streams(query: exp.Expression, workload: Workload) -> bool:
-    """Whether a query may read a stream; names of WITH count too."""
-    tables = (table for table in query.find_all(exp.Table) if not table.args.get("db"))
-    entries = (workload.catalog.entries.get(table.name.lower()) for table in tables)
+    """Whether a query may read a stream, itself or through virtual views; all of their names count."""
+    names = VirtualTables(workload, check_expressions).all_names(query)
+    entries = (workload.catalog.entries.get(name) for name in names)
     return any(entry is not None and entry.kind == "stream" for entry in entries)
+
+
+def definitions_over_views(queries: Iterable[exp.Expression], workload: Workload, store: ViewStore) -> Definitions:
+    """The virtual views that ad hoc queries read, with views in the place of the streams that they read."""
+    found: dict[str, exp.Expression] = {}
+
+    def visit(query: exp.Expression, virtual: VirtualTables) -> None:
+        for table in outside_tables(query):
+            definition = virtual.definition(table)
+            if definition is not None:
+                with virtual.errors_at(table):
+                    read_streams_from_views(definition, workload, store)
+                    visit(definition, virtual)
+                found[table.name.lower()] = definition
+
+    for query in queries:
+        visit(query, VirtualTables(workload, check_expressions))
+    return found
 
 
 def read_streams_from_views(query: exp.Expression, workload: Workload, store: ViewStore) -> None:

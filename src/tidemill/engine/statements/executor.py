@@ -22,7 +22,7 @@ from tidemill.engine.show.tables import catalog_table, columns_table
 from tidemill.engine.show.why import why
 from tidemill.engine.state import DatabaseState
 from tidemill.engine.statements.adhoc import answer, check_expressions
-from tidemill.engine.statements.adhoc_streams import names_streams, read_streams_from_views
+from tidemill.engine.statements.adhoc_streams import definitions_over_views, names_streams, read_streams_from_views
 from tidemill.engine.statements.definitions import CREATES, Definitions
 from tidemill.engine.statements.explain import explain
 from tidemill.engine.statements.failures import Failures
@@ -31,6 +31,7 @@ from tidemill.engine.statements.settings import Settings
 from tidemill.engine.statements.sites import SiteStatements, sites_table
 from tidemill.engine.statements.subscribe import open_subscription
 from tidemill.engine.statements.users import Users
+from tidemill.engine.views.virtual_tables import Definitions as VirtualDefinitions
 from tidemill.errors import TidemillError
 from tidemill.interrupts import Cancellation
 from tidemill.plan.statements import (
@@ -139,7 +140,7 @@ class Executor:
         without rows, for their columns.
         """
         state = self._state
-        selects = [self._read_streams(select) for select in selects]
+        selects, definitions = self._read_streams(selects)
         tables = (table for select in selects for table in select.query.find_all(exp.Table))
         entries = (state.catalog.entries.get(table.name.lower()) for table in tables)
         if any(entry is not None and entry.kind in ("view", "query") for entry in entries):
@@ -147,20 +148,27 @@ class Executor:
         folder = os.path.join(state.paths.root, "adhoc", f"{os.getpid()}-{get_ident()}-{time.time_ns()}")
         clock, limits = self._runner.reports.last.get("clock"), self.querying.limits(timeout)
         try:
-            return answer(selects, state.workload, state.store, clock, folder, limits, cancellation, shape_only)
+            return answer(
+                selects, state.workload, state.store, clock, folder, limits, cancellation, shape_only, definitions
+            )
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
-    def _read_streams(self, select: Select) -> Select:
-        """The query over views in the place of streams; the lock is held, since views may come and go."""
-        workload = self._state.workload
-        if not names_streams(select.query, workload):
-            return select
-        query = select.query.copy()
-        check_expressions(query)
+    def _read_streams(self, selects: Sequence[Select]) -> tuple[Sequence[Select], VirtualDefinitions]:
+        """The queries, and the virtual views that they read, over views in the place of streams; the lock is held,
+        since views may come and go.
+        """
+        workload, store = self._state.workload, self._state.store
+        if not any(names_streams(select.query, workload) for select in selects):
+            return selects, {}
+        selects = [replace(select, query=select.query.copy()) for select in selects]
+        for select in selects:
+            check_expressions(select.query)
         with self._state.lock:
-            read_streams_from_views(query, workload, self._state.store)
-        return replace(select, query=query)
+            definitions = definitions_over_views((select.query for select in selects), workload, store)
+            for select in selects:
+                read_streams_from_views(select.query, workload, store)
+        return selects, definitions
 
     def _answer_each(self, statements: list[Statement], results: list[Any], tell: Tell | None) -> None:
         """Answer ad hoc queries; the lock is not held, so other threads need not wait."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from sqlglot import exp
@@ -14,12 +14,18 @@ from tidemill.sql.bind.unfolding import MOST_UNFOLDED
 from tidemill.sql.catalog import VIRTUAL, Entry
 from tidemill.sql.scopes import outside_tables
 
+Definitions = Mapping[str, exp.Expression]
+
 
 class VirtualTables:
-    """The virtual views of one ad hoc query; `check` refuses what cannot be part of an ad hoc query."""
+    """The virtual views of one ad hoc query; `check` refuses what cannot be part of an ad hoc query. `given` has the
+    definitions of some, by name in lower case, that are to be read in the place of their own.
+    """
 
-    def __init__(self, workload: Workload, check: Callable[[exp.Expression], None]) -> None:
-        self._workload, self._check = workload, check
+    def __init__(
+        self, workload: Workload, check: Callable[[exp.Expression], None], given: Definitions | None = None
+    ) -> None:
+        self._workload, self._check, self._given = workload, check, given or {}
         self._unfolded = 0
 
     def definition(self, table: exp.Table) -> exp.Expression | None:
@@ -35,7 +41,7 @@ class VirtualTables:
                 code="TM104",
                 hint="make one of them a COMPLETE view",
             )
-        found = self._workload.virtual_query(entry).copy()
+        found = self._query(entry).copy()
         with self.errors_at(table):
             self._check(found)
         return found
@@ -70,8 +76,11 @@ class VirtualTables:
                 entry = self._entry(table)
                 if entry is not None and entry.name not in seen:
                     seen.add(entry.name)
-                    todo.append(self._workload.virtual_query(entry))
+                    todo.append(self._query(entry))
         return names
+
+    def _query(self, entry: Entry) -> exp.Expression:
+        return self._given.get(entry.name.lower()) or self._workload.virtual_query(entry)
 
     def _entry(self, table: exp.Table) -> Entry | None:
         if not isinstance(table.this, exp.Identifier) or table.args.get("db"):

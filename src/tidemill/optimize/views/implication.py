@@ -51,7 +51,7 @@ class Implication:
         return self._holds(given, wanted, MOST_WAYS)
 
     def _holds(self, given: Sequence[Scalar], wanted: Scalar, most: int) -> bool:
-        """The same, looking at no more than `most` combinations of the ways to satisfy several ORs."""
+        """The same; `most` bounds the combinations of ways to satisfy several ORs that are looked at."""
         text = canonical(wanted)
         if any(canonical(g) == text for g in given):
             return True
