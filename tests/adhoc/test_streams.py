@@ -132,3 +132,26 @@ def test_a_view_that_was_just_created_does_not_answer(db):
 
 def test_a_column_that_is_called_as_its_stream(db):
     assert db.query("SELECT temp FROM Rooms temp WHERE temp > 100")["temp"].to_pylist() == [110]
+
+
+def test_a_time_that_is_named_is_shown_by_a_view_that_knows_it(tmp_path):
+    """The smallest view answered, also where it had begun after the time: as if there had been no rows."""
+    (tmp_path / "1.csv").write_text("room,building,temp,at\n1,1,90,1\n2,1,101,2\n3,2,110,3\n2,1,70,4\n4,2,85,5\n")
+    kept = "WITH (retain = 1000, begin = 'history')"
+    with LocalDatabase(str(tmp_path / "db")) as db:
+        db.execute(SETUP.format(tmp_path))
+        db.execute(f"CREATE VIEW Whole {kept} AS SELECT room, temp FROM Rooms")
+        db.run(final=False)
+        db.execute("DROP VIEW Hot; DROP VIEW Everything")  # they contain the next one, which is to be read again
+        db.execute(f"CREATE VIEW Later {kept} AS SELECT room, temp, building FROM Rooms WHERE temp > 82")
+        db.execute(f"CREATE VIEW OnView {kept} AS SELECT room, temp FROM Whole WHERE temp > 82")
+        (tmp_path / "2.csv").write_text("room,building,temp,at\n9,1,99,9\n")
+        db.run(final=False)
+        for time, rooms in ((2, [1, 2]), (4, [1, 3]), (9, [1, 3, 4, 9])):
+            found = db.query(f"SELECT room FROM Rooms WHERE temp > 84 ORDER BY room AS OF {time}")
+            assert (found["room"].to_pylist(), as_of(found)) == (rooms, time)
+        db.execute("DROP VIEW OnView; DROP VIEW Whole; DROP VIEW Hotter")
+        assert sorted(db.query("SELECT room FROM Rooms WHERE temp > 98 AS OF 9")["room"].to_pylist()) == [3, 9]
+        with pytest.raises(PlanProblem, match="TM215") as refused:
+            db.query("SELECT room FROM Rooms WHERE temp > 84 AS OF 2")
+        assert "Later: it began with what was there at a later time" in refused.value.detail

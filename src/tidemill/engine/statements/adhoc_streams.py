@@ -6,16 +6,21 @@ the columns that the query reads, and at least the rows that satisfy its conditi
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 
 from sqlglot import exp, parse_one
 
 from tidemill.engine.statements.adhoc import check_expressions
+from tidemill.engine.statements.moment import read_time
+from tidemill.engine.views.contents import known_from
+from tidemill.engine.views.history import began_later
 from tidemill.engine.views.virtual_tables import Definitions, VirtualTables
 from tidemill.engine.workload import Workload
 from tidemill.errors import PlanProblem
 from tidemill.plan import relations as r
 from tidemill.plan.relations import quoted
+from tidemill.plan.statements import AsOf
 from tidemill.runtime.views.moments import read_standings
 from tidemill.runtime.views.store import ViewStore
 from tidemill.sql.bind.scope import problem
@@ -32,7 +37,9 @@ def names_streams(query: exp.Expression, workload: Workload) -> bool:
     return any(entry is not None and entry.kind == "stream" for entry in entries)
 
 
-def definitions_over_views(queries: Iterable[exp.Expression], workload: Workload, store: ViewStore) -> Definitions:
+def definitions_over_views(
+    queries: Iterable[exp.Expression], workload: Workload, store: ViewStore, as_of: AsOf | None
+) -> Definitions:
     """The virtual views that ad hoc queries read, with views in the place of the streams that they read."""
     found: dict[str, exp.Expression] = {}
 
@@ -41,7 +48,7 @@ def definitions_over_views(queries: Iterable[exp.Expression], workload: Workload
             definition = virtual.definition(table)
             if definition is not None:
                 with virtual.errors_at(table):
-                    read_streams_from_views(definition, workload, store)
+                    read_streams_from_views(definition, workload, store, as_of)
                     visit(definition, virtual)
                 found[table.name.lower()] = definition
 
@@ -50,22 +57,39 @@ def definitions_over_views(queries: Iterable[exp.Expression], workload: Workload
     return found
 
 
-def read_streams_from_views(query: exp.Expression, workload: Workload, store: ViewStore) -> None:
+def read_streams_from_views(
+    query: exp.Expression, workload: Workload, store: ViewStore, as_of: AsOf | None = None
+) -> None:
     """Put a subquery over a view in the place of each stream; TM215 where no view contains what is asked."""
-    waiting = _find_waiting(workload, store)
+    unfit = _find_unfit(workload, store, as_of)
     for table in outside_tables(query):
         entry = workload.catalog.entries.get(table.name.lower())
         if entry is not None and entry.kind == "stream" and isinstance(table.this, exp.Identifier):
-            _replace(table, workload, waiting)
+            _replace(table, workload, unfit)
 
 
-def _find_waiting(workload: Workload, store: ViewStore) -> set[str]:
-    """The ids of views that have closed no time."""
-    ids = {view.entry.id for view in workload.views.values()}
-    return ids - {name for name, standing in read_standings(store.metas(), ids).items() if standing.has_begun}
+def _find_unfit(workload: Workload, store: ViewStore, as_of: AsOf | None) -> dict[str, str]:
+    """The ids of views that do not have the rows of their streams, now or as of the time that is named, with why."""
+    standings = read_standings(store.metas(), [view.entry.id for view in workload.views.values()])
+    found = {}
+    for view in workload.views.values():
+        standing = standings.get(view.entry.id)
+        if standing is None or not standing.has_begun:
+            if began_later(view.node):
+                found[view.entry.id] = "it has not caught up with its streams yet"
+        elif as_of is not None and as_of.value is not None and not standing.is_static:
+            with suppress(PlanProblem):  # no time of this view
+                time, first = read_time(as_of, view.stored.stamp_type, workload.unit_us), known_from(view.node)
+                if first is None:
+                    found[view.entry.id] = "since when it has what another view held is not kept"
+                elif time < first:
+                    found[view.entry.id] = "it began with what was there at a later time"
+                elif not standing.reaches(time + 1):
+                    found[view.entry.id] = "what it has shown since that time is not kept"
+    return found
 
 
-def _replace(table: exp.Table, workload: Workload, waiting: set[str]) -> None:
+def _replace(table: exp.Table, workload: Workload, unfit: Mapping[str, str]) -> None:
     select = table.find_ancestor(exp.Select)
     name = table.name
     if (
@@ -76,7 +100,7 @@ def _replace(table: exp.Table, workload: Workload, waiting: set[str]) -> None:
         raise _no_answer(table, "a query that reads a stream from a view reads nothing else beside it")
     wanted = _rows_asked(select, table, workload)
     try:
-        found = workload.answering.find_stored(workload.bind(wanted).node, waiting)
+        found = workload.answering.find_stored(workload.bind(wanted).node, unfit)
     except PlanProblem as error:
         raise _no_answer(table, f"its conditions: {error.message}") from None
     if isinstance(found, str):

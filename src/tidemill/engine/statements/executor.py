@@ -165,9 +165,10 @@ class Executor:
         for select in selects:
             check_expressions(select.query)
         with self._state.lock:
-            definitions = definitions_over_views((select.query for select in selects), workload, store)
+            as_of = selects[0].as_of
+            definitions = definitions_over_views((select.query for select in selects), workload, store, as_of)
             for select in selects:
-                read_streams_from_views(select.query, workload, store)
+                read_streams_from_views(select.query, workload, store, as_of)
         return selects, definitions
 
     def _answer_each(self, statements: list[Statement], results: list[Any], tell: Tell | None) -> None:

@@ -16,14 +16,7 @@ from tidemill.engine.adapt.measured_rates import MeasuredRates
 from tidemill.engine.rereadable import RereadableSources
 from tidemill.engine.views.bound_view import BoundView
 from tidemill.engine.views.contents import NotFromContents, begin_now, begin_with_contents
-from tidemill.engine.views.history import (
-    FirstReaders,
-    began_later,
-    begins_with_history,
-    has_whole_times,
-    no_history,
-    streams_of,
-)
+from tidemill.engine.views.history import FirstReaders, begins_with_history, has_whole_times, no_history, streams_of
 from tidemill.engine.views.inputs import view_input
 from tidemill.engine.views.known_views import KnownViews
 from tidemill.engine.views.rereading import NotAgain, SecondReadings, first_name, second_readings
@@ -135,9 +128,9 @@ class Answering:
             return self._search(query, lambda: self._known.born(begin.birth), without)
         return self._repeat(query, begin.decided, self._known.candidate)
 
-    def find_stored(self, query: Relation, waiting: Collection[str] = ()) -> tuple[str, Relation] | str:
+    def find_stored(self, query: Relation, unfit: Mapping[str, str] | None = None) -> tuple[str, Relation] | str:
         """The smallest stored view that has seen every row and contains a query, with the tree over its rows; a text
-        says why there is none. `waiting`: ids of views that have closed no time; one that began later is still empty.
+        says why there is none. `unfit`: why some views, by id, cannot be read now.
         """
         self._known.refresh(self._stopped())
         part = Part.of(self.first_readers.since_the_beginning(query), Peeling(self._known.define))
@@ -150,8 +143,8 @@ class Answering:
                 found = part.find(candidate)
                 if isinstance(found, NoMatch):
                     reasons += [] if found.reason in OTHER_SHAPE else [f"{candidate.name}: {found.reason}"]
-                elif view.entry.id in waiting and began_later(view.node):
-                    reasons.append(f"{candidate.name}: it has not caught up with its streams yet")
+                elif unfit is not None and view.entry.id in unfit:
+                    reasons.append(f"{candidate.name}: {unfit[view.entry.id]}")
                 else:
                     matches.append((self._known.size(view), view.entry.name, found.found.over(candidate.source)))
         best = min(matches, key=lambda one: one[:2], default=None)

@@ -55,14 +55,14 @@ def begin_now(
     closed = {view.entry.id: last_closed(view) for view in seeded}
     moving = [view for view in seeded if closed[view.entry.id] > BEGINNING and closed[view.entry.id] != r.STATIC_TIME]
     for view in seeded:
-        if view not in moving and _known_from(view.node) != BEGINNING:
+        if view not in moving and known_from(view.node) != BEGINNING:
             raise NotFromContents("it has not caught up with its streams yet", view.entry.id)
     if not moving:
         return ()  # no batch has had them: there are no contents
     moment = min(closed[view.entry.id] for view in moving)
     since = _oldest_shown(node, moment)
     for view in moving:
-        known = _known_from(view.node)
+        known = known_from(view.node)
         if known is None or known > since:
             raise NotFromContents("it began after the last point of the query", view.entry.id)
         if view.entry.output != "streamed":
@@ -142,14 +142,14 @@ def _oldest_shown(node: Relation, time: int) -> int:
     return min((_oldest_shown(child, time) for child in inputs), default=time)
 
 
-def _known_from(node: Relation) -> int | None:
+def known_from(node: Relation) -> int | None:
     """From which time on the log of a view has every change at its own time; None where that is not known."""
     if isinstance(node, r.CatchUp):
         return node.moment
     if isinstance(node, r.Seed):
         return None
-    found = [_known_from(c) for c in node.children if isinstance(c, Relation)]
+    found = [known_from(c) for c in node.children if isinstance(c, Relation)]
     return None if None in found else max((time for time in found if time is not None), default=BEGINNING)
 
 
-__all__ = ["NotFromContents", "begin_now", "begin_with_contents", "without_idle_synchronizers"]
+__all__ = ["NotFromContents", "begin_now", "begin_with_contents", "known_from", "without_idle_synchronizers"]
