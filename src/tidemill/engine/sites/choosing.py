@@ -7,20 +7,21 @@ known yet, prices are shown by assumed numbers and decide nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tidemill.engine.sites.measures import Measures
 from tidemill.engine.sites.placing import PlacedItem
 from tidemill.engine.sites.realisation import Placement
 from tidemill.errors import TidemillError
-from tidemill.optimize.sites import Choice, Link, SiteStream, Situation, cheapest, domain_size, price_choice
+from tidemill.optimize.sites import Choice, Link, SiteStream, Situation, cheapest, domain_size, occupancy, price_choice
 from tidemill.plan.sites import Equality, SiteQuery
 from tidemill.runtime.sites.join_values import Sample, compare
 from tidemill.runtime.sites.protocol import Statistics
 
 USUAL_LINK = Link(0.02, 1_250_000, 800)  # until a round trip and a long answer were measured; bytes of an empty message
 _USUAL_RATE, _USUAL_VALUES, _USUAL_WINDOW_S = 100.0, 1_000.0, 10.0  # until they are measured, in some seconds
+_CHANGE_BYTES = 4  # of a change by itself, compressed: its time and its difference
 _LEAST_AGE_S = 60.0  # join values that are new at first are not what a plan costs in the long run
 
 Ask = Callable[[str, str, tuple[str, ...]], Statistics]  # a site, a stream and columns there
@@ -95,10 +96,9 @@ class Choosing:
         for equality in query.equalities:
             _compare(equality, found, common, shares)
         windows = {i.alias: (items[i.alias].retention_us(self._unit_us) or 0) / 1e6 for i in query.inputs}
-        answer = _answer(query, streams, windows, common)
         link, interval = self._link(query), self._measures.interval
-        known = Situation(streams, link, interval, max(ages), answer, common=common, shares=shares)
-        return known, tuple(assumed)
+        known = Situation(streams, link, interval, max(ages), common=common, shares=shares)
+        return replace(known, answer=_answer(query, known, windows)), tuple(assumed)
 
     def _statistics(self, query: SiteQuery, item: PlacedItem, columns: tuple[str, ...]) -> Statistics:
         """What is known of the values of columns of an input; a site that does not answer knows nothing."""
@@ -137,14 +137,15 @@ def _columns_joined(query: SiteQuery) -> list[tuple[str, tuple[str, ...]]]:
 
 def _stream(query: SiteQuery, alias: str, columns: Sequence[str], known: Statistics, assumed: list[str]) -> SiteStream:
     entry = query.input(alias)
-    sizes = {c.name: known.widths.get(c.name, float(width(c.type))) for c in entry.columns}
+    types = {c.name: c.type for c in entry.columns}
+    sizes = {name: known.widths.get(name, float(width(kind))) for name, kind in types.items()}
     sample = _sample(known)
     if known.rate <= 0:
         assumed.append(f"rate of {alias}")
     if sample is None:
         assumed.append(f"join values of {alias}")
     values = _USUAL_VALUES if sample is None else domain_size(sample.distinct, float(known.rows))
-    partial = sum(sizes[c] for c in columns) or 8.0
+    partial = known.key_bytes if known.key_bytes > 0 else float(sum(width(types[c]) for c in columns)) or 8.0
     full = max(sum(sizes.values()), 1.0)
     return SiteStream(entry.site, known.rate if known.rate > 0 else _USUAL_RATE, 1.0, full, partial, max(values, 1.0))
 
@@ -172,24 +173,29 @@ def _compare(
         shares[equality.right, equality.left] = overlap.right
 
 
-def _answer(
-    query: SiteQuery,
-    streams: Mapping[str, SiteStream],
-    windows: Mapping[str, float],
-    common: Mapping[frozenset[str], float],
-) -> tuple[float, float]:
-    """Changes a second of the answer, and bytes of one: rows that meet in their windows come, and go again."""
-    size = sum(s.full for s in streams.values())
-    rates, stays = {a: s.rate for a, s in streams.items()}, {a: windows[a] or _USUAL_WINDOW_S for a in streams}
-    meeting = 1.0
+def _answer(query: SiteQuery, known: Situation, windows: Mapping[str, float]) -> tuple[float, float]:
+    """Changes a second of the answer, and bytes of one: rows that meet in their windows come, and go again. A row that
+    meets several others is in several changes of a message, which is compressed: it counts once.
+    """
+    rates = {alias: stream.rate for alias, stream in known.streams.items()}
+    stays = {alias: windows[alias] or _USUAL_WINDOW_S for alias in rates}
+    meeting, shares = 1.0, dict.fromkeys(rates, 1.0)
     for equality in query.equalities:
         one, other = equality.left, equality.right
-        counts = streams[one].distinct, streams[other].distinct
-        meeting *= min(common.get(frozenset((one, other)), min(counts)), *counts) / (counts[0] * counts[1])
+        counts = known.streams[one].distinct * known.streams[other].distinct
+        meeting *= known.in_common(one, other) / counts
+        for alias, by in ((one, other), (other, one)):
+            shares[alias] = min(shares[alias], known.share(alias, by))
     total = 0.0
     for alias, rate in rates.items():
         partners = 1.0
         for other in rates:
             partners *= rates[other] * stays[other] if other != alias else 1.0
         total += rate * partners
-    return 2 * total * meeting, size
+    changes = 2 * total * meeting
+    together = changes * known.interval  # in a message
+    size = float(_CHANGE_BYTES)
+    for alias, stream in known.streams.items():
+        there = rates[alias] * shares[alias] * (stays[alias] + known.interval)
+        size += stream.full * (occupancy(there, together) / together if together > 0 else 1.0)
+    return changes, size

@@ -103,7 +103,10 @@ class Measures:
         if found is None or not found["rows"]:
             return Statistics(rate)
         widths = {column: size / found["rows"] for column, size in found["bytes"].items()}
-        return Statistics(rate, found["rows"], widths, found["values"].get(name_of(columns), ""))
+        size, count = found.get("keys", {}).get(name_of(columns), (0, 0))
+        return Statistics(
+            rate, found["rows"], widths, found["values"].get(name_of(columns), ""), size / count if count else 0.0
+        )
 
     # ---- the file --------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ four sites all combinations are tried.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
@@ -69,11 +69,15 @@ class Choice:
     join_site: str
     price: Price
     shipments: tuple[Shipment, ...] = ()
+    message_bytes: float = 0.0
 
     def bytes_at(self, site: str) -> tuple[float, float]:
-        """Bytes a second that come to a site, and that leave it."""
+        """Bytes a second that come to a site, and that leave it, with what messages cost by themselves."""
         come, leave = (s for s in self.shipments if s.target == site), (s for s in self.shipments if s.source == site)
-        return sum(s.bytes for s in come), sum(s.bytes for s in leave)
+        return self._bytes(come), self._bytes(leave)
+
+    def _bytes(self, shipments: Iterable[Shipment]) -> float:
+        return sum(s.bytes + s.messages * self.message_bytes for s in shipments)
 
 
 def choose_methods(query: SiteQuery, situation: Situation, *, max_latency: float | None = None) -> Choice:
@@ -117,7 +121,7 @@ def price_choice(query: SiteQuery, methods: Mapping[str, Method], join_site: str
     carried = size * situation.interval / situation.link.bandwidth
     late = situation.interval + crossed * situation.link.latency + carried
     price = Price(seconds, _processing(tree, query, situation), size, messages, late)
-    return Choice(dict(methods), join_site, price, tuple(shipped))
+    return Choice(dict(methods), join_site, price, tuple(shipped), situation.link.message_bytes)
 
 
 def _all_choices(query: SiteQuery) -> Iterator[tuple[dict[str, Method], str]]:

@@ -18,10 +18,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidemill.runtime.sites.messages import CODEC
+
 MOST = 512  # values in a sample; the number of distinct values is off by some 1 / sqrt(MOST)
 MEASURED = "measured"  # the option of a source: sequences of columns whose values are sampled
 _SPACE = 2.0**64  # how many hashes there are
-Measure = dict[str, Any]  # rows; bytes: of each column; values: samples by their columns, as text
+_PACKED_ROWS = 200  # by which it is judged how well a column can be compressed, as many as a message may have
+Measure = dict[str, Any]  # rows; bytes: of each column; values: samples by their columns, as text; keys: see below
 
 
 @dataclass(frozen=True)
@@ -112,11 +115,39 @@ def compare(left: Sample, right: Sample) -> Overlap:
 
 
 def measure_rows(rows: pa.Table, wanted: Iterable[Sequence[str]]) -> Measure:
-    """What is known of some rows: their number, the bytes of each column, and samples of the wanted columns."""
-    widths = {name: rows.column(name).nbytes for name in rows.column_names}
+    """What is known of some rows: their number, the bytes that each column has as it travels, and samples of the
+    wanted columns. `keys` are the bytes of different values of these, which travel without repetitions, and their
+    number.
+    """
+    widths = {name: packed_bytes(rows.column(name)) for name in rows.column_names}
     listed = [columns for columns in wanted if set(rows.column_names).issuperset(columns)]
     samples = {name_of(columns): Sample.of(hash_rows(rows, columns)).encode() for columns in listed}
-    return {"rows": rows.num_rows, "bytes": widths, "values": samples}
+    keys = {name_of(columns): _key_bytes(rows, columns) for columns in listed}
+    return {"rows": rows.num_rows, "bytes": widths, "values": samples, "keys": keys}
+
+
+def _key_bytes(rows: pa.Table, columns: Sequence[str]) -> list[int]:
+    """Bytes of some different values of columns, and how many these are."""
+    different = rows.slice(0, _PACKED_ROWS).select(list(columns)).group_by(list(columns)).aggregate([])
+    return [sum(packed_bytes(column) for column in different.columns), different.num_rows]
+
+
+def packed_bytes(column: pa.ChunkedArray) -> int:
+    """Bytes of a column as messages have it, compressed; by its first rows where there are many.
+
+    >>> packed_bytes(pa.chunked_array([["tide" * 100] * 1000])) < 10_000
+    True
+    """
+    count = min(len(column), _PACKED_ROWS)
+    if not count:
+        return 0
+    taken = column.slice(0, count).take(pa.array(np.arange(count)))
+    size = 0
+    for chunk in taken.chunks:
+        for buffer in chunk.buffers():
+            if buffer is not None and buffer.size:
+                size += min(buffer.size, len(pa.compress(buffer, codec=CODEC, asbytes=True)))
+    return size * len(column) // count
 
 
 def add_measures(first: Measure | None, second: Measure) -> Measure:
@@ -128,7 +159,10 @@ def add_measures(first: Measure | None, second: Measure) -> Measure:
         widths[name] = widths.get(name, 0) + size
     for name, text in second["values"].items():
         samples[name] = Sample.decode(samples[name]).add(Sample.decode(text)).encode() if name in samples else text
-    return {"rows": first["rows"] + second["rows"], "bytes": widths, "values": samples}
+    keys = dict(first.get("keys", {}))
+    for name, found in second.get("keys", {}).items():
+        keys[name] = [a + b for a, b in zip(keys.get(name, (0, 0)), found, strict=True)]
+    return {"rows": first["rows"] + second["rows"], "bytes": widths, "values": samples, "keys": keys}
 
 
 def merge_measures(found: Iterable[Mapping[str, Measure]]) -> dict[str, Measure]:

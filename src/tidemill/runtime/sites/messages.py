@@ -25,7 +25,8 @@ LARGEST_BYTES = 64 << 20  # a message that is larger is refused: one row may be 
 TIME, SEQ, DIFF = "__time", "__seq", "__diff"
 _LENGTH = struct.Struct("<I")
 HEADER_BYTES = 1 << 16  # with its length: many times what the names in it may be long
-_COMPRESSION = pa.ipc.IpcWriteOptions(compression="zstd")
+CODEC = "zstd"
+_COMPRESSION = pa.ipc.IpcWriteOptions(compression=CODEC)
 
 
 @dataclass(frozen=True)

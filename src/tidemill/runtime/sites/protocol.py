@@ -56,13 +56,15 @@ class Description:
 @dataclass(frozen=True)
 class Statistics:
     """What a site knows of a stream: rows a second of event time, and of some rows their number, the bytes of their
-    columns on average, and a sample of the values that were asked for. 0, {} and "": not known.
+    columns on average as they travel, a sample of the values that were asked for, and the bytes of one of these. 0, {}
+    and "": not known.
     """
 
     rate: float = 0.0
     rows: int = 0
     widths: dict[str, float] = field(default_factory=dict)
     values: str = ""
+    key_bytes: float = 0.0
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -70,7 +72,8 @@ class Statistics:
     @staticmethod
     def from_json(data: dict[str, Any]) -> Statistics:
         widths = {str(name): float(size) for name, size in dict(data["widths"]).items()}
-        return Statistics(float(data["rate"]), int(data["rows"]), widths, str(data["values"]))
+        key_bytes = float(data.get("key_bytes", 0.0))
+        return Statistics(float(data["rate"]), int(data["rows"]), widths, str(data["values"]), key_bytes)
 
 
 @dataclass(frozen=True)
