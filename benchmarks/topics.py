@@ -15,12 +15,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 from benchmarks import data
-from benchmarks.sides import quiet
+from benchmarks.sides import Side, alternate, quiet
 
 ROWS, PARTITIONS, GROUPS, ROUNDS = 2_000_000, 4, 1000, 3
 CONNECTOR = "4.2.0"  # of Spark's Kafka source
@@ -28,7 +29,7 @@ _CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "tidem
 # Each without what it needs: Spark has the rest, and its list of repositories is not needed.
 _JARS = (
     ("org.apache.spark", "spark-sql-kafka-0-10_2.13", CONNECTOR),
-    ("org.apache.spark", "spark-token-provider-kafka-0-10_2.13", CONNECTOR),
+    ("org.apache.spark", "spark-token-provider-kafka-0-10_2.13", "4.0.0"),  # a later one could not be fetched
     ("org.apache.kafka", "kafka-clients", "3.9.2"),
     ("org.apache.commons", "commons-pool2", "2.13.1"),
 )
@@ -55,7 +56,7 @@ def main() -> None:
         try:
             topic = _fill(address, rows)
             print(f"{rows:,} records in {PARTITIONS} partitions", flush=True)
-            found = {name: [side(address, topic) for _ in range(ROUNDS)] for name, side in _sides().items()}
+            found = _measure(address, topic)
         finally:
             if broker is not None:
                 broker.stop()
@@ -66,6 +67,27 @@ def main() -> None:
     for name, runs in found.items():
         rates = sorted(round(rows / seconds) for seconds, _ in runs)
         print(f"| {name} | {median(rates):,.0f} | {' '.join(f'{rate:,}' for rate in rates)} |")
+
+
+class Asked:
+    """One of the sides, in a process of its own: a JVM takes its jars when it starts."""
+
+    def spark(self, address: str, topic: str) -> tuple[float, Answer]:
+        return spark_side(address, topic)
+
+    def tidemill(self, address: str, topic: str) -> tuple[float, Answer]:
+        return tidemill_side(address, topic)
+
+
+def _measure(address: str, topic: str) -> dict[str, list[tuple[float, Answer]]]:
+    """Name of the side → seconds and answer of each round; the sides take turns."""
+    names = _sides()
+    with Side(Asked) as ours, Side(Asked) as theirs:
+        calls: dict[str, Callable[[], Any]] = {
+            name: partial((ours if method == "tidemill" else theirs).ask, method, address, topic)
+            for name, method in names.items()
+        }
+        return alternate(calls, ROUNDS)
 
 
 def _broker(folder: Path) -> tuple[Any, str]:
@@ -160,14 +182,14 @@ def _connector() -> list[Path]:
     return sorted(_CACHE.glob("*.jar"))
 
 
-def _sides() -> dict[str, Callable[[str, str], tuple[float, Answer]]]:
-    """Both sides; without Spark's, and a word about it, where its connector cannot be fetched."""
+def _sides() -> dict[str, str]:
+    """Name of the side → method of `Asked`. Spark's is left out, with a word about it, where it cannot be fetched."""
     try:
         _connector()
     except (OSError, subprocess.CalledProcessError) as error:
         print(f"SPARK'S SIDE IS SKIPPED: its Kafka source {CONNECTOR} cannot be fetched ({error})", flush=True)
-        return {"Tidemill": tidemill_side}
-    return {"Tidemill": tidemill_side, f"Spark, Kafka source {CONNECTOR}": spark_side}
+        return {"Tidemill": "tidemill"}
+    return {"Tidemill": "tidemill", f"Spark, Kafka source {CONNECTOR}": "spark"}
 
 
 if __name__ == "__main__":
