@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import http.client
 import json
+import random
+import urllib.parse
 
 import pytest
 
@@ -134,3 +136,33 @@ def test_bad_requests_are_told_why(client, path):
     text = found.answer.read(2000).decode()
     found.close()
     assert "TM" in text
+
+
+_VALUES = (
+    None,
+    True,
+    -1,
+    1e308,
+    float("nan"),
+    float("inf"),
+    "",
+    "\0",
+    "SELECT 1 AS x",
+    "SUBSCRIBE Hot",
+    "SELECT room FROM Hot",
+)
+_VALUES += ([], {}, 10**30, "'; --", "(" * 3000, "CREATE VIEW q AS SELECT", "/*")  # type: ignore[assignment]
+
+
+def test_random_requests_never_fail_in_the_server(client):
+    rng = random.Random(19)
+    assert client.post("/api/query", {"sql": "SELECT 1 AS x", "limit": float("inf")})[0] == 400
+    for _ in range(80):
+        body = {name: rng.choice(_VALUES) for name in ("sql", "limit", "timeout") if rng.random() < 0.8}
+        path = rng.choice(("query", "execute", "check"))
+        status, found = client.post(f"/api/{path}", rng.choice((body, body, rng.choice(_VALUES))))
+        assert status < 500, (path, body, found)
+        value = urllib.parse.quote(str(rng.choice(_VALUES)))
+        path = rng.choice(("plan", "explain", "dead-letters", "batches", "views"))
+        status, found = client.get(f"/api/{path}?{rng.choice(('view', 'node', 'limit'))}={value}")
+        assert status < 500, (path, value, found)

@@ -288,5 +288,5 @@ def _sql(given: dict[str, Any]) -> str:
 def _number(given: dict[str, Any], name: str, default: int) -> int:
     try:
         return max(0, int(given.get(name, default)))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise SyntaxProblem("TM101", f'"{name}" must be a whole number', hint=f"{name}: {default}") from None
