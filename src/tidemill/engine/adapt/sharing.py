@@ -157,7 +157,8 @@ class Sharing:
     def forget(self, live: Collection[str]) -> None:
         """Drop what is known of sources that are not registered any more."""
         known: dict[str, Any]
-        for known in (self.settings.statistics, self.settings.reader_plans, self.settings.stored_plans):
+        s = self.settings
+        for known in (s.statistics, s.reader_plans, s.stored_plans, s.searches):
             for gone in [source for source in known if source not in live]:
                 del known[gone]
 

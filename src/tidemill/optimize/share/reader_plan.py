@@ -43,6 +43,7 @@ class Settings:
     `reader_plans` are the plans in force, by source. With `pinned` a plan stays as long as it answers all queries, and
     `stored_plans` has it as JSON for the next process. With `held` it stays until a query or a setting changes, even
     if another plan is cheaper now. Without `cells` every relation has a table, whatever the number of its queries.
+    `searches` has the last search of each source: the plan that it found is published without another one.
     """
 
     memory: int = 2 << 20
@@ -57,6 +58,7 @@ class Settings:
     statistics: dict[str, dict[str, Any]] = field(default_factory=dict)
     reader_plans: dict[str, ReaderPlan] = field(default_factory=dict)
     stored_plans: dict[str, dict[str, Any]] = field(default_factory=dict)
+    searches: dict[str, Search] = field(default_factory=dict)
 
     def copy(self, held: bool = True) -> Settings:
         """A copy for EXPLAIN: planning with it changes nothing here. With `held` it gives the plan in force."""
@@ -100,6 +102,20 @@ class ReaderPlan:
     user_settings: tuple[Any, ...] = ()  # `Settings.user_settings` when it was chosen
 
 
+@dataclass(frozen=True)
+class Search:
+    """A search for a plan: what it depended on, and what it found."""
+
+    statistics: Mapping[str, Any]
+    last: ReaderPlan | None
+    asked: tuple[Any, ...]
+    found: ReaderPlan
+
+    def answers(self, statistics: Mapping[str, Any] | None, last: ReaderPlan | None, asked: tuple[Any, ...]) -> bool:
+        """Whether the same search is asked for again. Statistics and plans are made anew when they change."""
+        return self.statistics is statistics and self.last is last and self.asked == asked
+
+
 def plan_reader(source: str, queries: Sequence[WindowQuery], parts: int, settings: Settings) -> ReaderPlan:
     """The plan for the queries of one source; each entry of its tables has `parts` partial aggregates.
 
@@ -112,14 +128,25 @@ def plan_reader(source: str, queries: Sequence[WindowQuery], parts: int, setting
         last = plan_from_json(settings.stored_plans.get(source, {}), queries, parts)
     if last is not None and _may_stay(last, queries, parts, settings):
         return _remember(source, last, settings)
-    known = read_statistics(settings.statistics.get(source, {}))
+    measured, asked = settings.statistics.get(source), (tuple(queries), parts, settings.user_settings)
+    before = settings.searches.get(source)
+    if before is not None and before.answers(measured, last, asked):
+        return _remember(source, before.found, settings)
+    plan = _search(queries, parts, settings, read_statistics(measured or {}), last)
+    if measured is not None:
+        settings.searches[source] = Search(measured, last, asked, plan)
+    return _remember(source, plan, settings)
+
+
+def _search(
+    queries: Sequence[WindowQuery], parts: int, settings: Settings, known: StreamStatistics, last: ReaderPlan | None
+) -> ReaderPlan:
     groups, woven = _weave_queries(queries, known, settings, last.woven if last else None)
     ways = [groups]
     if settings.weaving == "gtweave":
         ways += [(tuple(q.id for q in queries),), _split_predicates(queries, groups, known)]
     plans = [_build_plan(queries, way, woven, parts, known, settings) for way in dict.fromkeys(ways)]
-    plan = min(plans, key=lambda p: p.cost)
-    return _remember(source, replace(plan, user_settings=settings.user_settings), settings)
+    return replace(min(plans, key=lambda p: p.cost), user_settings=settings.user_settings)
 
 
 def _may_stay(plan: ReaderPlan, queries: Sequence[WindowQuery], parts: int, settings: Settings) -> bool:
