@@ -10,6 +10,7 @@ from tidemill.plan.physical import BEGINNING
 from tidemill.plan.sources import ALWAYS, SHED, SHED_UPDATES, SourceSpec
 from tidemill.runtime.paths import Paths
 from tidemill.runtime.sources.columns import is_wall_time
+from tidemill.runtime.sources.connector import Rereadable
 from tidemill.runtime.sources.registry import open_connector
 from tidemill.runtime.views.outlet import Outlet
 from tidemill.sql.catalog import Entry
@@ -44,8 +45,8 @@ class RereadableSources:
         if spec.kind == "port":
             return "a port keeps what came until it was read"
         try:
-            look = getattr(open_connector(spec, self.paths.source(spec.name)), "why_gone", None)
-            return "sources of its kind are read once" if look is None else look()
+            connector = open_connector(spec, self.paths.source(spec.name))
+            return connector.why_gone() if isinstance(connector, Rereadable) else "sources of its kind are read once"
         except TidemillError as error:
             return error.message
 

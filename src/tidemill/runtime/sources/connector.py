@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 
@@ -88,6 +88,7 @@ class Connector(Protocol):
     def trim(self, committed: Position) -> None: ...
 
 
+@runtime_checkable
 class Rereadable(Connector, Protocol):
     """A connector whose records can be read again after they were committed; all of this runs where the batch is
     planned.

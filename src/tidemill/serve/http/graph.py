@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tidemill.engine.run.batch_history import OperatorRate
-from tidemill.plan.physical import JoinAggregate, Op, Physical, ViewOutput
+from tidemill.plan.physical import HashTables, JoinAggregate, Op, Physical, ViewOutput
 from tidemill.plan.show.operators import operator_dict
 
 if TYPE_CHECKING:
@@ -181,9 +181,8 @@ def _detail(op: Op) -> str:
             each = value if isinstance(value, (tuple, list)) else [value]
             text = ", ".join(str(getattr(one, "name", one)) for one in each)
             return text if len(text) <= 60 else text[:59] + "…"
-    relations = getattr(op, "relations", None)
-    if relations:
-        phantoms = sum(1 for relation in relations if not relation.own)
-        tables = f"{len(relations)} table{'s' * (len(relations) > 1)}"
+    if isinstance(op, HashTables) and op.relations:
+        phantoms = sum(1 for relation in op.relations if not relation.own)
+        tables = f"{len(op.relations)} table{'s' * (len(op.relations) > 1)}"
         return tables + (f", {phantoms} phantom{'s' * (phantoms > 1)}" if phantoms else "")
     return ""

@@ -251,9 +251,11 @@ class Weave(Operator[p.Weave]):
         table = rows.keys.take(pa.array(_concat([a.key for a in found])))
         table = table.append_column("__time", pa.array(_concat([a.point for a in found])))
         table = table.append_column("__diff", pa.array(_concat([a.diff for a in found]).astype(np.int64)))
-        for names, which in zip(self._split(query), ("ints", "floats"), strict=True):
-            for i, name in enumerate(names):
-                table = table.append_column(name, pa.array(_concat([getattr(a, which)[i] for a in found])))
+        integers, doubles = self._split(query)
+        columns = [(name, [a.ints[i] for a in found]) for i, name in enumerate(integers)]
+        columns += [(name, [a.floats[i] for a in found]) for i, name in enumerate(doubles)]
+        for name, pieces in columns:
+            table = table.append_column(name, pa.array(_concat(pieces)))
         for i, name in enumerate(query.accumulators, -len(query.accumulators)):
             assert rows.accumulators is not None
             answers = rows.accumulators.answers[name].column(_concat([a.ints[i] for a in found]))
