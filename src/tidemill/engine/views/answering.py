@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from tidemill.engine.adapt.measured_rates import MeasuredRates
@@ -240,12 +240,17 @@ class Answering:
 
     def _define_older(self, node: Relation) -> Relation:
         """A tree in which views that ran before it are replaced by their definitions."""
-        if isinstance(node, r.View):
-            return self._define_older(self._known.define(node))
-        if isinstance(node, r.Union) and isinstance(node.inputs[0], r.View) and node.inputs[0].late:
-            return self._define_older(self._known.define(node.inputs[0]))
-        inputs = [c for c in node.children if isinstance(c, Relation)]
-        return r.with_children(node, *map(self._define_older, inputs)) if inputs else node
+
+        @cache
+        def visit(node: Relation) -> Relation:
+            if isinstance(node, r.View):
+                return visit(self._known.define(node))
+            if isinstance(node, r.Union) and isinstance(node.inputs[0], r.View) and node.inputs[0].late:
+                return visit(self._known.define(node.inputs[0]))
+            inputs = [c for c in node.children if isinstance(c, Relation)]
+            return r.with_children(node, *map(visit, inputs)) if inputs else node
+
+        return visit(node)
 
     def _search(
         self, query: Relation, candidates: Callable[[], Candidates], without: Sequence[str], always: bool = False

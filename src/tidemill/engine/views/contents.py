@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import cache
 
 from tidemill.engine.views.bound_view import BoundView
 from tidemill.optimize.views.answer import Answer
@@ -79,16 +80,25 @@ def begin_with_contents(found: Answer, begins: Sequence[int]) -> Answer:
 
 def without_idle_synchronizers(node: Relation) -> Relation:
     """Leave out synchronizers over contents that delay no change of the view, but would delay the contents."""
-    node = r.change_inputs(node, without_idle_synchronizers)
-    if not isinstance(node, SYNCHRONIZERS) or not _has_contents(node.input) or r.may_precede_clock(node.input):
-        return node
-    return node.input if is_contained(all_points(node.input), synchronizer_points(node)) else node
+
+    @cache
+    def visit(node: Relation) -> Relation:
+        node = r.change_inputs(node, visit)
+        if not isinstance(node, SYNCHRONIZERS) or not _has_contents(node.input) or r.may_precede_clock(node.input):
+            return node
+        return node.input if is_contained(all_points(node.input), synchronizer_points(node)) else node
+
+    return visit(node)
 
 
 def _seeds_since(node: Relation, since: int) -> Relation:
-    if isinstance(node, r.Seed):
-        return r.SeedSince(node.view, node.schema, node.birth, since)
-    return r.change_inputs(node, lambda child: _seeds_since(child, since))
+    @cache
+    def visit(node: Relation) -> Relation:
+        if isinstance(node, r.Seed):
+            return r.SeedSince(node.view, node.schema, node.birth, since)
+        return r.change_inputs(node, visit)
+
+    return visit(node)
 
 
 def _data_inputs(node: Relation) -> list[Relation]:
@@ -98,12 +108,21 @@ def _data_inputs(node: Relation) -> list[Relation]:
     return inputs[:1] if isinstance(node, r.SynchronizeOn) else inputs
 
 
+def _data_nodes(node: Relation) -> Iterator[Relation]:
+    """Every node of a tree once, however many read it; nothing below views, and no relations of points."""
+    seen: set[Relation] = set()
+    stack = [node]
+    while stack:
+        node = stack.pop()
+        if node not in seen:
+            seen.add(node)
+            yield node
+            stack += reversed(_data_inputs(node))
+
+
 def _contents(node: Relation) -> Iterator[r.Seed]:
     """The contents that a tree reads itself, not through views."""
-    if isinstance(node, r.Seed):
-        yield node
-    for child in _data_inputs(node):
-        yield from _contents(child)
+    return (n for n in _data_nodes(node) if isinstance(n, r.Seed))
 
 
 def _has_contents(node: Relation) -> bool:
@@ -112,44 +131,54 @@ def _has_contents(node: Relation) -> bool:
 
 def _is_synchronized(node: Relation) -> bool:
     """Whether a synchronizer is above contents of views."""
-    if isinstance(node, SYNCHRONIZERS):
-        return _has_contents(node)
-    return any(map(_is_synchronized, _data_inputs(node)))
+    return any(isinstance(n, SYNCHRONIZERS) and _has_contents(n) for n in _data_nodes(node))
 
 
 def _check_shows_state(node: Relation) -> None:
     """Refuse operators above contents that depend on more than the rows that are there."""
-    if isinstance(node, r.Seed) or not _has_contents(node):
-        return
+    for each in _data_nodes(node):
+        if not isinstance(each, r.Seed) and _has_contents(each):
+            _check_shows_own_state(each)
+
+
+def _check_shows_own_state(node: Relation) -> None:
     if isinstance(node, r.GroupBy) and not node.keys:
         raise NotFromContents("an answer without groups may have begun before the view had a row")
     if not isinstance(node, (*_SHOWS_STATE, *_RANKED, *SYNCHRONIZERS)):
         raise NotFromContents("it depends on when rows came")
     if isinstance(node, r.SynchronizeOn):
         raise NotFromContents("the last point of SYNC ON is not known")
-    for child in _data_inputs(node):
-        _check_shows_state(child)
 
 
 def _oldest_shown(node: Relation, time: int) -> int:
     """The oldest time of which a tree shows contents at a time: each synchronizer goes back to its last point."""
-    if isinstance(node, r.SynchronizePeriods):
-        found = [period.last_point_before(time + 1) for period in node.periods]
-        time = max((point for point in found if point is not None), default=BEGINNING)
-    elif isinstance(node, r.Synchronize):
-        time -= (time - node.offset_us) % node.every_us
-    inputs = [child for child in _data_inputs(node) if _has_contents(child)]
-    return min((_oldest_shown(child, time) for child in inputs), default=time)
+
+    @cache
+    def visit(node: Relation, time: int) -> int:
+        if isinstance(node, r.SynchronizePeriods):
+            found = [period.last_point_before(time + 1) for period in node.periods]
+            time = max((point for point in found if point is not None), default=BEGINNING)
+        elif isinstance(node, r.Synchronize):
+            time -= (time - node.offset_us) % node.every_us
+        inputs = [child for child in _data_inputs(node) if _has_contents(child)]
+        return min((visit(child, time) for child in inputs), default=time)
+
+    return visit(node, time)
 
 
 def known_from(node: Relation) -> int | None:
     """From which time on the log of a view has every change at its own time; None where that is not known."""
-    if isinstance(node, r.CatchUp):
-        return node.moment
-    if isinstance(node, r.Seed):
-        return None
-    found = [known_from(c) for c in node.children if isinstance(c, Relation)]
-    return None if None in found else max((time for time in found if time is not None), default=BEGINNING)
+
+    @cache
+    def visit(node: Relation) -> int | None:
+        if isinstance(node, r.CatchUp):
+            return node.moment
+        if isinstance(node, r.Seed):
+            return None
+        found = [visit(c) for c in node.children if isinstance(c, Relation)]
+        return None if None in found else max((time for time in found if time is not None), default=BEGINNING)
+
+    return visit(node)
 
 
 __all__ = ["NotFromContents", "begin_now", "begin_with_contents", "known_from", "without_idle_synchronizers"]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 from tidemill.engine.views.bound_view import BoundView
@@ -60,13 +61,18 @@ class FirstReaders:
 
     def since_the_beginning(self, node: Relation) -> Relation:
         """The query as it would stand since its streams were first read."""
-        if isinstance(node, r.View):
-            return node
-        if isinstance(node, r.Scan):
-            birth = _TABLE if node.static else self._births.get(node.source, node.birth)
-            return replace(node, birth=birth)
-        inputs = [c for c in node.children if isinstance(c, Relation)]
-        return r.with_children(node, *map(self.since_the_beginning, inputs)) if inputs else node
+
+        @cache
+        def visit(node: Relation) -> Relation:
+            if isinstance(node, r.View):
+                return node
+            if isinstance(node, r.Scan):
+                birth = _TABLE if node.static else self._births.get(node.source, node.birth)
+                return replace(node, birth=birth)
+            inputs = [c for c in node.children if isinstance(c, Relation)]
+            return r.with_children(node, *map(visit, inputs)) if inputs else node
+
+        return visit(node)
 
     def is_complete(self, view: BoundView, views: Mapping[str, BoundView]) -> bool:
         """Whether a view has seen every row of its streams, and keeps its whole answer."""
@@ -75,26 +81,27 @@ class FirstReaders:
         if view.entry.moment is not None:
             return True
         node = view.query.node
-        return self._is_complete(
-            self.since_the_beginning(node) if begins_with_history(view.entry.options) else node, views
-        )
+        begun = self.since_the_beginning(node) if begins_with_history(view.entry.options) else node
+        return self._is_complete(begun, views)
 
     def _is_complete(self, node: Relation, views: Mapping[str, BoundView]) -> bool:
-        if isinstance(node, r.Scan):
-            return node.static or self._births.get(node.source, _UNKNOWN) == node.birth != _UNKNOWN
-        if isinstance(node, r.View):
-            return self._is_complete(node.input, views)
-        inputs = [c for c in node.children if isinstance(c, Relation)]
-        seeds = [i for i in inputs if isinstance(i, r.Seed)]
-        if seeds:  # a view that ran before: its contents are its history
-            return all(s.view in views and self.is_complete(views[s.view], views) for s in seeds)
-        if isinstance(node, r.CatchUp):
-            return True
-        if isinstance(node, (r.Seed, r.Clock)):
-            return False
-        return (not began_later(node) or isinstance(node, _POINTWISE)) and all(
-            self._is_complete(i, views) for i in inputs
-        )
+        @cache
+        def visit(node: Relation) -> bool:
+            if isinstance(node, r.Scan):
+                return node.static or self._births.get(node.source, _UNKNOWN) == node.birth != _UNKNOWN
+            if isinstance(node, r.View):
+                return visit(node.input)
+            inputs = [c for c in node.children if isinstance(c, Relation)]
+            seeds = [i for i in inputs if isinstance(i, r.Seed)]
+            if seeds:  # a view that ran before: its contents are its history
+                return all(s.view in views and self.is_complete(views[s.view], views) for s in seeds)
+            if isinstance(node, r.CatchUp):
+                return True
+            if isinstance(node, (r.Seed, r.Clock)):
+                return False
+            return (not began_later(node) or isinstance(node, _POINTWISE)) and all(map(visit, inputs))
+
+        return visit(node)
 
 
 def streams_of(query: Relation) -> list[r.Scan]:

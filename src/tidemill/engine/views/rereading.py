@@ -14,7 +14,7 @@ Views that the query reads are computed once more in the same way: only then eve
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from tidemill.plan import relations as r
 from tidemill.plan.node import walk
@@ -65,9 +65,15 @@ class SecondReadings:
     birth: int
     was_read: Callable[[str], bool]  # whether a source was read before
     why_incomplete: Callable[[r.View], str | None]
+    _known: dict[Relation, Relation] = field(default_factory=dict, init=False)
 
     def replace(self, node: Relation) -> Relation:
         """The query over all rows of its streams; NotAgain where that is not possible."""
+        if node not in self._known:
+            self._known[node] = self._replace(node)
+        return self._known[node]
+
+    def _replace(self, node: Relation) -> Relation:
         if isinstance(node, r.Scan):
             return self._replace_scan(node)
         if isinstance(node, r.View):
