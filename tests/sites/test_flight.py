@@ -18,7 +18,7 @@ from tidemill.errors import EngineProblem, TidemillError
 from tidemill.runtime.sites import flight_client
 from tidemill.runtime.sites.flight_client import FlightPeer
 from tidemill.runtime.sites.flight_server import Identity
-from tidemill.runtime.sites.protocol import REQUEST_BYTES, Want, Wish
+from tidemill.runtime.sites.protocol import HEARTBEAT_S, REQUEST_BYTES, Want, Wish
 
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="certificates are made with openssl")
 
@@ -95,6 +95,21 @@ def test_rows_arrive_over_mutual_tls(tmp_path, keys):
         assert [r["ip"] for r in lyon.changes("V").to_pylist()] == [1, 2, 3]
         [shown] = lyon.status()["sites"]
         assert shown["connected"] and shown["security"] == "mutual TLS" and shown["reads"][0]["received"] > 0
+
+
+def test_a_view_that_comes_later_is_told_at_once(tmp_path, keys):
+    """The request of the first one is held back for ten seconds; the second one does not wait for its end."""
+    with paris_and_lyon(tmp_path, keys) as (_, paris, lyon):
+        lyon.start()
+        until = time.monotonic() + 20
+        for number in (1, 2):
+            lyon.execute(f"CREATE STREAMED VIEW V{number} AS SELECT ip FROM paris.Packets WHERE ip > {number}")
+            began = time.monotonic()
+            while len(list(paris.catalog.of("edge"))) < number and time.monotonic() < until:
+                time.sleep(0.02)
+            took = time.monotonic() - began
+            time.sleep(0.5)  # the next request is held back by now
+        assert len(list(paris.catalog.of("edge"))) == 2 and took < HEARTBEAT_S / 2
 
 
 def test_without_a_certificate_nothing_is_answered(tmp_path, keys):

@@ -125,6 +125,9 @@ class _Peer:
             return Delivery((*found.messages, *found.messages), (*found.notes, *found.notes), found.refused)
         return found
 
+    def interrupt(self) -> None:
+        """Nothing is held back."""
+
     def close(self) -> None:
         """Nothing is open."""
 

@@ -74,6 +74,12 @@ class Session:
         if peer is not None:
             peer.close()
 
+    def renew(self) -> None:
+        """Edges have come or gone: a request that the other site holds back is broken off, and the next one says so."""
+        peer = self._peer
+        if self._thread is not None and peer is not None and self._greeted != {spec.name for spec in self._edges()}:
+            peer.interrupt()
+
     def start(self) -> None:
         """Go on in a thread until `stop`."""
         if self._thread is None:

@@ -98,6 +98,8 @@ class Sites:
         """The plan has changed: which edges there are, both ways."""
         self.service.show_edges()
         self.imports.note_edges()
+        for session in self.sessions.values():
+            session.renew()
 
     def forget(self, entry: Entry) -> None:
         """An entry was dropped: of a site, of an edge, or of something that was exported or read."""

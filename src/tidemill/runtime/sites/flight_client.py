@@ -20,7 +20,7 @@ _CALL_S = 10.0  # a request that is not held back is answered in this time, or h
 
 
 class FlightPeer:
-    """One connection to a site. Calls come from one thread; `close` may come from another."""
+    """One connection to a site. Calls come from one thread; `interrupt` and `close` may come from another."""
 
     def __init__(
         self, site: str, host: str, port: int, identity: Identity | None, name: str, token: str | None
@@ -78,12 +78,16 @@ class FlightPeer:
                 self._reader = None
         return replace(self._unpack(bodies), seconds=seconds)
 
-    def close(self) -> None:
-        """End a call that is under way, and the connection."""
+    def interrupt(self) -> None:
+        """End a request that is held back; it fails."""
         reader = self._reader
         if reader is not None:
             with suppress(Exception):
                 reader.cancel()
+
+    def close(self) -> None:
+        """End a call that is under way, and the connection."""
+        self.interrupt()
         with self._lock, suppress(Exception):
             self._client.close()
 
