@@ -22,6 +22,7 @@ from tidemill.engine.show.status import Status
 from tidemill.engine.state import open_state
 from tidemill.engine.statements.executor import Executor
 from tidemill.engine.statements.explain import explain
+from tidemill.engine.statements.functions import function_entry
 from tidemill.engine.statements.subscribe import AnySubscription, MomentSubscription, TableSubscription, subscribe
 from tidemill.engine.workload import Workload
 from tidemill.errors import CatalogProblem, EngineProblem, PlanProblem
@@ -154,6 +155,29 @@ class Database:
         """Forget an aggregate; refused while a view uses it."""
         self._check_open()
         made: Created = self.executor.execute_one(Drop(kind="aggregate", name=name))
+        return made
+
+    def create_function(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        accepts: str | Sequence[str] = "DOUBLE",
+        returns: str = "DOUBLE",
+        *,
+        or_replace: bool = False,
+    ) -> Created:
+        """A scalar function of your own, in Python, for values of the types `accepts`; see docs/language.md, "Your own
+        functions".
+        """
+        self._check_open()
+        made = function_entry(name, function, accepts, returns)
+        with self.state.lock:
+            return self.executor.definitions.create_function(made, or_replace)
+
+    def drop_function(self, name: str) -> Created:
+        """Forget a function; refused while a view uses it."""
+        self._check_open()
+        made: Created = self.executor.execute_one(Drop(kind="function", name=name))
         return made
 
     def explain(self, text: str | None = None) -> Explanation:

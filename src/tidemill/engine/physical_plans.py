@@ -69,6 +69,7 @@ class PhysicalPlans:
             operator_memory=given.get("operator_memory", 0),
             operator_seconds=given.get("operator_time", OPERATOR_SECONDS),
             fast_paths_off=self.fast_paths_off,
+            functions=self.catalog.user_functions(),
         )
 
     def choose_taggers(self, version: int, roots: Sequence[Relation]) -> TaggingSettings:

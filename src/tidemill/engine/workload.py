@@ -56,6 +56,7 @@ from tidemill.sql.bind.query import Binder, BoundQuery
 from tidemill.sql.bind.scalar import stamp_value
 from tidemill.sql.bind.scope import Input, place_of
 from tidemill.sql.bind.unfolding import unfold
+from tidemill.sql.bind.user_functions import mark_user_functions
 from tidemill.sql.bind.window_bounds import Bounds, remove_bounds
 from tidemill.sql.catalog import PLANNING, VIRTUAL, Catalog, Entry
 from tidemill.sql.parse.statements import parse_one
@@ -237,13 +238,13 @@ class Workload:
         """A query over the catalog, as it begins where it is said, or as it would begin now."""
         begin = begin or Beginning(self.pending)
         query = unfold(query, self._inputs.definition)
+        query, called = mark_user_functions(query, self.catalog.user_function)
         query, used = mark_user_aggregates(query, self.catalog.user_aggregate)
         find = partial(self._find_input, begin=begin)
-        binder = Binder(
-            find, self.unit_us, begin.planning >= 1, dates=begin.planning >= 3, keep_us=keep_us, birth=begin.birth
-        )
+        points, dates = begin.planning >= 1, begin.planning >= 3
+        binder = Binder(find, self.unit_us, points, dates=dates, keep_us=keep_us, birth=begin.birth)
         bound = binder.new_query(query) if begin.decided is None else binder.query(query)
-        return replace(bound, needs=bound.needs | used)
+        return replace(bound, needs=bound.needs | used | called)
 
     def _find_input(self, name: str, node: exp.Expression | None, begin: Beginning) -> Input:
         """What a name means that was not unfolded; SYNC ON may name a virtual view, and a query that stands a view

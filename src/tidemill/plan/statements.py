@@ -16,7 +16,7 @@ from tidemill.plan.sources import Schema
 Output = Literal["streamed", "complete", "rstream", "istream", "dstream", "virtual"]
 StandingOutput = Literal["streamed", "rstream", "istream", "dstream"]
 STREAM_OUTPUTS = ("rstream", "istream", "dstream")  # append-only rows that have their time as the column TS
-DropKind = Literal["source", "table", "stream", "view", "sink", "query", "aggregate", "site"]
+DropKind = Literal["source", "table", "stream", "view", "sink", "query", "aggregate", "function", "site"]
 Privilege = Literal["select", "create", "all"]
 ShowKind = Literal[
     "sources",
@@ -26,6 +26,7 @@ ShowKind = Literal[
     "sinks",
     "queries",
     "aggregates",
+    "functions",
     "all",
     "dead_letters",
     "settings",

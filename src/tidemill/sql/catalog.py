@@ -10,13 +10,14 @@ from typing import Any, Literal
 from tidemill.errors import CatalogProblem
 from tidemill.plan.sources import SourceSpec
 from tidemill.plan.user_aggregates import UserAggregateDefinition
+from tidemill.plan.user_functions import UserFunction
 
 CLOCK = "clockstr"
 # How views are bound and optimized: 0 before synchronizers had an algebra of points; 1 before windows over views share
 # and selections that may fail stay above taggers.
 PLANNING = 3
 VIRTUAL = "virtual"  # the output of views that are unfolded into their readers
-Kind = Literal["source", "table", "stream", "view", "query", "sink", "aggregate", "site", "edge"]
+Kind = Literal["source", "table", "stream", "view", "query", "sink", "aggregate", "function", "site", "edge"]
 
 
 @dataclass
@@ -110,6 +111,15 @@ class Catalog:
         """The user's aggregate of that name, if there is one."""
         entry = self.entries.get(name.lower())
         return UserAggregateDefinition(entry.name, **entry.options) if entry and entry.kind == "aggregate" else None
+
+    def user_function(self, name: str) -> UserFunction | None:
+        """The user's scalar function of that name, if there is one."""
+        entry = self.entries.get(name.lower())
+        return _function(entry) if entry and entry.kind == "function" else None
+
+    def user_functions(self) -> tuple[UserFunction, ...]:
+        """All scalar functions of the user."""
+        return tuple(map(_function, self.of("function")))
 
     def add(self, entry: Entry) -> None:
         """A new entry; the name must be free."""
@@ -221,3 +231,8 @@ class Catalog:
         if near:
             return f"did you mean {next(k for k in known if k.lower() == near[0])}?"
         return "SHOW ALL lists what there is"
+
+
+def _function(entry: Entry) -> UserFunction:
+    given = entry.options
+    return UserFunction(entry.name, tuple(given["accepts"]), given["returns"], given["body"])

@@ -24,7 +24,8 @@ _KINDS = {
     "sinks": ("sink",),
     "queries": ("query",),
     "aggregates": ("aggregate",),
-    "all": ("source", "table", "stream", "view", "query", "sink", "aggregate", "site"),
+    "functions": ("function",),
+    "all": ("source", "table", "stream", "view", "query", "sink", "aggregate", "function", "site"),
 }
 
 
@@ -103,6 +104,9 @@ def columns_table(name: str, catalog: Catalog, workload: Workload) -> pa.Table:
     entry = catalog.find(name)
     if entry.kind == "aggregate":
         return _columns([("argument", entry.options["accepts"]), ("answer", entry.options["returns"])], set())
+    if entry.kind == "function":
+        pairs = [(f"argument {i}", kind) for i, kind in enumerate(entry.options["accepts"], 1)]
+        return _columns([*pairs, ("answer", entry.options["returns"])], set())
     if entry.output == VIRTUAL:
         bound = workload.bind(workload.virtual_query(entry))
         points = show_relation_points(bound.node, workload.unit_us, bound.domain)
@@ -147,6 +151,8 @@ def _detail(entry: Entry, workload: Workload, metas: Mapping[str, str]) -> str:
         return f"key {', '.join(entry.key)}" if entry.key else "append-only"
     if entry.kind == "aggregate":
         return f"{entry.options['accepts']} to {entry.options['returns']}"
+    if entry.kind == "function":
+        return f"{', '.join(entry.options['accepts'])} to {entry.options['returns']}"
     if entry.kind == "sink":
         return str(entry.options.get("path") or entry.options.get("target"))
     if entry.kind == "site":

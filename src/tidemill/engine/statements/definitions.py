@@ -103,6 +103,15 @@ class Definitions:
         self._state.save_catalog()
         return Created("aggregate", made.name, f"aggregate {made.name} created")
 
+    def create_function(self, made: Entry, or_replace: bool) -> Created:
+        """A scalar function of the user."""
+        if or_replace and made.name.lower() in self._catalog.entries:
+            self._catalog.find(made.name, "function")
+            self._drop_with_dependents(Drop(kind="function", name=made.name))
+        self._catalog.add(made)
+        self._state.save_catalog()
+        return Created("function", made.name, f"function {made.name} created")
+
     def alter(self, statement: AlterSource) -> Created:
         """ALTER SOURCE … ADD COLUMN, for views that are created from now on."""
         self._check_not_backfilled(statement)

@@ -39,7 +39,7 @@ class Inputs:
         if name.lower() == CLOCK:
             return self._clock()
         entry = self._catalog.entries.get(name.lower())
-        if entry is None or entry.kind in ("sink", "aggregate"):
+        if entry is None or entry.kind in ("sink", "aggregate", "function"):
             place = problem("", node)
             self._catalog.find(name, "stream", "view", "table", "query", line=place.line, column=place.column)
         assert entry is not None

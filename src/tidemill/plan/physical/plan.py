@@ -19,6 +19,7 @@ from tidemill.plan.physical.codec import decoder, encode, fields_of
 from tidemill.plan.physical.kinds import decode_op, encode_op
 from tidemill.plan.physical.sharing import Lfta
 from tidemill.plan.sources import SourceSpec
+from tidemill.plan.user_functions import UserFunction
 
 FOREVER = 1 << 62  # a frontier that will never be passed: nothing more can come
 SEALED_ROWS = 16_384  # fewer rows of one batch are cheaper in a table than in a separate file
@@ -83,6 +84,7 @@ class Physical:
     operator_seconds: float = OPERATOR_SECONDS  # time limit of one operator in a batch; 0: none
     sealed_rows: int = SEALED_ROWS  # a shard writes at least this many append-only rows to a file; 0: never
     fast_paths_off: tuple[str, ...] = ()  # names of `runtime.fast_paths` that this plan does without
+    functions: tuple[UserFunction, ...] = ()  # of the user, that expressions may call
 
     def lfta_of(self, source: str) -> Lfta | None:
         """The hash tables of a source's window aggregates in its readers, if there are any."""
@@ -115,6 +117,7 @@ class Physical:
             operator_memory=data.get("operator_memory", 0),
             operator_seconds=data.get("operator_seconds", OPERATOR_SECONDS),
             fast_paths_off=tuple(data.get("fast_paths_off", ())),
+            functions=_functions(data.get("functions", ())),
         )
 
 
@@ -131,3 +134,4 @@ def _lines(value: Any) -> str:
 
 _exchange = decoder(Exchange)
 _output = decoder(Output)
+_functions = decoder(tuple[UserFunction, ...])

@@ -17,10 +17,12 @@ from tidemill.plan.nested_types import is_textual
 from tidemill.plan.relations import quoted
 from tidemill.plan.sources import Column
 from tidemill.runtime.duckdb.nested_arrays import whole
+from tidemill.runtime.duckdb.user_functions import register_missing
 
 # Arrow has no 128-bit integer: DuckDB hands HUGEINT over as DECIMAL(38,0), so it is cast back on the way in.
 _RETYPED = {"HUGEINT", "UHUGEINT"}
 _open: dict[int, duckdb.DuckDBPyConnection] = {}
+_functions: dict[int, set[str]] = {}  # of users, in each of them
 _busy: set[int] = set()  # threads that wait for a statement
 _WHOLE = (duckdb.BinderException, duckdb.ParserException, duckdb.InterruptException)  # no row is to blame
 _MEMORY_TRIES = 32  # rows for which there is no memory are looked for so often, then the statement has failed
@@ -41,7 +43,8 @@ def connection() -> duckdb.DuckDBPyConnection:
             "SET lock_configuration = true",
         ):
             found.execute(setting)
-        _open[thread] = found
+        _open[thread], _functions[thread] = found, set()
+    register_missing(found, _functions[thread])
     return found
 
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from tidemill.runtime import fast_paths
 from tidemill.runtime.arrow_ipc import from_ipc, ipc_bytes
+from tidemill.runtime.duckdb.user_functions import declare
 from tidemill.runtime.evaluation.limits import memory_limited
 from tidemill.runtime.integrity import arrow_file, missing, verify
 from tidemill.runtime.messages import inbox
@@ -27,6 +28,7 @@ class Reader:
         self.paths = Paths(root)
         self.assignment = assignment
         self.plan = load_plan(self.paths.plan(assignment.plan))
+        declare(self.plan.functions)
         self.sources = SourceReader(self.paths, self.plan, assignment.index)
 
     @property

@@ -14,6 +14,7 @@ from tidemill.runtime.answer_files import write
 from tidemill.runtime.arrow_ipc import from_ipc, ipc_bytes
 from tidemill.runtime.checkpoint.progress import read_seed
 from tidemill.runtime.dataflow.operator import Batch
+from tidemill.runtime.duckdb.user_functions import declare
 from tidemill.runtime.evaluation.evaluate import Evaluation
 from tidemill.runtime.evaluation.failures import guard, is_of_operator, operators_above
 from tidemill.runtime.evaluation.limits import memory_limited
@@ -53,6 +54,7 @@ class Stage:
         ticks, arrived = self._receive(messages)
         self._follow(ticks[0].note.batch)
         self.plan = load_plan(self.paths.plan(max(t.plan for t in ticks)))
+        declare(self.plan.functions)
         with fast_paths.without(self.plan.fast_paths_off):
             return self._step(ticks, arrived), self.out
 

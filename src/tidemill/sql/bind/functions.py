@@ -9,6 +9,7 @@ from sqlglot import exp, parse_one
 from tidemill.plan.aggregates import FUNCTIONS
 from tidemill.plan.user_aggregates import UserAggregateDefinition
 from tidemill.sql.bind.catalogue import aggregate_functions, scalar_functions
+from tidemill.sql.bind.user_functions import is_user_function
 from tidemill.sql.dialect.nodes import Now, all_nodes, copy_tree
 
 ALLOWED = frozenset(
@@ -186,7 +187,8 @@ def is_allowed(node: exp.Expr) -> bool:
     if isinstance(node, (exp.AggFunc, exp.Subquery, exp.Select, exp.Window)):
         return False
     if isinstance(node, exp.Anonymous):
-        return node.name.lower() in ALLOWED or node.name.lower() in scalar_functions()
+        known = node.name.lower() in ALLOWED or node.name.lower() in scalar_functions()
+        return known or is_user_function(node)
     if isinstance(node, _OPERATORS) and not isinstance(node, exp.Func):
         return True
     if isinstance(node, exp.Func):

@@ -31,10 +31,12 @@ from tidemill.sql.bind.functions import aggregate_name, hint_for, is_allowed, na
 from tidemill.sql.bind.lengths import check_nesting, guard_length
 from tidemill.sql.bind.scope import Field, Scope, problem
 from tidemill.sql.bind.trees import scalar_of, tree_of
+from tidemill.sql.bind.user_functions import register_stubs
 from tidemill.sql.dialect.nodes import Now, PlanColumn, copy_tree
 from tidemill.sql.lexical.durations import Duration, duration_from_text
 
 _open: dict[int, duckdb.DuckDBPyConnection] = {}
+_functions: dict[int, set[str]] = {}  # of users, in each of them
 _DUCKDB = DuckDB()
 _FOREIGN = re.compile(r"\bBIT\b|\bTIME WITH TIME ZONE")
 _MOST_HOURS = ((1 << 63) - 1) // 3_600_000_000_000 - 1  # Arrow counts nanoseconds, DuckDB microseconds
@@ -93,7 +95,8 @@ def typer() -> duckdb.DuckDBPyConnection:
         found = duckdb.connect(":memory:")
         for setting in ("SET threads = 1", "SET TimeZone = 'UTC'", "SET enable_external_access = false"):
             found.execute(setting)
-        _open[thread] = found
+        _open[thread], _functions[thread] = found, set()
+    register_stubs(_open[thread], _functions[thread])
     return _open[thread]
 
 

@@ -42,7 +42,7 @@ from tidemill.sql.parse.users import parse_alter_user, parse_drop_user, parse_gr
 
 __all__ = ["parse", "parse_one", "position"]
 
-DROPPABLE = ("SOURCE", "TABLE", "STREAM", "VIEW", "SINK", "QUERY", "AGGREGATE", "SITE")
+DROPPABLE = ("SOURCE", "TABLE", "STREAM", "VIEW", "SINK", "QUERY", "AGGREGATE", "FUNCTION", "SITE")
 SHOWN = (
     "SOURCES",
     "TABLES",
@@ -51,6 +51,7 @@ SHOWN = (
     "SINKS",
     "QUERIES",
     "AGGREGATES",
+    "FUNCTIONS",
     "ALL",
     "DEAD_LETTERS",
     "SETTINGS",
