@@ -12,6 +12,8 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
+from sqlglot import exp, parse_one
+from sqlglot.errors import SqlglotError
 
 Rows = list[tuple[Any, ...]]
 
@@ -69,7 +71,7 @@ class Oracle:
             statements = self.duck.extract_statements(sql)
             if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
                 return Unasked(line, "not one SELECT")
-            tables = sorted(self.duck.get_table_names(sql))
+            tables = self._tables_read(sql)
             asked = self.duck.sql(sql)
             if asked is None or sql.split()[0].upper() in (
                 "PRAGMA",
@@ -84,9 +86,17 @@ class Oracle:
             rows = plain_rows(asked.to_arrow_table())
             if not self._same_reversed(sql, tables, rows):
                 return Unasked(line, "depends on the order of rows")
-        except (duckdb.Error, RuntimeError, ValueError, OverflowError, pa.ArrowException) as error:
+        except (duckdb.Error, SqlglotError, RuntimeError, ValueError, OverflowError, pa.ArrowException) as error:
             return Unasked(line, f"DuckDB: {str(error).partition(':')[0][:40]}")
         return Question(sql, line, tuple(tables), rows, types)
+
+    def _tables_read(self, sql: str) -> list[str]:
+        try:
+            return sorted(self.duck.get_table_names(sql))
+        except duckdb.BinderException:  # it binds without knowing columns: USING and UNNEST fail
+            query = parse_one(sql, dialect="duckdb")
+            named = {cte.alias.lower() for cte in query.find_all(exp.CTE)}
+            return sorted({t.name for t in query.find_all(exp.Table) if t.name and t.name.lower() not in named})
 
     def contents(self, name: str) -> Table | None:
         """The rows of a table; None where it is no table of the file, or too large."""

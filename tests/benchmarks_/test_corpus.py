@@ -30,6 +30,9 @@ def test_the_oracle_compares_only_what_does_not_depend_on_the_order_of_rows():
     assert isinstance(oracle.ask("SELECT sum(a) FROM t", 1), Question)
     assert oracle.ask("SELECT first(a) FROM t", 2) == Unasked(2, "depends on the order of rows")
     assert oracle.ask("SELECT b FROM t", 3) == Unasked(3, "DuckDB: Binder Error")
+    oracle.execute("CREATE TABLE u AS SELECT 3 AS a, [1, 2] AS l")
+    asked = [oracle.ask(sql, 4) for sql in ("SELECT a FROM t ANTI JOIN u USING (a)", "SELECT x FROM u, UNNEST(l) v(x)")]
+    assert [q.tables for q in asked if isinstance(q, Question)] == [("t", "u"), ("u",)]
     assert same([(1, 0.1 + 0.2)], [(1, 0.3)]) and not same([(1,)], [(1,), (1,)])
     assert without_order("SELECT a FROM (SELECT 1 ORDER BY 1) ORDER BY a DESC") == "SELECT a FROM (SELECT 1 ORDER BY 1)"
 
