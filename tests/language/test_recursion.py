@@ -6,6 +6,7 @@ import duckdb
 import pytest
 
 from tests.harness import LocalDatabase
+from tests.lifecycle.checkpointed import CheckpointedDatabase
 from tidemill.errors import TidemillError
 from tidemill.runtime.operators import recursive
 
@@ -125,3 +126,25 @@ def test_a_recursion_without_an_end_stops_its_view_and_no_other(tmp_path, monkey
         summary = str(db.run())
         assert "Endless has stopped" in summary and "finds more than 5,000 rows" in summary
         assert db.query("SELECT n FROM Fine").to_pylist() == [{"n": 3}]
+
+
+def test_more_shards_later_change_nothing(tmp_path):
+    query = QUERIES["reach"]
+    lines = [f"{i},{s},{'' if t is None else t},{op},{at}" for at, (i, s, t, op) in enumerate(EDGES)]
+    logs = []
+    for shards in ((2, 2), (1, 3), (4, 1)):
+        folder = tmp_path / f"{shards}"
+        folder.mkdir()
+        with CheckpointedDatabase(str(folder / "db"), shards=shards[0]) as db:
+            db.execute(f"""
+                REGISTER SOURCE R (id INTEGER, s INTEGER, t INTEGER, op VARCHAR, tm BIGINT)
+                FROM FILES '{folder}/*.csv' WITH (timestamp = 'tm', operation = 'op');
+                CREATE TAGGED STREAM E OVER R KEY id;
+                CREATE STREAMED VIEW V AS {query};
+            """)
+            for part, rows in enumerate((lines[:5], lines[5:])):
+                (folder / f"{part}.csv").write_text("\n".join(["id,s,t,op,tm", *rows]) + "\n")
+                db.run(final=part == 1)
+                db.rescale(shards[1])
+            logs.append(sorted(map(repr, db.changes("V").to_pylist())))
+    assert logs[0] == logs[1] == logs[2] == run(tmp_path / "whole", query, 1000)[0]
