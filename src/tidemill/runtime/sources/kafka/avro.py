@@ -42,7 +42,8 @@ def decode_avro(spec: SourceSpec, values: Sequence[bytes]) -> Decoded:
         except SourceProblem:
             raise
         except Exception as error:  # the library raises what its parts raise
-            bad[i] = f"not a record of its Avro schema: {error}"[:200]
+            why = str(error) if isinstance(error, ValueError) else "its bytes do not fit"
+            bad[i] = f"not a record of its Avro schema: {why}"[:200]
     index = good_numbers(len(values), bad)
     fields = [{key.lower(): value for key, value in record.items()} for record in records]
     raw = [_column([record.get(column.name.lower()) for record in fields]) for column in spec.columns]
