@@ -23,8 +23,12 @@ _POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.
 _PROPERTIES = """process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@127.0.0.1:{controller}
-listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller},GUARDED://127.0.0.1:{guarded}
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,GUARDED:SASL_PLAINTEXT
 controller.listener.names=CONTROLLER
+sasl.enabled.mechanisms=PLAIN
+listener.name.guarded.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required \
+  user_ann="swordfish";
 log.dirs={folder}/logs
 offsets.topic.replication.factor=1
 offsets.topic.num.partitions=1
@@ -74,9 +78,12 @@ class Broker:
 
     def __init__(self, jars: Path, folder: Path) -> None:
         self._jars, self._folder, self.port = jars, folder, _free_port()
-        self.address = f"127.0.0.1:{self.port}"
+        self.address, guarded = f"127.0.0.1:{self.port}", _free_port()
+        self.guarded = f"127.0.0.1:{guarded}"  # asks for user ann and password swordfish
         self._settings = folder / "server.properties"
-        self._settings.write_text(_PROPERTIES.format(port=self.port, controller=_free_port(), folder=folder))
+        self._settings.write_text(
+            _PROPERTIES.format(port=self.port, guarded=guarded, controller=_free_port(), folder=folder)
+        )
         self._java("kafka.tools.StorageTool", "format", "-t", "AAAAAAAAQACAAAAAAAAAAQ", "-c", str(self._settings))
         self._start()
 

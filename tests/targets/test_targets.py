@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import duckdb
 import pytest
 
@@ -10,6 +12,7 @@ from tidemill.errors import TidemillError
 from tidemill.runtime.targets.delta import DeltaTarget
 from tidemill.runtime.targets.iceberg import IcebergTarget
 from tidemill.runtime.targets.postgres import PostgresTarget
+from tidemill.runtime.views import sinks
 
 
 def sorted_rows(found):
@@ -220,3 +223,31 @@ def test_duckdb_reads_what_lakes_hold(tmp_path):
         files = deltalake.DeltaTable(f"{tmp_path}/delta").file_uris()
         found = duckdb.sql(f"SELECT room, temp, note FROM read_parquet({files}) ORDER BY room").fetchall()
         assert found == rooms.rows(db)
+
+
+def test_a_target_that_lets_tries_wait_is_left_alone_for_a_while(tmp_path, monkeypatch):
+    """Batches do not wait with it each time; what waits is delivered in its order afterwards."""
+    place, rooms, tries, now = Delta(tmp_path, None), Rooms(tmp_path), list[int](), [0.0]
+    write = DeltaTarget.write
+    monkeypatch.setattr(sinks, "time", SimpleNamespace(monotonic=lambda: now[0]))
+
+    def wait(self, log, batch):
+        tries.append(batch)
+        now[0] += 5
+        raise TimeoutError("no answer")
+
+    with rooms.open() as db:
+        rooms.define(db)
+        db.execute(place.sink("upsert"))
+        monkeypatch.setattr(DeltaTarget, "write", wait)
+        for change in CHANGES[:3]:
+            rooms.add(change)
+            db.run()
+        [sink] = db.status()["sinks"]
+        assert len(tries) == 1 and sink["undelivered"] == 3 and "no answer" in sink["problem"]
+        monkeypatch.setattr(DeltaTarget, "write", write)
+        now[0] += 46
+        rooms.add(CHANGES[3])
+        db.run()
+        assert db.status()["sinks"][0]["undelivered"] == 0
+        assert place.rows() == rooms.rows(db)

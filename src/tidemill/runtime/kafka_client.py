@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from tidemill.errors import SourceProblem
@@ -25,7 +26,9 @@ _SETTINGS = {
 }
 OPTIONS = (*_SETTINGS, "client_settings")
 ANSWER_S = 20.0  # seconds for one question to the brokers
+_FIRST_S = 2.0  # after which it is looked at whether the brokers refuse this client
 _clients: dict[tuple[int, str, str], Any] = {}
+_refusals: dict[int, list[Any]] = {}  # by the id of a client that is kept: why brokers do not let it in
 
 
 def check_client_options(options: Mapping[str, Any]) -> None:
@@ -79,11 +82,12 @@ def kept_client(kind: str, brokers: str, options: Mapping[str, Any], more: Mappi
     """
     key = (os.getpid(), kind, repr((brokers, sorted((k, str(options[k])) for k in OPTIONS if k in options))))
     if key not in _clients:
-        settings = {**client_settings(brokers, options), **(more or {})}
-        library = kafka()
+        library, refused = kafka(), list[Any]()
+        settings = {**client_settings(brokers, options), "error_cb": partial(_note_refusal, refused), **(more or {})}
         made = load("confluent_kafka.admin", "kafka", "Kafka").AdminClient if kind == "admin" else library.Consumer
         try:
             _clients[key] = made(settings)
+            _refusals[id(_clients[key])] = refused
         except library.KafkaException as error:
             raise SourceProblem(
                 "TM420", "the settings of the connection to Kafka cannot be used", detail=reason(error)
@@ -94,7 +98,27 @@ def kept_client(kind: str, brokers: str, options: Mapping[str, Any], more: Mappi
 def forget_client(client: Any) -> None:
     """Make a new one next time."""
     for key in [key for key, kept in _clients.items() if kept is client]:
-        del _clients[key]
+        _refusals.pop(id(_clients.pop(key)), None)
+
+
+def list_topics(admin: Any, topic: str | None = None) -> Any:
+    """What the brokers know of topics, or of one; where they refuse a kept client, that is the error, and soon."""
+    library = kafka()
+    try:
+        return admin.list_topics(topic, timeout=_FIRST_S).topics
+    except library.KafkaException:
+        admin.poll(0)  # gives what was noted meanwhile
+        refused = _refusals.get(id(admin), [])
+        if refused:
+            error = refused[-1]
+            refused.clear()
+            raise library.KafkaException(error) from None
+    return admin.list_topics(topic, timeout=ANSWER_S - _FIRST_S).topics
+
+
+def _note_refusal(refused: list[Any], error: Any) -> None:
+    if error.code() in (error._AUTHENTICATION, error._SSL):
+        refused.append(error)
 
 
 def reason(error: Any) -> str:

@@ -14,7 +14,14 @@ import pyarrow as pa
 from tidemill.errors import EngineProblem
 from tidemill.plan.python_values import json_text, python_rows
 from tidemill.runtime.extras import load
-from tidemill.runtime.kafka_client import ANSWER_S, check_client_options, client_settings, kafka, kept_client
+from tidemill.runtime.kafka_client import (
+    ANSWER_S,
+    check_client_options,
+    client_settings,
+    kafka,
+    kept_client,
+    list_topics,
+)
 from tidemill.runtime.targets.target import DEBEZIUM, DELETED, OLD, STAMP, TAG, UPSERT, SinkSpec, fold
 
 PROGRESS = ".tidemill-progress"  # what follows the name of the topic in that of the topic of batch numbers
@@ -85,7 +92,7 @@ class KafkaTarget:
         library, admin = kafka(), kept_client("admin", self._brokers, self.spec.options)
         new = load("confluent_kafka.admin", "kafka", "Kafka").NewTopic
         progress = self._topic + PROGRESS
-        known = admin.list_topics(timeout=ANSWER_S).topics
+        known = list_topics(admin)
         missing = [name for name in (self._topic, progress) if name not in known]
         compact = {"cleanup.policy": "compact"}
         made = [new(n, 1, -1, config=compact) if n == progress else new(n, -1, -1) for n in missing]

@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
@@ -31,6 +32,9 @@ from tidemill.runtime.views.store import present
 from tidemill.runtime.views.stored_view import StoredView
 from tidemill.runtime.views.undelivered import Undelivered, Waiting
 
+# A system that lets a try wait, and then fails, is left alone for longer than the try took: batches would wait with it.
+_RESTS = 9
+_LONGEST_REST_S = 60.0
 printer: Callable[[str], None] = print
 
 
@@ -41,6 +45,7 @@ class Sinks:
         self.waiting = Undelivered(paths, committed)
         self.problems: dict[str, str] = {}  # by the name of the sink
         self._targets: dict[str, Target] = {}  # by the id of the sink
+        self._rests: dict[str, float] = {}  # by the id of the sink: until when it is not tried again
 
     def write(
         self, view: StoredView, changes: pa.Table | None, batch: int, first: pa.Table | None, new: set[str]
@@ -65,6 +70,9 @@ class Sinks:
             self.waiting.keep(key, f"changes-{batch:012d}.arrow", batch, ipc_bytes(log))
 
     def _try_target(self, sink: Sink, view: StoredView, log: pa.Table, batch: int) -> bool:
+        began = time.monotonic()
+        if began < self._rests.get(sink["id"], 0.0):
+            return False
         try:
             if sink.id not in self._targets:
                 self._targets[sink.id] = open_target(target_spec(sink, view))
@@ -72,6 +80,8 @@ class Sinks:
         except Exception as error:  # of the libraries of targets; the changes wait, and the status says why
             self.problems[sink.name] = str(error) or type(error).__name__
             self._forget_target(sink)
+            took = time.monotonic() - began
+            self._rests[sink["id"]] = began + took + min(_RESTS * took, _LONGEST_REST_S)
             return False
         self.problems.pop(sink.name, None)
         return True

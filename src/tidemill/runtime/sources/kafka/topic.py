@@ -8,7 +8,7 @@ from typing import Any
 from tidemill.errors import SourceProblem
 from tidemill.plan.sources import SourceSpec
 from tidemill.runtime.extras import load
-from tidemill.runtime.kafka_client import ANSWER_S, kafka, kept_client, reason, unreachable
+from tidemill.runtime.kafka_client import ANSWER_S, kafka, kept_client, list_topics, reason, unreachable
 
 TRIES = 5  # a partition without a leader gets one within moments
 
@@ -28,7 +28,7 @@ class Topic:
         """The numbers of the partitions, at this moment."""
         library = kafka()
         try:
-            found = self._admin.list_topics(self.topic, timeout=ANSWER_S).topics[self.topic]
+            found = list_topics(self._admin, self.topic)[self.topic]
         except library.KafkaException as error:
             raise unreachable(self.name, self.brokers, reason(error)) from None
         if found.error is not None and not found.error.retriable():
