@@ -232,8 +232,6 @@ class Workload:
             self._refresh_sinks(entry.needs[0])
         return entry
 
-    # ---- binding -------------------------------------------------------------------------------
-
     def bind(self, query: exp.Expression, begin: Beginning | None = None, keep_us: int | None = None) -> BoundQuery:
         """A query over the catalog, as it begins where it is said, or as it would begin now."""
         begin = begin or Beginning(self.pending)

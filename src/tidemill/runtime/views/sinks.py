@@ -34,7 +34,7 @@ from tidemill.runtime.views.undelivered import Undelivered, Waiting
 
 # A system that lets a try wait, and then fails, is left alone for longer than the try took: batches would wait with it.
 _RESTS = 9
-_LONGEST_REST_S = 60.0
+_LONGEST_REST_S = 60.0  # a system that is back is found within a minute
 printer: Callable[[str], None] = print
 
 
@@ -71,7 +71,7 @@ class Sinks:
 
     def _try_target(self, sink: Sink, view: StoredView, log: pa.Table, batch: int) -> bool:
         began = time.monotonic()
-        if began < self._rests.get(sink["id"], 0.0):
+        if began < self._rests.get(sink.id, 0.0):
             return False
         try:
             if sink.id not in self._targets:
@@ -81,7 +81,7 @@ class Sinks:
             self.problems[sink.name] = str(error) or type(error).__name__
             self._forget_target(sink)
             took = time.monotonic() - began
-            self._rests[sink["id"]] = began + took + min(_RESTS * took, _LONGEST_REST_S)
+            self._rests[sink.id] = began + took + min(_RESTS * took, _LONGEST_REST_S)
             return False
         self.problems.pop(sink.name, None)
         return True
