@@ -19,12 +19,9 @@ MOST_BRANCHES = 15
 _BRANCHES = (ast.If, ast.For, ast.While, ast.ExceptHandler, ast.match_case, ast.IfExp)
 
 CACHED = "numba's cache of an entry point watches only the entry point's own file"
-ONE_SUBJECT = "one subject with one fixture; its parts are shorter than what they share"
 LONG_FILES = {
     "src/tidemill/runtime/kernels/share/lfta_loops.py": CACHED,
     "src/tidemill/runtime/kernels/text/lines.py": CACHED,
-    "tests/lifecycle/test_whole.py": ONE_SUBJECT,
-    "tests/sources/test_growing_files.py": ONE_SUBJECT,
 }
 
 LOOP = "one loop whose state is local; functions of its parts would hand that state to and fro"
@@ -62,7 +59,7 @@ def test_files_are_short():
 
 
 def test_long_kernels_say_why_in_their_header():
-    for name in (name for name, reason in LONG_FILES.items() if reason == CACHED):
+    for name in LONG_FILES:
         header = ast.get_docstring(ast.parse((ROOT / name).read_text(encoding="utf-8"))) or ""
         assert "numba's cache" in header, name
 

@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import socket
-import stat
 import struct
 import zlib
 from pathlib import Path
@@ -300,43 +299,7 @@ def without_batches(root: Path, checksums: bool = True) -> None:
         duck.execute("DELETE FROM __meta WHERE name IN ('offset', 'catalog')")
 
 
-# ---- who may look ------------------------------------------------------------------------------
-
-
-def mode(path: Path) -> int:
-    return stat.S_IMODE(path.stat().st_mode)
-
-
-def test_a_database_is_for_its_user_alone(place):
-    """views.duckdb, spark.log and the directory were readable by all users."""
-    assert mode(place / "db") == 0o700
-
-
-def test_a_directory_that_was_open_to_all_is_closed(place):
-    (place / "db").chmod(0o755)
-    opened(place).close()
-    assert mode(place / "db") == 0o700
-
-
-def test_a_shared_database_is_open_to_all_and_stays_so(tmp_path):
-    before = os.umask(0o022)
-    try:
-        CheckpointedDatabase(str(tmp_path / "db"), shared=True).close()
-        assert mode(tmp_path / "db") == 0o755 and mode(tmp_path / "db" / "catalog.json") == 0o644
-        opened(tmp_path).close()
-        assert mode(tmp_path / "db") == 0o755
-        CheckpointedDatabase(str(tmp_path / "db"), shared=False).close()
-        assert mode(tmp_path / "db") == 0o700
-    finally:
-        os.umask(before)
-
-
-def test_a_place_where_everybody_may_write_is_refused(tmp_path):
-    (tmp_path / "tmp").mkdir()
-    (tmp_path / "tmp").chmod(0o1777)
-    with pytest.raises(TidemillError) as caught:
-        CheckpointedDatabase(str(tmp_path / "tmp"))
-    assert caught.value.code == "TM610" and mode(tmp_path / "tmp") == 0o1777
+# ---- names -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["../../evil", "..", ".", "/etc/evil", "a/b", "a\\b", "ü" * 128, "ünïcode", " ", "~a"])
