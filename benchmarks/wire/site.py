@@ -12,7 +12,7 @@ from tests.harness import LocalDatabase
 
 
 def answer(db: LocalDatabase, command: dict[str, Any], idle: float) -> Any:
-    """Do what a line says; `idle` are the seconds since there was something else to do."""
+    """Do what a line says; `idle` are the seconds in which there was nothing else to do."""
     if "idle" in command:
         return idle
     if "execute" in command:
