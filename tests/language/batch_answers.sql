@@ -216,3 +216,4 @@ SELECT list_sort(['b', NULL, grp]) AS a, list_reverse_sort([v, NULL, 6]) AS b, l
 SELECT b, any_value(grp ORDER BY id DESC) AS x, first(grp ORDER BY id) AS y FROM S GROUP BY b
 SELECT id, string_agg(grp, '/') OVER (PARTITION BY b ORDER BY id) AS x, any_value(grp) OVER (ORDER BY id DESC) AS y FROM K
 SELECT id, quantile_cont(v, 0.25) OVER (PARTITION BY b) AS x, arg_max(grp, id) OVER (ORDER BY id) AS y, list(v) OVER (PARTITION BY b ORDER BY id) AS z FROM K
+SELECT id, [x || grp FOR x IN ['a', NULL, 'b'] IF x <> 'b' OR id > 3] AS x, [i * v FOR i IN [id, 2]] AS y FROM S

@@ -111,7 +111,7 @@ QUERIES = [
     ("SELECT frobnicate(id) AS x FROM S", "TM207", '"frobnicate" is not part of the language', "reference"),
     ("SELECT date_format(moment, '%Y') AS x FROM S", "TM207", '"date_format"', "strftime"),
     ("SELECT split_index(grp, ',', 0) AS x FROM S", "TM207", '"split_index"', "split_part"),
-    ("SELECT [x + 1 FOR x IN [id] IF x > 3] AS l FROM S", "TM207", "comprehension", "list_transform"),
+    ("SELECT [x + i FOR x, i IN [id] IF x > 3] AS l FROM S", "TM207", "comprehension", "list_transform"),
     ("SELECT COLUMNS('i.*') FROM S", "TM207", '"columns"', "LIKE"),
     ("SELECT random() AS x FROM S", "TM207", "not part of the language", ""),
     ("SELECT getenv('HOME') AS x FROM S", "TM207", '"getenv"', ""),

@@ -169,7 +169,19 @@ class TidemillParser(DuckDBParser):
 
     def _parse_bracket(self, this: exp.Expr | None = None) -> exp.Expr | None:
         # Behind a table a bracket is a window, which belongs to the alias.
-        return this if isinstance(this, exp.Table) else super()._parse_bracket(this)
+        return this if isinstance(this, exp.Table) else self._transform_list(super()._parse_bracket(this))
+
+    def _transform_list(self, this: exp.Expr | None) -> exp.Expr | None:
+        """[x + 1 FOR x IN list IF x > 0] as list_transform(list_filter(list, …), …)."""
+        inner = this.expressions[0] if isinstance(this, exp.Array) and len(this.expressions) == 1 else None
+        if not isinstance(inner, exp.Comprehension) or inner.args.get("position"):
+            return this
+        found, name = inner.args["iterator"], inner.expression
+        for function, body in (("list_filter", inner.args.get("condition")), ("list_transform", inner.this)):
+            if body is not None:
+                call = exp.Lambda(this=self._replace_lambda(body, [name.copy()]), expressions=[name.copy()])
+                found = exp.Anonymous(this=function, expressions=[found, call])
+        return found
 
     def _parse_table_hints(self) -> None:
         return None
