@@ -11,6 +11,7 @@ import pytest
 
 from tidemill.errors import TidemillError
 from tidemill.runtime.sandbox import pool
+from tidemill.runtime.thresholds import sizes
 
 HEAVY = {
     "SELECT length(lpad('x', 2000000000, 'y')) AS n": ("TM516", "TM517"),
@@ -131,7 +132,7 @@ def test_queries_of_many_threads_are_answered(db):
 def test_a_large_answer_comes_whole(db):
     db.execute("SET query_bytes = '1 GB'; SET query_memory = '1 GB'; SET query_time = '2 minutes'")
     answer = db.query("SELECT a.temp AS x, b.temp AS y, c.room AS z FROM Log a, Log b, ByRoom c")
-    assert answer.num_rows == 200 * 200 * 9 and answer.nbytes > pool._SMALL
+    assert answer.num_rows == 200 * 200 * 9 and answer.nbytes > sizes.copied_bytes
 
 
 @pytest.mark.parametrize(

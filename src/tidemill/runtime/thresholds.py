@@ -157,6 +157,13 @@ class Thresholds:
     predicate_rows: int = _size(4096, 1)  # of a chunk, where memory is limited: predicates are evaluated piece by piece
     beside_bytes_least: int = _size(1 << 22, 1)  # beside tables whose memory a user has limited
 
+    # What reaches far, and what is cut or kept in pieces.
+    far_rows: int = _size(16, 0)  # that window functions look back and ahead: whole partitions are computed
+    copied_bytes: int = _size(1 << 20, 0)  # of the answer to an ad hoc query: it stays in its file
+    site_part_bytes: int = _size(8 << 20, 64)  # rows of a batch for another site: a further message begins
+    spool_bytes: int = _size(16 << 20, 64)  # of a file of a port's spool: another one begins
+    key_files: int = _size(8, 1)  # of a table of PostgreSQL: they are merged
+
 
 def names() -> list[str]:
     """The name of every threshold."""

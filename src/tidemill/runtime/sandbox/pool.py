@@ -30,9 +30,9 @@ from tidemill.errors import EngineProblem, PlanProblem
 from tidemill.interrupts import Cancellation, plain_interrupts
 from tidemill.runtime.duckdb.wide_integers import narrow_marked
 from tidemill.runtime.sandbox.worker import LENGTH, WHOLE
+from tidemill.runtime.thresholds import sizes
 
 MOST_IDLE = 2  # processes that wait for the next query
-_SMALL = 1 << 20  # bytes of an answer that is copied; a larger one stays in its file
 _BATCH = 1 << 16  # rows of a block of Arrow: some MB, so that a limit on bytes stops a table that is too large early
 _ALIGNED = 64  # Arrow wants its buffers so
 _LOOK_S = 0.1  # how often a waiting query looks whether it was cancelled
@@ -250,7 +250,7 @@ def too_large(does: str) -> EngineProblem:
 
 
 def _open_answer(file: IO[bytes], length: int) -> pa.Table:
-    if length <= _SMALL:
+    if length <= sizes.copied_bytes:
         file.seek(0)
         return narrow_marked(pa.ipc.open_stream(file.read()).read_all(), WHOLE)
     whole = pa.py_buffer(mmap.mmap(file.fileno(), length, prot=mmap.PROT_READ))

@@ -17,10 +17,10 @@ import pyarrow as pa
 
 from tidemill.errors import EngineProblem
 from tidemill.runtime.integrity import checksum_of
+from tidemill.runtime.thresholds import sizes
 
 NONE = -1  # the sequence number before the first message
 PART_BITS = 16  # of a sequence number: the parts of a batch
-MESSAGE_BYTES = 8 << 20  # rows of a batch beyond this go into a further part
 LARGEST_BYTES = 64 << 20  # a message that is larger is refused: one row may be long, but not so long
 TIME, SEQ, DIFF = "__time", "__seq", "__diff"
 _LENGTH = struct.Struct("<I")
@@ -137,15 +137,15 @@ def damaged_message(what: str, why: str) -> EngineProblem:
     )
 
 
-def cut_parts(rows: pa.Table, before: int, frontier: int, most: int = MESSAGE_BYTES) -> list[tuple[pa.Table, int]]:
-    """Rows ordered by time in parts of some `most` bytes, each with how far time is closed behind it: the first time
-    of the next part, since that part may have rows of the same time.
+def cut_parts(rows: pa.Table, before: int, frontier: int, most: int | None = None) -> list[tuple[pa.Table, int]]:
+    """Rows ordered by time in parts of some `most` bytes, `site_part_bytes` if it is not given, each with how far time
+    is closed behind it: the first time of the next part, since that part may have rows of the same time.
 
     >>> rows = pa.table({"__time": [1, 2, 2, 3]})
     >>> [(part.num_rows, closed) for part, closed in cut_parts(rows, 0, 9, most=16)]
     [(2, 2), (2, 9)]
     """
-    count = max(1, -(-rows.nbytes // most))
+    count = max(1, -(-rows.nbytes // (most or sizes.site_part_bytes)))
     size = max(1, -(-rows.num_rows // count))
     starts = list(range(0, max(rows.num_rows, 1), size))
     closed = [max(before, rows.column(TIME)[start].as_py()) for start in starts[1:]]

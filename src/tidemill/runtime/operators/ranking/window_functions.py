@@ -42,7 +42,6 @@ from tidemill.runtime.operators.ranking.versions import Piece, Versions
 from tidemill.runtime.state.shard_state import ShardState
 from tidemill.runtime.thresholds import sizes
 
-_FAR = 16  # rows: functions that reach farther are computed over whole partitions
 _WHOLE = Frame("ROWS", Bound(PRECEDING), Bound(FOLLOWING))
 _PEER, _PLACE = SortKey("__peer"), SortKey("__place")
 
@@ -101,7 +100,7 @@ class WindowFunctions(Operator[p.WindowFunctions]):
         each = [call.reach for call in self.op.calls]
         known = [reach for reach in each if reach is not None]
         total = max(back for back, _ in known) + max(ahead for _, ahead in known) if known else 0
-        return total if len(known) == len(each) and total <= _FAR else None
+        return total if len(known) == len(each) and total <= sizes.far_rows else None
 
     def _compare_near(self, moves: pa.Table, versions: Versions, parts: np.ndarray, reach: int) -> Iterator[pa.Table]:
         """The difference that changes make in their neighbourhood, in pieces that fit into memory."""

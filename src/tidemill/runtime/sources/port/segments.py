@@ -25,7 +25,6 @@ from tidemill.runtime.sources.port.checksums import read_verified
 HEADER = struct.Struct("<qI")
 FULL_LENGTH = struct.Struct("<q")
 CUT_SHORT = 1 << 31  # the top bit of a length, which records of at most 2^31 - 1 bytes leave free
-SEGMENT_BYTES = 16 << 20  # of a file of the spool: what is read is removed in whole files
 
 
 @dataclass(frozen=True)

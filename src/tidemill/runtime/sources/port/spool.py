@@ -29,9 +29,10 @@ from tidemill.runtime.sources.clock import SteadyClock
 from tidemill.runtime.sources.port.backlog import Backlog
 from tidemill.runtime.sources.port.checksums import SumWriter, recover_sums
 from tidemill.runtime.sources.port.framing import Splitter, frame, frame_one_by_one
-from tidemill.runtime.sources.port.segments import SEGMENT_BYTES, read_json, records, segment_path, segments, write_json
+from tidemill.runtime.sources.port.segments import read_json, records, segment_path, segments, write_json
 from tidemill.runtime.sources.port.senders import Sender, Senders
 from tidemill.runtime.sources.records import max_record_bytes
+from tidemill.runtime.thresholds import sizes
 
 BACKLOG_BYTES = 64 << 20  # on disk and in no batch yet, until the pace of batches is known (`Backlog`)
 _RECEIVE = 256 << 10  # bytes taken from a socket at a time
@@ -51,7 +52,7 @@ class Spooler:
         spec: SourceSpec,
         directory: str,
         max_backlog_bytes: int | None = None,
-        segment_bytes: int = SEGMENT_BYTES,
+        segment_bytes: int | None = None,
         senders: Senders | None = None,
         clock: Callable[[int], SteadyClock] = SteadyClock,
     ) -> None:
@@ -60,7 +61,7 @@ class Spooler:
         self._clock = clock
         self._directory = Path(directory)
         self._backlog = Backlog(max_backlog_bytes or int(spec.options.get("backlog_bytes", BACKLOG_BYTES)))
-        self._segment_bytes = segment_bytes
+        self._segment_bytes = segment_bytes or sizes.spool_bytes
         self._limit = max_record_bytes(spec)
         self._lock = threading.Lock()
         self._stopping = threading.Event()

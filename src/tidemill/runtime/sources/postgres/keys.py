@@ -18,10 +18,10 @@ import pyarrow.compute as pc
 
 from tidemill.runtime.arrow_ipc import from_ipc, ipc_bytes
 from tidemill.runtime.sources.postgres import kept_rows
+from tidemill.runtime.thresholds import sizes
 
 OPERATION = "\0op"  # no column of a table is named so
 _NAME = re.compile(r"keys-(\d+)-(\d+)\.arrow")
-_MOST_FILES = 8  # of different sizes: each is opened when all keys are read
 
 
 def last_changes(pieces: Sequence[pa.Table]) -> pa.Table:
@@ -68,7 +68,7 @@ class KeyFiles:
         self._tidy()
         self._write(start, end, last_changes(list(pieces)))
         octets = [self._path(*span).stat().st_size for span in self._chain()]
-        if len(octets) > 1 and (len(octets) > _MOST_FILES or sum(octets[1:]) >= octets[0]):
+        if len(octets) > 1 and (len(octets) > sizes.key_files or sum(octets[1:]) >= octets[0]):
             self._write(0, end, _without_deletions(last_changes(self.tables())))
 
     def _chain(self) -> list[tuple[int, int]]:
