@@ -12,6 +12,7 @@ import pyarrow as pa
 from tests.joins import operator_twin as twin
 from tidemill.plan import physical as p
 from tidemill.plan.aggregates import Aggregate, Part, parts
+from tidemill.plan.measured.joins import JoinCounts
 from tidemill.plan.relations import quoted
 from tidemill.plan.sources import Column
 from tidemill.runtime.dataflow.operator import Batch
@@ -164,7 +165,7 @@ class Run:
     state: ShardState = field(default_factory=lambda: ShardState.empty("nowhere"))
     out: Counter = field(default_factory=Counter)
     values: Counter = field(default_factory=Counter)
-    note: dict[str, Any] = field(default_factory=dict)
+    note: JoinCounts = field(default_factory=lambda: JoinCounts((), 0))
     row_errors: list[tuple[list[dict[str, Any]], str]] = field(default_factory=list)
 
     def step(self, op: p.JoinAggregate, tables: list[pa.Table | None], frontier: int) -> None:
@@ -173,7 +174,7 @@ class Run:
         operator.on_row_error = lambda op, rows, why: self.row_errors.append((rows.to_pylist(), why))
         result = operator.step([Batch(t, frontier) for t in tables], self.state)
         assert result.frontier == frontier
-        assert operator.note is not None
+        assert isinstance(operator.note, JoinCounts)
         self.note = operator.note
         self.state = ShardState.load(self.state.dump(), "nowhere")
         names = [part.name for part in op.outputs.parts]

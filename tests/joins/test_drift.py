@@ -74,8 +74,8 @@ def followed(db: LocalDatabase) -> list[tuple[str, int]]:
 
     def note(summary) -> None:
         for notes in summary["joins"].values():
-            if all(notes) and any(n["pairs"] for n in notes):
-                seen.append((running_plans(db)[0], sum(n["pairs"] for n in notes)))
+            if any(n.pairs for n in notes):
+                seen.append((running_plans(db)[0], sum(n.pairs for n in notes)))
 
     db.outlet.listeners.insert(0, note)
     db.run()

@@ -41,7 +41,7 @@ def run(tmp_path, select: str, window: str = WINDOWS[0], right: str = "B", name:
 def pairs(db: LocalDatabase) -> int:
     """Pairs that were joined in the last batch."""
     (notes,) = db.runner.reports.last["joins"].values()
-    return sum(n["pairs"] for n in notes)
+    return sum(n.pairs for n in notes)
 
 
 def node_of(db: LocalDatabase) -> JoinAggregate:

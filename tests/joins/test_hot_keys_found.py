@@ -76,7 +76,7 @@ def ran(db: LocalDatabase) -> list[BatchReport]:
 
 def pairs(summary: BatchReport) -> list[int]:
     (notes,) = summary["joins"].values()
-    return [n["pairs"] for n in notes]
+    return [n.pairs for n in notes]
 
 
 def split_keys(db: LocalDatabase) -> list[int]:

@@ -145,8 +145,8 @@ def test_joined_rows_are_as_many_as_the_parameters_say() -> None:
         join = steady(plan, "hash", DEFAULT_4)
         join.unit()
         one, sought, out = terms(Point(0, DEFAULT_4, 1, {}, {}), plan)[3:]
-        assert join.note["pairs"] == pytest.approx(one + sought, rel=0.05)
-        assert join.note["groups"] == pytest.approx(out, rel=0.02)
+        assert join.note.pairs == pytest.approx(one + sought, rel=0.05)
+        assert join.note.groups == pytest.approx(out, rel=0.02)
 
 
 def test_a_small_figure_is_measured_for_every_plan() -> None:

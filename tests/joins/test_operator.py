@@ -16,6 +16,7 @@ from tests.joins import operator_twin as twin
 from tests.joins.operator_case import Query, Run, arrives
 from tests.properties.effort import effort
 from tidemill.plan import physical as p
+from tidemill.plan.measured.joins import JoinInputCounts
 from tidemill.runtime.dataflow.changes import PENDING
 from tidemill.runtime.dataflow.operator import Batch
 from tidemill.runtime.joins.join_aggregate import JoinAggregate
@@ -159,7 +160,7 @@ def test_nothing_is_stored_when_all_rows_have_left(data):
     cut(data, query, feeds, run, 5)
     assert run.result() == query.expected(feeds)
     assert run.state.size() == (0, 0)
-    assert [i["rows"] for i in run.note["inputs"]] == [0] * query.inputs
+    assert [i.rows for i in run.note.inputs] == [0] * query.inputs
 
 
 @pytest.mark.parametrize("function", ["min", "max"])
@@ -214,21 +215,21 @@ def test_a_change_meets_each_set_once_in_the_version_of_its_time():
         run = Run(TWO)
         run.step(TWO.op([early, early]), [arrives(TWO, 0, left, early), arrives(TWO, 1, right, early)], 200)
         assert run.result() == TWO.expected([left, right])
-        assert run.note["inputs"][0] == {
-            "changes": 50,
-            "set_changes": 0 if early else 50,
-            "arrived": 50,
-            "rows": 50,
-            "probes": 50,
-            "met": met,
-            "late_met": 1275 if early else 50,
-            "early_met": 50,
-            "stored": 1,
-            "sets": 1,
-            "values": 1,
-            "bytes": run.note["inputs"][0]["bytes"],
-        }
-        assert run.note["pairs"] == 50 + 49
+        assert run.note.inputs[0] == JoinInputCounts(
+            changes=50,
+            set_changes=0 if early else 50,
+            arrived=50,
+            rows=50,
+            probes=50,
+            met=met,
+            late_met=1275 if early else 50,
+            early_met=50,
+            stored=1,
+            sets=1,
+            values=1,
+            bytes=run.note.inputs[0].bytes,
+        )
+        assert run.note.pairs == 50 + 49
 
 
 def test_a_window_that_is_replaced_never_meets_its_successor():
@@ -240,7 +241,7 @@ def test_a_window_that_is_replaced_never_meets_its_successor():
     run = Run(TWO)
     run.step(TWO.op([False, False]), [arrives(TWO, i, r, False) for i, r in enumerate(rows)], 1)
     run.step(TWO.op([False, False]), [arrives(TWO, i, r, False) for i, r in enumerate(again)], 2)
-    assert run.note["pairs"] == 16 + 16
+    assert run.note.pairs == 16 + 16
     assert run.result() == TWO.expected([a + b for a, b in zip(rows, again, strict=True)])
 
 
@@ -251,7 +252,7 @@ def test_what_is_never_probed_again_is_not_stored():
     run.step(op, [arrives(TWO, 0, left, True), None], 1)
     run.step(op, [None, arrives(TWO, 1, right, False)], 2)
     assert run.result() == {(0, 1): (1, 1, 2, 1, 3)}
-    assert [i["stored"] for i in run.note["inputs"]] == [1, 0]
+    assert [i.stored for i in run.note.inputs] == [1, 0]
 
 
 def test_indexes_follow_the_orders():
@@ -284,7 +285,7 @@ def test_inputs_without_any_key_are_one_set_each():
         run.step(query.op([early, early]), [arrives(query, i, f, early) for i, f in enumerate(here)], time + 1)
     assert run.result() == query.expected(feeds)  # type: ignore[arg-type]
     assert run.result()[(3,)] == (4 - 9, 4 - 9, 20 - 45)
-    assert [i["rows"] for i in run.note["inputs"]] == [1, 4]
+    assert [i.rows for i in run.note.inputs] == [1, 4]
 
 
 @pytest.mark.parametrize("early", [True, False])

@@ -61,22 +61,22 @@ def test_windows_stay_full_and_every_plan_gives_the_same(method):
         join, found = SteadyJoin(calibration.join_plan("".join(bits), method), inputs), Counter()
         for units in (1, 3):
             assert join.unit(units) >= 0
-            assert [i["rows"] for i in join.note["inputs"]] == [100, 60]
+            assert [i.rows for i in join.note.inputs] == [100, 60]
             for row in join.out.rows.to_pylist():
                 found[tuple(row.values())] += 1
         answers.append(found)
         # Every change comes at a time of its own, and about a quarter of the other window matches.
-        assert join.note["inputs"][0]["changes"] == 240 and join.note["inputs"][1]["changes"] == 180
+        assert join.note.inputs[0].changes == 240 and join.note.inputs[1].changes == 180
         if bits == ("0", "0"):
-            assert join.note["pairs"] == pytest.approx(240 * 60 / 4 + 180 * 100 / 4, rel=0.2)
+            assert join.note.pairs == pytest.approx(240 * 60 / 4 + 180 * 100 / 4, rel=0.2)
     assert all(a == answers[0] for a in answers) and answers[0]
 
 
 def test_inputs_apart_share_no_join_value():
     join = SteadyJoin(calibration.join_plan("00"), [Arrivals(50, 20, 1, 5), Arrivals(50, 20, 1, 5, first=5)])
     join.unit()
-    assert join.note["pairs"] == 0
-    assert join.nothing() >= 0 and join.note["inputs"][0]["changes"] == 0
+    assert join.note.pairs == 0
+    assert join.nothing() >= 0 and join.note.inputs[0].changes == 0
 
 
 def test_everything_is_measured():

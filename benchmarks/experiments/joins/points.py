@@ -113,7 +113,7 @@ def measured(x: float, inputs: Inputs, sweep: Sweep, fixed: Fixed, runs: int = R
     work = {}
     for plan, grouped in joins.items():
         joined, late = (min(each) / units for each in zip(*taken[plan][BEFORE:], strict=True))
-        work[plan] = Work(joined, grouped.join.note["pairs"] / units, grouped.join.note["groups"] / units, late)
+        work[plan] = Work(joined, grouped.join.note.pairs / units, grouped.join.note.groups / units, late)
     return Point(x, inputs, units, work, *fixed)
 
 

@@ -129,7 +129,7 @@ def default_setting() -> Table:
         grouped = Grouped(plan, "hash", DEFAULT_4)
         join = grouped.join
         joined, late = (min(each) for each in zip(*(grouped.unit() for _ in range(3)), strict=True))
-        counts = [join.note["pairs"], join.note["groups"], sum(i["stored"] for i in join.note["inputs"])]
+        counts = [join.note.pairs, join.note.groups, sum(i.stored for i in join.note.inputs)]
         nothing = min(join.nothing() for _ in range(3))
         rows.append([name(plan), *(1e3 * x for x in (joined, nothing, late)), *counts])
     return Table(

@@ -5,7 +5,7 @@ Both are stored in the catalog, as those of shared aggregation are (`engine/adap
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +18,7 @@ from tidemill.optimize.joins.hot_keys import MOST_KEYS, find_suspects, worth_spl
 from tidemill.optimize.joins.measure import blend_statistics, event_seconds, measure_batch
 from tidemill.plan import physical as p
 from tidemill.plan.aggregation_joins import analyze_join
+from tidemill.plan.measured.joins import JoinCounts
 from tidemill.plan.node import walk
 from tidemill.plan.relations import JoinAggregate, Relation
 from tidemill.sql.catalog import Catalog
@@ -67,14 +68,14 @@ class JoinPlanning:
                 del known[gone]
 
     def learn(
-        self, node: JoinAggregate, op: p.JoinAggregate, notes: Sequence[Mapping[str, Any]], *, look: bool, pinned: bool
+        self, node: JoinAggregate, op: p.JoinAggregate, notes: Sequence[JoinCounts], *, look: bool, pinned: bool
     ) -> bool:
         """Take in what the shards counted in a batch; True when another plan is to be installed.
 
         Another plan is searched for when that is due (`look`), and when costs have drifted from the prediction.
         """
         step = self._split_sent_keys(node, op)
-        if not any(i["changes"] for note in notes for i in note["inputs"]):
+        if not any(i.changes for note in notes for i in note.inputs):
             return step
         drifted = self._take_in(node, op, notes)
         if node.fingerprint not in self.settings.statistics:
@@ -96,7 +97,7 @@ class JoinPlanning:
         self.drift.expect(node.fingerprint, plan_bits(op, best.plan), best.cost)
         return True
 
-    def _take_in(self, node: JoinAggregate, op: p.JoinAggregate, notes: Sequence[Mapping[str, Any]]) -> bool:
+    def _take_in(self, node: JoinAggregate, op: p.JoinAggregate, notes: Sequence[JoinCounts]) -> bool:
         """Mix the statistics of the batch with those before it. True when this batch and the last one differ from the
         prediction: then the statistics begin again with these two.
         """
@@ -137,7 +138,7 @@ class JoinPlanning:
         wanted = {k.hash: k.split for k in self.settings.hot[node.fingerprint]}
         return wanted != {h: h in ran.split for h in sent}
 
-    def _find_hot_keys(self, node: JoinAggregate, op: p.JoinAggregate, notes: Sequence[Mapping[str, Any]]) -> bool:
+    def _find_hot_keys(self, node: JoinAggregate, op: p.JoinAggregate, notes: Sequence[JoinCounts]) -> bool:
         """Find keys that were worth splitting in two batches in a row; True when there are some."""
         able = op.hot
         known = {k.hash for k in self.settings.hot.get(node.fingerprint, [])}
@@ -147,7 +148,7 @@ class JoinPlanning:
         worth = worth_splitting(found, notes, able.spread, self.settings.constants)
         before = self.suspected.get(node.fingerprint, set())
         again = [s for s in worth if s.hash in before][: MOST_KEYS - len(known)]
-        if found or sum(n["pairs"] for n in notes):
+        if found or sum(n.pairs for n in notes):
             # A batch without pairs has no evidence either way.
             self.suspected[node.fingerprint] = {s.hash for s in worth}
         self.split(node, [HotKey(s.hash, s.spread(able.spread), text=s.text) for s in again])

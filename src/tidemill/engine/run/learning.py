@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from tidemill.engine.adapt.history import Subject
 from tidemill.engine.adapt.operator_totals import OperatorTotals
 from tidemill.engine.adapt.sharing import Pace
 from tidemill.engine.workload import Workload
 from tidemill.plan import physical
+from tidemill.plan.measured.joins import JoinCounts
 from tidemill.plan.node import walk
 from tidemill.plan.physical import Physical, ids
 from tidemill.plan.relations import JoinAggregate
 from tidemill.runtime.views.batch_summary import BatchReport
 
-Joined = tuple[JoinAggregate, physical.JoinAggregate, list[Any]]  # a node, its operator, what its shards counted
+Joined = tuple[JoinAggregate, physical.JoinAggregate, list[JoinCounts]]  # a node, its operator, what its shards counted
 
 
 class Learner:
@@ -87,5 +87,5 @@ class Learner:
             if isinstance(n, JoinAggregate)
         }
         for name, notes in report["joins"].items():
-            if name in nodes and name in known and all(n is not None for n in notes):
+            if name in nodes and name in known:
                 yield nodes[name], known[name], notes

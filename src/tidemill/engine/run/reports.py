@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any
 
 from tidemill.engine.results import RunSummary
@@ -49,6 +50,7 @@ def describe_progress(seen: list[BatchReport], began: float) -> dict[str, Any]:
     seconds = max(time.monotonic() - began, 1e-6)
     return {
         **last,
+        "joins": {op: [asdict(counts) for counts in found] for op, found in last["joins"].items()},
         "rows": sum(t["rows"] for t in _tallies(last).values()),
         "total_rows": total,
         "rows_per_second": total / seconds,

@@ -6,11 +6,11 @@ and its changes of that input, by the number of shards; its changes of all other
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from tidemill.optimize.joins.cost import Constants
+from tidemill.plan.measured.joins import JoinCounts
 
 MOST_KEYS = 64  # split keys of one join: a key that was split stays split
 MARGIN = 0.2  # least part of its load that the busiest shard must save
@@ -31,31 +31,33 @@ class Suspect:
         return max(able, key=lambda i: (self.changes[i], -i))
 
 
-def find_suspects(notes: Sequence[Mapping[str, Any]]) -> list[Suspect]:
+def find_suspects(notes: Sequence[JoinCounts]) -> list[Suspect]:
     """Keys with more than 1 / (2 · shards) of all pairs, most pairs first. `notes` are the counts of the shards.
 
-    >>> [s.text for s in find_suspects([{"pairs": 900, "hot": [[7, "a", 800, [3, 4]], [8, "b", 90, [1, 1]]]},
-    ...                            {"pairs": 100, "hot": []}])]
+    >>> from tidemill.plan.measured.joins import HotKeyCounts
+    >>> hot = (HotKeyCounts(7, "a", 800, (3, 4)), HotKeyCounts(8, "b", 90, (1, 1)))
+    >>> [s.text for s in find_suspects([JoinCounts((), 900, hot=hot), JoinCounts((), 100)])]
     ['a']
     """
-    least = sum(n["pairs"] for n in notes) / (2 * len(notes))
+    least = sum(n.pairs for n in notes) / (2 * len(notes))
     found = [
-        Suspect(h, text, home, pairs, tuple(changes))
+        Suspect(key.hash, key.text, home, key.pairs, key.changes)
         for home, note in enumerate(notes)
-        for h, text, pairs, changes in note.get("hot", ())
-        if pairs > least
+        for key in note.hot
+        if key.pairs > least
     ]
     return sorted(found, key=lambda s: (-s.pairs, s.hash))
 
 
 def worth_splitting(
-    found: Sequence[Suspect], notes: Sequence[Mapping[str, Any]], able: Sequence[int], constants: Constants
+    found: Sequence[Suspect], notes: Sequence[JoinCounts], able: Sequence[int], constants: Constants
 ) -> list[Suspect]:
     """The first suspects, as many as minimize the load of the busiest shard; none if that saves less than a fifth.
 
+    >>> from tidemill.plan.measured.joins import JoinInputCounts
     >>> one = Suspect(7, "a", 0, 800.0, (40.0, 10.0))
-    >>> notes = [{"pairs": 900, "inputs": [{"changes": 50}, {"changes": 20}]},
-    ...          {"pairs": 100, "inputs": [{"changes": 10}, {"changes": 10}]}]
+    >>> changed = lambda *counts: tuple(JoinInputCounts(changes=c) for c in counts)
+    >>> notes = [JoinCounts(changed(50, 20), 900), JoinCounts(changed(10, 10), 100)]
     >>> [s.text for s in worth_splitting([one], notes, [0, 1], Constants())]  # 900 pairs, then 500
     ['a']
     >>> worth_splitting([Suspect(7, "a", 0, 90.0, (40.0, 900.0))], notes, [0], Constants())
@@ -63,7 +65,7 @@ def worth_splitting(
     """
     if len(notes) < 2 or not able:
         return []
-    loads = [constants.P_h * n["pairs"] + constants.U_h * sum(i["changes"] for i in n["inputs"]) for n in notes]
+    loads = [constants.P_h * n.pairs + constants.U_h * sum(i.changes for i in n.inputs) for n in notes]
     before = best = max(loads)
     chosen = 0
     for number, suspect in enumerate(found, 1):

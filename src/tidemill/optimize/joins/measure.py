@@ -8,6 +8,7 @@ from typing import Any
 from tidemill.optimize.joins.streams import Stream
 from tidemill.plan import relations as r
 from tidemill.plan.aggregation_joins import JoinAnalysis, Side, partition
+from tidemill.plan.measured.joins import JoinCounts, JoinInputCounts
 from tidemill.plan.node import walk
 from tidemill.plan.physical import FOREVER
 from tidemill.plan.relations import JoinAggregate, Relation
@@ -67,17 +68,17 @@ def _refresh(relation: Relation) -> float | None:
 
 
 def event_seconds(
-    node: JoinAggregate, notes: Sequence[Mapping[str, Any]], before: Mapping[str, Any] | None
+    node: JoinAggregate, notes: Sequence[JoinCounts], before: Mapping[str, Any] | None
 ) -> tuple[float, int | None]:
     """(seconds of event time of a batch, its end). A batch begins at the end of the last batch with changes.
 
     Rates are per second of event time, like windows and refreshes: a replay may be faster by any factor. The first
     batch begins one refresh before its first change.
     """
-    times = [t for note in notes for t in note["times"] if t is not None]
+    times = [t for note in notes for t in note.times or ()]
     if not times:
         return 0.0, (before or {}).get("until")
-    frontier = min(note["frontier"] for note in notes)
+    frontier = min(note.frontier for note in notes)
     until = frontier if frontier < FOREVER else max(times)
     since = (before or {}).get("until")
     refreshes = [x for x in map(_refresh, node.inputs) if x is not None]
@@ -90,7 +91,7 @@ def event_seconds(
 def measure_batch(
     node: JoinAggregate,
     found: JoinAnalysis,
-    notes: Sequence[Mapping[str, Any]],
+    notes: Sequence[JoinCounts],
     early: Sequence[bool],
     before: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
@@ -105,18 +106,17 @@ def measure_batch(
         names = {c.name for c in side.keys}
         alone = i == node.spread if node.spread is not None else all(c & names for c in split)
         copies = 1 if alone else len(notes)
-        each = [n["inputs"][i] for n in notes]
-        ever = sum(e["arrived"] for e in each)
+        each = [n.inputs[i] for n in notes]
+        ever = sum(e.arrived for e in each)
         known = (before or {}).get("arrived", [0] * len(found.sides))[i]
         came = ever - known if ever >= known else ever
         arrived.append(ever)
         inputs.append(_measure_input(each, copies, seconds, came, node.inputs[i], early[i]))
-    pairs, groups = (float(sum(n[what] for n in notes)) for what in ("pairs", "groups"))
     batches = (before or {}).get("batches", 0) + 1
     return {
         "inputs": inputs,
-        "pairs": pairs,
-        "groups": max(1.0, groups),
+        "pairs": float(sum(n.pairs for n in notes)),
+        "groups": max(1.0, float(sum(n.groups for n in notes))),
         "batches": batches,
         "seconds": seconds,
         "until": until,
@@ -134,22 +134,21 @@ def blend_statistics(before: Mapping[str, Any] | None, fresh: Mapping[str, Any])
 
 
 def _measure_input(
-    each: Sequence[Mapping[str, float]], copies: int, seconds: float, arrived: float, relation: Relation, early: bool
+    each: Sequence[JoinInputCounts], copies: int, seconds: float, arrived: float, relation: Relation, early: bool
 ) -> dict[str, float]:
-    def total(what: str) -> float:
-        return float(sum(e[what] for e in each))
-
     taken = (1 if r.append_only(relation) else 2) * copies
     found = {
         "rate": arrived / taken / seconds,
-        "window": total("rows") / copies,
-        "values": total("values") / copies,
-        "set_size": total("sets") / copies,
-        "bytes": total("bytes"),
-        "shipped": total("changes" if early else "set_changes") / taken / seconds,
+        "window": sum(e.rows for e in each) / copies,
+        "values": sum(e.values for e in each) / copies,
+        "set_size": sum(e.sets for e in each) / copies,
+        "bytes": float(sum(e.bytes for e in each)),
+        "shipped": sum(e.changes if early else e.set_changes for e in each) / taken / seconds,
     }
-    if total("probes"):
-        found |= {"matches": total("late_met") / total("probes"), "set_matches": total("early_met") / total("probes")}
+    probes = sum(e.probes for e in each)
+    if probes:
+        found["matches"] = sum(e.late_met for e in each) / probes
+        found["set_matches"] = sum(e.early_met for e in each) / probes
     return found
 
 

@@ -1,9 +1,9 @@
-"""Dataclasses to JSON and back, by their fields and type hints: the one codec of physical plans.
+"""Dataclasses to JSON and back, by their fields and type hints: the one codec of physical plans and of ticks.
 
 | type | JSON |
 |---|---|
 | a dataclass | an object with a key for each field; `field(metadata={"json": name})` gives another key |
-| a NamedTuple, a tuple | an array |
+| a NamedTuple, a tuple, a list | an array |
 | one of several dataclasses with a `tag` | an array: the tag, then the fields |
 | an operator | {"id", "inputs", "kind", "schema", "params": an object with the fields of its own} |
 
@@ -61,6 +61,9 @@ def decoder(hint: Any) -> Decoder:
         return _union(tuple(a for a in args if a is not types.NoneType))
     if origin is tuple:
         return _sequence(args[0]) if args[-1] is Ellipsis else _row(args, tuple)
+    if origin is list:
+        item_of = decoder(args[0])
+        return _same if item_of is _same else lambda data: [item_of(value) for value in data]
     if origin is dict:
         value_of = decoder(args[1])
         return lambda data: {key: value_of(value) for key, value in data.items()}

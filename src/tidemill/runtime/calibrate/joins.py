@@ -9,12 +9,13 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from tidemill.plan import physical as p
+from tidemill.plan.measured.joins import JoinCounts
 from tidemill.plan.physical import Physical
 from tidemill.plan.relations import quoted
 from tidemill.runtime.dataflow.operator import Batch
@@ -81,7 +82,6 @@ class SteadyJoin:
             for i, (spec, arrivals) in enumerate(zip(specs, inputs, strict=True))
         ]
         self.state, self.now = ShardState.empty(""), 0
-        self.note: dict[str, Any] = {}
         self.out: Batch | None = None
         self._run([i.fill_window() for i in self.inputs], 1)
 
@@ -105,7 +105,9 @@ class SteadyJoin:
         stage = Evaluation({self.op.id: self.op}, ports, self.state)
         self.out = stage.batch(self.op.id)
         seconds = time.process_time() - began
-        self.note = stage.notes[self.op.id]
+        counted = stage.notes[self.op.id]
+        assert isinstance(counted, JoinCounts)
+        self.note = counted
         return seconds
 
 

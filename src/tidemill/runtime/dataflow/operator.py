@@ -9,15 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import pyarrow as pa
 
+from tidemill.plan.measured.joins import JoinCounts
 from tidemill.plan.physical import Op
+from tidemill.runtime.messages.operator_counts import ShedCount
 from tidemill.runtime.state.arrangements import Arrangement, Layout
 from tidemill.runtime.state.shard_state import ShardState
 
 Spec = TypeVar("Spec", bound=Op)  # the operator as the plan describes it
+Note = JoinCounts | ShedCount
 
 
 @dataclass
@@ -46,7 +49,7 @@ class Operator(Generic[Spec]):
         self.schema = op.schema
         self.on_row_error: Callable[[Op, pa.Table, str], None] | None = None  # gets rows on which an expression fails
         self.shard = (0, 1)  # which one of how many
-        self.note: dict[str, Any] | None = None  # what it counted in this batch, for the optimizer
+        self.note: Note | None = None  # what it counted in this batch
 
     def step(self, inputs: list[Batch], state: ShardState) -> Batch:
         """Take one micro-batch of input changes to output changes."""

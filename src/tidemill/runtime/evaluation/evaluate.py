@@ -16,7 +16,7 @@ from tidemill.plan import physical as p
 from tidemill.plan.physical import Exchange, HotKeys, Op
 from tidemill.plan.sources import Column
 from tidemill.runtime.dataflow.changes import key_hashes
-from tidemill.runtime.dataflow.operator import Batch, Operator
+from tidemill.runtime.dataflow.operator import Batch, Note, Operator
 from tidemill.runtime.duckdb import duck
 from tidemill.runtime.evaluation.failures import OperatorFailed, is_of_operator, reason_of
 from tidemill.runtime.evaluation.limits import OutOfTime, time_limited
@@ -84,7 +84,7 @@ class Evaluation:
     on_row_error: OnRowError | None = None
     readers: Counter[str] = field(default_factory=Counter)
     done: dict[str, Batch] = field(default_factory=dict)
-    notes: dict[str, Any] = field(default_factory=dict)  # what operators counted for the optimizer, by their id
+    notes: dict[str, Note] = field(default_factory=dict)  # what operators counted, by their id
     counts: Counts = field(default_factory=dict)  # rows in, rows out and time of operators
     failed: dict[str, str] | None = None  # operators that failed, and why; None: a failure is raised as it is
     seconds: float = 0  # that one operator may take

@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from tidemill.plan import physical as p
+from tidemill.plan.measured.joins import HotKeyCounts
 from tidemill.plan.relations import STATIC_TIME
 from tidemill.runtime.dataflow.changes import key_hashes
 from tidemill.runtime.dataflow.operator import Batch
@@ -133,10 +134,10 @@ class HotKeys:
         keys = join.rows[bound].keys.select(list(self.keys[bound] or ())).take(pa.array(rows))
         self.samples.append((keys.rename_columns([f"k{x}" for x in range(keys.num_columns)]), total / count))
 
-    def report(self, pairs: int) -> list[list[Any]]:
-        """[hash, key, its pairs, its changes of each input] of the keys that have most of this shard's pairs."""
+    def report(self, pairs: int) -> tuple[HotKeyCounts, ...]:
+        """The keys that have most of this shard's pairs."""
         if not self.samples or pairs < sizes.hot_pairs:
-            return []
+            return ()
         first = self.samples[0][0]
         rows = pa.concat_tables([t.cast(first.schema) for t, _ in self.samples])
         weights = np.repeat([w for _, w in self.samples], sizes.hot_samples)
@@ -148,7 +149,9 @@ class HotKeys:
             rows=rows.append_column("__w", pa.array(weights)),
         ).to_pylist()
         changes = [self._changes(i, [f["h"] for f in found]) for i in range(len(self.inputs))] if found else []
-        return [[f["h"], f["key"], f["pairs"], [c[x] for c in changes]] for x, f in enumerate(found)]
+        return tuple(
+            HotKeyCounts(f["h"], f["key"], f["pairs"], tuple(c[x] for c in changes)) for x, f in enumerate(found)
+        )
 
     def _changes(self, i: int, hashes: list[int]) -> list[float]:
         """About how many changes of an input each key has in this batch."""

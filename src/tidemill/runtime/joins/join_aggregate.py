@@ -13,12 +13,13 @@ costs O(its changes and the pairs they find).
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import duckdb
 import numpy as np
 
 from tidemill.plan import physical as p
+from tidemill.plan.measured.joins import JoinCounts, JoinInputCounts
 from tidemill.plan.relations import STATIC_TIME
 from tidemill.runtime import fast_paths
 from tidemill.runtime.dataflow.operator import Batch, Operator
@@ -66,14 +67,14 @@ class JoinAggregate(Operator[p.JoinAggregate]):
             sets.store(state)
         rows, picks = found.result(), found.value_counts()
         dated = times[times > STATIC_TIME]
-        self.note = {
-            "inputs": self._measure_inputs(tallies, state, hot),
-            "pairs": found.pairs,
-            "frontier": int(frontier),
-            "times": [int(dated[0]), int(dated[-1])] if len(dated) else [None, None],
-            "groups": rows.num_rows if rows else 0,
-            "hot": hot.report(found.pairs),
-        }
+        self.note = JoinCounts(
+            inputs=self._measure_inputs(tallies, state, hot),
+            pairs=found.pairs,
+            frontier=int(frontier),
+            times=(int(dated[0]), int(dated[-1])) if len(dated) else None,
+            groups=rows.num_rows if rows else 0,
+            hot=hot.report(found.pairs),
+        )
         return Batch(rows, frontier, picks | leaving)
 
     def _join(
@@ -114,14 +115,10 @@ class JoinAggregate(Operator[p.JoinAggregate]):
                     hot.sample_pairs(join, matches)
         return tallies
 
-    def _measure_inputs(self, tallies: list[ProbeTally], state: ShardState, hot: HotKeys) -> list[dict[str, Any]]:
-        """Statistics of each input: its changes, its stored rows, and the matches of probes into it.
-
-        `changes` are closed changes, `set_changes` how many those of a late input would be in early form. `arrived`
-        counts all insertions and deletions ever received, closed or not: once a set has closed, opposite changes
-        have cancelled. `rows` are those of the window now. `late_met` and `early_met` are the rows that probes
-        matched, or would have matched, in either form.
-        """
+    def _measure_inputs(
+        self, tallies: list[ProbeTally], state: ShardState, hot: HotKeys
+    ) -> tuple[JoinInputCounts, ...]:
+        """Statistics of each input: its changes, its stored rows, and the matches of probes into it."""
         from tidemill.runtime.joins.set_statistics import set_changes, stored_statistics
 
         live, ever = (state.value(self.id).setdefault(name, [0] * len(self.inputs)) for name in ("rows", "arrived"))
@@ -131,19 +128,19 @@ class JoinAggregate(Operator[p.JoinAggregate]):
             live[i] += sum(int(t.column("__n").to_numpy().sum()) for t in moves)
             ever[i] += sum(int(np.abs(hot.drop_copies(i, t).column("__n").to_numpy()).sum()) for t in sets.arrived)
             found.append(
-                {
-                    "changes": sum(t.num_rows for t in moves),
-                    "set_changes": set_changes(sets),
-                    "arrived": ever[i],
-                    "rows": live[i],
-                    "probes": tallies[i].probes,
-                    "met": tallies[i].matches,
-                    "late_met": tallies[i].late_matches,
-                    "early_met": round(tallies[i].early_matches),
-                    **stored_statistics(sets, state),
-                }
+                JoinInputCounts(
+                    **vars(stored_statistics(sets, state)),
+                    changes=sum(t.num_rows for t in moves),
+                    set_changes=set_changes(sets),
+                    arrived=ever[i],
+                    rows=live[i],
+                    probes=tallies[i].probes,
+                    met=tallies[i].matches,
+                    late_met=tallies[i].late_matches,
+                    early_met=round(tallies[i].early_matches),
+                )
             )
-        return found
+        return tuple(found)
 
     def _collect_times(self) -> np.ndarray:
         """The different times of all closed changes, sorted."""

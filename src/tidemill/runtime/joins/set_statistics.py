@@ -6,11 +6,10 @@ their rows: a prefix of every segment.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
 
+from tidemill.plan.measured.joins import StoredRows
 from tidemill.runtime.dataflow.value_codes import number, number_rows
 from tidemill.runtime.joins.aggregation_sets import FORMS, AggregationSets
 from tidemill.runtime.state.arrangements import Arrangement
@@ -18,17 +17,17 @@ from tidemill.runtime.state.shard_state import ShardState
 from tidemill.runtime.thresholds import sizes
 
 
-def stored_statistics(sets: AggregationSets, state: ShardState) -> dict[str, Any]:
-    """Rows and bytes stored, and about how many different K_i (`sets`) and join values (`values`) there are."""
+def stored_statistics(sets: AggregationSets, state: ShardState) -> StoredRows:
+    """Rows and bytes stored, and estimates of the different K_i and join values."""
     every = [sets.arrangement(state, form, index) for form in FORMS for index in sets.indexes]
     size = sum(state.store.read(segment).nbytes for held in every for segment in held.segments)
     index = next((i for i in sets.indexes if i), None) or (sets.indexes[0] if sets.indexes else None)
     if index is None:
-        return {"stored": 0, "bytes": 0, "sets": 0, "values": 0}
+        return StoredRows()
     chosen = [sets.arrangement(state, form, index) for form in FORMS]
     rows = sum(held.rows() for held in chosen)
     different, values = _estimate_distinct(sets, chosen, rows)
-    return {"stored": rows, "bytes": size, "sets": different, "values": values if index else 1}
+    return StoredRows(rows, size, different, values if index else 1)
 
 
 def set_changes(sets: AggregationSets) -> int:

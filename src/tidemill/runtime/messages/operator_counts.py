@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
 import pyarrow as pa
@@ -41,6 +42,15 @@ class OperatorCount(NamedTuple):
 
 
 Counts = dict[str, OperatorCount]  # by the id of the operator
+
+
+@dataclass(frozen=True)
+class ShedCount:
+    """Updates that one operator has dropped in one shard: of a source, for streams with a key."""
+
+    source: str
+    keys: tuple[str, ...]
+    rows: int
 
 
 def add_count(counts: Counts, op: str, count: OperatorCount) -> None:

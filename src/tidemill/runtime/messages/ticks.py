@@ -1,7 +1,7 @@
 """Ticks: what readers send to every shard, and shards to the outlet, at the end of their part of a micro-batch.
 
-A tick is a dataclass; `encode_tick` and the two `decode_…` functions are its only codec. Ticks live for one batch and
-are never stored.
+A tick is a dataclass; `encode_tick` and the two `decode_…` functions are its only codec, by the types of its fields.
+Ticks live for one batch and are never stored.
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
+from tidemill.plan.measured.joins import JoinCounts
 from tidemill.plan.physical import BEGINNING
-from tidemill.runtime.messages.operator_counts import Counts, OperatorCount
+from tidemill.plan.physical.codec import decoder
+from tidemill.runtime.messages.operator_counts import Counts, ShedCount
 from tidemill.runtime.messages.source_counts import Tally
 from tidemill.runtime.sites.join_values import Measure
 
@@ -73,15 +75,6 @@ class ReaderTick:
     measures: dict[str, Measure] = field(default_factory=dict)  # for the same shard: join values of sources
 
 
-@dataclass(frozen=True)
-class ShedCount:
-    """Updates that one operator has dropped in one shard: of a source, for streams with a key."""
-
-    source: str
-    keys: tuple[str, ...]
-    rows: int
-
-
 @dataclass
 class ShardTick:
     """What one shard sends to the outlet."""
@@ -101,7 +94,7 @@ class ShardTick:
     waits: dict[str, int]  # operator → the first time for which something waits
     clock: int
     lfta: dict[str, dict[str, Any]]
-    joins: dict[str, Any]
+    joins: dict[str, JoinCounts]  # by operator
     shed: dict[str, ShedCount]  # by operator
     inbox: list[str]  # files that the shard has read
     peek: int
@@ -123,27 +116,11 @@ def encode_tick(tick: ReaderTick | ShardTick) -> bytes:
 
 def decode_reader_tick(payload: bytes | memoryview) -> ReaderTick:
     """The tick of a reader."""
-    found = json.loads(bytes(payload))
-    sources = {name: _decode_note(source) for name, source in found["note"]["sources"].items()}
-    note = BatchNote(**{**found["note"], "sources": sources})
-    return ReaderTick(**{**found, "note": note, **_decode_counts(found)})
+    found: ReaderTick = decoder(ReaderTick)(json.loads(bytes(payload)))
+    return found
 
 
 def decode_shard_tick(payload: bytes) -> ShardTick:
     """The tick of a shard."""
-    found = json.loads(payload)
-    shed = {op: ShedCount(**{**count, "keys": tuple(count["keys"])}) for op, count in found["shed"].items()}
-    return ShardTick(**{**found, **_decode_counts(found), "shed": shed})
-
-
-def _decode_note(found: dict[str, Any]) -> SourceNote:
-    second = found.get("second")
-    return SourceNote(**{**found, "second": SecondReading(**second) if second else None})
-
-
-def _decode_counts(found: dict[str, Any]) -> dict[str, Any]:
-    """The tallies of sources and the counts of operators."""
-    return {
-        "tallies": {name: Tally(**tally) for name, tally in found["tallies"].items()},
-        "operators": {op: OperatorCount(*count) for op, count in found["operators"].items()},
-    }
+    found: ShardTick = decoder(ShardTick)(json.loads(payload))
+    return found

@@ -23,6 +23,7 @@ from tidemill.runtime.dataflow.changes import contents_layout
 from tidemill.runtime.dataflow.operator import Batch, Operator
 from tidemill.runtime.duckdb import duck
 from tidemill.runtime.duckdb.sql_text import hash_sql, name_list, same_row
+from tidemill.runtime.messages.operator_counts import ShedCount
 from tidemill.runtime.state.arrangements import Arrangement
 from tidemill.runtime.state.shard_state import ShardState
 
@@ -46,7 +47,7 @@ class Shed(Operator[p.Shed]):
             verdicts = self._decide(rows, counts.scan(), sheds)
             counts.append(self._count(verdicts))
             rows = rows.filter(verdicts.column("__kept"))
-            self.note = {"shed": verdicts.num_rows - rows.num_rows}
+            self.note = ShedCount(self.op.source, self.op.keys, verdicts.num_rows - rows.num_rows)
         self._forget(counts, frontier)
         counts.compact()
         return Batch(rows, frontier)

@@ -8,7 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from tidemill.plan.physical import FOREVER, Op, Physical, Shed, ids
+from tidemill.plan.measured.joins import JoinCounts
+from tidemill.plan.physical import FOREVER, Op, Physical, ids
 from tidemill.runtime import fast_paths
 from tidemill.runtime.answer_files import write
 from tidemill.runtime.arrow_ipc import from_ipc, ipc_bytes
@@ -22,9 +23,9 @@ from tidemill.runtime.integrity import foreign, misfit, missing
 from tidemill.runtime.messages import inbox, outbox
 from tidemill.runtime.messages.dead_letters import make_dead_letters, row_texts
 from tidemill.runtime.messages.message import DEAD, LOOP, PEEK, PEEK_LOOP, TICK, Message
-from tidemill.runtime.messages.operator_counts import add_counts
+from tidemill.runtime.messages.operator_counts import ShedCount, add_counts
 from tidemill.runtime.messages.source_counts import Tally
-from tidemill.runtime.messages.ticks import ReaderTick, ShardTick, ShedCount, decode_reader_tick, encode_tick
+from tidemill.runtime.messages.ticks import ReaderTick, ShardTick, decode_reader_tick, encode_tick
 from tidemill.runtime.paths import Paths, load_plan
 from tidemill.runtime.share.sketches import merge_notes
 from tidemill.runtime.sites.join_values import merge_measures
@@ -202,7 +203,6 @@ class Stage:
         ends: dict[str, Ended],
     ) -> None:
         rows, size = self.state.size()
-        shed = _count_shed(plan, evaluation)
         tick = ShardTick(
             plan=plan.version,
             offset=ticks[0].note.offset,
@@ -219,8 +219,8 @@ class Stage:
             waits=self.state.next_times(),
             clock=clock_of(plan, sources),
             lfta=_merge_lfta_notes(ticks),
-            joins={op: note for op, note in evaluation.notes.items() if op not in shed},
-            shed=shed,
+            joins={op: note for op, note in evaluation.notes.items() if isinstance(note, JoinCounts)},
+            shed={op: note for op, note in evaluation.notes.items() if isinstance(note, ShedCount)},
             inbox=sorted(self.inbox.files),
             peek=ticks[0].note.peek,
             operators=add_counts(evaluation.counts, *(t.operators for t in ticks)),
@@ -242,12 +242,6 @@ class Stage:
             if any(i in reached or ports.get(i) in reached for i in other.inputs):
                 reached.add(other.id)
         return next((o.view for o in self.plan.outputs if o.op in reached), op)
-
-
-def _count_shed(plan: Physical, evaluation: Evaluation) -> dict[str, ShedCount]:
-    """What load shedding has dropped in this batch, by operator."""
-    found = ((op, evaluation.notes.get(op.id)) for op in plan.stage if isinstance(op, Shed))
-    return {op.id: ShedCount(op.source, op.keys, note["shed"]) for op, note in found if note is not None}
 
 
 def _total_tallies(ticks: list[ReaderTick]) -> dict[str, Tally]:
