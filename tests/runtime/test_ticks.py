@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tidemill.plan.measured.joins import HotKeyCounts, JoinCounts, JoinInputCounts
+from tidemill.plan.measured.windows import GroupCounts, ReaderCounts, ShareSize, SourceCounts, TableCounts, TrialCounts
 from tidemill.runtime.messages.operator_counts import OperatorCount, ShedCount
 from tidemill.runtime.messages.source_counts import Tally
 from tidemill.runtime.messages.ticks import (
@@ -18,6 +19,17 @@ from tidemill.runtime.messages.ticks import (
 
 HOT = HotKeyCounts(2**64 - 1, "a, b", 800.5, (3.0, 4.0))
 JOINS = {"j1": JoinCounts((JoinInputCounts(stored=1, changes=2), JoinInputCounts()), 9, 70, (1, 60), 3, (HOT,))}
+COUNTED = ReaderCounts(
+    rows=9,
+    first=1,
+    last=8,
+    flushes=1,
+    relations=(TableCounts(9, 1, 2, 3), TableCounts(6, 0, 0, 1)),
+    block=GroupCounts(9, (2.5, 1.0)),
+    tables=TrialCounts(9, ((3.0, 2.0), (1.0, 1.0))),
+    patterns={"3": 4, "1": 5},
+)
+LFTA = {"S": SourceCounts(**vars(COUNTED), sizes=(32, 256), share=ShareSize(9.0, 7.0), spans=((1, 8),))}
 
 
 def shard_tick(joins: dict[str, JoinCounts]) -> ShardTick:
@@ -37,7 +49,7 @@ def shard_tick(joins: dict[str, JoinCounts]) -> ShardTick:
         seconds=0.25,
         waits={"op": 9},
         clock=5,
-        lfta={},
+        lfta=LFTA,
         joins=joins,
         shed={"op": ShedCount("S", ("k",), 2)},
         inbox=["f"],
@@ -51,12 +63,12 @@ def shard_tick(joins: dict[str, JoinCounts]) -> ShardTick:
 def test_a_tick_of_a_reader_comes_back():
     source = SourceNote(clock=5, second=SecondReading(True, 0.5, 4))
     note = BatchNote(3, sources={"S": source, "T": SourceNote()})
-    tick = ReaderTick(0, 7, note, {"S": Tally(rows=2)}, {"l": 1}, operators={"op": OperatorCount(1, 1, 0.0)})
+    tick = ReaderTick(0, 7, note, {"S": Tally(rows=2)}, {"l": 1}, lfta={"S": [COUNTED]})
     assert decode_reader_tick(encode_tick(tick)) == tick
 
 
 def test_a_tick_of_a_shard_comes_back():
     tick = shard_tick(JOINS)
     assert decode_shard_tick(encode_tick(tick)) == tick
-    again = decode_shard_tick(encode_tick(tick)).joins["j1"]
-    assert isinstance(again.hot[0], HotKeyCounts) and isinstance(again.inputs[0], JoinInputCounts)
+    again = decode_shard_tick(encode_tick(tick))
+    assert again.joins["j1"].hot[0].pairs == 800.5 and again.lfta["S"].relations[0].flushed == 3

@@ -28,10 +28,11 @@ from tidemill.optimize.share.reader_plan import (
 )
 from tidemill.optimize.share.weave import weave
 from tidemill.optimize.share.window_queries import WindowQuery
+from tidemill.plan.measured.windows import SourceCounts
 from tidemill.plan.physical import Lfta as Tables
 from tidemill.plan.sources import Column
 from tidemill.runtime.share.reader.lfta import Lfta
-from tidemill.runtime.share.sketches import merge_notes
+from tidemill.runtime.share.sketches import merge_counts
 
 SECOND = 1_000_000
 COLUMNS = tuple(Column(name, "INTEGER") for name in ("a", "b", "c", "d", "e", "tm"))
@@ -103,9 +104,9 @@ class Driven:
         held = replace(self.settings, pinned=True, reader_plans={SOURCE: plan}, stored_plans={})
         return weave(SOURCE, COLUMNS, self.queries, {}, held).lfta
 
-    def counted(self, op: Tables, rows: Rows) -> dict[str, Any]:
+    def counted(self, op: Tables, rows: Rows) -> SourceCounts:
         """What the readers count in a batch, each in its share."""
-        notes = []
+        counts = []
         bounds = np.linspace(0, len(rows), self.readers + 1).astype(int)
         for low, high in pairwise(bounds):
             lfta, share = Lfta(op), rows.cut(low, high)
@@ -113,8 +114,8 @@ class Driven:
                 pass
             for _ in lfta.finish():
                 pass
-            notes.append(lfta.note())
-        return merge_notes(notes)
+            counts.append(lfta.counts())
+        return merge_counts(counts)
 
     def cost(self, plan: ReaderPlan, rows: Rows) -> float:
         """Of one batch under a plan, as counted."""

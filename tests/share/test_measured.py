@@ -77,8 +77,8 @@ def test_random_rows_do_not_move_the_plan_again_and_again():
     flows = []
     learn = Sharing.learn
 
-    def watched(self, op, note, look=True, rested=True):
-        found = learn(self, op, note, look, rested)
+    def watched(self, op, counts, look=True, rested=True):
+        found = learn(self, op, counts, look, rested)
         flows.append(self.settings.statistics["ASource"]["flows"])
         return found
 

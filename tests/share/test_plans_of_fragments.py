@@ -119,7 +119,7 @@ def test_a_fragment_ends_once_for_all_readers_chunks():
                 pass
         for _ in lfta.finish():
             pass
-        counts.add(str(lfta.note()["relations"]))
+        counts.add(str(lfta.counts().relations))
     assert len(counts) == 1
 
 

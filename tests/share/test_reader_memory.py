@@ -106,7 +106,7 @@ def test_predicates_of_a_chunk_are_within_the_limit():
         sizes.append((branch, len(chunk)))
         return push(branch, chunk)
 
-    notes = []
+    counts = []
     for budget in (None, 4 * UNITS):
         lfta = Lfta(replace(op, budget=budget))
         with changed(beside_bytes_least=1, predicate_rows=1), patch.object(Branch, "push", watched):
@@ -115,13 +115,13 @@ def test_predicates_of_a_chunk_are_within_the_limit():
             tables = sum(len(b.now.tables._tables) for b in lfta.branches)
             for _ in lfta.finish():
                 pass
-        notes.append(lfta.note())
+        counts.append(lfta.counts())
     most = 4 * UNITS // len(op.predicates)
     limited = [size for branch, size in sizes if branch.limits.tight]
     assert max(limited) <= most < COUNT == max(size for branch, size in sizes if not branch.limits.tight)
     assert sum(limited) == COUNT * len({id(branch) for branch, _ in sizes if branch.limits.tight})
     assert 8 * tables <= 4 * UNITS, "all branches together"
-    assert notes[0]["block"] == notes[1]["block"], "statistics are of the whole chunk"
+    assert counts[0].block == counts[1].block, "statistics are of the whole chunk"
 
 
 # ---- what the process has -----------------------------------------------------------------------

@@ -340,9 +340,9 @@ def test_every_row_counts_as_a_probe(enough):
     seen = []
     learn = Sharing.learn
 
-    def watched(self, op, note, *rest, **more):
-        seen.append((note["rows"], note["relations"][0][0]))
-        return learn(self, op, note, *rest, **more)
+    def watched(self, op, counts, *rest, **more):
+        seen.append((counts.rows, counts.relations[0].probes))
+        return learn(self, op, counts, *rest, **more)
 
     with (
         database([STREAM], shards=1) as db,

@@ -25,7 +25,7 @@ def preview_sources(paths: Paths, plan: Physical) -> dict[str, Preview]:
 def learn_from_previews(sharing: Sharing, plan: Physical, looks: dict[str, Preview]) -> bool:
     """Take in the statistics; True when another plan is better by them."""
     counted = [(plan.lfta_of(name), look.counted) for name, look in looks.items()]
-    return any([sharing.learn_preview(op, note) for op, note in counted if op is not None and note])
+    return any([sharing.learn_preview(op, counts) for op, counts in counted if op is not None and counts is not None])
 
 
 def describe_previews(looks: dict[str, Preview], version: int) -> dict[str, Any]:

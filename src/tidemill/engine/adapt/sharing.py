@@ -24,6 +24,7 @@ from tidemill.optimize.share.phantoms.cost import Constants
 from tidemill.optimize.share.phantoms.method import Method
 from tidemill.optimize.share.reader_plan import ReaderPlan, Settings, plan_to_json
 from tidemill.optimize.views.cost import RowCosts
+from tidemill.plan.measured.windows import SourceCounts
 from tidemill.plan.physical import Lfta
 from tidemill.runtime.paths import read_json, write_json
 from tidemill.runtime.thresholds import sizes
@@ -108,13 +109,13 @@ class Sharing:
             "peak_load": "none" if s.method.peak is None else s.method.peak,
         }
 
-    def learn(self, op: Lfta, note: dict[str, Any], look: bool = True, rested: bool = True) -> LearnResult:
+    def learn(self, op: Lfta, counts: SourceCounts, look: bool = True, rested: bool = True) -> LearnResult:
         """Take in what a batch counted. Another plan is searched for when that is due (`look`), and, if there is time
         (`rested`), when costs have drifted or the peak load is exceeded.
         """
         source = op.source
         plan, before = self.settings.reader_plans.get(source), self.settings.statistics.get(source, {})
-        self.settings.statistics[source] = now = update_statistics(op, note, before)
+        self.settings.statistics[source] = now = update_statistics(op, counts, before)
         if plan is None:
             return LearnResult()
         measured = measured_cost(plan, now, self.settings.constants)
@@ -131,12 +132,12 @@ class Sharing:
             why = f"statistics: cost {measured:.3g}, predicted {self.expected_costs[source][1]:.3g}"
         return LearnResult(measured, searched=True, reason=why)
 
-    def learn_preview(self, op: Lfta, note: dict[str, Any]) -> bool:
+    def learn_preview(self, op: Lfta, counts: SourceCounts) -> bool:
         """Take in what a preview of some rows counted; True when another plan is better. Its rates are those of the
         batches to come; its shares are scaled up to a full batch.
         """
         source = op.source
-        self.settings.statistics[source] = found = update_statistics(op, note, {})
+        self.settings.statistics[source] = found = update_statistics(op, counts, {})
         rows, seconds = found["share"]
         factor = max(1.0, sizes.running_rows / rows)
         found["share"] = [factor * rows, factor * seconds]

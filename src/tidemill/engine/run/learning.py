@@ -59,14 +59,14 @@ class Learner:
 
     def _learn_windows(self, plan: Physical, report: BatchReport, search: bool) -> tuple[bool, bool]:
         """Statistics of shared windows: whether a search was made, and whether it found a better plan."""
-        notes = [(op, n) for s, n in report["lfta"].items() if (op := plan.lfta_of(s)) is not None and n["rows"]]
-        self.has_unsaved |= bool(notes)
+        counted = [(op, n) for s, n in report["lfta"].items() if (op := plan.lfta_of(s)) is not None and n.rows]
+        self.has_unsaved |= bool(counted)
         searched = better = False
         sharing, history = self._workload.sharing, self._workload.history
         goes_on = not report["final"]  # a plan found after the last batch of a run would change nothing
-        for op, note in notes:
+        for op, counts in counted:
             subject, rested = Subject("windows", op.source), self._pace.has_rested and goes_on
-            learnt = sharing.learn(op, note, search and goes_on, rested)
+            learnt = sharing.learn(op, counts, search and goes_on, rested)
             searched |= learnt.searched
             if learnt.measured is not None:
                 history.record_cost(subject, learnt.measured)

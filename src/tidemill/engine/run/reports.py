@@ -50,6 +50,7 @@ def describe_progress(seen: list[BatchReport], began: float) -> dict[str, Any]:
     seconds = max(time.monotonic() - began, 1e-6)
     return {
         **last,
+        "lfta": {source: asdict(counts) for source, counts in last["lfta"].items()},
         "joins": {op: [asdict(counts) for counts in found] for op, found in last["joins"].items()},
         "rows": sum(t["rows"] for t in _tallies(last).values()),
         "total_rows": total,

@@ -17,6 +17,7 @@ from tidemill.optimize.share.phantoms.share_model import REFUSED
 from tidemill.optimize.share.reader_plan import ReaderPlan, Settings, current_cost, plan_reader
 from tidemill.optimize.share.stream_statistics import SECOND, StreamStatistics, Wants, read_statistics
 from tidemill.optimize.share.weaving.edges import edge_rate, edge_times, union
+from tidemill.plan.measured.windows import SourceCounts
 from tidemill.plan.physical import HashTables, LftaRelation
 
 MARGIN = 0.05  # a new plan must be cheaper by this share to replace the plan in force
@@ -27,54 +28,51 @@ _AVERAGED = 16.0  # the weight of a batch in an average is at least one over thi
 _SEEN = 1_000  # probes below which counts are not significant
 
 
-def update_statistics(tables: HashTables, note: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
-    """Statistics of a source after a batch. `tables` are those of that batch, `note` has its readers'
-    counts, `before` the statistics so far.
+def update_statistics(tables: HashTables, counts: SourceCounts, before: Mapping[str, Any]) -> dict[str, Any]:
+    """Statistics of a source after a batch. `tables` are those of that batch, `counts` are
+    those of its readers, `before` the statistics so far.
     """
-    if not note["rows"]:
+    if not counts.rows:
         return dict(before)
     relations = tables.relations
-    span = max(1, note["last"] - note["first"])
-    rows, micros = note["share"]
+    span = max(1, counts.last - counts.first)
+    rows, micros = counts.share
     found = {
-        "groups": _by_attributes(tables, note["block"][1]),
-        "tuples": max(1.0, float(note["block"][0])),
-        "rows": note["rows"],
-        "rate": note["rows"] * SECOND / span,
+        "groups": _by_attributes(tables, counts.block.groups),
+        "tuples": max(1.0, float(counts.block.rows)),
+        "rows": counts.rows,
+        "rate": counts.rows * SECOND / span,
         "seconds": span / SECOND,
         "share": [float(rows), micros / SECOND],
-        "shares": note["flushes"],
-        "loose": _average_loose(tables, note, before),
-        "first": [float(note["early"][0]), _by_attributes(tables, note["early"][1])],
-        "tried": [float(note["tables"][0]), note["sizes"], _by_attributes(tables, note["tables"][1])],
-        **_pattern_counts(tables, note, before),
+        "shares": counts.flushes,
+        "loose": _average_loose(tables, counts, before),
+        "first": [float(counts.early.rows), _by_attributes(tables, counts.early.groups)],
+        "tried": [float(counts.tables.rows), list(counts.sizes), _by_attributes(tables, counts.tables.entries)],
+        **_pattern_counts(tables, counts, before),
         "idle": dict(before.get("idle", {})),
         "relations": {
             r.label: {
-                "probes": p,
-                "collisions": c,
-                "turnovers": t,
-                "flushed": f,
+                **did._asdict(),
                 "buckets": r.buckets,
                 "feeder": relations[r.parent].label if r.parent >= 0 else None,
             }
-            for r, (p, c, t, f) in zip(relations, note["relations"], strict=True)
+            for r, did in zip(relations, counts.relations, strict=True)
         },
     }
     known = read_statistics(found)
-    found["flows"], found["lengths"] = _measure_flows(tables, note, known, before)
-    found["fed"] = _note_idle(tables, note, known, found["idle"], before.get("fed", {}))
+    found["flows"], found["lengths"] = _measure_flows(tables, counts, known, before)
+    found["fed"] = _note_idle(tables, counts, known, found["idle"], before.get("fed", {}))
     return found
 
 
-def _average_loose(tables: HashTables, note: Mapping[str, Any], before: Mapping[str, Any]) -> list[float]:
+def _average_loose(tables: HashTables, counts: SourceCounts, before: Mapping[str, Any]) -> list[float]:
     """Fragments of a share minus the expected edges in its time, and the batches of this average. It is 1 if shares
     begin anywhere, which is the first assumption, and 0 if they begin and end at edges. One share alone is no evidence.
     """
     edges = union(*(tuple((slide, phase) for slide, phase in r.edges) for r in tables.relations if r.parent < 0))
     rate = edge_rate(edges).value
     average, batches = before.get("loose", (1.0, 1.0))
-    spans = [(first, last) for first, last in note["spans"] if rate * (last - first) < _COUNTED]
+    spans = [(first, last) for first, last in counts.spans if rate * (last - first) < _COUNTED]
     if not spans:
         return [average, batches]
     found = [1 + len(edge_times(edges, first + 1, last + 1)) - rate * (last - first) for first, last in spans]
@@ -91,16 +89,16 @@ def _by_attributes(tables: HashTables, counts: Sequence[Any]) -> dict[str, Any]:
     }
 
 
-def _pattern_counts(tables: HashTables, note: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
+def _pattern_counts(tables: HashTables, counts: SourceCounts, before: Mapping[str, Any]) -> dict[str, Any]:
     """Rows by pattern. A share without patterns (running totals) keeps the counts known for the same predicates."""
     predicates = [p.sql for p in tables.predicates]
     reads = {p.sql: list(p.columns_read) for p in tables.predicates if p.columns_read is not None}
-    if note["patterns"]:
+    if counts.patterns:
         return {
             "predicates": predicates,
             "reads": reads,
-            "patterns": note["patterns"],
-            "pairs": [float(note["pairs"][0]), _by_attributes(tables, note["pairs"][1])],
+            "patterns": counts.patterns,
+            "pairs": [float(counts.pairs.rows), _by_attributes(tables, counts.pairs.groups)],
         }
     if before.get("predicates") == predicates:
         return {"reads": reads} | {name: before[name] for name in ("predicates", "patterns", "pairs")}
@@ -108,7 +106,7 @@ def _pattern_counts(tables: HashTables, note: Mapping[str, Any], before: Mapping
 
 
 def _measure_flows(
-    tables: HashTables, note: Mapping[str, Any], known: StreamStatistics, before: Mapping[str, Any]
+    tables: HashTables, counts: SourceCounts, known: StreamStatistics, before: Mapping[str, Any]
 ) -> tuple[list[float], dict[str, dict[str, Any]]]:
     """Flow lengths by depth, and those of single tables. A depth or a table that this plan does not have keeps its last
     length: without it, a plan that performed badly would be chosen again.
@@ -118,7 +116,7 @@ def _measure_flows(
     rates: list[float] = []
     met: dict[int, list[tuple[float, float]]] = {}
     lengths = dict(before.get("lengths", {}))
-    for relation, (probes, *evicted) in zip(relations, note["relations"], strict=True):
+    for relation, (probes, *evicted) in zip(relations, counts.relations, strict=True):
         feeder = relations[relation.parent].label if relation.parent >= 0 else None
         depths.append(1 if feeder is None else depths[relation.parent] + 1)
         rates.append(sum(evicted) / probes if probes else 1.0)
@@ -126,7 +124,7 @@ def _measure_flows(
             continue  # a relation without a table has no probes
         epochs, keys, skew = _arrivals(tables, relation, known)
         above = 1.0 if feeder is None else rates[relation.parent]
-        times = epochs * note["flushes"]
+        times = epochs * counts.flushes
         table = probes / times, keys, relation.buckets, sum(evicted) / times, skew**above
         lengths.pop(relation.label, None)  # the newest last
         certain = round(significant_flow(*table), 4)
@@ -157,7 +155,7 @@ def _arrivals(tables: HashTables, relation: LftaRelation, known: StreamStatistic
 
 def _note_idle(
     tables: HashTables,
-    note: Mapping[str, Any],
+    counts: SourceCounts,
     known: StreamStatistics,
     idle: dict[str, float],
     before: Mapping[str, Sequence[int]],
@@ -167,7 +165,7 @@ def _note_idle(
     added to those of the next batches: they are the result.
     """
     names, fed = [a.name for a in tables.attributes], {}
-    for relation, (probes, *evicted) in zip(tables.relations, note["relations"], strict=True):
+    for relation, (probes, *evicted) in zip(tables.relations, counts.relations, strict=True):
         if relation.emits >= 0 or not relation.buckets:
             continue
         attributes = frozenset(names[i] for i in relation.attributes)

@@ -66,7 +66,7 @@ def decoder(hint: Any) -> Decoder:
         return _same if item_of is _same else lambda data: [item_of(value) for value in data]
     if origin is dict:
         value_of = decoder(args[1])
-        return lambda data: {key: value_of(value) for key, value in data.items()}
+        return _same if value_of is _same else lambda data: {key: value_of(value) for key, value in data.items()}
     if is_dataclass(hint):
         return _object(hint)
     if isinstance(hint, type) and issubclass(hint, tuple):
@@ -85,6 +85,8 @@ def _sequence(item: Any) -> Decoder:
 
 def _row(items: tuple[Any, ...], make: Callable[[Any], Any]) -> Decoder:
     decoders = [decoder(item) for item in items]
+    if make is not tuple and all(d is _same for d in decoders):
+        return make  # a NamedTuple checks the number of its fields
     return lambda data: make([d(value) for d, value in zip(decoders, data, strict=True)])
 
 
@@ -94,7 +96,9 @@ def _union(members: tuple[Any, ...]) -> Decoder:
     if tagged:
         return lambda data: tagged[data[0]](data[1:])
     arrays = [m for m in members if get_origin(m) is not Literal and m not in (str, int, float, bool)]
-    array_of = decoder(arrays[0]) if arrays else _same
+    if not arrays:
+        return _same
+    array_of = decoder(arrays[0])
     return lambda data: array_of(data) if isinstance(data, (list, dict)) else data
 
 
@@ -109,10 +113,14 @@ def values_decoder(cls: Any, skip: int = 0) -> Decoder:
     hints = get_type_hints(cls)
     known = [(f.name, key_of(f), decoder(hints[f.name]), _has_default(f)) for f in fields(cls)[skip:]]
     keys = {key for _, key, _, _ in known}
+    renamed = any(name != key for name, key, _, _ in known)
+    others = [(name, d) for name, _, d, _ in known if d is not _same]
 
     def decode(data: Any) -> dict[str, Any]:
         if type(data) is dict and data.keys() == keys:  # as plans of today are written
-            return {name: d(data[key]) for name, key, d, _ in known}
+            if renamed:
+                return {name: d(data[key]) for name, key, d, _ in known}
+            return {**data, **{name: d(data[name]) for name, d in others}}
         found = data if isinstance(data, dict) else {key: v for (_, key, _, _), v in zip(known, data, strict=False)}
         return {name: d(found[key]) for name, key, d, optional in known if not optional or key in found}
 

@@ -104,9 +104,8 @@ def batch_cost(folder: str, version: int) -> tuple[float, int]:
     messages = list(reader.messages())
     Stage(folder, messages[-1][0], None).step((port, payload) for _, port, payload in messages)
     seconds = time.process_time() - began
-    # Of each relation: probes, collisions, turnovers, flushed entries.
-    notes = [note["relations"] for found in reader.lfta.values() for note in found]
-    return seconds, int(np.array(notes)[:, :, 1:].sum())
+    tables = [table for found in reader.lfta.values() for counts in found for table in counts.relations]
+    return seconds, sum(t.collisions + t.turnovers + t.flushed for t in tables)
 
 
 def operation_seconds(rounds: int = ROUNDS, keys: int = 200, fragments: int = 500) -> float:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tidemill.plan.measured.joins import JoinCounts
+from tidemill.plan.measured.windows import ReaderCounts, SourceCounts
 from tidemill.plan.physical import BEGINNING
 from tidemill.plan.physical.codec import decoder
 from tidemill.runtime.messages.operator_counts import Counts, ShedCount
@@ -70,7 +71,7 @@ class ReaderTick:
     seeds: dict[str, int] = field(default_factory=dict)
     peeks: dict[str, dict[str, int]] = field(default_factory=dict)  # group → loops of the provisional end
     failed: dict[str, str] = field(default_factory=dict)  # operator → why
-    lfta: dict[str, list[dict[str, Any]]] = field(default_factory=dict)  # for one shard only: it passes them on
+    lfta: dict[str, list[ReaderCounts]] = field(default_factory=dict)  # for one shard only: it passes them on
     operators: Counts = field(default_factory=dict)  # for the same shard: what the reader's operators did
     measures: dict[str, Measure] = field(default_factory=dict)  # for the same shard: join values of sources
 
@@ -93,7 +94,7 @@ class ShardTick:
     seconds: float
     waits: dict[str, int]  # operator → the first time for which something waits
     clock: int
-    lfta: dict[str, dict[str, Any]]
+    lfta: dict[str, SourceCounts]
     joins: dict[str, JoinCounts]  # by operator
     shed: dict[str, ShedCount]  # by operator
     inbox: list[str]  # files that the shard has read

@@ -14,15 +14,15 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
+from tidemill.plan.measured.windows import SourceCounts
 from tidemill.plan.physical import BEGINNING, Physical
 from tidemill.plan.sources import SourceSpec
 from tidemill.runtime.messages.assignments import Work
 from tidemill.runtime.paths import Paths
 from tidemill.runtime.planning.batch_size import first_rows, is_assumed, is_light
 from tidemill.runtime.reader.source_reader import SourceReader
-from tidemill.runtime.share.sketches import merge_notes
+from tidemill.runtime.share.sketches import merge_counts
 from tidemill.runtime.sources.connector import Range
 from tidemill.runtime.sources.files import columnar, listing
 from tidemill.runtime.sources.files.log import Entry
@@ -36,7 +36,7 @@ class Preview:
 
     rows: int
     sent: int
-    counted: dict[str, Any] | None
+    counted: SourceCounts | None
 
 
 def preview_source(root: str, plan: Physical, source: str) -> Preview | None:
@@ -91,5 +91,5 @@ def _look(root: str, plan: Physical, source: str, piece: Range) -> Preview:
     reader = SourceReader(Paths(root), plan)
     for _ in reader.read(Work(source, piece, BEGINNING, BEGINNING)):
         pass
-    tally, notes = reader.tallies[source], reader.lfta.get(source)
-    return Preview(tally.rows, tally.sent, merge_notes(notes) if notes else None)
+    tally, counts = reader.tallies[source], reader.lfta.get(source)
+    return Preview(tally.rows, tally.sent, merge_counts(counts) if counts else None)

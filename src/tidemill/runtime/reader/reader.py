@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import pyarrow as pa
 
+from tidemill.plan.measured.windows import ReaderCounts
 from tidemill.runtime import fast_paths
 from tidemill.runtime.arrow_ipc import from_ipc, ipc_bytes
 from tidemill.runtime.duckdb.user_functions import declare
@@ -32,7 +32,7 @@ class Reader:
         self.sources = SourceReader(self.paths, self.plan, assignment.index)
 
     @property
-    def lfta(self) -> dict[str, list[dict[str, Any]]]:
+    def lfta(self) -> dict[str, list[ReaderCounts]]:
         """What the hash tables of each source did."""
         return self.sources.lfta
 

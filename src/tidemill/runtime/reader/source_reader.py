@@ -6,12 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from tidemill.errors import SourceProblem
+from tidemill.plan.measured.windows import ReaderCounts
 from tidemill.plan.physical import FOREVER, Exchange, Leaf, Op, Physical, ids
 from tidemill.plan.sources import SourceSpec
 from tidemill.runtime import fast_paths
@@ -51,7 +51,7 @@ class SourceReader:
         self.paths, self.plan, self.index = paths, plan, index
         self.ops = {op.id: op for op in plan.reader}
         self.tallies: dict[str, Tally] = {}
-        self.lfta: dict[str, list[dict[str, Any]]] = {}  # what the hash tables of each source did
+        self.lfta: dict[str, list[ReaderCounts]] = {}  # what the hash tables of each source did
         self.counts: Counts = {}  # what operators did
         self.measures: dict[str, Measure] = {}  # join values of sources that are measured
         self.dead = DeadLetters()
@@ -138,7 +138,7 @@ class SourceReader:
         self.feeding = feed.source
         yield from self._evict(feed.shared, feed.shared.finish())
         if feed.shared.op.id not in self.failed:
-            self.lfta.setdefault(feed.source, []).append(feed.shared.note())
+            self.lfta.setdefault(feed.source, []).append(feed.shared.counts())
 
     def _skip(self, spec: SourceSpec, work: Work) -> None:
         """Every record of the piece becomes a dead letter; where it cannot even be read, the piece becomes one."""

@@ -12,6 +12,16 @@ from typing import Any
 
 import numpy as np
 
+from tidemill.plan.measured.windows import (
+    NO_GROUPS,
+    NO_TRIALS,
+    GroupCounts,
+    ReaderCounts,
+    ShareSize,
+    SourceCounts,
+    TableCounts,
+    TrialCounts,
+)
 from tidemill.runtime.kernels.share.sketch import estimate, fill_trial_tables, merge, sketch
 from tidemill.runtime.thresholds import sizes
 
@@ -30,26 +40,23 @@ class Sketches:
 
     def __init__(self, candidates: Sequence[Sequence[int]]) -> None:
         self.candidates = candidates
-        self.rows = 0
-        self.groups: list[float] = []  # of each attribute set
-        self.early: tuple[int, list[float]] = (0, [])  # the same for some rows at the beginning
-        self.tables: tuple[int, list[list[float]]] = (0, [])  # entries that trial tables made of some rows
-        self.pairs: tuple[int, list[float]] = (0, [])  # some rows, and their (group, pattern) pairs
-        self.patterns: dict[str, int] = {}  # rows by pattern, a number in hexadecimal digits
+        self.block = self.early = self.pairs = NO_GROUPS
+        self.tables = NO_TRIALS
+        self.patterns: dict[str, int] = {}
 
     def add(self, attributes: list[np.ndarray]) -> None:
         """Sketch the first rows of the share; later rows are ignored."""
-        if self.rows or not attributes:
+        if self.block.rows or not attributes:
             return
-        self.rows = min(sizes.sketched_rows, len(attributes[0]))
-        few = -(-self.rows // _FIRST)
+        count = min(sizes.sketched_rows, len(attributes[0]))
+        few = -(-count // _FIRST)
         first = self._sketch_block(attributes, slice(0, few))
-        self.early = few, [estimate(r) for r in first]
-        rest = self._sketch_block(attributes, slice(few, self.rows))
-        self.groups = [estimate(merge(*pair)) for pair in zip(first, rest, strict=True)]
-        rows = min(sizes.trial_table_rows, self.rows)
+        self.early = GroupCounts(few, tuple(estimate(r) for r in first))
+        rest = self._sketch_block(attributes, slice(few, count))
+        self.block = GroupCounts(count, tuple(estimate(merge(*pair)) for pair in zip(first, rest, strict=True)))
+        rows = min(sizes.trial_table_rows, count)
         block = [a[:rows] for a in attributes]
-        self.tables = rows, [fill_trial_tables(block, c, TABLES) for c in self.candidates]
+        self.tables = TrialCounts(rows, tuple(tuple(fill_trial_tables(block, c, TABLES)) for c in self.candidates))
 
     def _sketch_block(self, attributes: list[np.ndarray], rows: slice) -> list[np.ndarray]:
         block = [a[rows] for a in attributes]
@@ -70,49 +77,45 @@ class Sketches:
         self.patterns = {f"{pattern:x}": count for pattern, count in most}
         columns = [*attributes, codes]
         registers = (sketch(columns, [*c, len(attributes)], _PRECISION) for c in self.candidates)
-        self.pairs = len(codes), [estimate(r) for r in registers]
-
-    def note(self) -> dict[str, Any]:
-        """The counts, for a tick."""
-        return {
-            "block": (self.rows, self.groups),
-            "early": self.early,
-            "pairs": self.pairs,
-            "patterns": self.patterns,
-            "tables": self.tables,
-        }
+        self.pairs = GroupCounts(len(codes), tuple(estimate(r) for r in registers))
 
 
-def merge_notes(notes: list[dict[str, Any]]) -> dict[str, Any]:
-    """The notes of all readers of one source as one: counters add up, counts of groups are those of an average share.
-    `share` has the rows and the microseconds of a share: what comes between two flushes of all tables. `spans` has the
-    first and the last time of those readers whose tables were flushed once.
-    """
-    seen = [n for n in notes if n["rows"]]
+def merge_counts(counts: Sequence[ReaderCounts]) -> SourceCounts:
+    """The counts of all readers of one source as one."""
+    seen = [n for n in counts if n.rows]
     if not seen:
-        return {"rows": 0}
+        return SourceCounts()
     patterns: dict[str, int] = {}
-    for note in seen:
-        for pattern, count in note["patterns"].items():
+    for found in seen:
+        for pattern, count in found.patterns.items():
             patterns[pattern] = patterns.get(pattern, 0) + count
-    rows, flushes = sum(n["rows"] for n in seen), sum(max(1, n["flushes"]) for n in seen)
-    return {
-        "rows": rows,
-        "first": min(n["first"] for n in seen),
-        "last": max(n["last"] for n in seen),
-        "relations": np.sum([n["relations"] for n in seen], axis=0).tolist(),
-        "flushes": flushes,
-        "sizes": [buckets for buckets, _ in TABLES],
-        "share": [rows / flushes, sum(n["last"] - n["first"] for n in seen) / flushes],
-        "patterns": patterns,
-        "spans": [[n["first"], n["last"]] for n in seen if n["flushes"] == 1],
-        **{name: _mean([n[name] for n in seen]) for name in ("block", "early", "pairs", "tables")},
-    }
+    rows, flushes = sum(n.rows for n in seen), sum(max(1, n.flushes) for n in seen)
+    trial_rows, entries = _average([n.tables for n in seen])
+    return SourceCounts(
+        rows=rows,
+        first=min(n.first for n in seen),
+        last=max(n.last for n in seen),
+        flushes=flushes,
+        relations=tuple(TableCounts(*sums) for sums in np.sum([n.relations for n in seen], axis=0).tolist()),
+        block=_average_groups([n.block for n in seen]),
+        early=_average_groups([n.early for n in seen]),
+        pairs=_average_groups([n.pairs for n in seen]),
+        tables=TrialCounts(trial_rows, tuple(map(tuple, entries))),
+        patterns=patterns,
+        sizes=tuple(buckets for buckets, _ in TABLES),
+        share=ShareSize(rows / flushes, sum(n.last - n.first for n in seen) / flushes),
+        spans=tuple((n.first, n.last) for n in seen if n.flushes == 1),
+    )
 
 
-def _mean(counts: list[tuple[int, list[Any]]]) -> list[Any]:
+def _average_groups(counts: Sequence[GroupCounts]) -> GroupCounts:
+    rows, groups = _average(counts)
+    return GroupCounts(rows, tuple(groups))
+
+
+def _average(counts: Sequence[GroupCounts | TrialCounts]) -> tuple[float, list[Any]]:
     """Rows and counts of an average share, of those that counted."""
-    found = [(rows, groups) for rows, groups in counts if rows]
+    found = [(rows, each) for rows, each in counts if rows]
     if not found:
-        return [0, []]
-    return [sum(rows for rows, _ in found) / len(found), np.mean([groups for _, groups in found], axis=0).tolist()]
+        return 0, []
+    return sum(rows for rows, _ in found) / len(found), np.mean([each for _, each in found], axis=0).tolist()

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from tidemill.plan.measured.joins import JoinCounts
+from tidemill.plan.measured.windows import ReaderCounts, SourceCounts
 from tidemill.plan.physical import FOREVER, Op, Physical, ids
 from tidemill.runtime import fast_paths
 from tidemill.runtime.answer_files import write
@@ -27,7 +28,7 @@ from tidemill.runtime.messages.operator_counts import ShedCount, add_counts
 from tidemill.runtime.messages.source_counts import Tally
 from tidemill.runtime.messages.ticks import ReaderTick, ShardTick, decode_reader_tick, encode_tick
 from tidemill.runtime.paths import Paths, load_plan
-from tidemill.runtime.share.sketches import merge_notes
+from tidemill.runtime.share.sketches import merge_counts
 from tidemill.runtime.sites.join_values import merge_measures
 from tidemill.runtime.stage.frontiers import advance, clock_begin, clock_of, has_ended
 from tidemill.runtime.stage.ports import frontier_of, loop_frontiers, port_feeds, route_loop
@@ -218,7 +219,7 @@ class Stage:
             seconds=time.perf_counter() - self.began,
             waits=self.state.next_times(),
             clock=clock_of(plan, sources),
-            lfta=_merge_lfta_notes(ticks),
+            lfta=_merge_table_counts(ticks),
             joins={op: note for op, note in evaluation.notes.items() if isinstance(note, JoinCounts)},
             shed={op: note for op, note in evaluation.notes.items() if isinstance(note, ShedCount)},
             inbox=sorted(self.inbox.files),
@@ -253,10 +254,10 @@ def _total_tallies(ticks: list[ReaderTick]) -> dict[str, Tally]:
     return totals
 
 
-def _merge_lfta_notes(ticks: list[ReaderTick]) -> dict[str, Any]:
+def _merge_table_counts(ticks: list[ReaderTick]) -> dict[str, SourceCounts]:
     """What the hash tables of each source did in this batch, all readers together."""
-    notes: dict[str, list[dict[str, Any]]] = {}
+    counts: dict[str, list[ReaderCounts]] = {}
     for tick in ticks:
         for source, found in tick.lfta.items():
-            notes.setdefault(source, []).extend(found)
-    return {source: merge_notes(found) for source, found in notes.items()}
+            counts.setdefault(source, []).extend(found)
+    return {source: merge_counts(found) for source, found in counts.items()}

@@ -7,6 +7,7 @@ from collections import Counter
 from typing import Any, TypedDict
 
 from tidemill.plan.measured.joins import JoinCounts
+from tidemill.plan.measured.windows import SourceCounts
 from tidemill.plan.physical import BEGINNING, FOREVER
 from tidemill.runtime.messages.operator_counts import Counts, add_counts
 from tidemill.runtime.messages.source_counts import Tally
@@ -36,7 +37,7 @@ class BatchReport(TypedDict, total=False):
     ends: dict[str, int]  # output → the greatest time of its inputs, where everything up to it is shown
     # Of operators
     operators: Counts
-    lfta: dict[str, dict[str, Any]]  # what the tables of each source have counted
+    lfta: dict[str, SourceCounts]  # what the tables of each source have counted
     joins: dict[str, list[JoinCounts]]  # the same of aggregation joins, one for each shard
     failed: dict[str, str]
     state_files: int

@@ -10,11 +10,11 @@ meaning; flushing at any time is correct.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from tidemill.plan.measured.windows import ReaderCounts, TableCounts
 from tidemill.plan.physical import HashTables
 from tidemill.runtime.share.part_values import PartValues, lift_parts
 from tidemill.runtime.share.reader.attribute_codes import AttributeCodes
@@ -149,17 +149,13 @@ class Lfta:
         self.span = (low, high) if self.span is None else (min(low, self.span[0]), max(high, self.span[1]))
         self.rows += len(times)
 
-    def note(self) -> dict[str, Any]:
-        """Statistics for a tick: for each relation probes, collisions, turnovers and flushed entries."""
+    def counts(self) -> ReaderCounts:
+        """Statistics for a tick."""
         first, last = self.span or (0, 0)
-        return {
-            "rows": self.rows,
-            "first": first,
-            "last": last,
-            "relations": self.totals.tolist(),
-            "flushes": self.flushes,
-            **self.sketches.note(),
-        }
+        tables, seen = tuple(TableCounts(*row) for row in self.totals.tolist()), self.sketches
+        return ReaderCounts(
+            self.rows, first, last, self.flushes, tables, seen.block, seen.early, seen.pairs, seen.tables, seen.patterns
+        )
 
 
 def _cannot_fail(op: HashTables) -> bool:
