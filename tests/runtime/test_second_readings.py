@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tidemill.plan.measured.sources import Sources
 from tidemill.plan.physical import BEGINNING, Physical
 from tidemill.plan.sources import Column, SourceSpec
 from tidemill.runtime.messages.ticks import BatchNote, SecondReading, SourceNote
@@ -42,7 +43,7 @@ def test_what_was_not_noted_from_the_beginning_is_not_known():
 
 
 def test_a_second_reading_is_closed_as_the_first_was_and_then_with_it():
-    known = {"S": {"top": 30, "floor": 31, "first": 1}, "S#history2": {"top": 9, "floor": 7}}
+    known: Sources = {"S": {"top": 30, "floor": 31, "first": 1}, "S#history2": {"top": 9, "floor": 7}}
 
     def follow(**said):
         second = SecondReading(**{"behind": True, "share": 0.3, "floor": BEGINNING, **said})

@@ -98,5 +98,5 @@ def _latest_time(report: BatchReport, before: int | None) -> int | None:
 
 
 def _first_time(report: BatchReport) -> int | None:
-    firsts = [entry["first"] for entry in report["sources"].values() if entry.get("first") is not None]
+    firsts = [first for entry in report["sources"].values() if (first := entry.get("first")) is not None]
     return min(firsts, default=None)

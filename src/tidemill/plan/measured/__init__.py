@@ -1,1 +1,1 @@
-"""What readers and shards count of a micro-batch for the next plan: dataclasses that ticks carry to the optimizer."""
+"""What ticks tell of a micro-batch: counts of tables and joins for the next plan, times of sources."""

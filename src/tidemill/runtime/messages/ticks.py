@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import Any
 
 from tidemill.plan.measured.joins import JoinCounts
+from tidemill.plan.measured.sources import Sources
 from tidemill.plan.measured.windows import ReaderCounts, SourceCounts
 from tidemill.plan.physical import BEGINNING
 from tidemill.plan.physical.codec import decoder
@@ -83,7 +83,7 @@ class ShardTick:
     plan: int
     offset: str | None
     final: int
-    sources: dict[str, dict[str, Any]]  # source → top, floor, first
+    sources: Sources
     tallies: dict[str, Tally]
     loops: dict[str, int]
     outputs: list[int]  # the frontier of each output of the plan

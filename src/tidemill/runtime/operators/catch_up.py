@@ -25,7 +25,7 @@ class CatchUp(Operator[p.CatchUp]):
 
     def step(self, inputs: list[Batch], state: ShardState) -> Batch:
         batch, moment = inputs[0], self.op.moment
-        known = state.value("@sources")
+        known = state.sources()
         waits = batch.frontier <= moment or any(known[name].get("behind") for name in self.op.sources)
         return Batch(_not_before(batch.rows, moment), BEGINNING if waits else batch.frontier)
 

@@ -89,7 +89,7 @@ class Rstream(Operator[p.Rstream]):
             if not len(times):
                 return []
             # Static rows, and answers without rows, precede all points; skip them.
-            firsts = [s["first"] for s in state.value("@sources").values() if s.get("first") is not None]
+            firsts = [first for s in state.sources().values() if (first := s.get("first")) is not None]
             if not firsts:
                 return []
             start = max(int(times.min()), min(firsts))

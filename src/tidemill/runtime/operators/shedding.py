@@ -43,7 +43,7 @@ class Shed(Operator[p.Shed]):
         rows, frontier = inputs[0].rows, inputs[0].frontier
         counts = self.arrangement(state, "updates", self.layout)
         if rows is not None and rows.num_rows:
-            sheds = bool(state.value("@sources").get(self.op.source, {}).get("shed"))
+            sheds = bool(self.op.source in state.sources() and state.sources()[self.op.source].get("shed"))
             verdicts = self._decide(rows, counts.scan(), sheds)
             counts.append(self._count(verdicts))
             rows = rows.filter(verdicts.column("__kept"))

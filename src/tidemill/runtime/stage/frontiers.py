@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from tidemill.plan.below import sources_read_together
+from tidemill.plan.measured.sources import Sources
 from tidemill.plan.physical import BEGINNING, FOREVER, Physical
 from tidemill.plan.relations import STATIC_TIME
 from tidemill.plan.sources import SHED_UPDATES, SITE, SourceSpec
@@ -15,7 +16,7 @@ from tidemill.runtime.stage.second_readings import follow_first_readings
 _FIRST_DAYS_US = 400 * 86_400_000_000  # longer than any calendar period, so that each has a point in them
 
 
-def advance(known: dict[str, Any], plan: Physical, ticks: list[ReaderTick]) -> dict[str, Any]:
+def advance(known: Sources, plan: Physical, ticks: list[ReaderTick]) -> Sources:
     """Update `known` (source → top, floor) in place; a floor never falls.
 
     floor = greatest time seen − lateness, or the arrival clock where there is no timestamp column.
@@ -56,12 +57,12 @@ def advance(known: dict[str, Any], plan: Physical, ticks: list[ReaderTick]) -> d
     return known
 
 
-def clock_of(plan: Physical, sources: dict[str, Any]) -> int:
+def clock_of(plan: Physical, sources: Sources) -> int:
     """The database clock: the least floor of all sources that move."""
     return min((sources[s.name]["floor"] for s in _clock_sources(plan)), default=BEGINNING)
 
 
-def clock_begin(plan: Physical, sources: dict[str, Any]) -> int | None:
+def clock_begin(plan: Physical, sources: Sources) -> int | None:
     """The time at which clockStr begins to tick: before the earliest row that any source may still deliver."""
     if clock_of(plan, sources) <= BEGINNING:
         return None
@@ -86,7 +87,7 @@ def has_ended(plan: Physical, clock: dict[str, Any], ticks: list[ReaderTick]) ->
     return bool(clock.get("ended")) and not any(rows)
 
 
-def close_sources(known: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
+def close_sources(known: Sources, names: Iterable[str]) -> Sources:
     """The sources as if these had no more rows: closed up to and including their greatest time."""
     names = set(names)
     end = max((known[n]["top"] for n in names), default=BEGINNING)
@@ -112,7 +113,7 @@ def _source_floor(spec: SourceSpec, top: int, note: SourceNote | None) -> int:
     return note.clock if note and note.clock is not None else BEGINNING
 
 
-def _advance_idle(known: dict[str, Any], plan: Physical, note: BatchNote) -> None:
+def _advance_idle(known: Sources, plan: Physical, note: BatchNote) -> None:
     notes = note.sources
     idle = {s.name for s in _moving(plan) if s.timestamp and notes.get(s.name, SourceNote()).idle}
     if not idle:

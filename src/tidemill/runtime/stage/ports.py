@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import pyarrow as pa
 
+from tidemill.plan.measured.sources import Sources
 from tidemill.plan.physical import BEGINNING, CLOCK, Exchange, Physical
 from tidemill.runtime.arrow_ipc import ipc_pieces
 from tidemill.runtime.dataflow.operator import Batch
@@ -16,11 +16,7 @@ from tidemill.runtime.stage.frontiers import clock_of
 
 
 def port_feeds(
-    plan: Physical,
-    sources: dict[str, Any],
-    ports: dict[str, int],
-    arrived: dict[str, list[pa.Table]],
-    failed: dict[str, str],
+    plan: Physical, sources: Sources, ports: dict[str, int], arrived: dict[str, list[pa.Table]], failed: dict[str, str]
 ) -> dict[str, Batch]:
     """Rows and frontier of each port; a port whose tables cannot be concatenated is noted in `failed`."""
     found = {CLOCK: Batch(None, clock_of(plan, sources))}
@@ -51,10 +47,10 @@ def frontier_of(evaluation: Evaluation, op: str) -> int:
     return BEGINNING if found is None else found.frontier
 
 
-def _frontier(edge: Exchange, sources: dict[str, Any], ports: dict[str, int]) -> int:
+def _frontier(edge: Exchange, sources: Sources, ports: dict[str, int]) -> int:
     kind, _, name = edge.origin.partition(":")
     if kind == "source":
-        return int(sources[name]["floor"]) if name in sources else BEGINNING
+        return sources[name]["floor"] if name in sources else BEGINNING
     return ports.get(edge.origin if kind == "seed" else edge.port, BEGINNING)
 
 

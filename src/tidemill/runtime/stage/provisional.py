@@ -133,7 +133,7 @@ class Provisional:
         self, group: Group, state: ShardState, arrived: dict[str, list[pa.Table]], failed: dict[str, str]
     ) -> dict[str, Batch]:
         """No rows but those of loops; the group's sources are closed."""
-        sources = close_sources(state.value("@sources"), group.sources)
+        sources = close_sources(state.sources(), group.sources)
         clock: dict[str, Any] = state.value(CLOCK)
         if all(sources[name].get("first") is None for name in group.sources):
             clock["begin"] = None  # for these sources time has not begun, whatever others have had

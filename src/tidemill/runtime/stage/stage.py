@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from typing import Any
 
 import pyarrow as pa
 
 from tidemill.plan.measured.joins import JoinCounts
+from tidemill.plan.measured.sources import Sources
 from tidemill.plan.measured.windows import ReaderCounts, SourceCounts
 from tidemill.plan.physical import FOREVER, Op, Physical, ids
 from tidemill.runtime import fast_paths
@@ -69,7 +69,7 @@ class Stage:
         if self.forks.serial != note.peek:
             self.forks.discard(self.state)
         self.state.keep(op.id for op in plan.stage)
-        sources = advance(self.state.value("@sources"), plan, ticks)
+        sources = advance(self.state.sources(), plan, ticks)
         clock = self.state.value("@clock")
         if clock.get("begin") is None:
             clock["begin"] = clock_begin(plan, sources)
@@ -150,7 +150,7 @@ class Stage:
         plan: Physical,
         ticks: list[ReaderTick],
         arrived: dict[str, list[pa.Table]],
-        sources: dict[str, Any],
+        sources: Sources,
         failed: dict[str, str],
     ) -> dict[str, Batch]:
         """The input of each port; a port whose tables cannot be concatenated is noted in `failed`."""
@@ -196,12 +196,7 @@ class Stage:
         return blocks
 
     def _send_tick(
-        self,
-        plan: Physical,
-        evaluation: Evaluation,
-        ticks: list[ReaderTick],
-        sources: dict[str, Any],
-        ends: dict[str, Ended],
+        self, plan: Physical, evaluation: Evaluation, ticks: list[ReaderTick], sources: Sources, ends: dict[str, Ended]
     ) -> None:
         rows, size = self.state.size()
         tick = ShardTick(

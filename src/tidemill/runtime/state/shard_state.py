@@ -19,12 +19,14 @@ from typing import Any
 
 import pyarrow as pa
 
+from tidemill.plan.measured.sources import Sources
 from tidemill.plan.physical import FOREVER
 from tidemill.runtime.integrity import check_size, damaged
 from tidemill.runtime.state.arrangements import Arrangement, Layout
 from tidemill.runtime.state.segments import Segment, SegmentStore, load_segment, remove_file
 
 _MAGIC = b"tidemill"
+SOURCES = "@sources"
 
 
 @dataclass
@@ -104,6 +106,10 @@ class ShardState:
     def arrangement(self, node: str, name: str, layout: Layout) -> Arrangement:
         """The named arrangement of a node; empty when it is new."""
         return Arrangement(self.store, layout, self.stored.setdefault(node, {}).setdefault(name, []))
+
+    def sources(self) -> Sources:
+        """How far each source is read and closed."""
+        return self.values.setdefault(SOURCES, {})
 
     def value(self, node: str) -> dict[str, Any]:
         """Small JSON state of a node."""

@@ -7,6 +7,7 @@ from collections import Counter
 from typing import Any, TypedDict
 
 from tidemill.plan.measured.joins import JoinCounts
+from tidemill.plan.measured.sources import Sources
 from tidemill.plan.measured.windows import SourceCounts
 from tidemill.plan.physical import BEGINNING, FOREVER
 from tidemill.runtime.messages.operator_counts import Counts, add_counts
@@ -24,7 +25,7 @@ class BatchReport(TypedDict, total=False):
     final: int  # the finite run that ends with it; 0: none
     at: float  # seconds since 1970
     # Of sources
-    sources: dict[str, dict[str, Any]]  # top, floor, first; of a second reading also behind and share
+    sources: Sources
     tallies: dict[str, dict[str, Any]]  # `Tally.counts`, and updates that were shed
     measures: dict[str, Measure]
     # Of time

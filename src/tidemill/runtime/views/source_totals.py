@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tidemill.plan.measured.sources import Sources
 from tidemill.plan.physical import FOREVER
 from tidemill.runtime.messages.source_counts import MOST_FILES
 from tidemill.runtime.sources.records import MOST_UNDECLARED
@@ -36,11 +37,12 @@ def add_tallies(totals: Totals, tallies: Totals) -> Totals:
     return totals
 
 
-def note_read(sources: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+def note_read(sources: Sources) -> dict[str, dict[str, Any]]:
     """What is kept of sources after they have left the plan: how far they are closed, and whether their late rows would
     be found again. Nothing of tables, and of second readings.
 
-    >>> note_read({"S": {"floor": 5, "top": 6, "again": True}, "S#history2": {"floor": 3, "behind": True}})
+    >>> second = {"floor": 3, "top": 3, "behind": True}
+    >>> note_read({"S": {"floor": 5, "top": 6, "again": True}, "S#history2": second})
     {'S': {'floor': 5, 'again': True}}
     """
     first = {name: entry for name, entry in sources.items() if "behind" not in entry and entry["floor"] < FOREVER}
