@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tidemill.plan.measured.joins import HotKeyCounts, JoinCounts, JoinInputCounts
 from tidemill.plan.measured.windows import GroupCounts, ReaderCounts, ShareSize, SourceCounts, TableCounts, TrialCounts
 from tidemill.runtime.messages.operator_counts import OperatorCount, ShedCount
@@ -16,6 +18,7 @@ from tidemill.runtime.messages.ticks import (
     decode_shard_tick,
     encode_tick,
 )
+from tidemill.runtime.views.batch_summary import summarize
 
 HOT = HotKeyCounts(2**64 - 1, "a, b", 800.5, (3.0, 4.0))
 JOINS = {"j1": JoinCounts((JoinInputCounts(stored=1, changes=2), JoinInputCounts()), 9, 70, (1, 60), 3, (HOT,))}
@@ -72,3 +75,10 @@ def test_a_tick_of_a_shard_comes_back():
     assert decode_shard_tick(encode_tick(tick)) == tick
     again = decode_shard_tick(encode_tick(tick))
     assert again.joins["j1"].hot[0].pairs == 800.5 and again.lfta["S"].relations[0].flushed == 3
+
+
+def test_a_join_that_failed_in_one_shard_has_no_counts():
+    """Its views stop; the batch goes on, and the counts of the other shards say nothing of the whole join."""
+    ticks = [shard_tick(JOINS), replace(shard_tick({}), failed={"j1": "out of memory"})]
+    assert summarize(4, ticks)["joins"] == summarize(4, ticks[::-1])["joins"] == {}
+    assert summarize(4, ticks[:1])["joins"] == {"j1": [JOINS["j1"]]}

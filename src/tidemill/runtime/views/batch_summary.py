@@ -39,7 +39,7 @@ class BatchReport(TypedDict, total=False):
     # Of operators
     operators: Counts
     lfta: dict[str, SourceCounts]  # what the tables of each source have counted
-    joins: dict[str, list[JoinCounts]]  # the same of aggregation joins, one for each shard
+    joins: dict[str, list[JoinCounts]]  # the same of aggregation joins, one for each shard; none where it failed in one
     failed: dict[str, str]
     state_files: int
     state_rows: int
@@ -78,7 +78,7 @@ def summarize(batch: int, ticks: list[ShardTick]) -> BatchReport:
         "lfta": {source: note for t in ticks for source, note in t.lfta.items()},
         "failed": {op: reason for t in ticks for op, reason in t.failed.items()},
         "stopped": {},
-        "joins": {op: [t.joins[op] for t in ticks] for op in first.joins},
+        "joins": {op: [t.joins[op] for t in ticks] for op in first.joins if all(op in t.joins for t in ticks)},
         "peek": first.peek,
         "peeks": _least_peeks(ticks),
         "operators": add_counts(*(t.operators for t in ticks)),
