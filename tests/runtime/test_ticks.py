@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
+from tidemill.engine.run.reports import describe_progress
 from tidemill.plan.measured.joins import HotKeyCounts, JoinCounts, JoinInputCounts
 from tidemill.plan.measured.windows import GroupCounts, ReaderCounts, ShareSize, SourceCounts, TableCounts, TrialCounts
 from tidemill.runtime.messages.operator_counts import OperatorCount, ShedCount
@@ -82,3 +84,10 @@ def test_a_join_that_failed_in_one_shard_has_no_counts():
     ticks = [shard_tick(JOINS), replace(shard_tick({}), failed={"j1": "out of memory"})]
     assert summarize(4, ticks)["joins"] == summarize(4, ticks[::-1])["joins"] == {}
     assert summarize(4, ticks[:1])["joins"] == {"j1": [JOINS["j1"]]}
+
+
+def test_progress_of_a_run_is_plain():
+    """What a run tells its caller after a batch can be written as JSON."""
+    told = json.loads(json.dumps(describe_progress([summarize(4, [shard_tick(JOINS)])], 0.0)))
+    assert told["rows"] == 2 and told["lfta"]["S"]["spans"] == [[1, 8]]
+    assert told["joins"]["j1"][0]["inputs"][0]["stored"] == 1
