@@ -4,8 +4,11 @@ names the file. Never a traceback of a library, never another answer.
 
 from __future__ import annotations
 
+import errno
 import itertools
+import os
 import random
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -16,6 +19,7 @@ from tests.lifecycle.sample import CHUNKS, answers, begin, files, go_on, is_name
 from tests.paper.notation import raw, write
 from tests.properties.effort import thorough
 from tidemill.errors import TidemillError
+from tidemill.runtime.integrity import openable
 
 CASES = None if thorough() else 50
 
@@ -92,3 +96,47 @@ def test_a_damaged_file_is_named_or_does_no_harm(places, tmp_path):
         shutil.rmtree(place)
     assert not faults, f"seed {seed}, {len(faults)} of {len(chosen)}:\n" + "\n".join(faults)
     assert refused > len(chosen) // 4
+
+
+# Of the kinds of files, those that are opened by code of their own.
+IN_THE_WAY = r"catalog|control|operators|checkpoint/tidemill|plans|Raw/files|Sent/committed|spool-.*log|waiting"
+
+
+def put_directory(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+def put_circle(path: Path) -> None:
+    path.unlink()
+    path.symlink_to(path.name)
+
+
+def test_a_directory_or_a_circle_of_links_in_the_place_of_a_file_is_named(places, tmp_path):
+    mine, _, wanted = places
+    by_kind = {re.sub(r"[0-9a-f]{6,}|[0-9]+", "#", name): name for name in files(mine)}
+    chosen = [name for name in by_kind.values() if thorough() or re.search(IN_THE_WAY, name)]
+    refused = set()
+    for number, name in enumerate(chosen):
+        for put in (put_directory, put_circle)[:: 1 if number % 2 else -1][: None if thorough() else 1]:
+            place = tmp_path / f"{number}-{put.__name__}"
+            shutil.copytree(mine, place)
+            put(place / name)
+            try:
+                assert answers(place) == wanted, (name, put)
+            except TidemillError as error:
+                assert is_named(name, str(error)), (name, put, error)
+                refused.add(name)
+    assert len(refused) > len(chosen) // 2
+
+
+@pytest.mark.parametrize(
+    ("number", "hint"), [(errno.EACCES, "let the user"), (errno.EIO, "put the whole"), (errno.EMFILE, None)]
+)
+def test_what_cannot_be_opened_is_named_if_the_file_is_to_blame(number, hint):
+    """Another user's file, a failing disk; too many open files say nothing about the one that was tried."""
+    with pytest.raises(TidemillError if hint else OSError) as caught, openable("db/catalog.json"):
+        raise OSError(number, os.strerror(number))
+    if hint:
+        assert caught.value.code == "TM607" and "db/catalog.json" in str(caught.value)
+        assert caught.value.hint.startswith(hint) and os.strerror(number) in caught.value.detail

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from tidemill.runtime.integrity import parse_stamped, stamp
+from tidemill.runtime.integrity import openable, parse_stamped, read_bytes, stamp
 
 
 def write_file(path: str, data: bytes) -> None:
@@ -21,7 +21,8 @@ def write_file(path: str, data: bytes) -> None:
         out.write(data)
         out.flush()
         os.fsync(out.fileno())
-    os.replace(draft, path)
+    with openable(path):
+        os.replace(draft, path)
     sync_folder(folder)
 
 
@@ -51,7 +52,6 @@ def write_note(path: str, note: dict[str, Any]) -> None:
 def read_note(path: str) -> dict[str, Any]:
     """The content of a small JSON file; {} where there is none, damage is refused."""
     try:
-        with open(path, "rb") as source:
-            return parse_stamped(path, source.read())
+        return parse_stamped(path, read_bytes(path))
     except FileNotFoundError:
         return {}

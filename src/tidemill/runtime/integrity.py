@@ -11,6 +11,7 @@ took 4 % of the time. Files of older databases have a CRC-32 as well; it is know
 
 from __future__ import annotations
 
+import errno
 import json
 import mmap
 import os
@@ -28,7 +29,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 RESTORE = "put the whole directory back from a copy that was made while the database was closed"
+_LET_IN = "let the user of this process read it"
 _SUM = b'\n"__sum": '
+# Something else is in the place of a file, its disk fails, or it is not for this user. Other errors, such as too many
+# open files, are not about the file.
+_UNREADABLE = {errno.EISDIR, errno.ENOTDIR, errno.ELOOP, errno.EIO, errno.EACCES, errno.EPERM}
 # DuckDB raises these for damaged files and for other reasons; the text of the error contains one of the signs.
 _BROKEN = ("Error", "IOException", "SerializationException", "InternalException", "FatalException")
 _SIGNS = (
@@ -77,6 +82,24 @@ def foreign(path: str, found: str, wanted: str) -> EngineProblem:
 def misfit(path: str, why: str) -> EngineProblem:
     """A part is older or newer than the others."""
     return EngineProblem("TM609", f"the parts of the database do not fit together: {path}", detail=why, hint=RESTORE)
+
+
+@contextmanager
+def openable(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Opening a file of ours: one that is there and cannot be read or replaced is refused with its name."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _UNREADABLE:
+            raise
+        hint = _LET_IN if isinstance(error, PermissionError) else RESTORE
+        raise damaged(os.fspath(path), f"it cannot be used: {error.strerror}", hint) from error
+
+
+def read_bytes(path: str | os.PathLike[str]) -> bytes:
+    """The content of a file of ours; FileNotFoundError where there is none."""
+    with openable(path), open(path, "rb") as source:
+        return source.read()
 
 
 def stamp(text: bytes) -> bytes:
@@ -177,7 +200,8 @@ def part(path: str, whole: pa.Buffer, start: int, end: int, wanted: int) -> pa.B
 def check_size(path: str, size: int | None) -> None:
     """Check that a file exists and has its noted size; None: the size was not noted."""
     try:
-        found = os.path.getsize(path)
+        with openable(path):
+            found = os.path.getsize(path)
     except FileNotFoundError:
         raise missing(path, "it is named by what was committed") from None
     if size is not None and found != size:

@@ -12,7 +12,7 @@ from typing import Any
 
 from tidemill.plan.physical import Physical
 from tidemill.runtime.garbage_collection import seldom_collected
-from tidemill.runtime.integrity import damaged, foreign, misfit, missing, parse_stamped, stamp
+from tidemill.runtime.integrity import damaged, foreign, misfit, missing, openable, parse_stamped, read_bytes, stamp
 
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_#@-]{0,99}")
 
@@ -210,14 +210,14 @@ def write_bytes(path: str, data: bytes) -> None:
         if others:
             os.fchmod(out.fileno(), 0o600 | others)
         out.write(data)
-    os.replace(temporary, path)
+    with openable(path):
+        os.replace(temporary, path)
 
 
 def read_json(path: str) -> Any:
     """The content of a JSON file, None when there is none; a file that is not what was written is refused."""
     try:
-        with open(path, "rb") as source:
-            return parse_stamped(path, source.read())
+        return parse_stamped(path, read_bytes(path))
     except FileNotFoundError:
         return None
 
@@ -264,7 +264,8 @@ def load_plan(path: str) -> Physical:
     """A plan version; plans never change once written."""
     try:
         # The time differs for the plan of a directory that was removed and made again in the life of this process.
-        known = path, os.stat(path).st_mtime_ns
+        with openable(path):
+            known = path, os.stat(path).st_mtime_ns
         return _plans[known] if known in _plans else _keep_plan(known, _parse_plan(path))
     except FileNotFoundError:
         raise missing(path, "a batch that is planned needs it") from None
@@ -282,8 +283,8 @@ def _keep_plan(known: tuple[str, int], plan: Physical) -> Physical:
 
 
 def _parse_plan(path: str) -> Physical:
-    with open(path, "rb") as source, seldom_collected():
-        found = parse_stamped(path, source.read())
+    with seldom_collected():
+        found = parse_stamped(path, read_bytes(path))
         check_owner(Paths(os.path.dirname(os.path.dirname(path))), path, found)
         try:
             plan = Physical.from_dict(found)

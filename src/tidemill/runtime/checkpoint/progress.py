@@ -18,7 +18,7 @@ from typing import Any
 
 from tidemill.errors import TidemillError
 from tidemill.runtime.checkpoint.offsets import Offset, check_offset
-from tidemill.runtime.integrity import damaged
+from tidemill.runtime.integrity import damaged, read_bytes
 from tidemill.runtime.paths import Paths, read_json, write_json
 
 
@@ -75,8 +75,7 @@ def seed_path(checkpoint: str, shard: int) -> str:
 def read_seed(paths: Paths, shard: int) -> bytes | None:
     """The state that a shard begins with, where the checkpoint goes on from another one."""
     try:
-        with open(seed_path(paths.checkpoint, shard), "rb") as file:
-            return file.read()
+        return read_bytes(seed_path(paths.checkpoint, shard))
     except FileNotFoundError:
         return None
 
@@ -124,8 +123,7 @@ def _offset(paths: Paths, batch: int, first: int) -> Offset | None:
     if not os.path.exists(path):
         return None
     try:
-        with open(path, encoding="utf-8") as file:
-            version, _, *ours = file.read().splitlines()
+        version, _, *ours = read_bytes(path).decode().splitlines()
         found = json.loads(ours[-1])
         if version != "v1" or not {"plan", "final", "feedback", "sources"} <= set(found):
             raise ValueError("it has another form")
@@ -138,9 +136,8 @@ def _offset(paths: Paths, batch: int, first: int) -> Offset | None:
 def _check_name(path: str) -> None:
     """Check Spark's name of its query. The file may be missing: other checks notice where there must be one."""
     try:
-        with open(path, "rb") as file:
-            if not isinstance(json.load(file)["id"], str):
-                raise ValueError("it has another form")
+        if not isinstance(json.loads(read_bytes(path))["id"], str):
+            raise ValueError("it has another form")
     except FileNotFoundError:
         return
     except (ValueError, KeyError, TypeError) as error:
@@ -148,8 +145,7 @@ def _check_name(path: str) -> None:
 
 
 def _check_commit(path: str) -> None:
-    with open(path, "rb") as file:
-        version, _, text = file.read().partition(b"\n")
+    version, _, text = read_bytes(path).partition(b"\n")
     try:
         if version != b"v1" or not isinstance(json.loads(text), dict):
             raise ValueError("it has another form")

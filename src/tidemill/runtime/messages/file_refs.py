@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from tidemill.runtime.integrity import arrow_file, part
+from tidemill.runtime.integrity import arrow_file, openable, part
 
 Part = tuple[int, int, int]  # (first byte, end, checksum)
 
@@ -62,7 +62,8 @@ def map_file(folder: str, name: str) -> pa.Buffer:
 def remove_file(path: str) -> None:
     """Remove a file that may be gone already."""
     if os.path.exists(path):
-        os.remove(path)
+        with openable(path):
+            os.remove(path)
 
 
 def remove_all(folder: str) -> None:

@@ -118,8 +118,7 @@ class Inbox:
     def rows(self, header: Header) -> pa.Table:
         """The rows of a message; one that is not what arrived is refused."""
         path = self.files.path(header.seq)
-        with open(path, "rb") as source:
-            data = source.read()
+        data = self.files.read(header.seq)
         before = self._link_before(header)
         try:
             if before is not None:

@@ -6,7 +6,7 @@ import os
 
 from tidemill.errors import EngineProblem
 from tidemill.runtime.durable import total_size
-from tidemill.runtime.integrity import damaged
+from tidemill.runtime.integrity import damaged, openable, read_bytes
 from tidemill.runtime.sites.messages import HEADER_BYTES, Header, decode_header
 
 _ENDING = ".msg"
@@ -32,7 +32,7 @@ class MessageFiles:
     def read_header(self, seq: int) -> Header:
         """The header of a message; FileNotFoundError where it is not there."""
         path = self.path(seq)
-        with open(path, "rb") as source:
+        with openable(path), open(path, "rb") as source:
             data = source.read(HEADER_BYTES)
         try:
             return decode_header(data, path)
@@ -40,8 +40,7 @@ class MessageFiles:
             raise damaged(path, str(problem.detail)) from None
 
     def read(self, seq: int) -> bytes:
-        with open(self.path(seq), "rb") as source:
-            return source.read()
+        return read_bytes(self.path(seq))
 
     @property
     def size(self) -> int:

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from tidemill.runtime.arrow_ipc import from_ipc, ipc_bytes
-from tidemill.runtime.integrity import arrow_file, checksum, verify
+from tidemill.runtime.integrity import arrow_file, checksum, openable, verify
 from tidemill.runtime.thresholds import sizes
 
 _CACHED_FILES = 512  # mapped files that a worker keeps open; the usual limit of a process is 1,024
@@ -131,4 +131,5 @@ def remove_file(path: str) -> None:
     _files.pop(path, None)
     _verified.discard(path)
     if os.path.exists(path):
-        os.remove(path)
+        with openable(path):
+            os.remove(path)

@@ -17,6 +17,7 @@ from tidemill.plan.physical import BEGINNING, FOREVER, Physical
 from tidemill.plan.relations import STATIC_TIME
 from tidemill.runtime.arrow_ipc import ipc_bytes
 from tidemill.runtime.integrity import checksum
+from tidemill.runtime.messages.file_refs import remove_file
 from tidemill.runtime.messages.message import LOOP, PEEK_LOOP, Message, select_messages
 from tidemill.runtime.paths import Paths, write_json
 from tidemill.runtime.views.batch_summary import BatchReport, source_progress
@@ -92,8 +93,7 @@ class Feedback:
 
     def _remove(self, batch: int) -> None:
         for old in (self.paths.feedback_notes(batch), self.paths.feedback_rows(batch)):
-            if os.path.exists(old):
-                os.remove(old)
+            remove_file(old)
 
 
 def make_seeds(

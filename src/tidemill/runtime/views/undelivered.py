@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from tidemill.errors import EngineProblem
 from tidemill.runtime.durable import write_file
-from tidemill.runtime.integrity import RESTORE, checksum_of, damaged, foreign, misfit, missing
+from tidemill.runtime.integrity import RESTORE, checksum_of, damaged, foreign, misfit, missing, read_bytes
 from tidemill.runtime.paths import Paths
 
 NONE = -1  # the batch before that of the first file
@@ -130,11 +130,8 @@ class Undelivered:
             for name in _names(self._folder(key)):
                 path = os.path.join(self._folder(key), name)
                 plain = not name.endswith(_ENDING)
-                if plain:
-                    with open(path, "rb") as file:
-                        content = file.read()
-                else:  # written by an earlier attempt to adopt
-                    content = read_waiting(self._paths, path).content
+                # Those with the ending were written by an earlier attempt to adopt.
+                content = read_bytes(path) if plain else read_waiting(self._paths, path).content
                 self.keep(key, name.removesuffix(_ENDING), _batch(name), content)
                 if plain:
                     os.remove(path)
@@ -147,8 +144,7 @@ _HINT = f"{RESTORE}; or drop the sink and create it again: it begins anew"
 def read_waiting(paths: Paths, path: str) -> Waiting:
     """A file that waits in a database; refused where it is not what was written."""
     name = os.path.basename(path).removesuffix(_ENDING)
-    with open(path, "rb") as file:
-        data = file.read()
+    data = read_bytes(path)
     body, wanted = data[:-_SUM_BYTES], data[-_SUM_BYTES:]
     if len(data) < _SUM_BYTES or checksum_of(body).to_bytes(_SUM_BYTES, "little") != wanted:
         raise damaged(path, "its checksum is not that of its content", _HINT)

@@ -23,7 +23,7 @@ from typing import Any, BinaryIO
 
 from tidemill.errors import EngineProblem
 from tidemill.runtime.durable import sync_folder
-from tidemill.runtime.integrity import damaged, missing
+from tidemill.runtime.integrity import damaged, missing, openable
 from tidemill.runtime.paths import owner_of
 from tidemill.runtime.sources.log_lines import check_first_line, decode_line, encode_line, first_lines
 from tidemill.runtime.thresholds import sizes
@@ -168,7 +168,8 @@ class FileLog:
 
     def _load(self) -> None:
         try:
-            facts = self._path.stat()
+            with openable(self._path):
+                facts = self._path.stat()
         except FileNotFoundError:
             return
         if facts.st_ino != self._inode:  # written anew
@@ -176,7 +177,7 @@ class FileLog:
             self._inode = facts.st_ino
         if facts.st_size <= self._bytes:
             return
-        with open(self._path, "rb") as file:
+        with openable(self._path), open(self._path, "rb") as file:
             file.seek(self._bytes)
             data = file.read()
         for line in data[: data.rfind(b"\n") + 1].splitlines(keepends=True):

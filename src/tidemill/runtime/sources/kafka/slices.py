@@ -17,7 +17,7 @@ from typing import Any
 
 from tidemill.errors import EngineProblem
 from tidemill.runtime.durable import sync_folder
-from tidemill.runtime.integrity import damaged, missing
+from tidemill.runtime.integrity import damaged, missing, openable
 from tidemill.runtime.paths import owner_of
 from tidemill.runtime.sources.log_lines import check_first_line, decode_line, encode_line, first_lines
 
@@ -159,7 +159,8 @@ class SliceLog:
     def load(self) -> None:
         """Take in what was appended."""
         try:
-            facts = self._path.stat()
+            with openable(self._path):
+                facts = self._path.stat()
         except FileNotFoundError:
             return
         if facts.st_ino != self._inode:
@@ -167,7 +168,7 @@ class SliceLog:
             self._inode = facts.st_ino
         if facts.st_size <= self._bytes:
             return
-        with open(self._path, "rb") as file:
+        with openable(self._path), open(self._path, "rb") as file:
             file.seek(self._bytes)
             data = file.read()
         for line in data[: data.rfind(b"\n") + 1].splitlines(keepends=True):

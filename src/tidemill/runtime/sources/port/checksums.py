@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tidemill.runtime.integrity import damaged, misfit
+from tidemill.runtime.integrity import damaged, misfit, openable, read_bytes
 from tidemill.runtime.paths import check_owner, owner_of
 
 ENTRY = struct.Struct("<qqI")
@@ -71,7 +71,7 @@ def read_verified(segment: Path, first: int, start: int, end: int) -> bytes:
     entries = entries[(entries["begin"] < end) & (entries["end"] > start)]
     low = min(start, int(entries["begin"][0])) if len(entries) else start
     high = max(end, int(entries["end"][-1])) if len(entries) else end
-    with open(segment, "rb") as file:
+    with openable(segment), open(segment, "rb") as file:
         file.seek(max(0, low - first))
         data = memoryview(file.read(max(0, high - low)))
     for begin, behind, wanted in entries.tolist():
@@ -97,7 +97,7 @@ def _entries(segment: Path) -> np.ndarray:
     """The entries of a segment; those of another one are refused."""
     path = sums_path(segment)
     try:
-        data = path.read_bytes()
+        data = read_bytes(path)
     except FileNotFoundError:
         data = b""
     if len(data) >= ENTRY.size and ENTRY.unpack_from(data)[0] == _MARK:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tidemill.errors import SourceProblem
-from tidemill.runtime.integrity import parse_stamped, stamp
+from tidemill.runtime.integrity import openable, parse_stamped, read_bytes, stamp
 from tidemill.runtime.paths import check_owner, owner_of
 from tidemill.runtime.sources.port.checksums import read_verified
 
@@ -59,7 +59,8 @@ def segments(directory: Path) -> list[Segment]:
     for path in directory.glob("spool-*.log"):
         try:
             start = int(path.stem.removeprefix("spool-"))
-            found.append(Segment(path, start, start + path.stat().st_size))
+            with openable(path):
+                found.append(Segment(path, start, start + path.stat().st_size))
         except (ValueError, FileNotFoundError):
             continue
     return sorted(found, key=lambda segment: segment.start)
@@ -110,7 +111,7 @@ def walk(directory: Path, start: int, end: int, limit: int | None = None) -> Ite
 def read_json(path: Path) -> dict[str, int]:
     """A small state file; {} while it does not exist. One of another database is refused."""
     try:
-        found = parse_stamped(str(path), path.read_bytes())
+        found = parse_stamped(str(path), read_bytes(path))
     except FileNotFoundError:
         return {}
     if "database" in found:  # else from before they had one
@@ -128,4 +129,5 @@ def write_json(path: Path, state: dict[str, int], durable: bool = False) -> None
         file.flush()
         if durable:
             os.fsync(file.fileno())
-    os.replace(draft, path)
+    with openable(path):
+        os.replace(draft, path)

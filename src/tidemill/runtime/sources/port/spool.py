@@ -25,6 +25,7 @@ from typing import IO, Any
 from tidemill.errors import SourceProblem
 from tidemill.plan.sources import SourceSpec
 from tidemill.runtime.durable import sync_folder
+from tidemill.runtime.integrity import read_bytes
 from tidemill.runtime.sources.clock import SteadyClock
 from tidemill.runtime.sources.port.backlog import Backlog
 from tidemill.runtime.sources.port.checksums import SumWriter, recover_sums
@@ -137,7 +138,7 @@ class Spooler:
         existing = segments(self._directory)
         if existing:
             last = existing[-1]
-            data = last.path.read_bytes()
+            data = read_bytes(last.path)
             found = records(data, last.start)
             end = int(found.end[-1]) if len(found.end) else 0
             self._last = max(self._last, int(found.arrival[-1]) if end else 0)

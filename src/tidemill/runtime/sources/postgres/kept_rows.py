@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tidemill.runtime.durable import write_file
-from tidemill.runtime.integrity import checksum_of, damaged, misfit, missing
+from tidemill.runtime.integrity import checksum_of, damaged, misfit, missing, read_bytes
 from tidemill.runtime.paths import check_owner, owner_of
 
 _TAIL = struct.Struct("<IQ")
@@ -34,7 +34,7 @@ def write(path: Path, rows: bytes) -> None:
 def read(path: Path) -> memoryview:
     """The rows of a file; refused where they are missing, or not what was written."""
     try:
-        data = path.read_bytes()
+        data = read_bytes(path)
     except FileNotFoundError:
         raise missing(str(path), "changes in it are to be read") from None
     if data.endswith(_PLAIN_END):
