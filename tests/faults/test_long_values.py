@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import resource
 import time
-from typing import Any
+from typing import Any, cast
 
 import duckdb
 import pyarrow as pa
@@ -18,6 +18,7 @@ from tests.harness import LocalDatabase
 from tests.properties.effort import effort
 from tidemill.errors import TidemillError
 from tidemill.sql.bind import lengths
+from tidemill.sql.bind.lambdas import guard_lambdas
 
 HUGE = 2_000_000_000
 SETUP = """
@@ -87,6 +88,11 @@ GIVEN = [
     "regexp_replace(s, 'x', s, 'g')",
     "levenshtein(s, s || 'y')",
     "lpad(lpad(s, n + 1, 'q'), n, 'y')",
+    "list_reduce(string_split(s, ''), lambda x, y: x || x)",
+    "len(list_transform(string_split(s, ''), lambda x: list_transform(string_split(s, ''), lambda y: x || y)))",
+    "list_sum(list_transform(string_split(s, ''), lambda x: strlen(s || x)))",
+    "list_transform(string_split(s, 'q'), lambda x: repeat(x, n))",
+    "list_transform(string_split(s, 'q'), lambda x: replace(x, 'x', x))",
 ]
 
 
@@ -147,10 +153,57 @@ def as_bound(call: str, types: dict[str, str]) -> str:
     """The call as a view computes it."""
 
     def type_of(sql: str) -> str:
-        columns = ", ".join(f"CAST(NULL AS {t}) AS {n}" for n, t in types.items())
-        return str(duckdb.sql(f"SELECT {sql} FROM (SELECT {columns})").types[0])
+        return type_in(sql, types)
 
     def bound(node: exp.Expr) -> exp.Expr:
         return lengths.guard_length(node, type_of) if isinstance(node, exp.Func) else node  # type: ignore[arg-type]
 
     return parse_one(call, dialect="duckdb").transform(bound).sql("duckdb")
+
+
+def type_in(sql: str, types: dict[str, str]) -> str:
+    """DuckDB's type of an expression over columns of these types."""
+    columns = ", ".join(f"CAST(NULL AS {t}) AS {n}" for n, t in types.items())
+    return str(duckdb.sql(f"SELECT {sql} FROM (SELECT {columns})").types[0])
+
+
+LISTS = {"s": "VARCHAR", "k": "INTEGER", "l": "VARCHAR[]", "m": "INTEGER[]", "n": "INTEGER[][]"} | {
+    "o": "STRUCT(a VARCHAR, b INTEGER[])[]"
+}
+LIST_ROWS = """
+    SELECT 'ab' AS s, 3 AS k, ['a', 'b', NULL] AS l, [1, 2, 3] AS m, [[1, 2], [3], NULL] AS n,
+        [{'a': 'x', 'b': [1, 2]}] AS o
+    UNION ALL SELECT NULL, NULL, NULL, NULL, NULL, NULL
+    UNION ALL SELECT 'q', 1, ['c'], [4], [[]], [NULL]
+    UNION ALL SELECT 'r', 2, list_transform(range(2000), lambda i: 'text ' || i), range(1000),
+        [range(30000), range(30000)], list_transform(range(200), lambda i: {'a': repeat('x', 100), 'b': range(100)})
+"""
+# A call, and how many tests it has: work that is as much as the row is long needs none.
+LAMBDAS = {
+    "list_reduce(l, lambda x, y: x || y)": 1,
+    "list_reduce(m, lambda x, y: x + y)": 0,
+    "list_reduce(l, lambda x, y, i: x || y || i)": 1,
+    "list_reduce(n, lambda x, y: list_concat(x, y))": 1,
+    "list_reduce(m, lambda x, y: x + y, k)": 0,
+    "list_transform(m, lambda x: x + k)": 0,
+    "list_filter(l, lambda x: x = s)": 1,
+    "list_transform(l, lambda x, i: i)": 0,
+    "l.list_filter(lambda x: x = s)": 1,
+    "list_transform(m, lambda x: list_sum(list_transform(m, lambda y: x + y)))": 1,
+    "list_transform(n, lambda x: list_transform(x, lambda y: y + 1))": 0,
+    "list_transform(o, lambda x: list_filter(x.b, lambda y: y > 1))": 0,
+    "list_transform(o, lambda x: list_filter(x.b, lambda y: y > x.b[1]))": 1,
+    "list_transform(m[:20], lambda x: list_reduce(l[:9], lambda a, b: a || b || x))": 2,
+}
+
+
+@pytest.mark.parametrize("call", LAMBDAS)
+def test_lambdas_answer_as_without_tests(call):
+    duck = duckdb.connect()
+    duck.sql(f"CREATE TABLE data AS {LIST_ROWS}")
+    bound = cast(exp.Expression, parse_one(call, dialect="duckdb"))
+    tested = guard_lambdas(bound, lambda sql: type_in(sql, LISTS)).sql("duckdb")
+    assert tested.count("ERROR(") == LAMBDAS[call]
+    assert (
+        duck.sql(f"SELECT {tested} AS v FROM data").fetchall() == duck.sql(f"SELECT {call} AS v FROM data").fetchall()
+    )

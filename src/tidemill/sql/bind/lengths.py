@@ -68,7 +68,7 @@ def _guard_pad(node: exp.Expression, type_of: Callable[[str], str]) -> exp.Expre
     count = node.args["expression"]
     known = _constant(count)
     if known is None:
-        node.set("expression", _guard(f"{_sql(count)} > {MOST_BYTES}", count))
+        node.set("expression", guard(f"{sql_of(count)} > {MOST_BYTES}", count))
     elif known > MOST_BYTES:
         raise _too_long(node, known)
     return node
@@ -85,8 +85,8 @@ def _guard_repeat(node: exp.Expression, type_of: Callable[[str], str]) -> exp.Ex
             raise _too_long(node, asked)
         return node
     # As DOUBLE: the product of two BIGINT may overflow, and any precision will do.
-    product = f"CAST({_sql(count)} AS DOUBLE) * {_length(text, type_of)}"
-    node.set("times", _guard(f"{product} > {MOST_BYTES}", count))
+    product = f"CAST({sql_of(count)} AS DOUBLE) * {_length(text, type_of)}"
+    node.set("times", guard(f"{product} > {MOST_BYTES}", count))
     return node
 
 
@@ -102,7 +102,7 @@ def _guard_format(node: exp.Expression, type_of: Callable[[str], str]) -> exp.Ex
                 hint="widths below 1,000,000, as numbers in the text of the format",
             )
         return node
-    guarded = _guard(f"regexp_matches({_sql(text)}, '{pattern}')", text)
+    guarded = guard(f"regexp_matches({sql_of(text)}, '{pattern}')", text)
     if isinstance(node, exp.Anonymous):
         node.set("expressions", [guarded, *node.expressions[1:]])
     else:
@@ -116,9 +116,9 @@ def _guard_replace(node: exp.Expression, type_of: Callable[[str], str]) -> exp.E
         return node
     lengths = [f"CAST({_length(n, type_of)} AS DOUBLE)" for n in (text, old, new)]
     # How often it is found is only counted where a long answer is possible.
-    found = f"({lengths[0]} - strlen(replace({_sql(text)}, {_sql(old)}, ''))) / {lengths[1]}"
+    found = f"({lengths[0]} - strlen(replace({sql_of(text)}, {sql_of(old)}, ''))) / {lengths[1]}"
     test = f"{lengths[0]} * {lengths[2]} > {MOST_BYTES} AND {found} * {lengths[2]} > {MOST_BYTES}"
-    node.set("this", _guard(test, text))
+    node.set("this", guard(test, text))
     return node
 
 
@@ -127,14 +127,14 @@ def _guard_regexp_replace(node: exp.Expression, type_of: Callable[[str], str]) -
     if new is None or (isinstance(new, exp.Literal) and len(new.name.encode()) <= MOST_STEPS // MOST_BYTES):
         return node
     product = f"CAST({_length(text, type_of)} AS DOUBLE) * {_length(new, type_of)}"
-    node.set("this", _guard(f"{product} > {MOST_STEPS}", text))
+    node.set("this", guard(f"{product} > {MOST_STEPS}", text))
     return node
 
 
 def _guard_levenshtein(node: exp.Expression, type_of: Callable[[str], str]) -> exp.Expression:
     left, right = node.this, node.args["expression"]
     product = f"CAST({_length(left, type_of)} AS DOUBLE) * {_length(right, type_of)}"
-    node.set("this", _guard(f"{product} > {MOST_STEPS}", left))
+    node.set("this", guard(f"{product} > {MOST_STEPS}", left))
     return node
 
 
@@ -150,9 +150,10 @@ _RULES: dict[str, Callable[[exp.Expression, Callable[[str], str]], exp.Expressio
 }
 
 
-def _guard(test: str, value: exp.Expression) -> exp.Expression:
+def guard(test: str, value: exp.Expression) -> exp.Expression:
+    """The expression, or an error about the row where a test holds."""
     message = f"a value would be longer than {MOST_BYTES} bytes, or take too long to make"
-    text = _sql(value)
+    text = sql_of(value)
     return cast(
         exp.Expression, parse_one(f"CASE WHEN {test} THEN error('{message}') ELSE {text} END", dialect="duckdb")
     )
@@ -160,7 +161,10 @@ def _guard(test: str, value: exp.Expression) -> exp.Expression:
 
 def _length(text: exp.Expression, type_of: Callable[[str], str]) -> str:
     """SQL of how many bytes a text has, or elements a list."""
-    kind, sql = type_of(_sql(text)), _sql(text)
+    sql = sql_of(text)
+    if text.find_ancestor(exp.Lambda) is not None:  # its arguments have no type here
+        return f"strlen(CAST({sql} AS VARCHAR))"
+    kind = type_of(sql)
     if kind.endswith("]"):
         return f"len({sql})"
     return f"octet_length({sql})" if kind == "BLOB" else f"strlen({sql})"
@@ -209,5 +213,6 @@ def _operands(node: exp.Expression) -> Iterator[exp.Expression]:
             yield found
 
 
-def _sql(node: exp.Expression) -> str:
+def sql_of(node: exp.Expr) -> str:
+    """The text of a tree for DuckDB."""
     return node.sql(dialect="duckdb")

@@ -28,6 +28,7 @@ from tidemill.plan.scalars import (
 )
 from tidemill.plan.sources import Column, Schema
 from tidemill.sql.bind.functions import aggregate_name, hint_for, is_allowed, name_in_sql
+from tidemill.sql.bind.lambdas import guard_lambdas
 from tidemill.sql.bind.lengths import check_nesting, guard_length
 from tidemill.sql.bind.scope import Field, Scope, problem
 from tidemill.sql.bind.trees import scalar_of, tree_of
@@ -187,7 +188,7 @@ class Scalars:
         if plain is not None:
             return ColumnRef(self.replaced.get(plain.sql, plain.name))
         check_nesting(node)
-        return scalar_of(self._translate(copy_tree(node)))
+        return scalar_of(guard_lambdas(self._translate(copy_tree(node)), self._type))
 
     def key(self, node: exp.Expression) -> str:
         """The text by which a group expression or aggregate is recognised again."""
