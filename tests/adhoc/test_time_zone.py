@@ -1,4 +1,6 @@
-"""No answer depends on the time zone of the machine: views, ad hoc queries and changes are in UTC."""
+"""No answer depends on the time zone of the machine: views and changes are in UTC, and so are ad hoc queries unless
+SET TIME ZONE says otherwise.
+"""
 
 from __future__ import annotations
 

@@ -33,6 +33,7 @@ ShowKind = Literal[
     "plans",
     "users",
     "sites",
+    "time_zone",
 ]
 
 

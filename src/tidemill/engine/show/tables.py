@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from tidemill.engine.adapt.history import PlanHistory
 from tidemill.engine.settings.queries import QueryLimits
+from tidemill.engine.settings.zones import zone_of
 from tidemill.engine.show.backfilling import backfilling_text, share_read
 from tidemill.engine.workload import Workload
 from tidemill.errors import CatalogProblem
@@ -63,6 +64,8 @@ def catalog_table(what: str, catalog: Catalog, workload: Workload, store: ViewSt
         shown = {k: v for k, v in catalog.settings.items() if k not in _INTERNAL} | workload.sharing.describe()
         shown |= workload.join_planning.describe() | workload.tagging.describe() | querying.describe()
         return pa.table({"name": list(shown), "value": [str(v) for v in shown.values()]})
+    if what == "time_zone":
+        return pa.table({"TimeZone": [zone_of(catalog)]})
     if what == "plans":
         return plan_changes(workload.history)
     if what == "users":

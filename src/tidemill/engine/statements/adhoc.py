@@ -16,6 +16,7 @@ import duckdb
 import pyarrow as pa
 from sqlglot import exp, parse_one
 
+from tidemill.engine.settings.zones import USUAL
 from tidemill.engine.statements.moment import Asked, ReadMoment, choose_moment
 from tidemill.engine.views.virtual_tables import Definitions, VirtualTables
 from tidemill.engine.workload import Workload
@@ -113,10 +114,11 @@ def answer(
     cancellation: Cancellation | None = None,
     shape_only: bool = False,
     definitions: Definitions | None = None,
+    zone: str = USUAL,
 ) -> list[pa.Table]:
     """Run ad hoc queries, all as of one moment; what they may read is COMPLETE and RSTREAM views, tables and
     dead_letters. AS OF of the first one holds for all of them. `shape_only`: over no rows, for the columns.
-    `definitions`: of virtual views, where they are not to be read as they are written.
+    `definitions`: of virtual views, where they are not to be read as they are written. `zone`: in which they compute.
     """
     queries = [select.query.copy() for select in selects]
     for query in queries:
@@ -138,7 +140,7 @@ def answer(
         for query, own in zip(queries, inputs, strict=True):
             for node in list(query.find_all(Now)):
                 node.replace(parse_one(f"make_timestamp({moment.now(clock)})", dialect="duckdb"))
-            found = pool.answer(query.sql(dialect="duckdb"), own, limits, deadline)
+            found = pool.answer(query.sql(dialect="duckdb"), own, limits, deadline, zone)
             answers.append(moment.mark(found, workload.unit_us))
         return answers
 

@@ -11,6 +11,7 @@ from contextlib import suppress
 
 from sqlglot import exp, parse_one
 
+from tidemill.engine.settings.zones import USUAL
 from tidemill.engine.statements.adhoc import check_expressions
 from tidemill.engine.statements.moment import read_time
 from tidemill.engine.views.contents import known_from
@@ -29,6 +30,11 @@ from tidemill.sql.bind.unnest import is_unnest
 from tidemill.sql.bind.windows import conjuncts
 from tidemill.sql.scopes import outside_tables, read_columns
 
+_PLAIN = (
+    *(exp.Column, exp.Identifier, exp.Literal, exp.Boolean, exp.Null, exp.Paren, exp.Neg, exp.Add, exp.Sub, exp.Mul),
+    *(exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Between, exp.In, exp.Is, exp.And, exp.Or, exp.Not),
+)
+
 
 def names_streams(query: exp.Expression, workload: Workload) -> bool:
     """Whether a query may read a stream, itself or through virtual views; all of their names count."""
@@ -38,7 +44,7 @@ def names_streams(query: exp.Expression, workload: Workload) -> bool:
 
 
 def definitions_over_views(
-    queries: Iterable[exp.Expression], workload: Workload, store: ViewStore, as_of: AsOf | None
+    queries: Iterable[exp.Expression], workload: Workload, store: ViewStore, as_of: AsOf | None, zone: str
 ) -> Definitions:
     """The virtual views that ad hoc queries read, with views in the place of the streams that they read."""
     found: dict[str, exp.Expression] = {}
@@ -48,7 +54,7 @@ def definitions_over_views(
             definition = virtual.definition(table)
             if definition is not None:
                 with virtual.errors_at(table):
-                    read_streams_from_views(definition, workload, store, as_of)
+                    read_streams_from_views(definition, workload, store, as_of, zone)
                     visit(definition, virtual)
                 found[table.name.lower()] = definition
 
@@ -58,14 +64,14 @@ def definitions_over_views(
 
 
 def read_streams_from_views(
-    query: exp.Expression, workload: Workload, store: ViewStore, as_of: AsOf | None = None
+    query: exp.Expression, workload: Workload, store: ViewStore, as_of: AsOf | None, zone: str
 ) -> None:
     """Put a subquery over a view in the place of each stream; TM215 where no view contains what is asked."""
     unfit = _find_unfit(workload, store, as_of)
     for table in outside_tables(query):
         entry = workload.catalog.entries.get(table.name.lower())
         if entry is not None and entry.kind == "stream" and isinstance(table.this, exp.Identifier):
-            _replace(table, workload, unfit)
+            _replace(table, workload, unfit, zone)
 
 
 def _find_unfit(workload: Workload, store: ViewStore, as_of: AsOf | None) -> dict[str, str]:
@@ -89,7 +95,7 @@ def _find_unfit(workload: Workload, store: ViewStore, as_of: AsOf | None) -> dic
     return found
 
 
-def _replace(table: exp.Table, workload: Workload, unfit: Mapping[str, str]) -> None:
+def _replace(table: exp.Table, workload: Workload, unfit: Mapping[str, str], zone: str) -> None:
     select = table.find_ancestor(exp.Select)
     name = table.name
     if (
@@ -98,7 +104,7 @@ def _replace(table: exp.Table, workload: Workload, unfit: Mapping[str, str]) -> 
         or table.find_ancestor(exp.From, exp.Join) is not select.args["from_"]
     ):
         raise _no_answer(table, "a query that reads a stream from a view reads nothing else beside it")
-    wanted = _rows_asked(select, table, workload)
+    wanted = _rows_asked(select, table, workload, zone)
     try:
         found = workload.answering.find_stored(workload.bind(wanted).node, unfit)
     except PlanProblem as error:
@@ -113,12 +119,14 @@ def _replace(table: exp.Table, workload: Workload, unfit: Mapping[str, str]) -> 
     table.replace(exp.Subquery(this=parse_one(rows, dialect="duckdb"), alias=alias))
 
 
-def _rows_asked(select: exp.Select, table: exp.Table, workload: Workload) -> exp.Expression:
+def _rows_asked(select: exp.Select, table: exp.Table, workload: Workload, zone: str) -> exp.Expression:
     """SELECT of the columns that the query reads, of the rows that it may use.
 
-    Conditions with subqueries, and those that read an outer row, are evaluated by the query itself.
+    Conditions with subqueries, those that read an outer row, and those that may depend on a zone that is not UTC, in
+    which views are computed, are evaluated by the query itself.
     """
-    known = [column.name for column in workload.bind(exp.select("*").from_(table.copy())).schema]
+    types = {column.name: column.type for column in workload.bind(exp.select("*").from_(table.copy())).schema}
+    known = list(types)
     columns = read_columns(select, table, [*known, "TS"] if "ts" not in map(str.lower, known) else known)
     if any(isinstance(n, exp.Star) and not isinstance(n.parent, exp.Count) for n in select.walk()):
         columns = known
@@ -126,9 +134,22 @@ def _rows_asked(select: exp.Select, table: exp.Table, workload: Workload) -> exp
     made = exp.Select().select(*(exp.column(exp.to_identifier(c, quoted=c != "TS")) for c in columns or known[:1]))
     made = made.from_(source)
     for condition in conjuncts(select.args.get("where")):
+        if zone != USUAL and not _is_without_zone(condition, types):
+            continue
         if not has_subquery(condition) and _reads_only(condition, table, [*known, "TS"]):
             made = made.where(condition.copy())
     return made
+
+
+def _is_without_zone(condition: exp.Expr, types: Mapping[str, str]) -> bool:
+    """Whether a condition says the same in all time zones: it compares plain columns and constants, none of which is
+    a time with a zone.
+    """
+    zoned = {name.lower() for name, kind in types.items() if "TIMESTAMPTZ" in kind or "TIME ZONE" in kind}
+    return all(
+        isinstance(node, _PLAIN) and not (isinstance(node, exp.Column) and node.name.lower() in zoned)
+        for node in condition.walk()
+    )
 
 
 def _reads_only(condition: exp.Expr, table: exp.Table, columns: list[str]) -> bool:

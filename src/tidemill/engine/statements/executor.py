@@ -18,6 +18,7 @@ from sqlglot import exp
 from tidemill.engine.run.runner import Runner
 from tidemill.engine.settings.options import check_options, point_at_option
 from tidemill.engine.settings.queries import QueryLimits
+from tidemill.engine.settings.zones import zone_of
 from tidemill.engine.show.tables import catalog_table, columns_table
 from tidemill.engine.show.why import why
 from tidemill.engine.state import DatabaseState
@@ -135,12 +136,13 @@ class Executor:
         timeout: float | None = None,
         cancellation: Cancellation | None = None,
         shape_only: bool = False,
+        zone: str | None = None,
     ) -> list[pa.Table]:
         """Answer ad hoc queries as of one moment; `timeout` in seconds in place of the setting. `shape_only`: answers
-        without rows, for their columns.
+        without rows, for their columns. `zone` in which they are computed, in place of the setting.
         """
-        state = self._state
-        selects, definitions = self._read_streams(selects)
+        state, zone = self._state, zone or zone_of(self._state.catalog)
+        selects, definitions = self._read_streams(selects, zone)
         tables = (table for select in selects for table in select.query.find_all(exp.Table))
         entries = (state.catalog.entries.get(table.name.lower()) for table in tables)
         if any(entry is not None and entry.kind in ("view", "query") for entry in entries):
@@ -149,12 +151,12 @@ class Executor:
         clock, limits = self._runner.reports.last.get("clock"), self.querying.limits(timeout)
         try:
             return answer(
-                selects, state.workload, state.store, clock, folder, limits, cancellation, shape_only, definitions
+                selects, state.workload, state.store, clock, folder, limits, cancellation, shape_only, definitions, zone
             )
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
-    def _read_streams(self, selects: Sequence[Select]) -> tuple[Sequence[Select], VirtualDefinitions]:
+    def _read_streams(self, selects: Sequence[Select], zone: str) -> tuple[Sequence[Select], VirtualDefinitions]:
         """The queries, and the virtual views that they read, over views in the place of streams; the lock is held,
         since views may come and go.
         """
@@ -166,9 +168,9 @@ class Executor:
             check_expressions(select.query)
         with self._state.lock:
             as_of = selects[0].as_of
-            definitions = definitions_over_views((select.query for select in selects), workload, store, as_of)
+            definitions = definitions_over_views((select.query for select in selects), workload, store, as_of, zone)
             for select in selects:
-                read_streams_from_views(select.query, workload, store, as_of)
+                read_streams_from_views(select.query, workload, store, as_of, zone)
         return selects, definitions
 
     def _answer_each(self, statements: list[Statement], results: list[Any], tell: Tell | None) -> None:

@@ -1,4 +1,4 @@
-"""SET: one handler for each setting. No setting changes an answer."""
+"""SET: one handler for each setting. No setting but `begin` and `time_zone` changes an answer."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from tidemill.engine.adapt.joins import JOIN_SETTINGS
 from tidemill.engine.adapt.sharing import SHARING
 from tidemill.engine.results import Created
 from tidemill.engine.run.runner import Runner
+from tidemill.engine.settings import zones
 from tidemill.engine.settings.dead_letters import LETTERS, bounds_of
 from tidemill.engine.settings.queries import OPERATORS, QUERYING, QueryLimits, rows, trigger_length
 from tidemill.engine.sites.exports import SITE_JOIN, SITE_JOINS
@@ -41,6 +42,7 @@ class Settings:
             **dict.fromkeys(QUERYING, self._set_query_limit),
             **dict.fromkeys(OPERATORS, self._set_plan_limit),
             **dict.fromkeys(LETTERS, self._set_dead_letters),
+            zones.SETTING: self._set_zone,
         }
 
     def set(self, statement: Set) -> Created:
@@ -110,6 +112,11 @@ class Settings:
 
     def _set_query_limit(self, name: str, value: str) -> None:
         self._querying.set(name, value)
+        self._state.save_catalog()
+
+    def _set_zone(self, name: str, value: str) -> None:
+        """The zone in which ad hoc queries are computed and answer."""
+        self._state.catalog.settings[name] = zones.read_zone(value)
         self._state.save_catalog()
 
     def _set_dead_letters(self, name: str, value: str) -> None:

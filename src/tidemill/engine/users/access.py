@@ -70,7 +70,7 @@ class Access:
             names = list(statement.names)
         elif isinstance(statement, Describe):
             names = [statement.name]
-        elif isinstance(statement, Show) and statement.what in _LISTINGS:
+        elif isinstance(statement, Show) and statement.what in (*_LISTINGS, "time_zone"):
             names = []
         else:
             what = "change settings" if isinstance(statement, Set) else "execute this statement"

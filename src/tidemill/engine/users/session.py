@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from tidemill.engine.database import Database
 from tidemill.engine.script import Placed, is_question, place_statements
+from tidemill.engine.settings.zones import zone_of
 from tidemill.engine.show.tables import columns_table
 from tidemill.engine.statements.subscribe import AnySubscription, changes_schema, open_subscription
 from tidemill.engine.users.access import Access
@@ -78,12 +79,19 @@ class Session:
         timeout: float | None = None,
         cancellation: Cancellation | None = None,
         shape_only: bool = False,
+        zone: str | None = None,
     ) -> pa.Table:
-        """Answer an ad hoc SELECT; `cancellation` ends it from another thread. `shape_only`: without rows."""
+        """Answer an ad hoc SELECT; `cancellation` ends it from another thread. `shape_only`: without rows. `zone`: in
+        which it is computed, in place of the setting.
+        """
         select = self._parse_one(text)
         if not isinstance(select, Select) or select.output is not None:
             raise PlanProblem("TM214", "only an ad hoc SELECT can be queried", hint="execute other statements")
-        return self._db.executor.answer([select], timeout, cancellation, shape_only)[0]
+        return self._db.executor.answer([select], timeout, cancellation, shape_only, zone)[0]
+
+    def time_zone(self) -> str:
+        """The zone of ad hoc queries that do not bring their own."""
+        return zone_of(self._db.catalog)
 
     def subscribe(self, text: str, most_bytes: int = QUEUE_BYTES) -> AnySubscription:
         """Open what a SUBSCRIBE statement asks for; at most `most_bytes` wait for the reader (TM518)."""

@@ -201,8 +201,10 @@ def end_all() -> None:
             _idle.pop().end()
 
 
-def answer(sql: str, inputs: Inputs, limits: Limits, deadline: Deadline) -> pa.Table:
-    """The answer of one SELECT over the inputs, within the limits; a duckdb message becomes a PlanProblem."""
+def answer(sql: str, inputs: Inputs, limits: Limits, deadline: Deadline, zone: str) -> pa.Table:
+    """The answer of one SELECT over the inputs in a time zone, within the limits; a duckdb message becomes a
+    PlanProblem.
+    """
     inputs.file.flush()
     request = {
         "sql": sql,
@@ -210,6 +212,7 @@ def answer(sql: str, inputs: Inputs, limits: Limits, deadline: Deadline) -> pa.T
         "memory": limits.memory,
         "bytes": limits.bytes,
         "threads": len(os.sched_getaffinity(0)),
+        "zone": zone,
     }
     with tempfile.TemporaryFile(dir=inputs.folder) as file, plain_interrupts():
         with _worker() as worker:

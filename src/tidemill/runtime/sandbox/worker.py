@@ -56,7 +56,7 @@ def main() -> None:
 def _answer(instance: Instance, request: dict[str, Any], given: int, answer: int) -> dict[str, Any]:
     duck = None
     try:
-        duck = instance.within(request["memory"], request["bytes"], request["threads"])
+        duck = instance.within(request["memory"], request["bytes"], request["threads"], request["zone"])
         for part in request["inputs"]:
             _offer(duck, part, given)
         return {"bytes": _write(duck, request["sql"], answer, request["bytes"])}
@@ -78,24 +78,25 @@ class Instance:
 
     def __init__(self, spill: str) -> None:
         self._spill = spill.replace("'", "''")
-        self._limits: tuple[int, ...] = ()
+        self._limits: tuple[int | str, ...] = ()
         self._memory = resource.getrlimit(resource.RLIMIT_DATA)
         self._duck = duckdb.connect(":memory:")
 
-    def within(self, *limits: int) -> duckdb.DuckDBPyConnection:
-        """A cursor of an instance with these limits: bytes of memory, bytes of spilled rows, threads."""
+    def within(self, memory: int, spilled: int, threads: int, zone: str) -> duckdb.DuckDBPyConnection:
+        """A cursor of an instance with these limits, bytes of memory and of spilled rows and threads, in a zone."""
+        limits = (memory, spilled, threads, zone)
         if limits != self._limits:
             resource.setrlimit(resource.RLIMIT_DATA, self._memory)
             self._duck.close()
             self._duck = duckdb.connect(":memory:")
-            self._harden(*limits)
+            self._harden(memory, spilled, threads, zone)
             self._limits = limits
         return self._duck.cursor()
 
-    def _harden(self, memory: int, spilled: int, threads: int) -> None:
+    def _harden(self, memory: int, spilled: int, threads: int, zone: str) -> None:
         # GLOBAL: a cursor begins with the settings of the instance, not with those of the connection it was made of.
         for setting in (
-            "GLOBAL TimeZone = 'UTC'",
+            f"GLOBAL TimeZone = '{zone}'",
             f"threads = {threads}",
             f"memory_limit = '{memory}B'",
             f"temp_directory = '{self._spill}'",

@@ -180,6 +180,8 @@ def _parse_show(cursor: Cursor) -> Show:
         return Show("streams")
     if cursor.take("DEAD", "LETTERS"):
         return Show("dead_letters")
+    if cursor.take("TIME", "ZONE") or cursor.take("TIMEZONE"):
+        return Show("time_zone")
     return Show(cast(ShowKind, cursor.choose(SHOWN, "what to show").lower()))
 
 
@@ -212,8 +214,12 @@ def _parse_subscribe(cursor: Cursor) -> Subscribe:
 
 
 def _parse_set(cursor: Cursor) -> Set:
-    name = cursor.take_name("the name of a setting").lower()
-    cursor.expect("=", hint=f"write SET {name} = value")
+    if cursor.take("TIME", "ZONE"):
+        name = "time_zone"
+    else:
+        name = cursor.take_name("the name of a setting").lower()
+        cursor.expect("=", hint=f"write SET {name} = value")
+        name = "time_zone" if name == "timezone" else name
     cursor.note_place(name)
     return Set(name, parse_value(cursor))
 
