@@ -9,6 +9,7 @@ from tidemill.serve.postgres.catalog.names import is_catalog_query
 from tidemill.serve.postgres.lexical import Piece, Token, split_statements
 from tidemill.serve.postgres.problems import ProtocolProblem
 from tidemill.serve.postgres.rows import CopyFormat
+from tidemill.serve.postgres.set_config import read_set_config
 from tidemill.serve.postgres.settings import SessionSettings, read_seconds
 
 
@@ -34,8 +35,11 @@ class Transaction:
 
 @dataclass(frozen=True)
 class SetParameter:
+    """`column`: of the value that set_config answers with."""
+
     name: str
     value: str | None
+    column: str | None = None
 
 
 @dataclass(frozen=True)
@@ -151,6 +155,9 @@ def classify(piece: Piece) -> Command:
     read = _READERS.get(piece.words(1)[0])
     if read is not None:
         return read(piece)
+    config = read_set_config(piece)
+    if config is not None:
+        return SetParameter(*config)
     if is_catalog_query(piece):
         return CatalogQuery()
     words = piece.words(2)

@@ -96,10 +96,7 @@ class Interpreter:
         if isinstance(command, c.Transaction):
             return self._change_transaction(command)
         if isinstance(command, c.SetParameter):
-            if not command.name.count("."):
-                changed = self.settings.set(command.name, command.value)
-                return Outcome("SET", changed=(changed,) if changed else ())
-            return Outcome("SET")
+            return self._set_parameter(command)
         if isinstance(command, c.ShowParameter):
             value = self.settings.get(command.name)
             return Outcome("SHOW", Answer(pa.table({command.name.lower(): [value]})))
@@ -111,6 +108,17 @@ class Interpreter:
         if command.forgets is not None:
             self.forgotten.append(command.forgets)
         return Outcome(command.tag)
+
+    def _set_parameter(self, command: c.SetParameter) -> Outcome:
+        told: tuple[str, ...] = ()
+        if "." not in command.name:
+            self.settings.get(command.name)  # there is one of the name
+            changed = self.settings.set(command.name, command.value)
+            told = (changed,) if changed else ()
+        if command.column is None:
+            return Outcome("SET", changed=told)
+        value = command.value if "." in command.name else self.settings.get(command.name)
+        return Outcome("SELECT", Answer(pa.table({command.column: [value]})), counts=True, changed=told)
 
     async def run_definitions(self, pieces: Sequence[Piece], text: str, cancellation: Cancellation) -> Outcome:
         """Execute definitions that follow each other as one step: one version of the plan."""
@@ -136,6 +144,8 @@ class Interpreter:
             return Outcome("", None if schema is None else Answer(schema.empty_table()))
         if isinstance(command, c.Fetch):
             return Outcome("", Answer(self._cursor(command.name).outcome.rows.schema.empty_table()))  # type: ignore[union-attr]
+        if isinstance(command, c.SetParameter) and command.column is not None:
+            return Outcome("", Answer(pa.table({command.column: pa.array([], pa.string())})))
         if isinstance(command, (c.CatalogQuery, c.ShowParameter)):
             return await self.run_command(command, piece, Cancellation())
         return Outcome("")
@@ -152,8 +162,9 @@ class Interpreter:
         [placed] = await self._services.run(self._session.parse, text)
         statement = placed.statement
         if isinstance(statement, s.Select) and statement.output is None:
+            query, settings = self._session.query, self.settings
             table = await self._services.run_query(
-                cancellation, self._session.query, text, self.settings.timeout, cancellation
+                cancellation, query, text, settings.timeout, cancellation, False, settings.time_zone
             )
             return Outcome("SELECT", Answer(table), counts=True)
         if isinstance(statement, s.Subscribe):
@@ -220,11 +231,11 @@ class Interpreter:
         if command.name is not None:
             changed = self.settings.set(command.name, None) if self.settings.knows(command.name) else None
             return Outcome(command.tag, changed=(changed,) if changed else ())
-        self.settings.reset()
+        told = self.settings.reset()
         if command.tag == "DISCARD ALL":
             self.close()
             self.forgotten.append("")
-        return Outcome(command.tag)
+        return Outcome(command.tag, changed=told)
 
     # ---- cursors and COPY ----------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from tidemill.serve.postgres.results import Outcome, Portal
 from tidemill.serve.postgres.rows import data_rows
 from tidemill.serve.postgres.services import log
 from tidemill.serve.postgres.settings import SessionSettings
+from tidemill.serve.postgres.zones import in_zone
 
 HIGH_WATER = 256 << 10  # bytes that wait to be sent before a statement waits for the client
 _LOOK_S = 0.5
@@ -27,8 +28,8 @@ def _same(offset: int) -> int:
 class Sender:
     """The way to a client. `context` is the text that errors point into, and how its offsets are told."""
 
-    def __init__(self, writer: asyncio.StreamWriter, stuck_seconds: float) -> None:
-        self._writer, self._stuck_seconds = writer, stuck_seconds
+    def __init__(self, writer: asyncio.StreamWriter, stuck_seconds: float, settings: SessionSettings) -> None:
+        self._writer, self._stuck_seconds, self._settings = writer, stuck_seconds, settings
         self.context: tuple[str, Callable[[int], int]] = ("", _same)
         writer.transport.set_write_buffer_limits(HIGH_WATER)
 
@@ -89,7 +90,7 @@ class Sender:
             self.write(m.command_complete(outcome.tag + (f" {count}" if outcome.counts else "")))
 
     def _write_rows(self, portal: Portal, table: pa.Table, fields: Sequence[Field], is_first: bool) -> None:
-        copy = portal.outcome.copy
+        copy, table = portal.outcome.copy, in_zone(table, self._settings.time_zone)
         self.write(copy.rows(table, fields, is_first) if copy is not None else data_rows(table, fields, portal.formats))
 
     async def _drain_rows(self, portal: Portal) -> None:

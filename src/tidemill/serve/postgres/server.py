@@ -95,11 +95,11 @@ class PostgresServer:
         self, startup: Startup, user: str | None, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         session = Session(self.services.db, user)
-        settings = SessionSettings(startup.user, session.access.reads_everything)
+        settings = SessionSettings(startup.user, session.access.reads_everything, session.time_zone())
         _apply_options(settings, startup.options)
         self._last_process = self._last_process % 0x7FFFFFF0 + 1
         process, secret = self._last_process, secrets.randbits(32)
-        sender = Sender(writer, self.services.limits.stuck_seconds)
+        sender = Sender(writer, self.services.limits.stuck_seconds, settings)
         interpreter = Interpreter(self.services, session, settings, self._shadows, process)
         connection = Connection(reader, sender, self.services, interpreter)
         self.connections[process] = (secret, connection)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tidemill.engine.settings.zones import read_zone
+from tidemill.errors import PlanProblem
 from tidemill.serve.postgres.problems import ProtocolProblem
 from tidemill.version import __version__
 
@@ -70,15 +72,16 @@ _UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86_40
 class SessionSettings:
     """The parameters of one session."""
 
-    def __init__(self, user: str, is_superuser: bool) -> None:
+    def __init__(self, user: str, is_superuser: bool, time_zone: str = "UTC") -> None:
         self._given = {"session_authorization": user, "is_superuser": "on" if is_superuser else "off"}
+        self._defaults = {**_DEFAULTS, "TimeZone": time_zone}
 
     def get(self, name: str) -> str:
         """The value of a parameter; an error where there is none of the name."""
         known = _NAMES.get(name.lower())
         if known is None:
             raise ProtocolProblem("42704", f'unrecognized configuration parameter "{name}"', hint="SHOW SETTINGS")
-        return self._given.get(known, _DEFAULTS[known])
+        return self._given.get(known, self._defaults[known])
 
     def set(self, name: str, value: str | None) -> str | None:
         """Remember a value, None for the default; the name of the parameter if clients are told about it."""
@@ -89,6 +92,8 @@ class SessionSettings:
             raise ProtocolProblem("22023", f"{known} is always {_DEFAULTS[known]}", hint="leave it as it is")
         if value is not None and known == "statement_timeout":
             read_seconds(value)
+        if value is not None and known == "TimeZone":
+            value = None if value.upper() == "LOCAL" else _read_zone(value)
         before = self.get(known)
         if value is None:
             self._given.pop(known, None)
@@ -96,13 +101,20 @@ class SessionSettings:
             self._given[known] = _DEFAULTS[known] if known in _FIXED else value
         return known if known in REPORTED and self.get(known) != before else None
 
-    def reset(self) -> None:
-        """All values that the client has set are forgotten."""
+    def reset(self) -> tuple[str, ...]:
+        """All values that the client has set are forgotten; the names of parameters that it is told of."""
+        before = self.reported_settings()
         self._given = {name: self._given[name] for name in ("session_authorization", "is_superuser")}
+        return tuple(name for name in REPORTED if self.get(name) != before[name])
 
     def reported_settings(self) -> dict[str, str]:
         """What a client is told when it connects."""
         return {name: self.get(name) for name in REPORTED}
+
+    @property
+    def time_zone(self) -> str:
+        """The zone in which queries are computed and times with a zone are written."""
+        return self.get("TimeZone")
 
     @property
     def timeout(self) -> float | None:
@@ -113,6 +125,14 @@ class SessionSettings:
     def knows(name: str) -> bool:
         """Whether a parameter is one of the session, in the place of a setting of the database."""
         return name.lower() in _NAMES or "." in name
+
+
+def _read_zone(value: str) -> str:
+    try:
+        return read_zone(value.strip("'\""))
+    except PlanProblem as unknown:
+        message = f'invalid value for parameter "TimeZone": "{value}"'
+        raise ProtocolProblem("22023", message, hint=unknown.hint) from None
 
 
 def read_seconds(value: str) -> float:

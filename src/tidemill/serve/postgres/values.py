@@ -61,8 +61,12 @@ def _moment_text(value: Any) -> str:
 
 
 def _zoned_text(value: Any) -> str:
-    utc = value.astimezone(dt.UTC).replace(tzinfo=None) if value.tzinfo else value
-    return _moment_text(utc) + "+00"
+    """A moment on the clock of its zone, with what that is ahead of UTC."""
+    east = round((value.utcoffset() or dt.timedelta()).total_seconds())
+    hours, seconds = divmod(abs(east), 3600)
+    rest = f"{seconds // 60:02}" + (f":{seconds % 60:02}" if seconds % 60 else "")
+    text = _moment_text(value.replace(tzinfo=None))
+    return f"{text}{'-' if east < 0 else '+'}{hours:02}" + (f":{rest}" if seconds else "")
 
 
 def interval_text(value: Any) -> str:
