@@ -79,6 +79,16 @@ def test_standing_views_stay_and_virtual_ones_follow(db):
     assert db.query("SELECT h FROM Clock WHERE k = 6").to_pylist() == [{"h": 0}]
 
 
+def test_views_that_are_created_in_a_zone_are_in_utc(tmp_path):
+    write(tmp_path)
+    with LocalDatabase(str(tmp_path / "db")) as db:
+        db.execute("SET TIME ZONE 'Europe/Paris'")
+        db.execute(SETUP.format(folder=tmp_path))
+        db.run()
+        [row] = db.query("SELECT day, begin FROM Days WHERE k = 6").to_pylist()
+    assert str(row["day"]) == "2023-12-31" and row["begin"].isoformat() == "2023-12-31T01:00:00+01:00"
+
+
 @pytest.mark.parametrize("condition", ["z >= '2024-10-27 02:30:00'", "hour(z) = 2 AND k > 0", "t::TIMESTAMPTZ < z"])
 def test_streams_read_from_views_are_computed_in_the_zone(db, condition):
     db.execute("SET TIME ZONE 'Europe/Paris'")
