@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from tests.sites.certificates import make_authority, make_certificate
+
 VERSION = "4.1.0"
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "tidemill" / f"kafka-{VERSION}"
 _POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
@@ -23,9 +25,11 @@ _POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.
 _PROPERTIES = """process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@127.0.0.1:{controller}
-listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller},GUARDED://127.0.0.1:{guarded}
-listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,GUARDED:SASL_PLAINTEXT
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller},GUARDED://127.0.0.1:{guarded},SSL://127.0.0.1:{encrypted}
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,GUARDED:SASL_PLAINTEXT,SSL:SSL
 controller.listener.names=CONTROLLER
+ssl.keystore.type=PEM
+ssl.keystore.location={folder}/keystore.pem
 sasl.enabled.mechanisms=PLAIN
 listener.name.guarded.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required \
   user_ann="swordfish";
@@ -80,9 +84,18 @@ class Broker:
         self._jars, self._folder, self.port = jars, folder, _free_port()
         self.address, guarded = f"127.0.0.1:{self.port}", _free_port()
         self.guarded = f"127.0.0.1:{guarded}"  # asks for user ann and password swordfish
+        encrypted = _free_port()
+        self.encrypted = f"127.0.0.1:{encrypted}"  # speaks TLS
+        self.authority = folder / "ca.pem"  # has signed its certificate
+        make_authority(folder)
+        make_certificate(folder, "127.0.0.1", file="broker", kind="IP")
+        parts = ((folder / name).read_text() for name in ("broker.key", "broker.pem"))
+        (folder / "keystore.pem").write_text("".join(parts))
         self._settings = folder / "server.properties"
         self._settings.write_text(
-            _PROPERTIES.format(port=self.port, guarded=guarded, controller=_free_port(), folder=folder)
+            _PROPERTIES.format(
+                port=self.port, guarded=guarded, encrypted=encrypted, controller=_free_port(), folder=folder
+            )
         )
         self._java("kafka.tools.StorageTool", "format", "-t", "AAAAAAAAQACAAAAAAAAAAQ", "-c", str(self._settings))
         self._start()

@@ -16,12 +16,14 @@ def make_authority(folder: Path, name: str = "ca") -> None:
     )
 
 
-def make_certificate(folder: Path, site: str, authority: str = "ca", file: str | None = None) -> None:
-    """`file`.pem and `file`.key: the certificate of a site, whose name is its only alternative name."""
+def make_certificate(
+    folder: Path, site: str, authority: str = "ca", file: str | None = None, kind: str = "DNS"
+) -> None:
+    """`file`.pem and `file`.key: the certificate of a site, whose name is its only alternative name: DNS or IP."""
     file = file or site
     key = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes"
     _openssl(folder, *f"req {key} -subj /CN={site} -keyout {file}.key -out {file}.csr".split())
-    (folder / f"{file}.ext").write_text(f"subjectAltName=DNS:{site}\n")
+    (folder / f"{file}.ext").write_text(f"subjectAltName={kind}:{site}\n")
     _openssl(
         folder,
         *f"x509 -req -in {file}.csr -CA {authority}.pem -CAkey {authority}.key -CAcreateserial -days 2".split(),
