@@ -52,7 +52,8 @@ def test_errors_have_code_and_hint(remote):
     remote.execute("DROP VIEW Q")
 
 
-def test_a_subscription_goes_on_where_it_stopped(remote, db, feed):
+@pytest.mark.parametrize("by", ["time", "batch"])
+def test_a_subscription_goes_on_where_it_stopped(remote, db, feed, by):
     rows: Counter = Counter()
 
     def take(moment):
@@ -63,16 +64,17 @@ def test_a_subscription_goes_on_where_it_stopped(remote, db, feed):
                 rows[(old["room"], old["temp"])] -= 1
             rows[key] += -1 if row["TAG"] == "-" else 1
 
-    last = None
+    last = batch = None
     for number in range(8):
-        with remote.subscribe("Hot", as_of=last) as changes:
+        begin = {"as_of": last} if by == "time" else {"as_of_batch": batch, "by_batch": True}
+        with remote.subscribe("Hot", **begin) as changes:
             feed.write((number % 4, 81 + number, "s"), (9, 0, "later"))
             while (moment := changes.next(10)) is not None:
                 take(moment)
-                last = moment.as_of
+                last, batch = moment.as_of, moment.batch
                 if last >= feed.time - 1:
                     break
-        assert changes.as_of == last
+        assert (changes.as_of, changes.batch) == (last, batch) and (batch is None) == (by == "time")
     answer = db.query(f"SELECT room, temp FROM Hot AS OF {last}").to_pylist()
     assert +rows == Counter((row["room"], row["temp"]) for row in answer) and min(rows.values()) >= 0
     with remote.subscribe("Hot", as_of=last) as changes:

@@ -7,6 +7,8 @@ import socket
 import time
 from collections import Counter
 
+import pytest
+
 from tests.http.serving import HttpThread
 from tests.postgres.serving import wait_until
 
@@ -19,7 +21,7 @@ class Mirror:
     """The contents of a view, kept from its events."""
 
     def __init__(self, columns):
-        self.columns, self.rows, self.last = columns, Counter(), None
+        self.columns, self.rows, self.last, self.time = columns, Counter(), None, None
 
     def take(self, event):
         name, data, number = event
@@ -31,7 +33,8 @@ class Mirror:
             if row["TAG"] == "u":
                 self.rows[tuple(row["OLD"][c] for c in self.columns)] -= 1
             self.rows[new] += -1 if row["TAG"] == "-" else 1
-        self.last = number or self.last
+        assert number == f"batch-{data['batch']}"
+        self.last, self.time = number, data["as_of"]
 
     def contents(self):
         assert min(self.rows.values(), default=1) >= 0
@@ -73,18 +76,31 @@ def test_a_client_cut_off_many_times_misses_and_doubles_nothing(client, feed, se
     feed.write((9, 0, "end"), (9, 0, "end"), step=5)
     events = client.events("/api/subscribe?view=Hot", **{"Last-Event-ID": mirror.last})
     stream = iter(events)
-    while int(mirror.last) < end + 1:
+    while int(mirror.time) < end + 1:
         mirror.take(next(stream))
     events.close()
-    answer = server.db.query(f"SELECT room, temp, note FROM Hot AS OF {mirror.last}")
+    answer = server.db.query(f"SELECT room, temp, note FROM Hot AS OF {mirror.time}")
     assert mirror.contents() == sorted(tuple(row.values()) for row in answer.to_pylist())
 
 
-def test_a_time_that_is_not_kept_begins_anew(client, feed):
-    events = client.events("/api/subscribe?view=PerRoom", **{"Last-Event-ID": "1"})
+@pytest.mark.parametrize("last", ["1", "batch-0", "batch-99999999"])
+def test_a_time_or_batch_that_is_not_kept_begins_anew(client, feed, last):
+    events = client.events("/api/subscribe?view=PerRoom", **{"Last-Event-ID": last})
     stream = iter(events)
     assert next(stream)[0] == "reset"
     assert next(stream)[0] == "contents"
+    events.close()
+
+
+def test_a_client_may_come_back_with_a_time_too(client, feed):
+    feed.write((3, 97, "x"), (9, 0, "later"), step=5)
+    mirror = Mirror(["room", "temp", "note"])
+    stream = iter(events := client.events("/api/subscribe?view=Hot"))
+    mirror.take(next(stream))
+    events.close()
+    stream = iter(events := client.events(f"/api/subscribe?view=Hot&as_of={mirror.time}"))
+    name, data, number = next(stream)
+    assert name == "changes" and number == f"batch-{data['batch']}" and int(data["as_of"]) >= int(mirror.time)
     events.close()
 
 

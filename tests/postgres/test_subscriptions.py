@@ -101,6 +101,29 @@ def test_progress_says_up_to_which_time_all_changes_came(live, own_feed):
         assert changes == [("+", 3, 3, 30.0), ("u", 4, 1, 11.0)]
 
 
+def test_batches_are_told_and_resumed(live, own_feed):
+    own_feed.write((1, 10, ""), (2, 20, ""), (3, 30, ""))
+    with psycopg.connect(live.dsn(), autocommit=True) as connection:
+        rows: Any = connection.cursor().stream("SUBSCRIBE Latest WITH (progress = 'batch')")
+        seen = [next(rows)]
+        while seen[-1][:2] != ("p", 2):
+            seen.append(next(rows))
+        rows.close()
+    assert [row[2] for row in seen if row[0] == "+"] == [1, 2] and len(seen[-1]) == 6
+    assert all(row[5] is None for row in seen if row[0] != "p")
+    batch = seen[-1][5]
+    own_feed.write((1, 11, ""), (9, 1, ""))
+    for text, values in ((f"SUBSCRIBE Latest AS OF BATCH {batch}", None), ("SUBSCRIBE Latest AS OF BATCH %s", [batch])):
+        with psycopg.connect(live.dsn(), autocommit=True) as connection:
+            rows = connection.cursor().stream(text, values)
+            found = [next(rows)]
+            while found[-1][:2] != ("p", 4):
+                found.append(next(rows))
+            rows.close()
+        assert [row[:4] for row in found if row[0] != "p"] == [("+", 3, 3, 30.0), ("u", 4, 1, 11.0)]
+        assert found[-1][5] > batch
+
+
 def test_what_is_not_kept_or_not_known_is_refused(live, own_feed):
     own_feed.write((1, 10, ""), (2, 20, ""), (3, 30, ""))
     with psycopg.connect(live.dsn(), autocommit=True) as connection:
@@ -110,6 +133,8 @@ def test_what_is_not_kept_or_not_known_is_refused(live, own_feed):
             ("SUBSCRIBE Latest AS OF 99", "TM232"),
             ("SUBSCRIBE Latest AS OF TIMESTAMP '2024-01-01'", "TM231"),
             ("SUBSCRIBE Latest AS OF LATEST", "TM112"),
+            ("SUBSCRIBE Forgets AS OF BATCH 0", "TM233"),
+            ("SUBSCRIBE Latest AS OF BATCH 99999", "TM232"),
             ("SUBSCRIBE Latest, Flow WITH (progress = true)", "TM112"),
             ("SUBSCRIBE Latest, Flow", "one view"),
         ):

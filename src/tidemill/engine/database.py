@@ -23,11 +23,17 @@ from tidemill.engine.state import open_state
 from tidemill.engine.statements.executor import Executor
 from tidemill.engine.statements.explain import explain
 from tidemill.engine.statements.functions import function_entry
-from tidemill.engine.statements.subscribe import AnySubscription, MomentSubscription, TableSubscription, subscribe
+from tidemill.engine.statements.subscribe import (
+    AnySubscription,
+    MomentSubscription,
+    TableSubscription,
+    follow,
+    subscribe,
+)
 from tidemill.engine.workload import Workload
 from tidemill.errors import CatalogProblem, EngineProblem, PlanProblem
 from tidemill.plan.show.plans import Explanation
-from tidemill.plan.statements import Drop, Explain, Select
+from tidemill.plan.statements import AsOf, Drop, Explain, Select
 from tidemill.runtime.paths import Paths
 from tidemill.runtime.spark.given_session import check_session, check_workers
 from tidemill.runtime.views.outlet import Outlet
@@ -134,13 +140,34 @@ class Database:
     @overload
     def subscribe(self, names: Sequence[str], most_bytes: int = QUEUE_BYTES) -> MomentSubscription: ...
 
-    def subscribe(self, names: str | Sequence[str], most_bytes: int = QUEUE_BYTES) -> AnySubscription:
+    @overload
+    def subscribe(
+        self, names: str, most_bytes: int = QUEUE_BYTES, *, as_of_batch: int | None = None, by_batch: bool = False
+    ) -> AnySubscription: ...
+
+    def subscribe(
+        self,
+        names: str | Sequence[str],
+        most_bytes: int = QUEUE_BYTES,
+        *,
+        as_of_batch: int | None = None,
+        by_batch: bool = False,
+    ) -> AnySubscription:
         """A live iterator of changes of a view, from a snapshot on. At most `most_bytes` wait for its reader (TM518).
 
         Of several views it yields a `Moment` after the other: the changes of all views up to a time that all have
         closed, so that after each of them the views are as of one time.
+
+        With `by_batch` it yields the changes of one view in moments that have whole batches and say which; with
+        `as_of_batch` without the contents, going on after a batch.
         """
         self._check_open()
+        if as_of_batch is not None or by_batch:
+            if not isinstance(names, str):
+                raise PlanProblem("TM112", "batches are told of one view", hint="subscribe to each view by itself")
+            begin = None if as_of_batch is None else AsOf(None, batch=as_of_batch)
+            with self.state.lock:
+                return follow(self.state, self.runner, names, begin, most_bytes, by_batch=True)
         return subscribe(self.state, self.runner, names, most_bytes)
 
     def create_aggregate(self, name: str, definition: Any = None, *, or_replace: bool = False, **parts: Any) -> Created:

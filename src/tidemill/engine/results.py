@@ -55,11 +55,12 @@ class Moment:
     """The changes of several views that were subscribed to together: with them, all are as of one time.
 
     `as_of` is that time, in clock units or UTC; None before all events. `changes` has a table like those of `changes`,
-    in the order of time, for each view with changes.
+    in the order of time, for each view with changes. `batch`: where whole batches were asked for, the last one.
     """
 
     as_of: int | dt.datetime | None
     changes: dict[str, pa.Table]
+    batch: int | None = None
 
 
 D = TypeVar("D", bound=Delivery)

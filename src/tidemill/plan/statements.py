@@ -251,24 +251,28 @@ class Why(Statement):
 
 @dataclass(frozen=True)
 class AsOf:
-    """AS OF: clock units, a point in time as text, or None for LATEST: every view as it is. `place` is its position."""
+    """AS OF: clock units, a point in time as text, or None for LATEST: every view as it is; or a batch. `place` is its
+    position.
+    """
 
     value: Decimal | str | None
     place: tuple[int, int] = field(default=(1, 1), compare=False)
+    batch: int | None = None
 
 
 @dataclass(frozen=True)
 class Subscribe(Statement):
     """SUBSCRIBE: follow the changes of a view, or of several (`others`), which are then delivered together.
 
-    With `as_of` the changes after that time, without the contents. With `progress` also up to which time all changes
-    were delivered.
+    With `as_of` the changes after that time or batch, without the contents. With `progress` also up to which time all
+    changes were delivered; `by_batch`: whole batches, and which.
     """
 
     name: str
     others: tuple[str, ...] = ()
     as_of: AsOf | None = None
     progress: bool = False
+    by_batch: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:

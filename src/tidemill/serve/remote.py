@@ -65,11 +65,25 @@ class RemoteDatabase:
                 raise PlanProblem("TM214", "only a query can be queried", hint="execute other statements")
             return _table(cursor)
 
-    def subscribe(self, view: str, as_of: int | dt.datetime | None = None) -> RemoteSubscription:
+    def subscribe(
+        self,
+        view: str,
+        as_of: int | dt.datetime | None = None,
+        *,
+        as_of_batch: int | None = None,
+        by_batch: bool = False,
+    ) -> RemoteSubscription:
         """The contents of a view and then its changes; with `as_of`, the changes after that time. Both go on until it
         is closed. `as_of` of the last moment that was taken is where a later subscription goes on.
+
+        `as_of_batch`: the changes after that batch. With it, or `by_batch`, each moment has whole batches, and `batch`
+        of the last one is where a later subscription goes on.
         """
-        return RemoteSubscription(_open(self._url), view, as_of)
+        if as_of_batch is None:
+            return RemoteSubscription(_open(self._url), view, _as_of(as_of), by_batch)
+        if as_of is not None:
+            raise PlanProblem("TM112", "a subscription is as of a time or as of a batch", hint="leave one of them out")
+        return RemoteSubscription(_open(self._url), view, f" AS OF BATCH {int(as_of_batch)}", True)
 
     def close(self) -> None:
         """End the connection."""
@@ -85,14 +99,17 @@ class RemoteDatabase:
 class RemoteSubscription:
     """Yields a `Moment` after the other: after each, all changes up to `as_of` were given, each once."""
 
-    def __init__(self, connection: Any, view: str, as_of: int | dt.datetime | None) -> None:
-        self.view, self.as_of = view, as_of
+    def __init__(self, connection: Any, view: str, begin: str, by_batch: bool) -> None:
+        self.view, self._by_batch = view, by_batch
+        self.as_of: int | dt.datetime | None = None
+        self.batch: int | None = None
         self._connection, self._rows, self._columns = connection, list[tuple[Any, ...]](), list[Any]()
         self.closed = False
         name = '"' + view.replace('"', '""') + '"'
         try:
             with _translate_errors():
-                statement = f"SUBSCRIBE {name}{_as_of(as_of)} WITH (progress = true)"
+                progress = "'batch'" if by_batch else "true"
+                statement = f"SUBSCRIBE {name}{begin} WITH (progress = {progress})"
                 connection.execute(f"DECLARE changes CURSOR FOR {statement}")
         except TidemillError:
             self.close()
@@ -120,8 +137,12 @@ class RemoteSubscription:
             if row[0] == "p":
                 taken, self._rows = self._rows[:place], self._rows[place + 1 :]
                 self.as_of = row[1]
-                changes = {self.view: _make_table(self._columns, taken)} if taken else {}
-                return Moment(row[1], changes)
+                if self._by_batch:
+                    self.batch = row[-1]
+                    taken = [row[:-1] for row in taken]
+                columns = self._columns[:-1] if self._by_batch else self._columns
+                changes = {self.view: _make_table(columns, taken)} if taken else {}
+                return Moment(row[1], changes, self.batch)
         return None
 
     def __iter__(self) -> Iterator[Moment]:

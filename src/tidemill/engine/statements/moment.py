@@ -13,6 +13,7 @@ from tidemill.engine.views.bound_view import BoundView
 from tidemill.errors import PlanProblem
 from tidemill.plan.physical import BEGINNING, FOREVER
 from tidemill.plan.statements import AsOf
+from tidemill.runtime.views.batch_times import BatchTimes
 from tidemill.runtime.views.moments import Standing, common_moment, newest_floor, read_standings
 
 METADATA = b"tidemill.as_of"
@@ -125,6 +126,33 @@ def check_resumable(asked: Asked, given: AsOf, metas: Mapping[str, str], unit_us
             found.check_known(time, asked.domain, given.place)
         found.check_kept({view: time + 1}, asked.domain, given.place)
     return time
+
+
+def check_resumable_batch(asked: Asked, given: AsOf, metas: Mapping[str, str], times: BatchTimes) -> int:
+    """The time from which on all changes of later batches are, where they are kept and the batch was committed."""
+    view, batch, last = asked.view.entry, given.batch or 0, int(metas.get("batch", -1))
+    line, column = given.place
+    if batch > last:
+        raise PlanProblem(
+            "TM232",
+            f"there is no batch {batch} yet",
+            detail=f"the last one is {last}",
+            hint="name an earlier batch, or leave AS OF out",
+            line=line,
+            column=column,
+        )
+    standing, noted = read_standings({**metas, "peek": "0"}, [view.id]).get(view.id), times.read(view.id, batch)
+    is_known = batch == last if noted.oldest is None else batch >= noted.oldest
+    start = standing.closed if standing and noted.time is None else noted.time
+    if standing is None or start is None or not is_known or not standing.reaches(start):
+        raise PlanProblem(
+            "TM233",
+            f'the changes of "{view.name}" after batch {batch} are not kept',
+            hint="WITH (retain = '1 hour') keeps the changes of a view; without AS OF its contents come first",
+            line=line,
+            column=column,
+        )
+    return start
 
 
 @dataclass

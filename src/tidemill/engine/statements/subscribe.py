@@ -10,7 +10,7 @@ from tidemill.engine.recovery.repair import stopped_problem
 from tidemill.engine.results import Moment, Subscription
 from tidemill.engine.run.runner import Runner
 from tidemill.engine.state import DatabaseState
-from tidemill.engine.statements.moment import Asked, check_resumable, check_together, time_value
+from tidemill.engine.statements.moment import Asked, check_resumable, check_resumable_batch, check_together, time_value
 from tidemill.engine.views.bound_view import BoundView
 from tidemill.errors import PlanProblem, TidemillError
 from tidemill.plan.statements import AsOf, Subscribe
@@ -21,6 +21,8 @@ from tidemill.runtime.views.tables import null_old
 TableSubscription = Subscription[pa.Table, pa.Table]
 MomentSubscription = Subscription[MomentChanges, Moment]
 AnySubscription = TableSubscription | MomentSubscription
+
+BATCH = "BATCH"  # the last column of changes that come in whole batches
 
 
 def subscribe(
@@ -39,29 +41,35 @@ def open_subscription(
 ) -> AnySubscription:
     """What a SUBSCRIBE statement asks for."""
     if statement.as_of is not None or statement.progress:
-        return follow(state, runner, statement.name, statement.as_of, most_bytes)
+        return follow(state, runner, statement.name, statement.as_of, most_bytes, statement.by_batch)
     return subscribe(state, runner, statement.names if statement.others else statement.name, most_bytes)
 
 
 def follow(
-    state: DatabaseState, runner: Runner, name: str, as_of: AsOf | None, most_bytes: int = QUEUE_BYTES
+    state: DatabaseState,
+    runner: Runner,
+    name: str,
+    as_of: AsOf | None,
+    most_bytes: int = QUEUE_BYTES,
+    by_batch: bool = False,
 ) -> MomentSubscription:
-    """The contents of a view, or the changes after a time, then the changes: each moment says up to which time they
-    are complete. The changes after the time must be kept (TM233), and the time must be closed (TM232).
+    """The contents of a view, or the changes after a time or a batch, then the changes: each moment says up to which
+    time they are complete; of whole batches also which is the last. The changes after the time must be kept (TM233),
+    and the time must be closed (TM232).
     """
     view, outlet, unit_us = state.find_view(name, "a subscription"), state.outlet, state.workload.unit_us
     domain = view.stored.stamp_type
     with outlet.lock:
-        after = None if as_of is None else check_resumable(Asked(view), as_of, outlet.known, unit_us)
+        start = None if as_of is None else _find_start(state, view, as_of)
         unit = unit_us if domain == "BIGINT" else 1
-        snapshot, queue = outlet.resumable.add(view.stored, outlet.known, unit, after, most_bytes)
-        if snapshot.time is not None and not snapshot.num_rows:
+        snapshot, queue = outlet.resumable.add(view.stored, outlet.known, unit, start, most_bytes, by_batch)
+        if (snapshot.time is not None or snapshot.batch is not None) and not snapshot.num_rows:
             queue.queue.put(snapshot)
 
     def shape(found: MomentChanges) -> Moment:
         table = found.changes.get(view.entry.id)
         shown = {} if table is None else {view.entry.name: _present(state, view, table)}
-        return Moment(None if found.time is None else time_value(found.time, domain, unit_us), shown)
+        return Moment(None if found.time is None else time_value(found.time, domain, unit_us), shown, found.batch)
 
     def end() -> None:
         with outlet.lock:
@@ -70,6 +78,14 @@ def follow(
     alive, failure = (lambda: runner.is_running), (lambda: _why_ended(state, runner, view))
     made: MomentSubscription = Subscription(snapshot, queue.queue, shape, alive, end, failure)
     return made
+
+
+def _find_start(state: DatabaseState, view: BoundView, given: AsOf) -> int:
+    """The time from which on the changes are those that are asked for."""
+    known, unit_us = state.outlet.known, state.workload.unit_us
+    if given.batch is None:
+        return check_resumable(Asked(view), given, known, unit_us) + 1
+    return check_resumable_batch(Asked(view), given, known, state.outlet.resumable.times)
 
 
 def _subscribe_one(state: DatabaseState, runner: Runner, name: str, most_bytes: int) -> TableSubscription:
@@ -119,7 +135,7 @@ def _check_moment(state: DatabaseState, views: Mapping[str, BoundView]) -> str:
     return check_together(asked, metas, state.workload.unit_us)
 
 
-def changes_schema(state: DatabaseState, name: str) -> pa.Schema:
+def changes_schema(state: DatabaseState, name: str, by_batch: bool = False) -> pa.Schema:
     """The columns of the changes of a view; whole numbers of 128 bits are decimals, whatever their values."""
     view = state.find_view(name, "a subscription").stored
     shown = [("TAG", "VARCHAR"), *([] if "TS" in view.names else [("TS", view.stamp_type)])]
@@ -133,7 +149,8 @@ def changes_schema(state: DatabaseState, name: str) -> pa.Schema:
         old = duck.sql(f"SELECT {null_old(view)} AS v").to_arrow_table().schema.field("v").type
     finally:
         duck.close()
-    return pa.schema([*((name, kind) for (name, _), kind in zip(shown, types, strict=True)), ("OLD", old)])
+    told = [(BATCH, pa.int64())] if by_batch else []
+    return pa.schema([*((name, kind) for (name, _), kind in zip(shown, types, strict=True)), ("OLD", old), *told])
 
 
 def _present(state: DatabaseState, view: BoundView, table: pa.Table) -> pa.Table:

@@ -105,7 +105,7 @@ class Session:
         """The columns that a statement answers with, without executing what changes something; None: no columns."""
         statement = self._parse_one(text)
         if isinstance(statement, Subscribe):
-            return changes_schema(self._db.state, statement.name)
+            return changes_schema(self._db.state, statement.name, statement.by_batch)
         if isinstance(statement, Select):
             return self.query(text, shape_only=True).schema if statement.output is None else None
         if isinstance(statement, (Show, Describe)):

@@ -10,6 +10,7 @@ columns have more than HISTORY_ROWS, the older half goes, and they cannot be rea
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
@@ -20,8 +21,9 @@ import pyarrow.compute as pc
 from tidemill.plan.physical import BEGINNING
 from tidemill.runtime.duckdb.temporary_tables import lend
 from tidemill.runtime.duckdb.wide_integers import narrow_table
+from tidemill.runtime.views.batch_times import BatchTimes
 from tidemill.runtime.views.changes import Changes
-from tidemill.runtime.views.moments import Standing
+from tidemill.runtime.views.moments import Standing, advance_standings, kept_from, read_frontiers
 from tidemill.runtime.views.stored_view import StoredView
 from tidemill.runtime.views.tables import history_table, typed_column
 
@@ -31,15 +33,38 @@ Standings = dict[str, Standing]
 
 
 class History:
-    """Writes through one cursor, inside the caller's transaction; after a rollback `forget` drops the row counts."""
+    """Writes through one cursor, inside the caller's transaction; after a rollback `forget` drops what is cached."""
 
     def __init__(self, duck: duckdb.DuckDBPyConnection) -> None:
         self.duck = duck
+        self.times = BatchTimes(duck)
         self.rows: dict[str, int] = {}  # table → rows
 
     def forget(self) -> None:
-        """Drop the row counts; they are read from the tables when next needed."""
+        """Drop what is cached; it is read from the tables when next needed."""
         self.rows.clear()
+        self.times.forget()
+
+    def advance(
+        self,
+        batch: int,
+        found: list[Changes],
+        in_files: Iterable[str],
+        before: Mapping[str, str],
+        meta: Mapping[str, str],
+        views: Mapping[str, StoredView],
+    ) -> dict[str, str]:
+        """Keep the changes by which views can be read as of an earlier time; from when on each view has them.
+
+        `in_files` are the views that have more rows in files; `before` and `meta` are what is stored of the batch
+        before and of this one.
+        """
+        standings = advance_standings(before, read_frontiers(meta), batch, views.values())
+        lowest = kept_from(standings, views, json.loads(meta["stopped"]))
+        kept = self.store(found, standings, lowest, views)
+        changed = {view for views_of in (*(c.growth() for c in found), in_files) for view in views_of}
+        self.times.note(batch, changed, kept, read_frontiers(before), views)
+        return {"kept": json.dumps({view: (s.since, s.born) for view, s in kept.items()})}
 
     def store(
         self, found: Iterable[Changes], standings: Standings, lowest: Mapping[str, int], views: Mapping[str, StoredView]

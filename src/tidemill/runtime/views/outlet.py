@@ -39,7 +39,7 @@ from tidemill.runtime.views.dead_letter_table import Bounds, LetterCount, count_
 from tidemill.runtime.views.feedback import Before, Feedback, contents_at, last_closed, make_seeds
 from tidemill.runtime.views.history import History
 from tidemill.runtime.views.joint_subscriptions import JointSubscriptions
-from tidemill.runtime.views.moments import FRONTIERS, advance_frontiers, advance_standings, kept_from, read_frontiers
+from tidemill.runtime.views.moments import FRONTIERS, advance_frontiers, read_frontiers
 from tidemill.runtime.views.past import Past
 from tidemill.runtime.views.pools import Pools
 from tidemill.runtime.views.resumable_subscriptions import ResumableSubscriptions
@@ -255,7 +255,7 @@ class Outlet:
             if kept.files:
                 self.store.answer_files.adopt(kept.files, kept.owners, self.duck)
                 self.store.answer_files.merge(self.duck)
-            meta |= self._keep_history(batch, [changes for changes, _ in found], meta)
+            meta |= self.history.advance(batch, [c for c, _ in found], kept.growth(), self.known, meta, self.views)
             meta |= self._store_dead_letters(batch, messages) | self.shipping.meta() | self.sinks.waiting.meta()
             self.store.set_metas(meta, self.duck)
             self.duck.execute("COMMIT")
@@ -285,13 +285,6 @@ class Outlet:
         """View → the end of its input, where it shows everything up to it."""
         ends = self._read_meta("ends", {}) if self.known.get("peek") == str(summary["peek"]) else {}
         return json.dumps(ends | {o.view: summary["ends"][o.op] for o in plan.outputs if o.op in summary["ends"]})
-
-    def _keep_history(self, batch: int, found: list[Changes], meta: dict[str, str]) -> dict[str, str]:
-        """Keep the changes by which views can be read as of an earlier time; from when on each view has them."""
-        standings = advance_standings(self.known, read_frontiers(meta), batch, self.views.values())
-        lowest = kept_from(standings, self.views, json.loads(meta["stopped"]))
-        kept = self.history.store(found, standings, lowest, self.views)
-        return {"kept": json.dumps({view: (s.since, s.born) for view, s in kept.items()})}
 
     def _find_unstorable(self, changes: Changes, batch: int, error: BaseException) -> dict[str, str]:
         """Which of some views cannot be stored, tried one by one; all of them where each one can."""

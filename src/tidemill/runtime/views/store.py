@@ -23,7 +23,7 @@ from tidemill.runtime.answer_files.index import TABLES, AnswerFiles
 from tidemill.runtime.duckdb.sql_text import name_list
 from tidemill.runtime.duckdb.wide_integers import narrow_column, narrow_fields
 from tidemill.runtime.integrity import duckdb_file
-from tidemill.runtime.views import growing_views
+from tidemill.runtime.views import batch_times, growing_views
 from tidemill.runtime.views.stored_view import StoredView
 from tidemill.runtime.views.tables import (
     POOLED,
@@ -67,7 +67,7 @@ class ViewStore:
                 CREATE TABLE IF NOT EXISTS dead_letters (
                   source VARCHAR, reason VARCHAR, raw VARCHAR, position VARCHAR, batch BIGINT, noticed TIMESTAMP);
             """
-                + ";".join([*TABLES, growing_views.TABLE])
+                + ";".join([*TABLES, growing_views.TABLE, batch_times.TABLE])
             )
 
     def cursor(self) -> duckdb.DuckDBPyConnection:

@@ -84,10 +84,14 @@ class SubscriptionQueue(Generic[T]):
 
 @dataclass(frozen=True)
 class MomentChanges:
-    """Tagged changes of several views, by their ids, up to and including a time; None: before all events."""
+    """Tagged changes of several views, by their ids, up to and including a time; None: before all events.
+
+    `batch`: up to and including a batch, where the subscriber asked for whole batches.
+    """
 
     time: int | None
     changes: dict[str, pa.Table]
+    batch: int | None = None
 
     @property
     def num_rows(self) -> int:

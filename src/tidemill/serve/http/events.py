@@ -1,8 +1,8 @@
 """Live events: server-sent events that a browser resumes by itself.
 
-A subscription's events have the time up to which its changes are complete as their id. A client that comes back with
-it (`Last-Event-ID`) gets the changes after it, each once; where they are not kept any more, `reset` says that the
-contents follow anew.
+A subscription's events have whole batches, with the last batch as their id. A client that comes back with it
+(`Last-Event-ID`) gets the changes after it, each once; where they are not kept any more, `reset` says that the contents
+follow anew.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from tidemill.serve.postgres.services import Services
 ALIVE_S = 10.0  # between comments that show that the connection is there
 _LOOK_S = 0.5
 _AT_ONCE_S = 0.001
+_BATCH = "batch-"
 _NOT_KEPT = {"TM232", "TM233"}
 
 
@@ -60,17 +61,24 @@ class Bell:
 
 
 def subscribe_text(view: str, after: str | None) -> str:
-    """The statement that follows a view from its contents, or from a time on.
+    """The statement that follows a view from its contents, or from a time or a batch on.
 
-    >>> subscribe_text("V", None), subscribe_text('a"b', "12")
-    ('SUBSCRIBE "V" WITH (progress = true)', 'SUBSCRIBE "a""b" AS OF 12 WITH (progress = true)')
+    >>> print(subscribe_text("V", None))
+    SUBSCRIBE "V" WITH (progress = 'batch')
+    >>> print(subscribe_text('a"b', "12"))
+    SUBSCRIBE "a""b" AS OF 12 WITH (progress = 'batch')
+    >>> print(subscribe_text("V", "batch-7"))
+    SUBSCRIBE "V" AS OF BATCH 7 WITH (progress = 'batch')
     """
     name = '"' + view.replace('"', '""') + '"'
     if after is None:
-        return f"SUBSCRIBE {name} WITH (progress = true)"
+        return f"SUBSCRIBE {name} WITH (progress = 'batch')"
+    batch = after.removeprefix(_BATCH)
+    if batch != after and batch.isdecimal():
+        return f"SUBSCRIBE {name} AS OF BATCH {batch} WITH (progress = 'batch')"
     is_number = after.lstrip("-").isdigit()
     moment = after if is_number else "TIMESTAMP '" + after.replace("'", "''") + "'"
-    return f"SUBSCRIBE {name} AS OF {moment} WITH (progress = true)"
+    return f"SUBSCRIBE {name} AS OF {moment} WITH (progress = 'batch')"
 
 
 async def follow_view(
@@ -98,7 +106,7 @@ async def follow_view(
                 return
             found = await services.run(subscription.next, _AT_ONCE_S)
             if found is not None:
-                yield event(name, _moment_dict(found), _time_text(found.as_of))
+                yield event(name, _moment_dict(found), None if found.batch is None else f"{_BATCH}{found.batch}")
                 name, quiet = "changes", 0.0
             elif subscription.closed:
                 return
@@ -158,7 +166,8 @@ class EventStream(StreamingResponse):
 
 def _moment_dict(found: Moment) -> dict[str, Any]:
     tables = list(found.changes.values())
-    return {"as_of": _time_text(found.as_of), **({"changes": table_dict(tables[0])} if tables else {})}
+    told = {"as_of": _time_text(found.as_of), "batch": found.batch}
+    return {**told, **({"changes": table_dict(tables[0])} if tables else {})}
 
 
 def _time_text(moment: int | dt.datetime | None) -> str | None:

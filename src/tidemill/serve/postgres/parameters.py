@@ -58,8 +58,9 @@ def bind_values(piece: Piece, literals: Sequence[str]) -> BoundText:
             if not 1 <= number <= len(literals):
                 raise ProtocolProblem("42P02", f"there is no parameter ${number}", position=token.start + 1)
             before, literal = piece.text[at - piece.start : token.start - piece.start], literals[number - 1]
-            if [t.word for t in piece.tokens[max(0, place - 2) : place]] == ["AS", "OF"]:
-                literal = _moment(literal, piece.words(1)[0])
+            words = [t.word for t in piece.tokens[max(0, place - 3) : place]]
+            if words[-2:] == ["AS", "OF"] or words == ["AS", "OF", "BATCH"]:
+                literal = _moment(literal, "SUBSCRIBE" if words[-1] == "BATCH" else piece.words(1)[0])
             parts += [before, literal]
             made += len(before) + len(literal)
             moves.append((made - 1, len(literal) - (token.end - token.start)))

@@ -116,9 +116,11 @@ class Follow:
         if not isinstance(found, Moment):
             return _conform(found, self.schema)
         tables = [_conform(table, self.schema) for table in found.changes.values()]
-        if found.as_of is not None:
+        if found.as_of is not None or found.batch is not None:
             told = {"TAG": PROGRESS, "TS": found.as_of}
             columns = [pa.array([told.get(field.name)], field.type) for field in self.schema]
+            if found.batch is not None:
+                columns[-1] = pa.array([found.batch], self.schema[-1].type)
             tables.append(pa.table(columns, schema=self.schema))
         return pa.concat_tables(tables) if tables else self.schema.empty_table()
 
@@ -127,7 +129,9 @@ class Follow:
 
 
 def _conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The same rows with the types that the client was told."""
+    """The same rows with the types that the client was told, and columns for what only progress tells."""
+    for more in list(schema)[table.num_columns :]:
+        table = table.append_column(more, pa.nulls(table.num_rows, more.type))
     try:
         return table.cast(schema)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError) as error:

@@ -127,6 +127,14 @@ def parse_query(cursor: Cursor, options: dict[str, Any], kind: str) -> ParsedQue
             column=as_of.place[1],
             hint="create the view, then SELECT … FROM view AS OF time",
         )
+    if as_of is not None and as_of.batch is not None:
+        raise SyntaxProblem(
+            "TM112",
+            "AS OF BATCH belongs to SUBSCRIBE: a query is as of a time",
+            line=as_of.place[0],
+            column=as_of.place[1],
+            hint="write SELECT … FROM view AS OF time",
+        )
     _check_complete(tokens, cursor.text)
     cursor.index = len(cursor.tokens)
     return ParsedQuery(_parse_tree(tokens, cursor.text), flag, as_of)

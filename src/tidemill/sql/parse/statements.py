@@ -190,7 +190,7 @@ def _parse_describe(cursor: Cursor) -> Describe:
 
 
 def _parse_subscribe(cursor: Cursor) -> Subscribe:
-    """SUBSCRIBE view, … or SUBSCRIBE view [AS OF time] [WITH (progress = true)]."""
+    """SUBSCRIBE view, … or SUBSCRIBE view [AS OF {time | BATCH number}] [WITH (progress = {true | 'batch'})]."""
     names = [cursor.take_name("the name of a view")]
     while cursor.take(","):
         names.append(cursor.take_name("the name of a view"))
@@ -201,16 +201,17 @@ def _parse_subscribe(cursor: Cursor) -> Subscribe:
     if len(rest) > begin:
         cursor.index = begin
         cursor.fail_expecting("AS OF, WITH or the end of the statement", hint="write SUBSCRIBE view AS OF time")
-    if as_of is not None and as_of.value is None:
+    if as_of is not None and as_of.value is None and as_of.batch is None:
         cursor.index = begin
         cursor.fail("a subscription begins with the contents, or as of a time", code="TM112", hint="leave it out")
     options: dict[str, Any] = {}
     parse_options(cursor, "subscribe", options)
-    progress = options.get("progress", as_of is not None)
+    progress = str(options.get("progress", as_of is not None)).lower()
+    by_batch = progress == "batch" or (as_of is not None and as_of.batch is not None)
     if len(names) > 1 and (as_of is not None or options):
         cursor.index = begin
         cursor.fail("AS OF and WITH are for one view", code="TM112", hint="subscribe to each view by itself")
-    return Subscribe(names[0], tuple(names[1:]), as_of, str(progress).lower() in ("true", "on", "1"))
+    return Subscribe(names[0], tuple(names[1:]), as_of, by_batch or progress in ("true", "on", "1"), by_batch)
 
 
 def _parse_set(cursor: Cursor) -> Set:
