@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 from sqlglot import exp
 
@@ -169,17 +169,7 @@ class Workload:
     def create_view(self, statement: CreateView) -> BoundView:
         """A standing view."""
         self.catalog.check_free(statement.name)
-        entry = Entry(
-            "view",
-            statement.name,
-            statement.text,
-            birth=self.pending,
-            id=self.catalog.next_id("v"),
-            output=statement.output,
-            options=self._options(statement.options),
-            planning=PLANNING,
-        )
-        return self._install(entry, statement.query)
+        return self._install(self._new_entry("view", statement.name, statement), statement.query)
 
     def create_virtual_view(self, statement: CreateView) -> Entry:
         """A view that is unfolded into its readers; its query must be one that could be read."""
@@ -189,13 +179,17 @@ class Workload:
         self.catalog.add(entry)
         return entry
 
-    def create_query(self, statement: Select) -> BoundView:
-        """A standing SELECT STREAMED, RSTREAM, ISTREAM or DSTREAM; the engine names it."""
-        number = int(self.catalog.settings.get("queries", 0)) + 1
-        self.catalog.settings["queries"] = number
-        name = f"query_{number}"
-        entry = Entry(
-            "query",
+    def create_query(self, statement: Select, name: str = "") -> BoundView:
+        """A standing SELECT STREAMED, RSTREAM, ISTREAM or DSTREAM; the engine names it, unless it had a `name`."""
+        if not name:
+            number = int(self.catalog.settings.get("queries", 0)) + 1
+            self.catalog.settings["queries"] = number
+            name = f"query_{number}"
+        return self._install(self._new_entry("query", name, statement), statement.query)
+
+    def _new_entry(self, kind: Literal["view", "query"], name: str, statement: CreateView | Select) -> Entry:
+        return Entry(
+            kind,
             name,
             statement.text,
             birth=self.pending,
@@ -204,7 +198,6 @@ class Workload:
             options=self._options(statement.options),
             planning=PLANNING,
         )
-        return self._install(entry, statement.query)
 
     def create_sink(self, statement: CreateSink) -> Entry:
         """A sink fed by a view; it receives the changes from its creation on, with a snapshot also what is there."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 import duckdb
@@ -22,8 +21,7 @@ from tidemill.engine.show.backfilling import views_behind
 from tidemill.engine.show.why import describe_start, missed_rows
 from tidemill.engine.state import DatabaseState
 from tidemill.engine.statements.aggregates import entry_of
-from tidemill.engine.views.history import BEGINNINGS
-from tidemill.engine.views.history import OPTION as BEGIN
+from tidemill.engine.statements.replacing import Replacement, check_new_definition, statement_again
 from tidemill.errors import CatalogProblem, EngineProblem, TidemillError
 from tidemill.plan.statements import (
     AlterSource,
@@ -36,7 +34,6 @@ from tidemill.plan.statements import (
     Select,
 )
 from tidemill.sql.catalog import VIRTUAL, Entry
-from tidemill.sql.parse.statements import parse_one
 
 CREATES = (RegisterSource, RegisterTable, CreateTaggedStream, CreateView, CreateSink)
 
@@ -59,29 +56,39 @@ class Definitions:
         existing = self._catalog.entries.get(statement.name.lower())
         if existing and statement.if_not_exists:
             return Created(existing.kind, existing.name, f"{existing.kind} {existing.name} exists already")
+        replacement = None
         if existing and statement.or_replace:
-            if isinstance(statement, CreateView):
-                self._check_replacement(existing, statement)
-            self._drop_with_dependents(Drop(kind=existing.kind, name=existing.name))  # type: ignore[arg-type]
+            replacement = self._begin_replacement(existing, statement)
         entry = self.install(statement)
-        changes_plan = entry.is_stored or entry.kind == "sink"
+        readers = self._finish_replacement(replacement) if replacement is not None else []
+        changes_plan = any(e.is_stored or e.kind == "sink" for e in (entry, *readers))
         if changes_plan:
             self._workload.history.record_cause(f"CREATE {entry.kind.upper()} {entry.name}")
         self.record(changes_plan)
         view = self._workload.views.get(entry.name.lower()) if entry.kind == "view" else None
         remark = describe_start(view, self._catalog) if view is not None else ""
-        return Created(entry.kind, entry.name, f"{entry.kind} {entry.name} created{remark}")
+        again = f"; begun anew over it: {', '.join(e.name for e in readers)}" if readers else ""
+        return Created(entry.kind, entry.name, f"{entry.kind} {entry.name} created{remark}{again}")
 
-    def _check_replacement(self, existing: Entry, statement: CreateView) -> None:
-        """The new definition must be possible without the old one."""
-        with self._workload.answering.leaving_out(existing.id):
-            read = self._workload.names_read(statement)
-        if existing.name in read:
-            raise CatalogProblem(
-                "TM306",
-                f'{existing.kind} "{existing.name}" cannot be replaced by a query that reads it',
-                hint="create the new view under another name",
-            )
+    def _begin_replacement(self, existing: Entry, statement: Any) -> Replacement | None:
+        """Forget what is replaced. A view goes with its readers, once it is known that they can go on."""
+        if isinstance(statement, CreateView) and existing.kind in ("view", "query"):
+            found = Replacement.of(self._catalog, existing)
+            found.check(self._state, statement)
+            for entry in (*reversed(found.readers), existing):
+                self.forget(entry)
+            return found
+        if isinstance(statement, CreateView):
+            check_new_definition(self._workload, existing, [], statement)
+        self._drop_with_dependents(Drop(kind=existing.kind, name=existing.name))  # type: ignore[arg-type]
+        return None
+
+    def _finish_replacement(self, replacement: Replacement) -> list[Entry]:
+        """Create what read the old definition over the new one; other sites may read what they might before."""
+        for entry in replacement.readers:
+            self._install_reader(entry)
+        replacement.restore_exports(self._catalog)
+        return replacement.readers
 
     def create_query(self, statement: Select) -> Created:
         """A standing SELECT STREAMED, RSTREAM, ISTREAM or DSTREAM."""
@@ -200,21 +207,17 @@ class Definitions:
     def install_again(self, entries: list[Entry]) -> None:
         """Create dropped entries again from their text, and make it durable."""
         for entry in entries:
-            statement = self._begin_as_before(parse_one(entry.text), entry)
-            with self._state.sites.imports.resolve_names(statement) as known:
-                if isinstance(known, Select):
-                    self._state.pending.creates.append(self._workload.create_query(known).stored)
-                else:
-                    self.install(known)
+            self._install_reader(entry)
         self.record(changes_plan=True)
         self.flush()
 
-    def _begin_as_before(self, statement: Any, entry: Entry) -> Any:
-        """A view begins with what was said when it was created, whatever the setting is now."""
-        begin = entry.options.get(BEGIN, BEGINNINGS[0])
-        if not isinstance(statement, (CreateView, Select)) or self._catalog.settings.get(BEGIN, BEGINNINGS[0]) == begin:
-            return statement
-        return replace(statement, options={**statement.options, BEGIN: begin})
+    def _install_reader(self, entry: Entry) -> None:
+        """Create a dropped entry again from its text, under its name."""
+        with self._state.sites.imports.resolve_names(statement_again(entry, self._catalog)) as known:
+            if isinstance(known, Select):
+                self._state.pending.creates.append(self._workload.create_query(known, entry.name).stored)
+            else:
+                self.install(known)
 
     def forget(self, entry: Entry) -> None:
         """Take an entry out of the catalog; the tables of a view go when the catalog is written."""

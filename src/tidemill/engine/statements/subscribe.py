@@ -12,7 +12,7 @@ from tidemill.engine.run.runner import Runner
 from tidemill.engine.state import DatabaseState
 from tidemill.engine.statements.moment import Asked, check_resumable, check_resumable_batch, check_together, time_value
 from tidemill.engine.views.bound_view import BoundView
-from tidemill.errors import PlanProblem, TidemillError
+from tidemill.errors import EngineProblem, PlanProblem, TidemillError
 from tidemill.plan.statements import AsOf, Subscribe
 from tidemill.runtime.views.store import present
 from tidemill.runtime.views.subscriptions import QUEUE_BYTES, MomentChanges
@@ -164,5 +164,12 @@ def _present(state: DatabaseState, view: BoundView, table: pa.Table) -> pa.Table
 
 def _why_ended(state: DatabaseState, runner: Runner, view: BoundView) -> TidemillError | None:
     """Why no more changes of a view will come; None while they may."""
+    now = state.workload.views.get(view.entry.name.lower())
+    if now is None or now.entry.id != view.entry.id:
+        return EngineProblem(
+            "TM523",
+            f'view "{view.entry.name}" was dropped or replaced',
+            hint="subscribe again: to a new view of this name, from its contents on",
+        )
     stopped = state.workload.stopped.get(view.entry.id)
     return stopped_problem(view.entry.name, stopped) if stopped else runner.failure
