@@ -91,13 +91,15 @@ export function Plan({ plan, rates, chosen, choose }) {
 
 function Box({ node, at, chosen, choose }) {
   const open = () => choose(node.id);
-  const label = `${node.kind} ${node.label}, ${rate(node.rows_out || node.rows_in)} rows/s, ${Math.round(node.share * 100)} % of the time`;
+  const [first, second] = [node.label.slice(0, 30), (node.detail || "").slice(0, 34)];
+  const load = `${rate(node.rows_out || node.rows_in)} rows/s, ${Math.round(node.share * 100)} % of the time`;
+  const label = `${node.kind} ${second ? `${first} ${second}` : first}, ${load}`;  // has what is shown, as voice control asks for
   return html`<g class=${`box ${node.place} ${chosen ? "chosen" : ""}`} transform=${`translate(${at.x - at.width / 2},${at.y - at.height / 2})`} tabindex="0" role="button"
     aria-label=${label} data-node=${node.id} onClick=${open} onKeyDown=${(e) => (e.key === "Enter" || e.key === " ") && (e.preventDefault(), open())}>
-    <title>${label}</title>
+    <title>${`${node.kind} ${node.label}, ${load}`}</title>
     <rect width=${at.width} height=${at.height} rx=${node.place === "source" || node.place === "view" ? 14 : 4} style=${{ fill: heat(node.share) }} />
-    <text x=${at.width / 2} y=${node.detail ? ROW + 2 : at.height / 2 + 4} text-anchor="middle">${node.label.slice(0, 30)}</text>
-    ${node.detail ? html`<text class="detail" x=${at.width / 2} y=${2 * ROW + 2} text-anchor="middle">${node.detail.slice(0, 34)}</text>` : null}
+    <text x=${at.width / 2} y=${node.detail ? ROW + 2 : at.height / 2 + 4} text-anchor="middle">${first}</text>${" "}
+    ${second ? html`<text class="detail" x=${at.width / 2} y=${2 * ROW + 2} text-anchor="middle">${second}</text>` : null}
   </g>`;
 }
 

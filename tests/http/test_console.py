@@ -11,6 +11,7 @@ import time
 import pytest
 
 from console.stamp import BUILT, STAMP, digest
+from tests.http.axe import find_barriers
 from tests.http.browser import ConsoleProcess, chromium, write_readings
 from tests.places import ROOT
 
@@ -243,6 +244,18 @@ def _picture(page, name, scheme):
     if os.environ.get("TIDEMILL_SCREENSHOTS"):
         page.wait_for_timeout(1500)
         page.screenshot(path=ROOT / "docs" / "images" / f"console-{name}.png")
+
+
+def test_axe_finds_no_barrier_in_light_and_dark(page):
+    execute(page, "SELECT 1 AS one")
+    found = []
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        for name in ("SQL", "Overview", "Plan", "Dead letters", "Plan history", "Batches", "Users"):
+            page.get_by_role("link", name=name, exact=True).click()
+            page.wait_for_timeout(300)  # for what the page asks for
+            found += [f"{scheme}, {name}: {barrier}" for barrier in find_barriers(page)]
+    assert not found, "\n".join(found)
 
 
 def test_200_views_are_drawn_in_under_two_seconds(page):

@@ -77,12 +77,12 @@ var dl,Te,pp,_v,An,cp,mp,gp,Eh,ll,Gr,bp,Ph,Th,Dh,Cv,cl={},fl=[],Av=/acit|ex(?:s|
       </svg>
       ${t?W`<${cC} node=${l.nodes.find(y=>y.id===t)} plan=${i} close=${()=>n(null)} />`:null}
     </div>
-  </div>`}function hC({node:i,at:e,chosen:t,choose:n}){let s=()=>n(i.id),r=`${i.kind} ${i.label}, ${Tn(i.rows_out||i.rows_in)} rows/s, ${Math.round(i.share*100)} % of the time`;return W`<g class=${`box ${i.place} ${t?"chosen":""}`} transform=${`translate(${e.x-e.width/2},${e.y-e.height/2})`} tabindex="0" role="button"
-    aria-label=${r} data-node=${i.id} onClick=${s} onKeyDown=${o=>(o.key==="Enter"||o.key===" ")&&(o.preventDefault(),s())}>
-    <title>${r}</title>
+  </div>`}function hC({node:i,at:e,chosen:t,choose:n}){let s=()=>n(i.id),[r,o]=[i.label.slice(0,30),(i.detail||"").slice(0,34)],l=`${Tn(i.rows_out||i.rows_in)} rows/s, ${Math.round(i.share*100)} % of the time`,a=`${i.kind} ${o?`${r} ${o}`:r}, ${l}`;return W`<g class=${`box ${i.place} ${t?"chosen":""}`} transform=${`translate(${e.x-e.width/2},${e.y-e.height/2})`} tabindex="0" role="button"
+    aria-label=${a} data-node=${i.id} onClick=${s} onKeyDown=${h=>(h.key==="Enter"||h.key===" ")&&(h.preventDefault(),s())}>
+    <title>${`${i.kind} ${i.label}, ${l}`}</title>
     <rect width=${e.width} height=${e.height} rx=${i.place==="source"||i.place==="view"?14:4} style=${{fill:oC(i.share)}} />
-    <text x=${e.width/2} y=${i.detail?Vl+2:e.height/2+4} text-anchor="middle">${i.label.slice(0,30)}</text>
-    ${i.detail?W`<text class="detail" x=${e.width/2} y=${2*Vl+2} text-anchor="middle">${i.detail.slice(0,34)}</text>`:null}
+    <text x=${e.width/2} y=${i.detail?Vl+2:e.height/2+4} text-anchor="middle">${r}</text>${" "}
+    ${o?W`<text class="detail" x=${e.width/2} y=${2*Vl+2} text-anchor="middle">${o}</text>`:null}
   </g>`}function cC({node:i,plan:e,close:t}){let[n,s]=Ke(null),r=i?.id;if(ct(()=>{if(!r)return;let l=!0,a=i.place==="view"?`view=${encodeURIComponent(i.label)}`:`node=${encodeURIComponent(r)}`;return Xs(`explain?${a}`).then(h=>l&&s(h),h=>l&&s({text:h.message})),()=>l=!1},[r,e]),!i)return null;let o=Object.entries(n?.counted??{}).map(([l,a])=>[l.split(".")[0],De(a.rows_in),De(a.rows_out),a.predicted?De(Math.round(a.predicted.rows_out??0)):"\u2013",a.seconds===null?"\u2013":`${(a.seconds*1e3).toFixed(1)} ms`]);return W`<aside class="detail-panel" aria-label=${`details of ${i.label}`}>
     <header><h2>${i.label}</h2><button onClick=${t} aria-label="close details">×</button></header>
     <dl>
