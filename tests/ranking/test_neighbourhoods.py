@@ -13,6 +13,7 @@ from tests.properties.trial import check_view, create, drawn_database, oracle
 from tests.ranking.drawn import Ranking
 from tests.ranking.test_drawn_rankings import places
 from tidemill.runtime.operators.ranking.window_functions import WindowFunctions
+from tidemill.runtime.thresholds import changed
 
 NEIGHBOURS = ("lag(a.v)", "lead(a.v, 2)", "lag(a.s, 3)", "lead(a.x, 0)")
 FRAMED = ("sum(a.v)", "first_value(a.x)", "count(*)", "last_value(a.v)", "max(a.s)")
@@ -68,7 +69,7 @@ def test_only_bounded_functions_have_a_neighbourhood(tmp_path, monkeypatch):
     monkeypatch.setattr(
         WindowFunctions, "_compare_near", lambda self, *args: seen.append(self.op.calls[0].function) or iter(())
     )
-    with LocalDatabase(str(tmp_path / "db")) as db:
+    with changed(far_rows=16), LocalDatabase(str(tmp_path / "db")) as db:
         fill(db, tmp_path)
         for i, call in enumerate(("lag(v)", "lead(v, 17)", "ntile(2)", "sum(v)", "lag(v IGNORE NULLS)")):
             db.execute(f"CREATE VIEW V{i} AS SELECT {call} OVER (ORDER BY f) AS x FROM K")

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from tests.harness import LocalDatabase
 from tests.properties.effort import effort
-from tidemill.runtime.planning import batch_size
-from tidemill.runtime.planning.batch_size import GROWTH, SENT_BYTES, Portion, next_rows
+from tidemill.runtime.planning.batch_size import GROWTH, Portion, next_rows
 from tidemill.runtime.reader.reader import Reader
 from tidemill.runtime.thresholds import sizes
 
@@ -28,14 +27,14 @@ def test_the_next_batch_sends_what_it_should_as_far_as_the_limits_allow(before, 
     found = next_rows(before, rows, sent)
     assert LEAST_ROWS <= found <= min(MOST_ROWS, max(GROWTH * before, LEAST_ROWS))
     if LEAST_ROWS < found < min(MOST_ROWS, GROWTH * before):
-        assert found * sent / rows <= SENT_BYTES < (found + 1) * sent / rows
+        assert found * sent / rows <= sizes.sent_bytes < (found + 1) * sent / rows
 
 
 @effort(200)
 @given(
     rows=st.integers(LEAST_ROWS, MOST_ROWS),
     more=st.integers(1, MOST_ROWS),
-    base=st.integers(0, SENT_BYTES),
+    base=st.integers(0, sizes.sent_bytes),
     each=st.integers(0, 200),
 )
 def test_what_grows_slower_than_the_rows_is_carried_on(rows, more, base, each):
@@ -43,8 +42,8 @@ def test_what_grows_slower_than_the_rows_is_carried_on(rows, more, base, each):
     last, now = ((r, base + each * r) for r in (rows, rows + more))
     found = next_rows(now[0], *now, last)
     assert found >= next_rows(now[0], *now)
-    if max(LEAST_ROWS, now[0]) < found < min(MOST_ROWS, GROWTH * now[0]):
-        assert base + each * found <= SENT_BYTES < base + each * (found + 1)
+    if each and max(LEAST_ROWS, now[0]) < found < min(MOST_ROWS, GROWTH * now[0]):
+        assert base + each * found <= sizes.sent_bytes < base + each * (found + 1)
 
 
 def test_a_note_counts_once_and_only_for_its_own_plan():
@@ -111,7 +110,7 @@ def test_a_small_rest_goes_with_the_batch_before_it(db, monkeypatch, portion, ba
 
 
 def test_batches_shrink_when_much_travels(db, monkeypatch):
-    monkeypatch.setattr(batch_size, "SENT_BYTES", 100_000)
+    monkeypatch.setattr(sizes, "sent_bytes", 100_000)
     db.register()
     db.execute("CREATE VIEW T AS SELECT k, n, at FROM S")
     found = taken(db)

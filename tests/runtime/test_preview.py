@@ -10,7 +10,7 @@ import pytest
 from tests.harness import LocalDatabase
 from tidemill.runtime.paths import load_plan, read_json
 from tidemill.runtime.planning import planner, preview
-from tidemill.runtime.planning.batch_size import FOLDED_BYTES, Portion, rows_after_preview, rows_to_take
+from tidemill.runtime.planning.batch_size import Portion, rows_after_preview, rows_to_take
 from tidemill.runtime.thresholds import sizes
 
 FILES, ROWS = 8, 2_000
@@ -146,9 +146,9 @@ def test_a_trial_counts_for_its_own_plan_only_and_not_while_live(tmp_path):
         )
         made = planner.Planner(db.paths.root, 2)
         made.latest(made.initial())
-        assert made.portions == {"P": Portion(made.portions["P"].ports, 4_000, FOLDED_BYTES)}
+        assert made.portions == {"P": Portion(made.portions["P"].ports, 4_000, sizes.folded_bytes)}
 
 
 def test_much_that_is_sent_makes_the_first_batch_small():
-    assert rows_after_preview(1_000, FOLDED_BYTES) == sizes.least_rows
+    assert rows_after_preview(1_000, sizes.folded_bytes) == sizes.least_rows
     assert rows_after_preview(1_000, 0) == sizes.most_first_rows

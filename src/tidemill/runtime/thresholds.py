@@ -16,8 +16,9 @@ import or as a default argument: tests change them.
 Not here, because compiled kernels have them as constants, which is what lets the compiler unroll their loops: `STEP`
 and `STRETCH`, rows that are taken at a time, and `_NEAR`, signatures that are looked through one by one; tests of the
 kernels pass them. Nor those of the optimizers: what they choose is a plan, and tests install plans of every kind. Nor
-ratios, such as how many rows must be equal for combining to pay: few rows pass them as well as many. Nor limits on what
-is accepted (`MAX_RECORD_BYTES`, the backlog of a port), which change what a user sees.
+ratios, such as how many rows must be equal for combining to pay, or how much larger a batch may be than the one before:
+few rows pass them as well as many. Nor limits on what
+is accepted (`MAX_RECORD_BYTES`, the backlog of a port) or kept (`HISTORY_ROWS`), which change what a user sees.
 """
 
 from __future__ import annotations
@@ -163,6 +164,12 @@ class Thresholds:
     site_part_bytes: int = _size(8 << 20, 64)  # rows of a batch for another site: a further message begins
     spool_bytes: int = _size(16 << 20, 64)  # of a file of a port's spool: another one begins
     key_files: int = _size(8, 1)  # of a table of PostgreSQL: they are merged
+    delivery_bytes: int = _size(16 << 20, 64)  # of rows for another site: the rest is for its next request
+    growing_files: int = _size(64, 1)  # of a live source that are checked every time: others wait for their turn
+
+    # What a batch should send; the next one has as many rows as send that much.
+    sent_bytes: int = _size(128 << 20, 1 << 14)  # rows as they are, which operators make more of
+    folded_bytes: int = _size(384 << 20, 1 << 14)  # what readers made of many rows
 
 
 def names() -> list[str]:

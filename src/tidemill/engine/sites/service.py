@@ -32,7 +32,6 @@ from tidemill.runtime.sites.limits import note_awaited, note_size
 from tidemill.runtime.sites.messages import NONE, Link, decode_header
 from tidemill.runtime.sites.outbox import Outbox
 from tidemill.runtime.sites.protocol import (
-    DELIVERY_BYTES,
     HEARTBEAT_S,
     Delivery,
     Description,
@@ -42,6 +41,7 @@ from tidemill.runtime.sites.protocol import (
     Wish,
     encode_problem,
 )
+from tidemill.runtime.thresholds import sizes
 from tidemill.runtime.views.moments import read_frontiers
 from tidemill.runtime.views.outlet import Outlet
 from tidemill.sql.catalog import Catalog, Entry
@@ -219,7 +219,7 @@ class Service:
         messages: list[bytes] = []
         notes: list[Note] = []
         refused: Refusals = {}
-        outlet, room = self._outlet(), DELIVERY_BYTES
+        outlet, room = self._outlet(), sizes.delivery_bytes
         # First how far time is closed, then the batch: rows of a batch in between are sent, its time is not yet.
         frontiers = read_frontiers(outlet.known)
         committed = outlet.committed

@@ -5,15 +5,13 @@ A batch takes all rows that are there, up to a limit that depends on the bytes i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tidemill.plan.physical import Leaf, Partial, Physical, Values, ids
 from tidemill.plan.sources import SourceSpec
 from tidemill.runtime.thresholds import sizes
 
-# What a batch should send: rows as they are, which operators then make more of, or what readers made of many.
-SENT_BYTES, FOLDED_BYTES = 128 << 20, 384 << 20
 GROWTH = 16  # times the batch before: the bytes of a row are known from that batch, and may be others in the next
 
 
@@ -23,7 +21,7 @@ class Portion:
 
     ports: tuple[str, ...]
     rows: int
-    most: int = SENT_BYTES
+    most: int = field(default_factory=lambda: sizes.sent_bytes)
     learnt: int = -1  # the last batch that this was learnt from
     last: tuple[int, int] | None = None  # the rows of that batch, and what they sent
 
@@ -51,7 +49,7 @@ def rows_to_take(
         ports = (*ports, "assumed")
     portion = portions.get(spec.name)
     if portion is None or portion.ports != ports:
-        most = FOLDED_BYTES if is_light(plan, spec.name) else SENT_BYTES
+        most = sizes.folded_bytes if is_light(plan, spec.name) else sizes.sent_bytes
         portion = portions[spec.name] = Portion(ports, first_rows(plan, spec.name), most)
         if previewed and previewed["plan"] == plan.version:
             portion.rows = rows_after_preview(previewed["rows"], previewed["sent"])
@@ -60,7 +58,7 @@ def rows_to_take(
     return portion.rows
 
 
-def next_rows(before: int, rows: int, sent: int, last: tuple[int, int] | None = None, most: int = SENT_BYTES) -> int:
+def next_rows(before: int, rows: int, sent: int, last: tuple[int, int] | None = None, most: int | None = None) -> int:
     """How many rows the next batch may take when `rows` of the last one have sent `sent` bytes.
 
     The number at which `most` bytes are sent, at least `least_rows`, at most `most_rows`, not more than GROWTH times as
@@ -72,6 +70,7 @@ def next_rows(before: int, rows: int, sent: int, last: tuple[int, int] | None = 
     >>> next_rows(8_000_000, 8_000_000, 64 << 20, last=(4_000_000, 60 << 20))
     64000000
     """
+    most = sizes.sent_bytes if most is None else most
     fitting = most * rows // max(sent, 1)
     if last is not None and rows > last[0] and sent < most:
         fitting = max(fitting, rows + (most - sent) * (rows - last[0]) // max(sent - last[1], 1))
@@ -91,7 +90,7 @@ def rows_after_preview(rows: int, sent: int) -> int:
     >>> rows_after_preview(250_000, 1_000_000), rows_after_preview(250_000, 25_000_000)
     (32000000, 4026531)
     """
-    return max(sizes.least_rows, min(FOLDED_BYTES * rows // max(sent, 1), sizes.most_first_rows))
+    return max(sizes.least_rows, min(sizes.folded_bytes * rows // max(sent, 1), sizes.most_first_rows))
 
 
 def is_light(plan: Physical, source: str) -> bool:

@@ -19,7 +19,6 @@ from tidemill.runtime.sites.messages import NONE, is_number, is_time
 
 VERSION = 1
 REQUEST_BYTES = 1 << 20  # a longer request is refused
-DELIVERY_BYTES = 16 << 20  # rows in the answer to one request
 HEARTBEAT_S = 10.0  # the answer to a request is held back so long, if there is nothing to say
 
 

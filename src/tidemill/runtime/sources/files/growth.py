@@ -25,7 +25,6 @@ from tidemill.runtime.thresholds import sizes
 
 SPAN = 4096  # bytes at the beginning and at the end by which a file is known again
 HALF_LINE = 15  # an unfinished last line is read after this many times `settle_seconds` without a change
-MOST_GROWING = 64  # that are looked at every time
 _LEFT = "the rest of a line that was taken before it was finished; WITH (tail = true) waits for whole lines"
 
 
@@ -111,7 +110,7 @@ class Growth:
             return [], not live or bool(self.spec.options.get("tail"))
         self.growing.pop(entry.path, None)
         self.growing[entry.path] = None
-        if len(self.growing) > MOST_GROWING:
+        if len(self.growing) > sizes.growing_files:
             del self.growing[next(iter(self.growing))]
         found, begin = [], _line_begin(entry.path, entry.size, end)
         if begin > entry.size:
