@@ -61,7 +61,7 @@ def ladder(steps: int) -> r.Relation:
     return node
 
 
-@pytest.mark.parametrize("holds", [r.never_changes, r.may_precede_clock])
+@pytest.mark.parametrize("holds", [r.append_only, r.never_changes, r.may_precede_clock])
 def test_what_holds_for_a_tree_is_found_where_ways_are_many(holds):
     assert holds(ladder(200))
 

@@ -110,14 +110,7 @@ def _data_inputs(node: Relation) -> list[Relation]:
 
 def _data_nodes(node: Relation) -> Iterator[Relation]:
     """Every node of a tree once, however many read it; nothing below views, and no relations of points."""
-    seen: set[Relation] = set()
-    stack = [node]
-    while stack:
-        node = stack.pop()
-        if node not in seen:
-            seen.add(node)
-            yield node
-            stack += reversed(_data_inputs(node))
+    return r.visit_once(node, _data_inputs)
 
 
 def _contents(node: Relation) -> Iterator[r.Seed]:

@@ -27,6 +27,7 @@ from tidemill.plan.relations.properties import (
     never_changes,
     nodes_above_views,
     single_insertions,
+    visit_once,
     with_children,
 )
 from tidemill.plan.relations.ranking import Ranked, RankFunction, WindowFunctions
@@ -109,5 +110,6 @@ __all__ = [
     "nodes_above_views",
     "quoted",
     "single_insertions",
+    "visit_once",
     "with_children",
 ]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Literal
 
+from tidemill.plan.cached import cached_by_object
 from tidemill.plan.node import walk
 from tidemill.plan.relations.aggregations import GroupBy, JoinAggregate, WindowAggregate
 from tidemill.plan.relations.base import TS, Relation
@@ -30,6 +31,7 @@ from tidemill.plan.scalars import ColumnRef, Operation, Paren, Scalar, Timestamp
 _ROW_BY_ROW = (Filter, Project, Unnest, Synchronize, SynchronizePeriods)
 
 
+@cached_by_object
 def append_only(node: Relation) -> bool:
     """True when no change of this relation ever takes a row away."""
     if isinstance(node, (Scan, Clock, Rstream, ChangeStream, RowPoints, Seed, JoinAt)):
@@ -126,6 +128,11 @@ def never_changes(node: Relation) -> bool:
 
 def nodes_above_views(node: Relation) -> Iterator[Relation]:
     """Every node of a tree once; created views, but nothing below them."""
+    return visit_once(node, lambda each: [] if isinstance(each, View) else _inputs(each))
+
+
+def visit_once(node: Relation, inputs: Callable[[Relation], list[Relation]]) -> Iterator[Relation]:
+    """A node and all that is reached by `inputs`, each once, nodes before their inputs."""
     seen: set[Relation] = set()
     stack = [node]
     while stack:
@@ -133,7 +140,7 @@ def nodes_above_views(node: Relation) -> Iterator[Relation]:
         if node not in seen:
             seen.add(node)
             yield node
-            stack += [] if isinstance(node, View) else reversed(_inputs(node))
+            stack += reversed(inputs(node))
 
 
 def _relations(node: Relation) -> Iterator[Relation]:
