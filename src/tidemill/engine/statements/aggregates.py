@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Callable
 from typing import Any
 
+from tidemill.engine.statements.given_functions import check_is_function, check_type, count_arguments, find_mismatch
 from tidemill.errors import CatalogProblem, PlanProblem
 from tidemill.runtime.user_aggregates.functions import (
     AggregateFunctions,
@@ -17,8 +17,6 @@ from tidemill.runtime.user_aggregates.functions import (
 )
 from tidemill.sql.bind.functions import is_function
 from tidemill.sql.catalog import Entry
-from tidemill.sql.dialect.dialect import Tidemill
-from tidemill.sql.lexical.types import column_type
 
 _ARGUMENTS = {"add": 2, "combine": 2, "invert": 2, "finish": 1}
 _GIVEN = ("zero", *_ARGUMENTS, "accepts", "returns")
@@ -40,7 +38,7 @@ def entry_of(name: str, definition: Any = None, **given: Any) -> Entry:
     for part in ("zero", "add", "combine"):
         if part not in known:
             raise PlanProblem("TM221", f"{name}: {part} is missing", hint=_HINT)
-    types = {side: _type(name, side, known.pop(side, "DOUBLE")) for side in ("accepts", "returns")}
+    types = {side: check_type(f"{name}: {side} = ", known.pop(side, "DOUBLE")) for side in ("accepts", "returns")}
     fold = AggregateFunctions(**known)
     for part, count in _ARGUMENTS.items():
         function = getattr(fold, part)
@@ -54,30 +52,12 @@ def _attributes(definition: Any) -> dict[str, Any]:
     return {part: getattr(made, part) for part in _GIVEN if hasattr(made, part)} if made is not None else {}
 
 
-def _type(name: str, side: str, text: str) -> str:
-    found = column_type(Tidemill().tokenize(str(text)))
-    if found is None:
-        raise PlanProblem("TM221", f'{name}: {side} = "{text}" is no type', hint="for example DOUBLE or VARCHAR")
-    return found
-
-
 def _check_call(name: str, part: str, function: Callable[..., Any], count: int) -> None:
-    takes = f"{part} is called with {count} argument{'s' if count > 1 else ''}"
-    if not callable(function):
-        raise PlanProblem("TM221", f"{name}: {part} is no function", detail=takes, hint=_HINT)
-    try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError):
-        return  # a built-in function that does not say what it takes
-    try:
-        signature.bind(*[None] * count)
-    except TypeError as error:
-        raise PlanProblem(
-            "TM221",
-            f"{name}: {part} does not take {count} argument{'s' if count > 1 else ''}",
-            detail=f"{part}{signature}: {error}",
-            hint=_HINT,
-        ) from None
+    arguments = count_arguments(count)
+    check_is_function(f"{name}: {part}", function, f"{part} is called with {arguments}", _HINT)
+    mismatch = find_mismatch(function, count)
+    if mismatch is not None:
+        raise PlanProblem("TM221", f"{name}: {part} does not take {arguments}", detail=f"{part}{mismatch}", hint=_HINT)
 
 
 def _body(name: str, fold: AggregateFunctions) -> str:

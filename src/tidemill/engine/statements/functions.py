@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import inspect
 import pickle
 import re
 from collections.abc import Callable, Sequence
@@ -11,12 +10,11 @@ from typing import Any
 
 from pyspark import cloudpickle
 
+from tidemill.engine.statements.given_functions import check_is_function, check_type, count_arguments, find_mismatch
 from tidemill.errors import CatalogProblem, PlanProblem
 from tidemill.sql.bind.catalogue import scalar_functions
 from tidemill.sql.bind.functions import is_function
 from tidemill.sql.catalog import Entry
-from tidemill.sql.dialect.dialect import Tidemill
-from tidemill.sql.lexical.types import column_type
 
 
 def function_entry(name: str, function: Callable[..., Any], accepts: str | Sequence[str], returns: str) -> Entry:
@@ -28,33 +26,19 @@ def function_entry(name: str, function: Callable[..., Any], accepts: str | Seque
             "TM302", f'the name "{name}" is taken by a function of the language', hint="choose another name"
         )
     given = (accepts,) if isinstance(accepts, str) else tuple(accepts)
-    types = [_type(name, text) for text in given]
+    types = [check_type(f"{name}: ", text) for text in given]
     _check_call(name, function, len(types))
-    options = {"accepts": types, "returns": _type(name, returns), "body": _body(name, function)}
+    options = {"accepts": types, "returns": check_type(f"{name}: ", returns), "body": _body(name, function)}
     return Entry("function", name, "", options=options)
 
 
-def _type(name: str, text: str) -> str:
-    found = column_type(Tidemill().tokenize(str(text)))
-    if found is None:
-        raise PlanProblem("TM221", f'{name}: "{text}" is no type', hint="for example DOUBLE or VARCHAR")
-    return found
-
-
 def _check_call(name: str, function: Callable[..., Any], count: int) -> None:
-    takes = f"it is called with {count} argument{'s' if count != 1 else ''}, as `accepts` says"
-    if not callable(function):
-        raise PlanProblem("TM221", f"{name} is no function", detail=takes, hint="def f(x): return …")
-    try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError):
-        return  # a built-in function that does not say what it takes
-    try:
-        signature.bind(*[None] * count)
-    except TypeError as error:
-        raise PlanProblem(
-            "TM221", f"{name}{signature}: {error}", detail=takes, hint="name a type for each argument in `accepts`"
-        ) from None
+    takes = f"it is called with {count_arguments(count)}, as `accepts` says"
+    check_is_function(name, function, takes, "def f(x): return …")
+    mismatch = find_mismatch(function, count)
+    if mismatch is not None:
+        hint = "name a type for each argument in `accepts`"
+        raise PlanProblem("TM221", f"{name}{mismatch}", detail=takes, hint=hint)
 
 
 def _body(name: str, function: Callable[..., Any]) -> str:
