@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tests.properties.effort import effort
 from tidemill.plan.sources import Column
+from tidemill.runtime.duckdb.temporary_tables import select
 from tidemill.runtime.views import changes as module
 from tidemill.runtime.views.changes import Changes, tag_changes
 from tidemill.runtime.views.stored_view import StoredView
@@ -113,7 +114,7 @@ def test_the_fast_way_and_the_general_way_agree(duck, changed):
     one = Changes((view(),), table(steps(changed)), True)
     paired = module._pair_updates(one, duck, "")
     assert paired is not None, "true keys are enough"
-    numbered = module._select(duck, module._numbered_sql(one), one.rows)
+    numbered = select(duck, module._numbered_sql(one), net=one.rows)
     assert Counter(said(paired)) == Counter(said(numbered))
 
 

@@ -23,7 +23,7 @@ import pyarrow as pa
 from tidemill.plan.physical import Output
 from tidemill.runtime.answer_files import write
 from tidemill.runtime.answer_files.write import WHOSE, AnswerFile, OwnedRows
-from tidemill.runtime.duckdb.temporary_tables import lend
+from tidemill.runtime.duckdb.temporary_tables import change
 from tidemill.runtime.integrity import arrow_file, missing, verify
 from tidemill.runtime.messages.file_refs import remove_file
 from tidemill.runtime.thresholds import sizes
@@ -224,8 +224,7 @@ def _insert(table: str, rows: list[tuple[Any, ...]], duck: duckdb.DuckDBPyConnec
         return
     names = [f"c{i}" for i in range(len(rows[0]))]
     noted = pa.table(dict(zip(names, map(pa.array, zip(*rows, strict=True)), strict=True)))
-    with lend(duck, "noted", noted):
-        duck.execute(f"INSERT INTO {table} SELECT * FROM noted")
+    change(duck, f"INSERT INTO {table} SELECT * FROM noted", noted=noted)
 
 
 def _text(value: str) -> str:

@@ -16,7 +16,7 @@ import pyarrow as pa
 from tidemill.plan.nested_types import is_textual
 from tidemill.plan.relations import quoted
 from tidemill.plan.sources import Column
-from tidemill.runtime.duckdb.nested_arrays import whole
+from tidemill.runtime.duckdb.temporary_tables import select
 from tidemill.runtime.duckdb.user_functions import register_missing
 
 # Arrow has no 128-bit integer: DuckDB hands HUGEINT over as DECIMAL(38,0), so it is cast back on the way in.
@@ -58,15 +58,11 @@ def close_all() -> None:
 def run(sql: str, **tables: pa.Table) -> pa.Table:
     """Evaluate one SELECT over the named Arrow tables."""
     duck, thread = connection(), threading.get_ident()
-    for name, table in tables.items():
-        duck.register(name, whole(table))
     _busy.add(thread)
     try:
-        return duck.sql(sql).to_arrow_table()
+        return select(duck, sql, **tables)
     finally:
         _busy.discard(thread)
-        for name in tables:
-            duck.unregister(name)
 
 
 def interrupt(thread: int) -> bool:

@@ -51,7 +51,7 @@ class BatchTimes:
         `standings` say from when on changes are kept.
         """
         if self.known is None:
-            self.known = {v for (v,) in self.duck.sql("SELECT DISTINCT view FROM __batch_times").fetchall()}
+            self.known = {v for (v,) in self.duck.execute("SELECT DISTINCT view FROM __batch_times").fetchall()}
         kept = {v for v in standings if views[v].output == "streamed" or views[v].retain_us is not None}
         rows = [
             (v, batch, before.get(f"view {v}", BEGINNING)) for v in sorted(kept) if v in changed or v not in self.known

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from tidemill.plan.physical import Output
 from tidemill.plan.relations import quoted
 from tidemill.runtime.duckdb.sql_text import name_list, same_row
-from tidemill.runtime.duckdb.temporary_tables import lend
+from tidemill.runtime.duckdb.temporary_tables import select
 from tidemill.runtime.messages.outbox import runs
 from tidemill.runtime.state.different_rows import add_up_counts
 from tidemill.runtime.state.run_ends import expand
@@ -60,11 +60,11 @@ class Changes:
 
     def _add_up_in_sql(self, duck: duckdb.DuckDBPyConnection) -> pa.Table:
         group = ", ".join([*self.whose, name_list(self.pattern.names), "__time"])
-        return _select(
+        return select(
             duck,
             f"SELECT {group}, CAST(sum(__diff) AS BIGINT) AS __diff FROM ({_typed_sql(self)}) GROUP BY {group}"
             " HAVING sum(__diff) <> 0",
-            self.rows,
+            net=self.rows,
         )
 
     def growth(self) -> dict[str, tuple[int, int]]:
@@ -163,10 +163,10 @@ def tag_changes(changes: Changes, duck: duckdb.DuckDBPyConnection, ordered: bool
         found = _pair_updates(changes, duck, sort)
         if found is None:
             changes.net(duck)
-            return _select(duck, _numbered_sql(changes) + sort, changes.rows)
+            return select(duck, _numbered_sql(changes) + sort, net=changes.rows)
         return found
     changes.net(duck)
-    return _select(duck, signed_sql(changes) + sort, changes.rows)
+    return select(duck, signed_sql(changes) + sort, net=changes.rows)
 
 
 def _pair_updates(changes: Changes, duck: duckdb.DuckDBPyConnection, sort: str) -> pa.Table | None:
@@ -177,7 +177,7 @@ def _pair_updates(changes: Changes, duck: duckdb.DuckDBPyConnection, sort: str) 
     rows = changes.rows
     if not _is_single(rows) or any(rows.column(k).null_count for k in changes.pattern.keys or ()):
         return None
-    found = _select(duck, _paired_sql(changes) + sort, rows)
+    found = select(duck, _paired_sql(changes) + sort, net=rows)
     twice = found.num_rows * 2 - found.column("__old").null_count != rows.num_rows
     if twice or pc.any(found.column("__same")).as_py():
         return None
@@ -282,8 +282,3 @@ def _typed_sql(changes: Changes) -> str:
 
 def _concat(tables: list[pa.Table]) -> pa.Table:
     return pa.concat_tables([tables[0], *(t.cast(tables[0].schema) for t in tables[1:])])
-
-
-def _select(duck: duckdb.DuckDBPyConnection, sql: str, net: pa.Table) -> pa.Table:
-    with lend(duck, "net", net):
-        return duck.sql(sql).to_arrow_table()

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemill.plan.physical import BEGINNING
-from tidemill.runtime.duckdb.temporary_tables import lend
+from tidemill.runtime.duckdb.temporary_tables import change
 from tidemill.runtime.duckdb.wide_integers import narrow_table
 from tidemill.runtime.views.batch_times import BatchTimes
 from tidemill.runtime.views.changes import Changes
@@ -100,8 +100,8 @@ class History:
         whose = "__view" if changes.whose else f"'{view.id}'"
         table, typed = history_table(view.pool), ", ".join(typed_column(c) for c in view.columns)
         self.rows[table] = self._count(table) + rows.num_rows
-        with lend(self.duck, "net", narrow_table(rows)):
-            self.duck.execute(f"INSERT INTO {table} SELECT {whose}, __time, {typed}, __diff FROM net")
+        sql = f"INSERT INTO {table} SELECT {whose}, __time, {typed}, __diff FROM net"
+        change(self.duck, sql, net=narrow_table(rows))
         return True
 
     def _forget_before(self, table: str, members: list[StoredView], lowest: Mapping[str, int]) -> None:
@@ -118,7 +118,7 @@ class History:
         bounded = _others([v for v in members if v.retain_us is not None])
         if self._count(table) <= HISTORY_ROWS:
             return BEGINNING
-        [(rows, middle)] = self.duck.sql(
+        [(rows, middle)] = self.duck.execute(
             f"SELECT count(*), quantile_disc(__time, 0.5) FROM {table} WHERE true{bounded}"
         ).fetchall()
         if rows <= HISTORY_ROWS:
@@ -132,7 +132,7 @@ class History:
 
     def _count(self, table: str) -> int:
         if table not in self.rows:
-            [(self.rows[table],)] = self.duck.sql(f"SELECT count(*) FROM {table}").fetchall()
+            [(self.rows[table],)] = self.duck.execute(f"SELECT count(*) FROM {table}").fetchall()
         return self.rows[table]
 
 

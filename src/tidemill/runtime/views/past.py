@@ -8,6 +8,7 @@ import pyarrow as pa
 from tidemill.plan.physical import FOREVER
 from tidemill.plan.relations import quoted
 from tidemill.runtime.duckdb.sql_text import hash_sql, name_list
+from tidemill.runtime.duckdb.temporary_tables import select
 from tidemill.runtime.views.store import ViewStore
 from tidemill.runtime.views.stored_view import StoredView
 from tidemill.runtime.views.tables import (
@@ -38,7 +39,7 @@ class Past:
     def contents(self, view: StoredView, moment: int, closed: int) -> pa.Table:
         """The rows with their multiplicity as `__diff`."""
         counted = self._counted_sql(view, moment, closed)
-        return self.duck.sql(f"SELECT {name_list(view.names)}, __n AS __diff FROM ({counted})").to_arrow_table()
+        return select(self.duck, f"SELECT {name_list(view.names)}, __n AS __diff FROM ({counted})")
 
     def changes(self, view: StoredView, moment: int) -> pa.Table:
         """The changes from the moment on that will stay: columns, `__time`, `__diff`."""
@@ -46,9 +47,8 @@ class Past:
         if view.takes_files and view.output != "streamed":
             rows = (rows for _, rows in self.store.rows_in_files(view, self.duck))
             parts += [f"SELECT {names}, __time, __n FROM ({part}) WHERE __time >= {moment}" for part in rows]
-        return self.duck.sql(
-            f"SELECT {names}, __time, CAST(__n AS BIGINT) AS __diff FROM ({' UNION ALL '.join(parts)})"
-        ).to_arrow_table()
+        changes = f"({' UNION ALL '.join(parts)})"
+        return select(self.duck, f"SELECT {names}, __time, CAST(__n AS BIGINT) AS __diff FROM {changes}")
 
     def _counted_sql(self, view: StoredView, moment: int, closed: int) -> str:
         """A SELECT of (row, multiplicity `__n`)."""

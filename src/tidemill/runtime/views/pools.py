@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemill.runtime.duckdb.sql_text import hash_sql, name_list
-from tidemill.runtime.duckdb.temporary_tables import lend
+from tidemill.runtime.duckdb.temporary_tables import change, select
 from tidemill.runtime.duckdb.wide_integers import narrow_table
 from tidemill.runtime.state.different_rows import add_up_counts
 from tidemill.runtime.thresholds import sizes
@@ -96,7 +96,7 @@ class Pools:
     def _count_rows(self, table: str) -> Counter[str]:
         """Rows of each view in a pool, counted once and kept up to date: never fewer than there are."""
         if table not in self.rows:
-            found = self.duck.sql(f"SELECT __view, count(*) FROM {table} GROUP BY __view").fetchall()
+            found = self.duck.execute(f"SELECT __view, count(*) FROM {table} GROUP BY __view").fetchall()
             self.rows[table] = Counter(dict(found))
             self.rewritten[table] = self.rows[table].total()
         return self.rows[table]
@@ -111,7 +111,7 @@ class Pools:
         if not leaving:
             return []
         among = f"__view IN ({', '.join(repr(name) for name in leaving)})"
-        rows = self.duck.sql(f"SELECT * FROM {table} WHERE {among} ORDER BY __view").to_arrow_table()
+        rows = select(self.duck, f"SELECT * FROM {table} WHERE {among} ORDER BY __view")
         self.duck.execute(f"DELETE FROM {table} WHERE {among}")
         found, start = [], 0
         for member in rows.column("__view").value_counts().to_pylist():
@@ -147,7 +147,7 @@ class Pools:
         group = f"GROUP BY {names} HAVING sum(__diff) <> 0" if counted is None else ""
         count = "__diff" if group == "" else "CAST(sum(__diff) AS BIGINT)"
         recent, stored = (f"(SELECT count(*) FROM {t(view.id)})" for t in (recent_table, contents_table))
-        [(waiting, there)] = self.duck.sql(f"SELECT {recent}, {stored}").fetchall()
+        [(waiting, there)] = self.duck.execute(f"SELECT {recent}, {stored}").fetchall()
         # The first rows of a view have nothing to be merged with.
         into = recent_table if waiting or there else contents_table
         rows = net if counted is None else counted
@@ -182,8 +182,7 @@ class Pools:
             )
 
     def _execute(self, sql: str, net: pa.Table) -> None:
-        with lend(self.duck, "net", narrow_table(net)):
-            self.duck.execute(sql)
+        change(self.duck, sql, net=narrow_table(net))
 
 
 def _rows_to_move(view: StoredView) -> int:

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 import duckdb
 
 from tidemill.runtime.duckdb.sql_text import name_list
-from tidemill.runtime.duckdb.temporary_tables import lend
+from tidemill.runtime.duckdb.temporary_tables import change
 from tidemill.runtime.views.changes import Changes, tag_changes
 from tidemill.runtime.views.stored_view import StoredView
 from tidemill.runtime.views.tables import tentative_changes_table, tentative_table, typed_column
@@ -38,11 +38,11 @@ def add(changes: Changes, batch: int, duck: duckdb.DuckDBPyConnection) -> None:
     changes.net(duck)
     if view.keeps_contents:
         typed = ", ".join(typed_column(c) for c in view.columns)
-        with lend(duck, "net", changes.rows):
-            duck.execute(f"INSERT INTO {tentative_table(view.pool)} SELECT {whose}, {typed}, __diff, __time FROM net")
+        sql = f"INSERT INTO {tentative_table(view.pool)} SELECT {whose}, {typed}, __diff, __time FROM net"
+        change(duck, sql, net=changes.rows)
     if view.output == "streamed":
-        with lend(duck, "net", tag_changes(changes, duck)):
-            duck.execute(
-                f"INSERT INTO {tentative_changes_table(view.pool)}"
-                f" SELECT {whose}, __time, {batch}, __tag, {names}, __old FROM net"
-            )
+        sql = (
+            f"INSERT INTO {tentative_changes_table(view.pool)}"
+            f" SELECT {whose}, __time, {batch}, __tag, {names}, __old FROM net"
+        )
+        change(duck, sql, net=tag_changes(changes, duck))

@@ -21,6 +21,7 @@ import pyarrow as pa
 from tidemill.plan.relations import quoted
 from tidemill.runtime.answer_files.index import TABLES, AnswerFiles
 from tidemill.runtime.duckdb.sql_text import name_list
+from tidemill.runtime.duckdb.temporary_tables import select
 from tidemill.runtime.duckdb.wide_integers import narrow_column, narrow_fields
 from tidemill.runtime.integrity import duckdb_file
 from tidemill.runtime.views import batch_times, growing_views
@@ -178,7 +179,7 @@ class ViewStore:
         rows = f"SELECT __time, __tag, {name_list(view.names)}, __old FROM ({logged})"
         if view.retain_us is not None:
             rows += f" WHERE __time >= (SELECT max(__time) FROM ({logged})) - {view.retain_us}"
-        return duck.sql(f"{rows} ORDER BY __time, __batch, {order(view)}").to_arrow_table()
+        return select(duck, f"{rows} ORDER BY __time, __batch, {order(view)}")
 
     def contents(self, view: StoredView, duck: duckdb.DuckDBPyConnection) -> pa.Table:
         """The current rows with their multiplicity as `__diff`, without those that the next rows may take back."""
@@ -186,13 +187,12 @@ class ViewStore:
         if view.appends_contents:
             own = [f"SELECT {names}, CAST(1 AS BIGINT) AS __diff FROM {t}" for t in self.own_table(view, duck)]
             counted = [pooled_rows(view), *(f"({rows})" for _, rows in self.rows_in_files(view, duck))]
-            return duck.sql(
-                " UNION ALL ".join([*own, *(f"SELECT {names}, __n AS __diff FROM {rows}" for rows in counted)])
-            ).to_arrow_table()
+            rows = [f"SELECT {names}, __n AS __diff FROM {rows}" for rows in counted]
+            return select(duck, " UNION ALL ".join([*own, *rows]))
         if view.keeps_contents:
-            return duck.sql(f"SELECT {names}, __n AS __diff FROM ({folded_contents(view)})").to_arrow_table()
+            return select(duck, f"SELECT {names}, __n AS __diff FROM ({folded_contents(view)})")
         logged = self.logged_sql(view, duck, tentative=False)
-        return duck.sql(f"SELECT {names}, CAST(1 AS BIGINT) AS __diff FROM ({logged})").to_arrow_table()
+        return select(duck, f"SELECT {names}, CAST(1 AS BIGINT) AS __diff FROM ({logged})")
 
     def own_table(self, view: StoredView, duck: duckdb.DuckDBPyConnection) -> list[str]:
         """The own table of an append-only view, if it has one."""
@@ -289,11 +289,7 @@ class ViewStore:
 
 def present(view: StoredView, changes: pa.Table, duck: duckdb.DuckDBPyConnection) -> pa.Table:
     """Changes as users see them: TAG, TS, the view's columns, OLD. A view that has a column TS shows that one."""
-    duck.register("changes", changes)
-    try:
-        stamps = duck.sql(f"SELECT {view.stamp} AS stamp FROM changes").to_arrow_table().column("stamp")
-    finally:
-        duck.unregister("changes")
+    stamps = select(duck, f"SELECT {view.stamp} AS stamp FROM changes", changes=changes).column("stamp")
     # Put together here and not in SQL, where TS and a user's column ts would be the same name.
     columns = {"TAG": changes.column("__tag"), **({} if "TS" in view.names else {"TS": stamps})}
     wide = {c.name for c in view.columns if c.type == "HUGEINT"}
