@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
+from functools import partial
 from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable
 
 import tidemill
 from tests.harness import LocalDatabase
 from tests.spark import scenario
+from tidemill.runtime.spark.spread import spread
+from tidemill.runtime.thresholds import changed
 
 pytestmark = pytest.mark.spark
 
@@ -41,6 +46,23 @@ def test_files_to_a_filtered_view_to_an_ad_hoc_select(spark, data, tmp_path):
         found = db.query("SELECT shop, count(*) AS n FROM Sold GROUP BY shop HAVING min(amount) >= 50 ORDER BY shop")
         assert found.column("shop").to_pylist() == sorted(scenario.SHOPS)
         assert 0 < sum(found.column("n").to_pylist()) < 160
+
+
+def test_workers_write_the_files_of_a_lake(spark, data, tmp_path):
+    own = os.getpid()
+    assert own not in spread(spark, lambda part: os.getpid(), range(3))
+    with tidemill.open(str(tmp_path / "db"), spark=spark) as db, changed(lake_file_rows=30):
+        db.execute(scenario.SOURCES.format(data=data, options=""))
+        db.execute("CREATE VIEW Sold AS SELECT B.shop, B.amount FROM R(Bills) B WHERE B.amount >= 50")
+        db.execute(f"CREATE SINK K FROM Sold TO DELTA '{tmp_path}/lake'")
+        db.state.outlet.sinks.spread = partial(spread, spark)  # as on a cluster
+        db.run(final=True)
+        wanted = sorted((row["shop"], row["amount"]) for row in db.query("SELECT shop, amount FROM Sold").to_pylist())
+        assert db.status()["sinks"][0]["problem"] is None
+    table = DeltaTable(str(tmp_path / "lake"))
+    rows = table.to_pyarrow_table().to_pylist()
+    assert sorted((row["shop"], row["amount"]) for row in rows) == wanted
+    assert len(table.file_uris()) >= len(wanted) // 30 >= 2
 
 
 def test_every_view_sink_and_dead_letter_is_as_in_one_process(spark, data, wanted, tmp_path):

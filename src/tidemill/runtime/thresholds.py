@@ -165,6 +165,7 @@ class Thresholds:
     spool_bytes: int = _size(16 << 20, 64)  # of a file of a port's spool: another one begins
     key_files: int = _size(8, 1)  # of a table of PostgreSQL: they are merged
     delivery_bytes: int = _size(16 << 20, 64)  # of rows for another site: the rest is for its next request
+    lake_file_rows: int = _size(1 << 18, 2)  # of a batch for a sink: more are written by workers, each file as large
     growing_files: int = _size(64, 1)  # of a live source that are checked every time: others wait for their turn
 
     # What a batch should send; the next one has as many rows as send that much.

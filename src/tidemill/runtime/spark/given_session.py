@@ -63,7 +63,7 @@ def check_workers(spark: Any, root: str, version: str) -> None:
     """Refuse a cluster whose workers lack something, our `version` among it; a session on this machine has what this
     process has.
     """
-    if spark is None or not _is_classic(spark) or re.match(r"local(\[|$)", spark.sparkContext.master):
+    if spark is None or not _is_classic(spark) or is_on_this_machine(spark):
         return
     context = spark.sparkContext
     count = max(1, context.defaultParallelism)
@@ -78,6 +78,11 @@ def check_workers(spark: Any, root: str, version: str) -> None:
             raise EngineProblem(
                 "TM646", f"a worker cannot use {root}", detail=f"{place}; {python} on {host}", hint=_HINT
             )
+
+
+def is_on_this_machine(spark: Any) -> bool:
+    """Whether the tasks of a session run beside this process."""
+    return re.match(r"local(\[|$)", spark.sparkContext.master) is not None
 
 
 def _is_classic(spark: Any) -> bool:

@@ -5,6 +5,7 @@ tidemill source → shuffle by shard → transformWithState (one key for each sh
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -15,7 +16,9 @@ from tidemill.runtime.checkpoint.relocation import relocate_checkpoint
 from tidemill.runtime.paths import Paths
 from tidemill.runtime.spark.data_source import MESSAGE_SCHEMA, TidemillSource
 from tidemill.runtime.spark.error_text import shorten_failure
+from tidemill.runtime.spark.given_session import is_on_this_machine
 from tidemill.runtime.spark.shard_processor import STATE_VARIABLE, ShardProcessor
+from tidemill.runtime.spark.spread import spread
 from tidemill.runtime.views.outlet import Outlet
 
 _STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -27,6 +30,8 @@ def start(
     """Start, or go on from the checkpoint."""
     paths = Paths(root)
     outlet.sweep()
+    if not is_on_this_machine(spark):  # here the libraries of lakes use all cores by themselves
+        outlet.sinks.spread = partial(spread, spark)
     mark_checkpoint(paths)
     relocate_checkpoint(paths)
     spark.dataSource.register(TidemillSource)

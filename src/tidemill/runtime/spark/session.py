@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -127,12 +127,48 @@ def local_session(cores: int | None = None, log: str | None = None, shared: bool
     return session
 
 
+def cluster_session(master: str, settings: Mapping[str, str]) -> SparkSession:
+    """A session whose tasks run on the workers of a cluster, with this process as its driver.
+
+    What the user sets counts, here as in a `spark-defaults.conf`, but for what a job cannot do without.
+    """
+    home = java_home()
+    if home:
+        os.environ["JAVA_HOME"] = home
+    builder = SparkSession.builder.master(master).appName("tidemill")
+    for name, value in {**_cluster_settings(master), **settings}.items():
+        builder = builder.config(name, value)
+    with _spark_home(), _python(fork=False):
+        try:
+            return builder.getOrCreate()
+        except Exception as error:  # of Py4J: whatever Spark says
+            raise EngineProblem(
+                "TM648",
+                f"there is no Spark session at {master}",
+                detail=str(error)[:2000],
+                hint="is the master up, and does it take applications? its log says why not",
+            ) from error
+
+
+def _cluster_settings(master: str) -> dict[str, str]:
+    """Workers of other machines reach the driver under its own address, which Spark finds; and all of them are there
+    before the number of readers is chosen.
+    """
+    address = {"spark.driver.host", "spark.driver.bindAddress"}
+    is_here = re.match(r"spark://(127\.|localhost\b|\[::1\])", master) is not None
+    return {
+        **{name: value for name, value in SETTINGS.items() if is_here or name not in address},
+        "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "spark.scheduler.minRegisteredResourcesRatio": "1.0",
+    }
+
+
 @contextmanager
-def _python() -> Iterator[None]:
+def _python(*, fork: bool = True) -> Iterator[None]:
     """The program that Spark starts as Python unless the user has set one. Not for the user's own processes."""
     before = {name: os.environ.get(name) for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")}
     if before["PYSPARK_PYTHON"] is None:
-        os.environ["PYSPARK_PYTHON"] = zygote.start(process_folder()) or sys.executable
+        os.environ["PYSPARK_PYTHON"] = (zygote.start(process_folder()) if fork else None) or sys.executable
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", os.environ["PYSPARK_PYTHON"])
     try:
         yield

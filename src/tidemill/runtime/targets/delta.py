@@ -1,12 +1,19 @@
-"""Sinks to Delta tables: a commit holds the rows of a batch, and its number as the transaction of the sink."""
+"""Sinks to Delta tables: a commit holds the rows of a batch, and its number as the transaction of the sink.
+
+Of a large batch the files are written by workers, and the commit names them. Where rows are replaced, workers also
+write the files anew that have some of their keys, without those.
+"""
 
 from __future__ import annotations
 
+import os
+import time
 from typing import Any
 
 import pyarrow as pa
 
 from tidemill.runtime.extras import load
+from tidemill.runtime.targets.lake_files import LakeFile, LakeWriter
 from tidemill.runtime.targets.lake_types import lake_table
 from tidemill.runtime.targets.target import TAG, UPSERT, SinkSpec, fold
 
@@ -16,9 +23,9 @@ _GONE = "__tidemill_gone"
 class DeltaTarget:
     """A Delta table in a folder, made by the first batch."""
 
-    def __init__(self, spec: SinkSpec) -> None:
+    def __init__(self, spec: SinkSpec, writer: LakeWriter | None = None) -> None:
         self._library = load("deltalake", "delta", "a sink to Delta")
-        self.spec = spec
+        self.spec, self._writer = spec, writer
         self._path = spec.place["path"]
 
     def check(self) -> None:
@@ -31,16 +38,29 @@ class DeltaTarget:
         number = self._library.CommitProperties(
             app_transactions=[self._library.Transaction(app_id=self.spec.id, version=batch)],
             custom_metadata={"tidemill.sink": self.spec.name, "tidemill.batch": str(batch)},
+            max_commit_retries=0,  # what a commit removes is known of the version that was looked at
         )
-        if self.spec.mode == UPSERT and table is not None:
+        if self.spec.mode != UPSERT:
+            self._append(table, log.set_column(0, TAG, log.column(TAG).cast(pa.string())), number)
+        elif table is None:
+            self._append(table, fold(log, self.spec).rows, number)
+        else:
             self._merge(table, log, number)
+
+    def _append(self, table: Any, rows: pa.Table, number: Any) -> None:
+        schema = lake_table(rows.slice(0, 0)).schema
+        if self._writer is None or not self._writer.is_for(rows, self._path):
+            self._library.write_deltalake(self._path, lake_table(rows), mode="append", commit_properties=number)
             return
-        rows = (
-            fold(log, self.spec).rows
-            if self.spec.mode == UPSERT
-            else log.set_column(0, TAG, log.column(TAG).cast(pa.string()))
-        )
-        self._library.write_deltalake(self._path, lake_table(rows), mode="append", commit_properties=number)
+        if table is None:  # a commit of its own: it says which features of Delta the types need
+            table = self._library.DeltaTable.create(self._path, self._library.Schema.from_arrow(schema))
+        self._commit(table, self._writer.write(rows, self._path), [], number)
+
+    def _commit(self, table: Any, made: list[LakeFile], removed: list[str], number: Any) -> None:
+        library, now = load("deltalake.transaction", "delta", "a sink to Delta"), int(time.time() * 1000)
+        added = [library.AddAction(os.path.basename(f.path), f.size, {}, now, True, f.statistics) for f in made]
+        gone = [library.RemoveAction(path, True, now) for path in removed]
+        table.create_write_transaction([*gone, *added], "append", table.schema(), commit_properties=number)
 
     def _find(self) -> Any:
         return self._library.DeltaTable(self._path) if self._library.DeltaTable.is_deltatable(self._path) else None
@@ -52,6 +72,12 @@ class DeltaTarget:
     def _merge(self, table: Any, log: pa.Table, number: Any) -> None:
         """Delete keys that are gone, replace and insert the others: one commit."""
         changes, keys = fold(log, self.spec), list(self.spec.keys or ())
+        if self._writer is not None and self._writer.is_for(changes.touched, self._path):
+            made = self._writer.write(changes.rows, self._path)
+            files = pa.table(table.get_add_actions()).column("path").to_pylist()
+            kept = self._writer.leave_out(changes.touched, self._path, files)
+            self._commit(table, [*made, *(file for file in kept.values() if file is not None)], list(kept), number)
+            return
         gone = changes.gone.append_column(_GONE, pa.array([True] * changes.gone.num_rows))
         rows = changes.rows.append_column(_GONE, pa.array([False] * changes.rows.num_rows))
         both = lake_table(pa.concat_tables([rows, gone], promote_options="default"))

@@ -12,6 +12,7 @@ from tidemill.errors import PlanProblem
 from tidemill.plan.python_values import python_rows
 from tidemill.runtime.extras import load
 from tidemill.runtime.secrets import check_secret, read_secret
+from tidemill.runtime.targets.lake_files import LakeWriter
 from tidemill.runtime.targets.lake_types import lake_table
 from tidemill.runtime.targets.target import TAG, UPSERT, SinkSpec, fold
 
@@ -19,9 +20,9 @@ from tidemill.runtime.targets.target import TAG, UPSERT, SinkSpec, fold
 class IcebergTarget:
     """A table of a catalog, made by the first batch."""
 
-    def __init__(self, spec: SinkSpec) -> None:
+    def __init__(self, spec: SinkSpec, writer: LakeWriter | None = None) -> None:
         load("pyiceberg", "iceberg", "a sink to Iceberg")
-        self.spec = spec
+        self.spec, self._writer = spec, writer
         self._name = spec.place["table"]
         self._property = f"tidemill.batch.{spec.id}"
         self._table: Any = None
@@ -52,8 +53,17 @@ class IcebergTarget:
                     change.delete(self._match_keys(lake_table(changes.touched)))
                 rows = changes.rows
             if rows.num_rows:
-                change.append(lake_table(rows))
+                self._append(table, change, rows)
             change.set_properties({self._property: str(batch)})
+
+    def _append(self, table: Any, change: Any, rows: pa.Table) -> None:
+        """Add rows; the files of a large batch are written by workers, and the transaction names them."""
+        place = f"{table.location().rstrip('/')}/data"
+        if self._writer is None or not self._writer.is_for(rows, place):
+            change.append(lake_table(rows))
+            return
+        files = [file.path for file in self._writer.write(rows, place)]
+        change.add_files(files, check_duplicate_files=False)  # their names are new
 
     def _open(self, schema: pa.Schema) -> Any:
         if self._table is None:

@@ -35,8 +35,11 @@ def lake_type(kind: pa.DataType) -> pa.DataType:
         or pa.types.is_null(kind)
         or pa.types.is_dictionary(kind)
         or pa.types.is_large_string(kind)
+        or pa.types.is_string_view(kind)  # in files of Delta's own library
     ):
         return pa.string()
+    if pa.types.is_binary_view(kind):
+        return pa.binary()
     if pa.types.is_struct(kind):
         return pa.struct([pa.field(f.name, lake_type(f.type)) for f in kind])
     if pa.types.is_list(kind):

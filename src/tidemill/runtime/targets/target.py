@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemill.errors import PlanProblem
+from tidemill.runtime.targets.lake_files import LakeWriter
 
 CHANGELOG, UPSERT, DEBEZIUM = "changelog", "upsert", "debezium"
 TAG, STAMP, OLD = "TAG", "TS", "OLD"
@@ -29,6 +30,7 @@ class TargetKind:
     modes: tuple[str, ...]
     example: str
     options: tuple[str, ...] = ()
+    is_lake: bool = False  # workers can write its files
 
 
 _HERE = "tidemill.runtime.targets"
@@ -46,12 +48,13 @@ KINDS = {
         "POSTGRES 'host=db dbname=shop' TABLE 'totals'",
         ("password",),
     ),
-    "delta": TargetKind(f"{_HERE}.delta:DeltaTarget", (CHANGELOG, UPSERT), "DELTA '/lake/totals'"),
+    "delta": TargetKind(f"{_HERE}.delta:DeltaTarget", (CHANGELOG, UPSERT), "DELTA '/lake/totals'", is_lake=True),
     "iceberg": TargetKind(
         f"{_HERE}.iceberg:IcebergTarget",
         (CHANGELOG, UPSERT),
         "ICEBERG 'shop.totals'",
         ("catalog", "warehouse", "password"),
+        is_lake=True,
     ),
 }
 
@@ -81,10 +84,12 @@ class Target(Protocol):
     def close(self) -> None: ...
 
 
-def open_target(spec: SinkSpec) -> Target:
-    """The target of a sink; nothing is connected yet."""
-    module, _, name = KINDS[spec.kind].target.partition(":")
-    return cast(Target, getattr(import_module(module), name)(spec))
+def open_target(spec: SinkSpec, writer: LakeWriter | None = None) -> Target:
+    """The target of a sink; nothing is connected yet. `writer` is what lakes write large batches with."""
+    kind = KINDS[spec.kind]
+    module, _, name = kind.target.partition(":")
+    made = getattr(import_module(module), name)
+    return cast(Target, made(spec, writer) if kind.is_lake else made(spec))
 
 
 def mode_of(kind: str, name: str, given: str | None, has_key: bool) -> str:

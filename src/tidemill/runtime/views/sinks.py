@@ -26,6 +26,7 @@ from tidemill.plan.value_text import clean
 from tidemill.runtime.arrow_ipc import from_ipc, ipc_bytes
 from tidemill.runtime.duckdb import duck
 from tidemill.runtime.paths import Paths
+from tidemill.runtime.targets.lake_files import LakeWriter, Spread
 from tidemill.runtime.targets.target import SinkSpec, Target, open_target
 from tidemill.runtime.views.sink import Sink
 from tidemill.runtime.views.store import present
@@ -41,10 +42,13 @@ printer: Callable[[str], None] = print
 class Sinks:
     """Writes to all sinks of a database; what cannot be delivered is `waiting`."""
 
+    spread: Spread | None = None  # what has workers write the files of large batches; without it the driver does
+
     def __init__(self, paths: Paths, committed: str | None) -> None:
         self.waiting = Undelivered(paths, committed)
         self.problems: dict[str, str] = {}  # by the name of the sink
         self._targets: dict[str, Target] = {}  # by the id of the sink
+        self._outbox = paths.outbox
         self._rests: dict[str, float] = {}  # by the id of the sink: until when it is not tried again
 
     def write(
@@ -75,7 +79,7 @@ class Sinks:
             return False
         try:
             if sink.id not in self._targets:
-                self._targets[sink.id] = open_target(target_spec(sink, view))
+                self._targets[sink.id] = open_target(target_spec(sink, view), self._writer())
             self._targets[sink.id].write(log, batch)
         except Exception as error:  # of the libraries of targets; the changes wait, and the status says why
             self.problems[sink.name] = str(error) or type(error).__name__
@@ -85,6 +89,9 @@ class Sinks:
             return False
         self.problems.pop(sink.name, None)
         return True
+
+    def _writer(self) -> LakeWriter | None:
+        return LakeWriter(self._outbox, self.spread) if self.spread is not None else None
 
     def _forget_target(self, sink: Sink) -> None:
         """Connect anew next time: only a new connection knows for certain which batch was the last."""
