@@ -31,6 +31,7 @@ from tidemill.runtime.paths import Paths, load_plan, write_json
 from tidemill.runtime.views.feedback import last_closed
 from tidemill.runtime.views.moments import read_frontiers
 from tidemill.runtime.views.outlet import Outlet
+from tidemill.runtime.views.stand_ins import Succession
 from tidemill.runtime.views.store import ViewStore
 from tidemill.runtime.views.stored_view import StoredView
 from tidemill.sql.catalog import Catalog
@@ -44,6 +45,7 @@ class PendingChanges:
 
     creates: list[StoredView] = field(default_factory=list)  # views that still need tables
     drops: list[StoredView] = field(default_factory=list)  # views whose tables go once the catalog is written
+    successions: list[Succession] = field(default_factory=list)  # views that are read as others were until they begin
     catalog: bool = False  # the catalog must be written
     plan: bool = False  # a new plan must be published
     grouped: bool = False  # more definitions follow: wait for them
@@ -87,6 +89,13 @@ class DatabaseState:
             self.outlet.views = {view.id: view for view in self._stored_views()}
             self.outlet.bounds = bounds_of(self.catalog)
             self.sites.note_edges()
+
+    def create_tables(self) -> None:
+        """Make the tables of views that are pending, and copy what those show that they replace."""
+        stand = {view.entry.id for view in self.workload.views.values()}
+        successions = [s for s in self.pending.successions if s.new.id in stand]
+        with self.outlet.lock:
+            self.outlet.known |= self.store.create(*self.pending.creates, successions=successions)
 
     def save_catalog(self) -> None:
         """Write the catalog, then drop the tables of dropped views: the catalog never names tables that are gone."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -28,6 +28,7 @@ from tidemill.runtime.sandbox import pool
 from tidemill.runtime.sandbox.pool import Deadline, Inputs, Limits
 from tidemill.runtime.sources.connector import arrow_schema
 from tidemill.runtime.sources.registry import open_connector
+from tidemill.runtime.views import stand_ins
 from tidemill.runtime.views.moments import METAS
 from tidemill.runtime.views.past import Past
 from tidemill.runtime.views.store import DEAD_LETTERS, ViewStore
@@ -133,9 +134,9 @@ def answer(
         with store.reading() as duck, _interrupt_at(duck, deadline):
             virtual = [VirtualTables(workload, check_expressions, definitions) for _ in range(2 * len(queries))]
             tables = [found for query in queries for found in _tables_read(query, virtual.pop())]
-            moment = _choose_moment(tables, selects[0], workload, store, duck)
+            moment, waiting = _choose_moment(tables, selects[0], workload, store, duck)
             for query, own in zip(queries, inputs, strict=True):
-                _Leaves(workload, store, duck, own, moment, shape_only).replace(query, virtual.pop())
+                _Leaves(workload, store, duck, own, moment, waiting, shape_only).replace(query, virtual.pop())
         answers = []
         for query, own in zip(queries, inputs, strict=True):
             for node in list(query.find_all(Now)):
@@ -151,16 +152,21 @@ def _choose_moment(
     workload: Workload,
     store: ViewStore,
     duck: duckdb.DuckDBPyConnection,
-) -> ReadMoment:
-    """The moment of all views that the queries read, from what the last batch stored with them."""
+) -> tuple[ReadMoment, Collection[str]]:
+    """The moment of all views that the queries read, from what the last batch stored with them; and the views in whose
+    place is read what they have replaced, unless the query names a time.
+    """
     asked: dict[str, Asked] = {}
     for name, node in tables:
         view = workload.views.get(name)
         if view is not None:
             place = problem("", node)
             asked.setdefault(view.entry.id, Asked(view, (place.line or 1, place.column or 1)))
-    metas = store.read_metas(METAS, duck) if asked else {}
-    return choose_moment(asked, select.as_of, metas, workload.unit_us)
+    metas = store.read_metas((*METAS, stand_ins.META), duck) if asked else {}
+    named = select.as_of is not None and select.as_of.value is not None
+    waiting = {} if named else stand_ins.read_stand_ins(metas)
+    asked = {view: found for view, found in asked.items() if view not in waiting}
+    return choose_moment(asked, select.as_of, metas, workload.unit_us), waiting
 
 
 def _tables_read(query: exp.Expression, virtual: VirtualTables) -> list[tuple[str, exp.Table]]:
@@ -227,10 +233,11 @@ class _Leaves:
         duck: duckdb.DuckDBPyConnection,
         inputs: Inputs,
         moment: ReadMoment,
+        waiting: Collection[str],
         shape_only: bool,
     ) -> None:
         self.workload, self.duck, self.inputs, self.moment = workload, duck, inputs, moment
-        self.shape_only = shape_only
+        self.waiting, self.shape_only = waiting, shape_only
         self.past = Past(store, duck)
         self.made: dict[tuple[str, tuple[str, ...]], str] = {}
 
@@ -300,6 +307,8 @@ class _Leaves:
                 code="TM215",
                 hint=f"CREATE COMPLETE VIEW … AS SELECT * FROM {entry.name}, or SELECT STREAMED …",
             )
+        if view.entry.id in self.waiting:
+            return self.duck.sql(f"SELECT * FROM {stand_ins.stand_in_table(view.entry.id)}")
         return self.duck.sql(self.past.relation_sql(view.stored, *self.moment.bound_of(view.entry.id)))
 
 

@@ -23,6 +23,7 @@ from tidemill.plan import relations as r
 from tidemill.plan.relations import quoted
 from tidemill.plan.statements import AsOf
 from tidemill.runtime.views.moments import read_standings
+from tidemill.runtime.views.stand_ins import read_stand_ins
 from tidemill.runtime.views.store import ViewStore
 from tidemill.sql.bind.scope import problem
 from tidemill.sql.bind.subqueries.forms import has_subquery
@@ -76,10 +77,13 @@ def read_streams_from_views(
 
 def _find_unfit(workload: Workload, store: ViewStore, as_of: AsOf | None) -> dict[str, str]:
     """The ids of views that do not have the rows of their streams, now or as of the time that is named, with why."""
-    standings = read_standings(store.metas(), [view.entry.id for view in workload.views.values()])
-    found = {}
+    metas = store.metas()
+    standings = read_standings(metas, [view.entry.id for view in workload.views.values()])
+    found = dict.fromkeys(read_stand_ins(metas), "it has not taken over from the view that it replaces yet")
     for view in workload.views.values():
         standing = standings.get(view.entry.id)
+        if view.entry.id in found:
+            continue
         if standing is None or not standing.has_begun:
             if began_later(view.node):
                 found[view.entry.id] = "it has not caught up with its streams yet"

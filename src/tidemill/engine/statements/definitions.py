@@ -76,6 +76,7 @@ class Definitions:
             found = Replacement.of(self._catalog, existing)
             found.check(self._state, statement)
             for entry in (*reversed(found.readers), existing):
+                found.note_shown(self._workload.views.get(entry.name.lower()))
                 self.forget(entry)
             return found
         if isinstance(statement, CreateView):
@@ -88,6 +89,7 @@ class Definitions:
         for entry in replacement.readers:
             self._install_reader(entry)
         replacement.restore_exports(self._catalog)
+        replacement.let_stand_in(self._state)
         return replacement.readers
 
     def create_query(self, statement: Select) -> Created:
@@ -255,7 +257,7 @@ class Definitions:
         pending = self._state.pending
         try:
             if pending.creates:
-                self._state.store.create(*pending.creates)
+                self._state.create_tables()
         except Exception as error:
             self._take_back()
             if not isinstance(error, duckdb.Error):
@@ -267,6 +269,7 @@ class Definitions:
             ) from error
         finally:
             pending.creates.clear()
+            pending.successions.clear()
             catalog, plan = pending.catalog, pending.plan
             pending.catalog = pending.plan = False
             if plan:

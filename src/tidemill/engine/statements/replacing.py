@@ -11,7 +11,7 @@ who read the reader see the same table.
 from __future__ import annotations
 
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sqlglot import exp
@@ -20,12 +20,15 @@ from tidemill.engine.settings.options import check_options
 from tidemill.engine.sites.exports import EXPORTS, LOCAL
 from tidemill.engine.sites.fragments import check_exportable
 from tidemill.engine.state import DatabaseState
+from tidemill.engine.views.bound_view import BoundView
 from tidemill.engine.views.history import BEGINNINGS
 from tidemill.engine.views.history import OPTION as BEGIN
 from tidemill.engine.workload import Workload
 from tidemill.errors import CatalogProblem, TidemillError
 from tidemill.plan.sources import Schema
 from tidemill.plan.statements import CreateSink, CreateView, Select
+from tidemill.runtime.views.stand_ins import Succession, can_stand_in
+from tidemill.runtime.views.stored_view import StoredView
 from tidemill.sql.bind.imported_names import IMPORTS, PLACED
 from tidemill.sql.catalog import VIRTUAL, Catalog, Entry
 from tidemill.sql.dialect.nodes import all_nodes
@@ -41,6 +44,7 @@ class Replacement:
     existing: Entry
     readers: list[Entry]
     exports: dict[str, list[str]]  # by the name of the site
+    shown: dict[str, StoredView] = field(default_factory=dict)  # what they are until they are forgotten, by name
 
     @classmethod
     def of(cls, catalog: Catalog, existing: Entry) -> Replacement:
@@ -63,6 +67,23 @@ class Replacement:
                 raise self._refuse(reader, "another site takes part in it")
         if self.readers or self.exports:
             self._rehearse(state, statement)
+
+    def note_shown(self, view: BoundView | None) -> None:
+        """Remember a view that is about to be forgotten; a virtual one and a sink show nothing."""
+        if view is not None:
+            self.shown[view.entry.name.lower()] = view.stored
+
+    def let_stand_in(self, state: DatabaseState) -> None:
+        """Let ad hoc queries read what was shown until all of the new views have begun."""
+        pending = state.pending
+        waiting = {s.new.id: s.old for s in pending.successions}
+        pairs = [
+            (old, state.workload.views[name].stored) for name, old in self.shown.items() if name in state.workload.views
+        ]
+        pairs = [(waiting.pop(old.id, old), new) for old, new in pairs]
+        pairs = [(old, new) for old, new in pairs if can_stand_in(old, new, state.outlet.known)]
+        pending.successions[:] = [s for s in pending.successions if s.new.id in waiting]
+        pending.successions += [Succession(old, new, pairs[0][1].id) for old, new in pairs]
 
     def restore_exports(self, catalog: Catalog) -> None:
         """Let other sites read what they might read before."""

@@ -47,6 +47,7 @@ from tidemill.runtime.views.shipping import Shipping
 from tidemill.runtime.views.sink_beginnings import begun_sinks, snapshots
 from tidemill.runtime.views.sinks import Sinks
 from tidemill.runtime.views.source_totals import add_tallies, note_read
+from tidemill.runtime.views.stand_ins import release
 from tidemill.runtime.views.stopped_views import ViewsFailed, find_failing, gather_changes, run_for_views
 from tidemill.runtime.views.stopped_views import note as stopped_note
 from tidemill.runtime.views.store import ViewStore
@@ -252,11 +253,10 @@ class Outlet:
                     if is_of_operator(error):
                         suspects = changes
                     raise
-            if kept.files:
-                self.store.answer_files.adopt(kept.files, kept.owners, self.duck)
-                self.store.answer_files.merge(self.duck)
+            self._adopt(kept)
             meta |= self.history.advance(batch, [c for c, _ in found], kept.growth(), self.known, meta, self.views)
             meta |= self._store_dead_letters(batch, messages) | self.shipping.meta() | self.sinks.waiting.meta()
+            meta |= release(self.known | meta, self.views, json.loads(meta["stopped"]), self.duck)
             self.store.set_metas(meta, self.duck)
             self.duck.execute("COMMIT")
         except BaseException as error:
@@ -267,6 +267,12 @@ class Outlet:
                 raise
             raise ViewsFailed(self._find_unstorable(suspects, batch, error)) from error
         self.known.update(meta)
+
+    def _adopt(self, kept: BatchFiles) -> None:
+        """Make the files of the batch part of the views."""
+        if kept.files:
+            self.store.answer_files.adopt(kept.files, kept.owners, self.duck)
+            self.store.answer_files.merge(self.duck)
 
     def _forget_shown(self, peek: str) -> None:
         """Remove provisional rows, unless they are of the same end of the input."""

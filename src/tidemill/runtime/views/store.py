@@ -11,8 +11,9 @@ What a view holds is always all of these together. `pools` and `answer_files` wr
 
 from __future__ import annotations
 
+import json
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 import duckdb
@@ -24,7 +25,7 @@ from tidemill.runtime.duckdb.sql_text import name_list
 from tidemill.runtime.duckdb.temporary_tables import select
 from tidemill.runtime.duckdb.wide_integers import narrow_column, narrow_fields
 from tidemill.runtime.integrity import duckdb_file
-from tidemill.runtime.views import batch_times, growing_views
+from tidemill.runtime.views import batch_times, growing_views, stand_ins
 from tidemill.runtime.views.stored_view import StoredView
 from tidemill.runtime.views.tables import (
     POOLED,
@@ -96,14 +97,28 @@ class ViewStore:
             self.connection.close()
         del self.connection
 
-    def create(self, *views: StoredView) -> None:
-        """Tables of new views."""
+    def create(self, *views: StoredView, successions: Sequence[stand_ins.Succession] = ()) -> dict[str, str]:
+        """Tables of new views, and of what those show that they replace; what was stored of it beside."""
         wanted = {name: sql for view in views for name, sql in definitions(view).items()}
-        self._execute([*wanted.values(), *growing_views.register(views)])
+        stored: dict[str, str] = {}
+
+        def keep(duck: duckdb.DuckDBPyConnection) -> None:
+            waiting = stand_ins.read_stand_ins(self.read_metas([stand_ins.META], duck))
+            for s in successions:
+                there = stand_ins.stand_in_table(s.old.id)
+                rows = f"SELECT * FROM {there}" if s.old.id in waiting else self.relation_sql(s.old, duck)
+                duck.execute(f"CREATE TABLE {stand_ins.stand_in_table(s.new.id)} AS {rows}")
+            if successions:
+                stored[stand_ins.META] = json.dumps(waiting | {s.new.id: s.first for s in successions})
+                self.set_metas(stored, duck)
+
+        self._execute([*wanted.values(), *growing_views.register(views)], keep)
+        return stored
 
     def drop(self, view: StoredView) -> None:
         """Forget a view's rows and its own tables."""
-        own = (drop_table(table(view.id)) for table in (contents_table, recent_table, changes_table))
+        tables = (contents_table, recent_table, changes_table, stand_ins.stand_in_table)
+        own = (drop_table(table(view.id)) for table in tables)
         shared = [t(view.pool) for t in POOLED if t(view.pool) in definitions(view)]
         self._execute(
             [*own, growing_views.forget(view), *(f"DELETE FROM {t} WHERE {of_view(view)}" for t in shared)],
@@ -129,9 +144,18 @@ class ViewStore:
         sql = "SELECT table_name FROM duckdb_tables() WHERE table_name LIKE '% %'"
         found = {quoted(name) for (name,) in self.connection.sql(sql).fetchall()}
         pools = {t(v.pool) for v in views for t in POOLED} & found & set(wanted)
+        kept = set(wanted) | growing_views.own_tables(views) | stand_ins.tables_of(views)
+
+        def also(duck: duckdb.DuckDBPyConnection) -> None:
+            self.answer_files.sweep([v.id for v in views], duck)
+            waiting = stand_ins.read_stand_ins(self.read_metas([stand_ins.META], duck))
+            there = {v.id for v in views} & set(waiting)
+            if there != set(waiting):
+                self.set_metas({stand_ins.META: json.dumps({v: waiting[v] for v in there})}, duck)
+
         self._execute(
             [
-                *(drop_table(name) for name in found - set(wanted) - growing_views.own_tables(views)),
+                *(drop_table(name) for name in found - kept),
                 # An older version did not note the times of these rows.
                 *(f"ALTER TABLE {name} ADD COLUMN __time BIGINT" for name in self._without_times(views, found)),
                 *(sql for name, sql in wanted.items() if name not in found),
@@ -139,7 +163,7 @@ class ViewStore:
                 growing_views.forget_others(views),
                 *growing_views.register(views, found),
             ],
-            lambda duck: self.answer_files.sweep([v.id for v in views], duck),
+            also,
         )
 
     def _without_times(self, views: list[StoredView], found: set[str]) -> list[str]:
