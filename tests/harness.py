@@ -16,6 +16,7 @@ from tidemill.engine.recovery.repair import Pinned
 from tidemill.engine.run.job import Job
 from tidemill.engine.run.reports import BatchReports
 from tidemill.engine.state import DatabaseState
+from tidemill.runtime.checkpoint.offsets import decode_offset
 from tidemill.runtime.checkpoint.progress import Checkpoint
 from tidemill.runtime.planning.planner import Planner
 from tidemill.runtime.reader.reader import Reader
@@ -60,7 +61,9 @@ class LocalJob(Job):
 
     def pinned_batch(self) -> Pinned | None:
         db = self.db
-        return Pinned(db.batch, db.offset, db.logged) if db.logged is not None else None
+        if db.logged is None:
+            return None
+        return Pinned(db.batch, decode_offset(db.offset) if db.offset else None, decode_offset(db.logged))
 
     def unlog(self, batch: int) -> None:
         self.db.logged = None

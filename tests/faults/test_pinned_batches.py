@@ -11,6 +11,7 @@ import pytest
 from tests.harness import LocalDatabase
 from tidemill.engine.directory.consistency import problems
 from tidemill.errors import TidemillError
+from tidemill.runtime.checkpoint.offsets import Offset
 from tidemill.runtime.checkpoint.progress import Checkpoint
 from tidemill.runtime.stage.stage import Stage
 
@@ -146,7 +147,7 @@ def test_a_logged_batch_that_takes_in_no_feedback_misses_none(tmp_path):
     with LocalDatabase(str(tmp_path / "db"), cores=1) as db:
         db.execute(SOURCES.format(data=tmp_path / "in", form="json", options=""))
         db.run()
-        offset = {"plan": db.catalog.version, "feedback": -1, "final": 0, "sources": {}}
+        offset = Offset(plan=db.catalog.version)
         logged = Checkpoint(db.outlet.committed + 1, db.outlet.committed, offset, db.paths.database)
         for name in ("metadata", "state"):  # what Spark has beside its logs
             (tmp_path / "db" / "checkpoint" / name).mkdir(parents=True)

@@ -130,7 +130,7 @@ def test_without_the_option_the_plan_is_as_before(tmp_path):
     with opened(tmp_path, "operation = 'op'", "<1,10,u>1 <1,11,u>1") as db:
         db.run()
         assert not any(isinstance(n, r.Shed) for n in walk(db.workload.views["v"].node))
-        assert "shed" not in db.offset["sources"]["Raw"] and shed_of(db) == 0
+        assert not db.offset["sources"]["Raw"]["shed"] and shed_of(db) == 0
 
 
 @pytest.mark.parametrize(

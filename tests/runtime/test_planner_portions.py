@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from tests.harness import LocalDatabase
 from tests.properties.effort import effort
+from tidemill.runtime.messages.batch_progress import SourceProgress
 from tidemill.runtime.planning.batch_size import GROWTH, Portion, next_rows
 from tidemill.runtime.reader.reader import Reader
 from tidemill.runtime.thresholds import sizes
@@ -48,7 +49,7 @@ def test_what_grows_slower_than_the_rows_is_carried_on(rows, more, base, each):
 
 def test_a_note_counts_once_and_only_for_its_own_plan():
     portion = Portion(("p",), 200_000)
-    note = {"plan": 3, "batch": 7, "rows": 200_000, "sent": 4_000}
+    note: SourceProgress = {"top": 0, "floor": 0, "plan": 3, "batch": 7, "rows": 200_000, "sent": 4_000}
     portion.learn(note, 4)
     assert portion.rows == 200_000, "another plan may send more"
     portion.learn({**note, "rows": sizes.telling_rows - 1}, 3)

@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.harness import LocalDatabase
+from tidemill.runtime.messages.control import PreviewNote
 from tidemill.runtime.paths import load_plan, read_json
 from tidemill.runtime.planning import planner, preview
 from tidemill.runtime.planning.batch_size import Portion, rows_after_preview, rows_to_take
@@ -139,7 +140,7 @@ def test_a_trial_counts_for_its_own_plan_only_and_not_while_live(tmp_path):
         db.runner.publisher.publish(mode="finite", run=1)
         plan = load_plan(db.paths.plan(db.catalog.version))
         for version, rows in ((plan.version, 32_000), (plan.version + 1, 4_000)):
-            look = {"plan": version, "rows": 1_000, "sent": 100}
+            look: PreviewNote = {"plan": version, "rows": 1_000, "sent": 100}
             assert rows_to_take({}, plan, plan.sources[0], None, look) == rows
         db.runner.publisher.write_control(
             mode="live", previews={"P": {"plan": plan.version, "rows": 1_000, "sent": 100}}

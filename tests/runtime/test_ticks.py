@@ -41,7 +41,7 @@ def shard_tick(joins: dict[str, JoinCounts]) -> ShardTick:
     """A tick of a shard whose aggregation joins have counted this."""
     return ShardTick(
         plan=7,
-        offset="00ff",
+        offset=255,
         final=0,
         sources={"S": {"top": 5, "floor": 4, "first": None}},
         tallies={"S": Tally(rows=2, undeclared={"x": 1}, files=["bad"])},

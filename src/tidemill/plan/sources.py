@@ -67,6 +67,9 @@ CONSTANTS = "constants"  # the kind of rows that a query has itself: origin {'ro
 CONSTANTS_CONNECTOR = f"{_SOURCES}.constants:ConstantRows"
 
 
+Position = dict[str, int | str]  # a place in a source; its connector knows what the keys mean
+
+
 @dataclass(frozen=True)
 class SourceSpec:
     """A raw stream or a static table as REGISTER declared it.

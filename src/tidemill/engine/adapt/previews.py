@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tidemill.engine.adapt.sharing import Sharing
 from tidemill.plan.physical import Physical
 from tidemill.runtime import fast_paths
 from tidemill.runtime.garbage_collection import seldom_collected
+from tidemill.runtime.messages.control import PreviewNote
 from tidemill.runtime.paths import Paths, read_json
 from tidemill.runtime.planning.preview import Preview, preview_source
 
@@ -28,7 +27,7 @@ def learn_from_previews(sharing: Sharing, plan: Physical, looks: dict[str, Previ
     return any([sharing.learn_preview(op, counts) for op, counts in counted if op is not None and counts is not None])
 
 
-def describe_previews(looks: dict[str, Preview], version: int) -> dict[str, Any]:
+def describe_previews(looks: dict[str, Preview], version: int) -> dict[str, PreviewNote]:
     """For the planner: how many rows were previewed and how much they sent under this plan version. Later batches
     replace it.
     """

@@ -151,11 +151,11 @@ def _logs(paths: Paths, found: Checkpoint, batch: int, version: int) -> Iterator
     elif not found.committed <= found.logged <= found.committed + 1:
         yield misfit(paths.checkpoint, f"batch {found.logged} is logged, batch {found.committed} is committed")
     yield from _lost_by_spark(paths, found)
-    wanted = int(found.offset["plan"]) if found.offset else 0
+    wanted = found.offset.plan if found.offset else 0
     if wanted > version:
         yield misfit(paths.catalog, f"it knows plan {version}, Spark has logged a batch of plan {wanted}")
     elif found.logged > found.committed:
-        taken = int(found.offset["feedback"]) if found.offset else -1
+        taken = found.offset.feedback if found.offset else -1
         try:
             load_plan(paths.plan(wanted))
             if taken >= max(0, found.logged - KEPT_FEEDBACK + 1) and read_feedback(paths, taken) is None:
@@ -175,7 +175,7 @@ def _lost_by_spark(paths: Paths, found: Checkpoint) -> Iterator[EngineProblem]:
 def _other_offset(paths: Paths, found: Checkpoint, batch: int, wanted: str | None) -> Iterator[EngineProblem]:
     """The offset of the last batch must be the one that the views know: a batch that was planned twice has two."""
     offset = found.offset_of(batch)
-    if wanted is not None and offset is not None and offset.get("sum") != json.loads(wanted):
+    if wanted is not None and offset is not None and offset.sum != json.loads(wanted):
         yield misfit(offset_path(paths, batch), f"it is not the offset with which batch {batch} of the views was run")
 
 

@@ -239,11 +239,7 @@ def _positions(paths: Paths) -> dict[str, dict[str, Any]]:
         offset = read_checkpoint(paths).offset
     except TidemillError:
         return {}
-    return {
-        name: entry["position"]
-        for name, entry in (offset or {}).get("sources", {}).items()
-        if isinstance(entry["position"], dict)
-    }
+    return {name: entry.position for name, entry in offset.sources.items()} if offset else {}
 
 
 def _is_older(paths: Paths) -> bool:

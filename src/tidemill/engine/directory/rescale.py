@@ -59,12 +59,13 @@ def _refusal(why: str) -> EngineProblem:
 def install(paths: Paths, offset: Offset, blobs: Mapping[int, bytes]) -> None:
     """Replace the checkpoint by one that continues after `offset` with these states."""
     new = paths.checkpoint + ".new"
+    assert offset.batch is not None, "every batch that this version has run has a number"
     shutil.rmtree(new, ignore_errors=True)
     for label, blob in blobs.items():
         write_bytes(seed_path(new, label), blob)
     write_json(
         os.path.join(new, os.path.basename(paths.checkpoint_mark)),
-        {"database": paths.database, "first": offset["batch"] + 1, "offset": offset, "shards": len(blobs)},
+        {"database": paths.database, "first": offset.batch + 1, "offset": offset.encode(), "shards": len(blobs)},
     )
     os.rename(paths.checkpoint, paths.checkpoint + ".old")
     os.rename(new, paths.checkpoint)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidemill.engine.views.virtual import find_stored
 from tidemill.errors import CatalogProblem, EngineProblem
-from tidemill.runtime.checkpoint.offsets import Offset
+from tidemill.runtime.checkpoint.offsets import Offset, decode_offset
 from tidemill.runtime.checkpoint.progress import first_batch, first_offset
 from tidemill.runtime.paths import Paths
 from tidemill.runtime.sources.files.repairs import relist
@@ -38,7 +38,9 @@ def pinned_batch(paths: Paths) -> Pinned | None:
     offsets, commits = _numbers(paths, "offsets"), _numbers(paths, "commits")
     if not offsets or offsets[-1] in commits:
         return None
-    before = _offset(paths, offsets[-2]) if len(offsets) > 1 else first_offset(paths)
+    first = first_offset(paths)
+    begin = decode_offset(first) if first is not None else None
+    before = _offset(paths, offsets[-2]) if len(offsets) > 1 else begin
     end = _offset(paths, offsets[-1])
     return None if end is None else Pinned(first_batch(paths) + offsets[-1], before, end)
 
@@ -63,32 +65,32 @@ def describe_rerun(told: dict[str, Any] | None, found: Pinned, version: int, *sk
     """How a batch that the outlet has not committed is run again: with the newest plan, and without the records of the
     sources in `skip`. None where that is what was logged.
     """
-    before = (told or {}).get("again") or {}
-    skipped = sorted({*skip, *(before.get("skip", ()) if before.get("end") == found.end else ())})
-    if not skipped and found.end["plan"] == version:
+    before = (told or {}).get("again")
+    skipped = sorted({*skip, *(before["skip"] if before and decode_offset(before["end"]) == found.end else ())})
+    if not skipped and found.end.plan == version:
         return None
-    return {"end": found.end, "plan": version, "skip": skipped}
+    return {"end": found.end.encode(), "plan": version, "skip": skipped}
 
 
 def _relist_if_changed(paths: Paths, entry: Entry, found: Pinned) -> bool:
     """True when a file of the batch was changed by hand; only for sources where a bad record stops the job."""
     spec = entry.spec
-    if spec is None or spec.kind != "files" or spec.on_error != "fail" or spec.name not in found.end["sources"]:
+    if spec is None or spec.kind != "files" or spec.on_error != "fail" or spec.name not in found.end.sources:
         return False
-    before = (found.start or {"sources": {}})["sources"].get(spec.name, {"position": {"file": 0, "at": 0}})
-    return relist(spec, paths.source(spec.name), int(before["position"]["file"]))
+    before = found.start.sources.get(spec.name) if found.start else None
+    return relist(spec, paths.source(spec.name), int(before.position["file"]) if before else 0)
 
 
 def check_skippable(entry: Entry, found: Pinned | None, committed: int) -> Pinned:
     """The pinned batch, if it can be skipped: it has failed, and has records of the source."""
     name = entry.spec.name if entry.spec else ""
-    now = found.end["sources"].get(name) if found is not None else None
-    before = found.start["sources"].get(name) if found is not None and found.start else None
+    now = found.end.sources.get(name) if found is not None else None
+    before = found.start.sources.get(name) if found is not None and found.start else None
     if (
         found is None
         or found.batch <= committed
         or now is None
-        or (before is not None and before["position"] == now["position"])
+        or (before is not None and before.position == now.position)
     ):
         raise EngineProblem(
             "TM512",
@@ -138,4 +140,4 @@ def _offset(paths: Paths, number: int) -> Offset | None:
     """The offset of our source in a file of Spark's log: its last line."""
     with open(os.path.join(paths.checkpoint, "offsets", str(number)), encoding="utf-8") as file:
         lines = file.read().splitlines()
-    return json.loads(lines[-1]) if len(lines) > 2 else None
+    return decode_offset(json.loads(lines[-1])) if len(lines) > 2 else None

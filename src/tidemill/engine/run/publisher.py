@@ -86,9 +86,9 @@ class Publisher:
     def last_run(self) -> int:
         """The number of the last finite run; the batch that ends it may be logged and not done yet."""
         logged = self._job.checkpoint()
-        offset = (logged.offset if logged else None) or {}
+        offset = logged.offset if logged else None
         told = int((self.control or {}).get("run", 0))
-        return max(told, int(offset.get("final", 0)), self._state.outlet.final)
+        return max(told, offset.final if offset else 0, self._state.outlet.final)
 
     def prepare_pinned_batch(self) -> None:
         """Let a batch that was logged and did not succeed run with the newest plan, and with files as they are now."""

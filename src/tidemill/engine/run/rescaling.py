@@ -16,7 +16,7 @@ def rescale_shards(runner: Runner, shards: int) -> None:
     runner.drain()
     plan = load_plan(state.paths.plan(state.outlet.plan))
     homes, offset = state.workload.homes(plan.shards), _last_offset(runner)
-    assert state.outlet.plan > before and offset is not None and offset["batch"] == state.outlet.committed
+    assert state.outlet.plan > before and offset is not None and offset.batch == state.outlet.committed
     blobs = rehash_shards(state.paths, plan, homes, runner.job.read_shards(), shard_labels(shards))
     runner.job.install_shards(offset, blobs)
     state.catalog.settings |= {"shards": shards, "unpublished": True}

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tidemill.errors import TidemillError
-from tidemill.runtime.checkpoint.offsets import Offset, check_offset
+from tidemill.runtime.checkpoint.offsets import Logged, Offset, decode_offset, read_offset
 from tidemill.runtime.integrity import damaged, read_bytes
 from tidemill.runtime.paths import Paths, read_json, write_json
 
@@ -61,9 +61,9 @@ def first_batch(paths: Paths) -> int:
     return int((read_json(paths.checkpoint_mark) or {}).get("first", 0))
 
 
-def first_offset(paths: Paths) -> Offset | None:
-    """The offset from which the checkpoint goes on; None where it begins with nothing."""
-    found: Offset | None = (read_json(paths.checkpoint_mark) or {}).get("offset")
+def first_offset(paths: Paths) -> Logged | None:
+    """The offset from which the checkpoint goes on, as it was logged; None where it begins with nothing."""
+    found: Logged | None = (read_json(paths.checkpoint_mark) or {}).get("offset")
     return found
 
 
@@ -91,7 +91,7 @@ def under_way(paths: Paths) -> dict[str, Any] | None:
         offset = _offset(paths, logged, first)
     except (OSError, TidemillError):
         return None  # it has just ended, or is being written
-    return {"batch": logged, "seconds": round(max(0.0, time.time() - began), 1), "plan": (offset or {}).get("plan")}
+    return {"batch": logged, "seconds": round(max(0.0, time.time() - began), 1), "plan": offset and offset.plan}
 
 
 def mark_checkpoint(paths: Paths) -> None:
@@ -113,8 +113,9 @@ def offset_path(paths: Paths, batch: int) -> str:
 
 def _begins(mark: dict[str, Any] | None, batch: int) -> Offset | None:
     """The offset from which the checkpoint goes on, if it is that of this batch."""
-    found = (mark or {}).get("offset")
-    return found if found is not None and found.get("batch") == batch else None
+    logged: Logged | None = (mark or {}).get("offset")
+    found = None if logged is None else decode_offset(logged)
+    return found if found is not None and found.batch == batch else None
 
 
 def _offset(paths: Paths, batch: int, first: int) -> Offset | None:
@@ -124,13 +125,12 @@ def _offset(paths: Paths, batch: int, first: int) -> Offset | None:
         return None
     try:
         version, _, *ours = read_bytes(path).decode().splitlines()
-        found = json.loads(ours[-1])
-        if version != "v1" or not {"plan", "final", "feedback", "sources"} <= set(found):
+        logged: Logged = json.loads(ours[-1])
+        if version != "v1" or not {"plan", "final", "feedback", "sources"} <= set(logged):
             raise ValueError("it has another form")
-        check_offset(paths, path, found, batch)
-    except (ValueError, IndexError, TypeError, AttributeError) as error:
+        return read_offset(paths, path, logged, batch)
+    except (ValueError, IndexError, KeyError, TypeError, AttributeError) as error:
         raise damaged(path, f"it is not an offset: {error}") from None
-    return Offset(found)
 
 
 def _check_name(path: str) -> None:

@@ -51,7 +51,7 @@ class BatchNote:
     """What the planner sends to all readers and shards of a batch."""
 
     batch: int | None = None
-    offset: str | None = None  # the checksum of the offset that the batch ends at
+    offset: int | None = None  # the checksum of the offset that the batch ends at
     sweep: bool = False  # the first batch after a start: remove what failed attempts left behind
     final: int = 0  # the finite run that ends with this batch; 0: none
     closes: bool = False  # the input is over for good
@@ -81,7 +81,7 @@ class ShardTick:
     """What one shard sends to the outlet."""
 
     plan: int
-    offset: str | None
+    offset: int | None
     final: int
     sources: Sources
     tallies: dict[str, Tally]

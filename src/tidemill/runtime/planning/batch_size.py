@@ -6,10 +6,11 @@ A batch takes all rows that are there, up to a limit that depends on the bytes i
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 from tidemill.plan.physical import Leaf, Partial, Physical, Values, ids
 from tidemill.plan.sources import SourceSpec
+from tidemill.runtime.messages.batch_progress import SourceProgress
+from tidemill.runtime.messages.control import PreviewNote
 from tidemill.runtime.thresholds import sizes
 
 GROWTH = 16  # times the batch before: the bytes of a row are known from that batch, and may be others in the next
@@ -25,7 +26,7 @@ class Portion:
     learnt: int = -1  # the last batch that this was learnt from
     last: tuple[int, int] | None = None  # the rows of that batch, and what they sent
 
-    def learn(self, note: dict[str, Any], plan: int) -> None:
+    def learn(self, note: SourceProgress, plan: int) -> None:
         """Use what a batch read and sent; a batch of another plan is ignored."""
         if note.get("plan") == plan and note["batch"] > self.learnt and note["rows"] >= sizes.telling_rows:
             self.rows = next_rows(self.rows, note["rows"], note["sent"], self.last, self.most)
@@ -36,8 +37,8 @@ def rows_to_take(
     portions: dict[str, Portion],
     plan: Physical,
     spec: SourceSpec,
-    note: dict[str, Any] | None,
-    previewed: dict[str, Any] | None,
+    note: SourceProgress | None,
+    previewed: PreviewNote | None,
 ) -> int:
     """How many rows of a source this batch may take; `portions` remembers what was learnt. A preview counts for the
     plan that it was made for.

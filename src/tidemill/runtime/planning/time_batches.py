@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from tidemill.plan.below import Below, sources_read_together
 from tidemill.plan.physical import BEGINNING, Clock, Op, Physical, Rstream
+from tidemill.runtime.checkpoint.offsets import SourceOffset
+from tidemill.runtime.messages.batch_progress import SourceProgress
 
 Waits = Mapping[str, int]  # operator → the first time for which something waits in it
 
@@ -55,13 +57,13 @@ class Awaited:
 
 
 def held_sources(
-    plan: Physical, sources: Mapping[str, Mapping[str, object]], notes: Mapping[str, Mapping[str, int]]
+    plan: Physical, sources: Mapping[str, SourceOffset], notes: Mapping[str, SourceProgress]
 ) -> dict[str, int]:
     """The sources whose time only rows advance, and how far they are closed."""
     return {
-        s.name: notes.get(s.name, {}).get("floor", BEGINNING)
+        s.name: notes[s.name]["floor"] if s.name in notes else BEGINNING
         for s in plan.sources
-        if s.timestamp and not s.static and not s.rereads and not sources[s.name]["idle"]
+        if s.timestamp and not s.static and not s.rereads and not sources[s.name].idle
     }
 
 

@@ -18,12 +18,10 @@ from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 
-from tidemill.plan.sources import SourceSpec
+from tidemill.plan.sources import Position, SourceSpec
 from tidemill.runtime.sources.columns import arrow_schema, event_time_us
 
 __all__ = ["Chunk", "Connector", "Position", "Progress", "Range", "Rereadable", "arrow_schema", "event_time_us"]
-
-Position = dict[str, int | str]
 
 
 @dataclass(frozen=True)

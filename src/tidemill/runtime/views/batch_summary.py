@@ -20,7 +20,7 @@ class BatchReport(TypedDict, total=False):
     """What is known of a micro-batch when it ends; the same as JSON. Frontiers are the least of all shards."""
 
     batch: int
-    offset: str | None
+    offset: int | None
     plan: int
     final: int  # the finite run that ends with it; 0: none
     at: float  # seconds since 1970
