@@ -15,7 +15,7 @@ from tests.sites.test_algorithms import JOIN, STREAMS
 from tests.sites.two_sites import equal_sites, finish_together, settle_all
 from tidemill.errors import CatalogProblem
 from tidemill.plan.sites import ALGORITHMS
-from tidemill.runtime.sites.join_values import MOST, Sample, add_measures, compare, hash_rows, measure_rows
+from tidemill.runtime.sites.join_values import MOST, Sample, compare, hash_rows, measure_rows
 
 values = st.lists(st.one_of(st.none(), st.integers(-3, 40)), max_size=40)
 
@@ -30,10 +30,10 @@ def test_samples_say_what_streams_have_in_common(left, right, cut, text):
         return pa.table({"k": pa.array([None if v is None else str(v) if text else v for v in rows], kind)})
 
     parts = measure_rows(table(left[:cut]), [["k"]]), measure_rows(table(left[cut:]), [["k"]])
-    together = add_measures(*parts)
+    together = parts[0].add(parts[1])
     whole = measure_rows(table(left), [["k"]])
-    assert together["values"] == whole["values"] and together["rows"] == len(left)
-    mine, other = Sample.decode(whole["values"]["k"]), Sample.of(hash_rows(table(right), ["k"]))
+    assert together.values == whole.values and together.rows == len(left)
+    mine, other = Sample.decode(whole.values["k"]), Sample.of(hash_rows(table(right), ["k"]))
     a, b = ([v for v in rows if v is not None] for rows in (left, right))
     assert mine.distinct == len(set(a)) and sorted(mine.counts) == sorted(a.count(v) for v in set(a))
     found = compare(mine, other)

@@ -10,12 +10,13 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 from tidemill.errors import TidemillError
+from tidemill.plan.physical.codec import decoder
 from tidemill.plan.sources import SITE, SourceSpec
 from tidemill.runtime.paths import read_json, write_json
-from tidemill.runtime.sites.join_values import MEASURED, Measure, add_measures, name_of
+from tidemill.runtime.sites.join_values import MEASURED, KeyBytes, Measure, name_of
 from tidemill.runtime.sites.protocol import Statistics
 from tidemill.runtime.views.batch_summary import BatchReport
 from tidemill.runtime.views.outlet import Outlet
@@ -83,7 +84,7 @@ class Measures:
             self.interval += 0.1 * (now - self._last - self.interval)
         self._last = now
         for source, measure in report["measures"].items():
-            self._found[source] = add_measures(self._found.get(source), measure)
+            self._found[source] = self._found.get(source, Measure()).add(measure)
         if report["measures"] and now - self._written > _WRITE_S:
             self.save()
 
@@ -100,13 +101,11 @@ class Measures:
         spec = self._source(name)
         found = self._found.get(spec.name) if spec is not None else None
         rate = self.rate_of(name)
-        if found is None or not found["rows"]:
+        if found is None or not found.rows:
             return Statistics(rate)
-        widths = {column: size / found["rows"] for column, size in found["bytes"].items()}
-        size, count = found.get("keys", {}).get(name_of(columns), (0, 0))
-        return Statistics(
-            rate, found["rows"], widths, found["values"].get(name_of(columns), ""), size / count if count else 0.0
-        )
+        widths = {column: size / found.rows for column, size in found.bytes.items()}
+        values, keys = found.values.get(name_of(columns), ""), found.keys.get(name_of(columns), KeyBytes())
+        return Statistics(rate, found.rows, widths, values, keys.bytes / max(keys.different, 1))
 
     # ---- the file --------------------------------------------------------------------------------
 
@@ -114,13 +113,16 @@ class Measures:
         """Write what is known, if there is anything."""
         self._written = time.monotonic()
         if self._found:
-            write_json(self._path, {"database": self._database, "sources": self._found})
+            found = {source: asdict(measure) for source, measure in self._found.items()}
+            write_json(self._path, {"database": self._database, "sources": found})
 
     def _read(self) -> dict[str, Measure]:
         """What was written last; nothing where the file is not of this database or cannot be read."""
         try:
             found = read_json(self._path)
-        except (OSError, ValueError, TidemillError):
+            if not isinstance(found, dict) or found.get("database") != self._database:
+                return {}
+            measures: dict[str, Measure] = decoder(dict[str, Measure])(found["sources"])
+            return measures
+        except (OSError, LookupError, TypeError, ValueError, AttributeError, TidemillError):
             return {}
-        known = isinstance(found, dict) and found.get("database") == self._database
-        return dict(found["sources"]) if known else {}

@@ -29,7 +29,7 @@ from tidemill.runtime.reader.event_time import EventTime, Timed, stamp_rows
 from tidemill.runtime.reader.needed_columns import narrow_spec, needed_columns
 from tidemill.runtime.reader.put_aside import DeadLetters
 from tidemill.runtime.share.reader.lfta import Lfta
-from tidemill.runtime.sites.join_values import MEASURED, Measure, add_measures, measure_rows
+from tidemill.runtime.sites.join_values import MEASURED, Measure, measure_rows
 from tidemill.runtime.sources.connector import Chunk
 from tidemill.runtime.sources.registry import open_connector
 
@@ -116,7 +116,7 @@ class SourceReader:
                 if len(times):
                     if wanted:
                         measured = measure_rows(rows, wanted)
-                        self.measures[work.source] = add_measures(self.measures.get(work.source), measured)
+                        self.measures[work.source] = self.measures.get(work.source, Measure()).add(measured)
                     yield from self._push(feeds, rows, times)
         for feed in feeds:
             yield from self._finish(feed)

@@ -11,8 +11,8 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +24,6 @@ MOST = 512  # values in a sample; the number of distinct values is off by some 1
 MEASURED = "measured"  # the option of a source: sequences of columns whose values are sampled
 _SPACE = 2.0**64  # how many hashes there are
 _PACKED_ROWS = 200  # by which it is judged how well a column can be compressed, as many as a message may have
-Measure = dict[str, Any]  # rows; bytes: of each column; values: samples by their columns, as text; keys: see below
 
 
 @dataclass(frozen=True)
@@ -114,22 +113,54 @@ def compare(left: Sample, right: Sample) -> Overlap:
     return Overlap(len(both) * scale, *shares)
 
 
-def measure_rows(rows: pa.Table, wanted: Iterable[Sequence[str]]) -> Measure:
-    """What is known of some rows: their number, the bytes that each column has as it travels, and samples of the
-    wanted columns. `keys` are the bytes of different values of these, which travel without repetitions, and their
-    number.
+class KeyBytes(NamedTuple):
+    """Bytes of some different values, which travel without repetitions, and the number of these values."""
+
+    bytes: int = 0
+    different: int = 0
+
+
+@dataclass(frozen=True)
+class Measure:
+    """What is known of some rows: their number, the bytes that each column has as it travels, and of sequences of
+    columns, by `name_of`, encoded samples and what their different values weigh.
     """
+
+    rows: int = 0
+    bytes: dict[str, int] = field(default_factory=dict)
+    values: dict[str, str] = field(default_factory=dict)
+    keys: dict[str, KeyBytes] = field(default_factory=dict)
+
+    def add(self, other: Measure) -> Measure:
+        """Both together.
+
+        >>> one = Measure(2, {"k": 8}, {}, {"k": KeyBytes(8, 1)})
+        >>> one.add(one)
+        Measure(rows=4, bytes={'k': 16}, values={}, keys={'k': KeyBytes(bytes=16, different=2)})
+        """
+        widths, samples, keys = dict(self.bytes), dict(self.values), dict(self.keys)
+        for name, size in other.bytes.items():
+            widths[name] = widths.get(name, 0) + size
+        for name, text in other.values.items():
+            samples[name] = Sample.decode(samples[name]).add(Sample.decode(text)).encode() if name in samples else text
+        for name, found in other.keys.items():
+            known = keys.get(name, KeyBytes())
+            keys[name] = KeyBytes(known.bytes + found.bytes, known.different + found.different)
+        return Measure(self.rows + other.rows, widths, samples, keys)
+
+
+def measure_rows(rows: pa.Table, wanted: Iterable[Sequence[str]]) -> Measure:
+    """The measure of some rows, with samples of the wanted columns."""
     widths = {name: packed_bytes(rows.column(name)) for name in rows.column_names}
     listed = [columns for columns in wanted if set(rows.column_names).issuperset(columns)]
     samples = {name_of(columns): Sample.of(hash_rows(rows, columns)).encode() for columns in listed}
     keys = {name_of(columns): _key_bytes(rows, columns) for columns in listed}
-    return {"rows": rows.num_rows, "bytes": widths, "values": samples, "keys": keys}
+    return Measure(rows.num_rows, widths, samples, keys)
 
 
-def _key_bytes(rows: pa.Table, columns: Sequence[str]) -> list[int]:
-    """Bytes of some different values of columns, and how many these are."""
+def _key_bytes(rows: pa.Table, columns: Sequence[str]) -> KeyBytes:
     different = rows.slice(0, _PACKED_ROWS).select(list(columns)).group_by(list(columns)).aggregate([])
-    return [sum(packed_bytes(column) for column in different.columns), different.num_rows]
+    return KeyBytes(sum(packed_bytes(column) for column in different.columns), different.num_rows)
 
 
 def packed_bytes(column: pa.ChunkedArray) -> int:
@@ -150,27 +181,12 @@ def packed_bytes(column: pa.ChunkedArray) -> int:
     return size * len(column) // count
 
 
-def add_measures(first: Measure | None, second: Measure) -> Measure:
-    """Two measures of one source together."""
-    if first is None:
-        return second
-    widths, samples = dict(first["bytes"]), dict(first["values"])
-    for name, size in second["bytes"].items():
-        widths[name] = widths.get(name, 0) + size
-    for name, text in second["values"].items():
-        samples[name] = Sample.decode(samples[name]).add(Sample.decode(text)).encode() if name in samples else text
-    keys = dict(first.get("keys", {}))
-    for name, found in second.get("keys", {}).items():
-        keys[name] = [a + b for a, b in zip(keys.get(name, (0, 0)), found, strict=True)]
-    return {"rows": first["rows"] + second["rows"], "bytes": widths, "values": samples, "keys": keys}
-
-
 def merge_measures(found: Iterable[Mapping[str, Measure]]) -> dict[str, Measure]:
     """The measures of several readers, by source."""
     total: dict[str, Measure] = {}
     for measures in found:
         for source, measure in measures.items():
-            total[source] = add_measures(total.get(source), measure)
+            total[source] = total.get(source, Measure()).add(measure)
     return total
 
 
