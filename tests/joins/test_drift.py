@@ -14,6 +14,7 @@ import pytest
 from tests.harness import LocalDatabase
 from tests.joins.switching import running_plans
 from tidemill.engine.run import runner
+from tidemill.optimize.joins.stored_statistics import JoinStatistics
 
 RATE, BATCH = 100, 200  # rows of each stream in a second, rows of a file and batch
 
@@ -63,7 +64,7 @@ def make(tmp_path):
         db.close()
 
 
-def statistics(db: LocalDatabase) -> dict:
+def statistics(db: LocalDatabase) -> JoinStatistics:
     (found,) = db.workload.join_planning.settings.statistics.values()
     return found
 

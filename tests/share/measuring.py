@@ -26,6 +26,7 @@ from tidemill.optimize.share.reader_plan import (
     plan_reader,
     shares_of,
 )
+from tidemill.optimize.share.stored_statistics import WindowStatistics
 from tidemill.optimize.share.weave import weave
 from tidemill.optimize.share.window_queries import WindowQuery
 from tidemill.plan.measured.windows import SourceCounts
@@ -85,7 +86,7 @@ class Driven:
         self.plan = plan_reader(SOURCE, self.queries, self.parts, self.settings)
 
     @property
-    def measured(self) -> dict[str, Any]:
+    def measured(self) -> WindowStatistics:
         return self.settings.statistics.get(SOURCE, {})
 
     def batch(self, rows: Rows) -> tuple[float, float]:

@@ -16,6 +16,7 @@ from tidemill.optimize.share.flows import significant_flow
 from tidemill.optimize.share.phantoms.configuration import relation
 from tidemill.optimize.share.reader_plan import Settings, plan_from_json, plan_reader, plan_to_json
 from tidemill.optimize.share.report import compare_counts
+from tidemill.optimize.share.stored_statistics import WindowStatistics
 
 RNG = np.random.default_rng(5)
 COUNT = 6_000
@@ -122,7 +123,7 @@ def test_counts_of_another_plan_are_not_shown():
     assert label in compare_counts(made, measured, settings)
     larger = replace(made, tree=(replace(made.tree[0], buckets=made.tree[0].buckets + 1), *made.tree[1:]))
     assert label not in compare_counts(larger, measured, settings)
-    moved = {**measured, "relations": {label: {**measured["relations"][label], "feeder": "k·s·v"}}}
+    moved: WindowStatistics = {**measured, "relations": {label: {**measured["relations"][label], "feeder": "k·s·v"}}}
     assert label not in compare_counts(made, moved, settings)
     assert compare_counts(made, {}, settings) == {}
 
@@ -169,7 +170,7 @@ def test_a_pinned_plan_outlives_the_process(weaving):
     again = plan_from_json(told, made.queries, made.parts)
     assert again is not None and (again.tree, again.groups, again.cost) == (made.tree, made.groups, made.cost)
     assert again.chosen.configuration == made.chosen.configuration and again.group_tree == made.group_tree
-    lies = {"groups": {"k": 100_000.0}, "tuples": 10.0, "rate": 1.0, "flows": [7.0]}
+    lies: WindowStatistics = {"groups": {"k": 100_000.0}, "tuples": 10.0, "rate": 1.0, "flows": [7.0]}
     pinned = Settings(memory=70, pinned=True, stored_plans={"A": told}, statistics={"A": lies})
     assert plan_reader("A", made.queries, made.parts, pinned).tree == made.tree
     assert plan_reader("A", made.queries[1:], made.parts, pinned).queries == made.queries[1:]

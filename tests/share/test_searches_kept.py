@@ -47,7 +47,7 @@ def test_another_search_is_made_when_something_changed(counted, what):
     other = plan_reader(SOURCE, db.queries, db.parts, db.settings.copy(held=False))
     queries = db.queries
     if what == "statistics":
-        db.settings.statistics[SOURCE] = dict(db.measured)
+        db.settings.statistics[SOURCE] = db.measured.copy()
     elif what == "a setting":
         db.settings.memory //= 2
     elif what == "the plan in force":

@@ -14,6 +14,7 @@ from tests.properties.test_invariance import Crashing
 from tests.properties.trial import database
 from tests.share.outcomes import UNSHARED, check_same, outcome
 from tests.share.workloads import Taste, settings_text, shared_streams, shared_views
+from tidemill.optimize.share.stored_statistics import WindowStatistics
 
 TASTE = Taste(failing=True)
 SPEAKING = ("k", "s", "x", "d", "day", "f", "b")
@@ -28,7 +29,7 @@ class Event:
 
 
 @st.composite
-def lies(draw: st.DrawFn) -> dict[str, Any]:
+def lies(draw: st.DrawFn) -> WindowStatistics:
     """Statistics of a source that have nothing to do with its rows."""
     sets = draw(st.lists(st.sets(st.sampled_from(SPEAKING), min_size=1).map(sorted), max_size=6))
     counts = st.integers(1, 1_000_000)
@@ -82,7 +83,7 @@ def happens(db: LocalDatabase, event: Event, passing: list[Any]) -> None:
         db.step()
 
 
-def replan(db: LocalDatabase, statistics: dict[str, Any]) -> None:
+def replan(db: LocalDatabase, statistics: WindowStatistics) -> None:
     """Another plan by statistics that lie."""
     db.workload.sharing.settings.statistics["ASource"] = statistics
     db.runner.publisher.plan_is_stale = True
@@ -131,7 +132,7 @@ def test_neighbours_and_new_plans_change_no_answer(stream, history, place):
 class Switching(Crashing):
     """Also: the next plan is published after a batch was computed and before it is computed again."""
 
-    lie: ClassVar[dict[str, Any]] = {}
+    lie: ClassVar[WindowStatistics] = {}
 
     def finish(self, end):
         if self.faults and self.faults[0] == "switched":

@@ -14,6 +14,7 @@ import pytest
 import tidemill
 from tests.reference.logs import canonical_row
 from tidemill.engine.database import Database
+from tidemill.optimize.share.stored_statistics import WindowStatistics
 
 pytestmark = pytest.mark.spark
 
@@ -88,7 +89,8 @@ def test_shared_aggregates_equal_the_files_whatever_the_plan(spark, data, tmp_pa
     versions = set()
     with tidemill.open(str(tmp_path / "db"), spark=spark) as db:
         create(db, data)
-        lies = {"groups": {"a\x1fb\x1fc\x1fd": 3, "b": 500_000}, "tuples": 1000.0, "rate": 1.0, "flows": [900.0]}
+        groups = {"a\x1fb\x1fc\x1fd": 3.0, "b": 500_000.0}
+        lies: WindowStatistics = {"groups": groups, "tuples": 1000.0, "rate": 1.0, "flows": [900.0]}
 
         def follow(progress):
             versions.add(progress["plan"])

@@ -16,6 +16,7 @@ from tidemill.errors import PlanProblem
 from tidemill.optimize.joins.decide import METHODS, HotKey, JoinSettings, cost_of, find_better_plan
 from tidemill.optimize.joins.hot_keys import MOST_KEYS, find_suspects, worth_splitting
 from tidemill.optimize.joins.measure import blend_statistics, event_seconds, measure_batch
+from tidemill.optimize.joins.stored_statistics import JoinStatistics
 from tidemill.plan import physical as p
 from tidemill.plan.aggregation_joins import analyze_join
 from tidemill.plan.measured.joins import JoinCounts
@@ -40,7 +41,7 @@ class JoinPlanning:
             hot={join: [HotKey(*key) for key in keys] for join, keys in self.stored.setdefault("hot", {}).items()},
         )
         self.suspected: dict[str, set[int]] = {}  # by join: keys that were hot in the last batch
-        self.last: dict[str, dict[str, Any]] = {}  # by join: statistics of the last batch alone
+        self.last: dict[str, JoinStatistics] = {}  # by join: statistics of the last batch alone
         self.drift = Drift()
 
     def set(self, name: str, value: str) -> None:

@@ -23,6 +23,7 @@ from tidemill.optimize.share.measure import reason_to_change, update_statistics
 from tidemill.optimize.share.phantoms.cost import Constants
 from tidemill.optimize.share.phantoms.method import Method
 from tidemill.optimize.share.reader_plan import ReaderPlan, Settings, plan_to_json
+from tidemill.optimize.share.stored_statistics import WindowStatistics
 from tidemill.optimize.views.cost import RowCosts
 from tidemill.plan.measured.windows import SourceCounts
 from tidemill.plan.physical import Lfta
@@ -144,14 +145,14 @@ class Sharing:
         plan = self.settings.reader_plans.get(source)
         return plan is not None and reason_to_change(source, plan, self.settings) is not None
 
-    def _expect(self, source: str, plan: ReaderPlan, before: dict[str, Any]) -> None:
+    def _expect(self, source: str, plan: ReaderPlan, before: WindowStatistics) -> None:
         """A new plan is compared with the cost that was predicted when it was chosen."""
         known = self.expected_costs.get(source)
         if known is None or known[0] is not plan:
             self.patience.forget(source)
             self.expected_costs[source] = plan, plan_costs(plan, before, self.settings).tables
 
-    def _is_overloaded(self, plan: ReaderPlan, measured: dict[str, Any]) -> bool:
+    def _is_overloaded(self, plan: ReaderPlan, measured: WindowStatistics) -> bool:
         limit = self.settings.method.peak
         return limit is not None and plan_costs(plan, measured, self.settings).peak > limit
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from tidemill.optimize.joins.cost import Constants, hash_join, nested_loop
 from tidemill.optimize.joins.measure import streams_of
 from tidemill.optimize.joins.plans import Model, PricedPlan, choose, worth_changing
+from tidemill.optimize.joins.stored_statistics import JoinStatistics
 from tidemill.plan.aggregation_joins import JoinAnalysis, analyze_join
 from tidemill.plan.relations import JoinAggregate
 
@@ -55,7 +54,7 @@ class JoinSettings:
     method: str = "hash"
     pinned: bool = False
     constants: Constants = field(default_factory=Constants)
-    statistics: dict[str, dict[str, Any]] = field(default_factory=dict)
+    statistics: dict[str, JoinStatistics] = field(default_factory=dict)
     plans: dict[str, str] = field(default_factory=dict)
     hot: dict[str, list[HotKey]] = field(default_factory=dict)
     hot_keys: str = "auto"
@@ -116,7 +115,7 @@ def find_better_plan(node: JoinAggregate, settings: JoinSettings) -> PricedPlan 
     return best if worth_changing(model.price(current), best) else None
 
 
-def cost_of(node: JoinAggregate, settings: JoinSettings, known: Mapping[str, Any]) -> float:
+def cost_of(node: JoinAggregate, settings: JoinSettings, known: JoinStatistics) -> float:
     """The cost of the plan in force per second of event time, by the statistics `known`."""
-    told = replace(settings, statistics={node.fingerprint: dict(known)})
+    told = replace(settings, statistics={node.fingerprint: known})
     return model_of(node, analyze_join(node), told).price(settings.plans[node.fingerprint]).cost

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
+from tidemill.optimize.joins.stored_statistics import JoinStatistics
 from tidemill.optimize.joins.streams import Stream
 from tidemill.plan import relations as r
 from tidemill.plan.aggregation_joins import JoinAnalysis, Side, partition
@@ -19,7 +19,7 @@ RATE, WINDOW, VALUES, GROUPS = 1_000.0, 10_000.0, 500.0, 10.0
 _FORGET = 0.5  # weight of the last batch
 
 
-def streams_of(node: JoinAggregate, found: JoinAnalysis, known: Mapping[str, Any] | None) -> list[Stream]:
+def streams_of(node: JoinAggregate, found: JoinAnalysis, known: JoinStatistics | None) -> list[Stream]:
     """The inputs as the cost model sees them: measured, or assumed before the first batch."""
     measured: Sequence[Mapping[str, float]] = (known or {}).get("inputs") or [{}] * len(node.inputs)
     return [
@@ -68,7 +68,7 @@ def _refresh(relation: Relation) -> float | None:
 
 
 def event_seconds(
-    node: JoinAggregate, notes: Sequence[JoinCounts], before: Mapping[str, Any] | None
+    node: JoinAggregate, notes: Sequence[JoinCounts], before: JoinStatistics | None
 ) -> tuple[float, int | None]:
     """(seconds of event time of a batch, its end). A batch begins at the end of the last batch with changes.
 
@@ -93,8 +93,8 @@ def measure_batch(
     found: JoinAnalysis,
     notes: Sequence[JoinCounts],
     early: Sequence[bool],
-    before: Mapping[str, Any] | None,
-) -> dict[str, Any]:
+    before: JoinStatistics | None,
+) -> JoinStatistics:
     """Statistics of one batch alone; `blend_statistics` combines them with those before. `notes` has the counts of each
     shard (see the operator), `early` the plan that ran. An input that is copied to all shards was counted by all of
     them.
@@ -124,13 +124,13 @@ def measure_batch(
     }
 
 
-def blend_statistics(before: Mapping[str, Any] | None, fresh: Mapping[str, Any]) -> dict[str, Any]:
+def blend_statistics(before: JoinStatistics | None, fresh: JoinStatistics) -> JoinStatistics:
     """Statistics after a batch: the mean of its inputs and those before; pairs and groups are those of the batch."""
     if not before:
-        return dict(fresh)
-    lasted = _blend({"seconds": before["seconds"]}, {"seconds": fresh["seconds"]})
+        return fresh.copy()
+    lasted = _blend({"seconds": before["seconds"]}, {"seconds": fresh["seconds"]})["seconds"]
     inputs = [_blend(old, new) for old, new in zip(before["inputs"], fresh["inputs"], strict=True)]
-    return {**fresh, **lasted, "inputs": inputs}
+    return {**fresh, "seconds": lasted, "inputs": inputs}
 
 
 def _measure_input(

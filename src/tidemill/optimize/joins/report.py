@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from tidemill.optimize.joins.decide import Decision, JoinSettings, decide, forced_plan, model_of
 from tidemill.optimize.joins.plans import Model, plans
+from tidemill.optimize.joins.stored_statistics import JoinStatistics
 from tidemill.plan.aggregation_joins import JoinAnalysis, Side, analyze_join, partition
 from tidemill.plan.relations import JoinAggregate
 
@@ -38,7 +38,7 @@ def report(name: str, node: JoinAggregate, settings: JoinSettings) -> dict[str, 
 
 
 def _describe_inputs(
-    node: JoinAggregate, found: JoinAnalysis, decision: Decision, model: Model, known: Mapping[str, Any] | None
+    node: JoinAggregate, found: JoinAnalysis, decision: Decision, model: Model, known: JoinStatistics | None
 ) -> list[dict[str, Any]]:
     labels, split = node.labels, partition(node, found)
     return [

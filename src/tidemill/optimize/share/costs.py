@@ -4,12 +4,12 @@ per row; and the cost at the end of a share.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from tidemill.optimize.share.phantoms.cost import Constants
 from tidemill.optimize.share.reader_plan import ReaderPlan, Settings, model_for, shares_of
+from tidemill.optimize.share.stored_statistics import WindowStatistics
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Costs:
         return self.tables + self.final
 
 
-def plan_costs(plan: ReaderPlan, measured: Mapping[str, Any], settings: Settings) -> Costs:
+def plan_costs(plan: ReaderPlan, measured: WindowStatistics, settings: Settings) -> Costs:
     """The costs of a plan by the given statistics."""
     shares = shares_of(plan, measured)
     model = model_for(plan, shares, settings)
@@ -44,7 +44,7 @@ def plan_costs(plan: ReaderPlan, measured: Mapping[str, Any], settings: Settings
     )
 
 
-def measured_cost(plan: ReaderPlan, measured: Mapping[str, Any], constants: Constants) -> float | None:
+def measured_cost(plan: ReaderPlan, measured: WindowStatistics, constants: Constants) -> float | None:
     """The cost per row of the tables in the last batch; None if that batch had other tables."""
     relations, rows = measured.get("relations", {}), measured.get("rows", 0)
     tables = {n.label: n.buckets for n in plan.tree}

@@ -15,6 +15,7 @@ from tidemill.optimize.share.costs import plan_costs
 from tidemill.optimize.share.flows import observed_flow, significant_flow
 from tidemill.optimize.share.phantoms.share_model import REFUSED
 from tidemill.optimize.share.reader_plan import ReaderPlan, Settings, current_cost, plan_reader
+from tidemill.optimize.share.stored_statistics import FlowLength, WindowStatistics
 from tidemill.optimize.share.stream_statistics import SECOND, StreamStatistics, Wants, read_statistics
 from tidemill.optimize.share.weaving.edges import edge_rate, edge_times, union
 from tidemill.plan.measured.windows import SourceCounts
@@ -28,16 +29,16 @@ _AVERAGED = 16.0  # the weight of a batch in an average is at least one over thi
 _SEEN = 1_000  # probes below which counts are not significant
 
 
-def update_statistics(tables: HashTables, counts: SourceCounts, before: Mapping[str, Any]) -> dict[str, Any]:
+def update_statistics(tables: HashTables, counts: SourceCounts, before: WindowStatistics) -> WindowStatistics:
     """Statistics of a source after a batch. `tables` are those of that batch, `counts` are
     those of its readers, `before` the statistics so far.
     """
     if not counts.rows:
-        return dict(before)
+        return before.copy()
     relations = tables.relations
     span = max(1, counts.last - counts.first)
     rows, micros = counts.share
-    found = {
+    found: WindowStatistics = {
         "groups": _by_attributes(tables, counts.block.groups),
         "tuples": max(1.0, float(counts.block.rows)),
         "rows": counts.rows,
@@ -46,13 +47,16 @@ def update_statistics(tables: HashTables, counts: SourceCounts, before: Mapping[
         "share": [float(rows), micros / SECOND],
         "shares": counts.flushes,
         "loose": _average_loose(tables, counts, before),
-        "first": [float(counts.early.rows), _by_attributes(tables, counts.early.groups)],
-        "tried": [float(counts.tables.rows), list(counts.sizes), _by_attributes(tables, counts.tables.entries)],
+        "first": (float(counts.early.rows), _by_attributes(tables, counts.early.groups)),
+        "tried": (float(counts.tables.rows), list(counts.sizes), _by_attributes(tables, counts.tables.entries)),
         **_pattern_counts(tables, counts, before),
         "idle": dict(before.get("idle", {})),
         "relations": {
             r.label: {
-                **did._asdict(),
+                "probes": did.probes,
+                "collisions": did.collisions,
+                "turnovers": did.turnovers,
+                "flushed": did.flushed,
                 "buckets": r.buckets,
                 "feeder": relations[r.parent].label if r.parent >= 0 else None,
             }
@@ -65,7 +69,7 @@ def update_statistics(tables: HashTables, counts: SourceCounts, before: Mapping[
     return found
 
 
-def _average_loose(tables: HashTables, counts: SourceCounts, before: Mapping[str, Any]) -> list[float]:
+def _average_loose(tables: HashTables, counts: SourceCounts, before: WindowStatistics) -> list[float]:
     """Fragments of a share minus the expected edges in its time, and the batches of this average. It is 1 if shares
     begin anywhere, which is the first assumption, and 0 if they begin and end at edges. One share alone is no evidence.
     """
@@ -89,7 +93,7 @@ def _by_attributes(tables: HashTables, counts: Sequence[Any]) -> dict[str, Any]:
     }
 
 
-def _pattern_counts(tables: HashTables, counts: SourceCounts, before: Mapping[str, Any]) -> dict[str, Any]:
+def _pattern_counts(tables: HashTables, counts: SourceCounts, before: WindowStatistics) -> WindowStatistics:
     """Rows by pattern. A share without patterns (running totals) keeps the counts known for the same predicates."""
     predicates = [p.sql for p in tables.predicates]
     reads = {p.sql: list(p.columns_read) for p in tables.predicates if p.columns_read is not None}
@@ -98,16 +102,16 @@ def _pattern_counts(tables: HashTables, counts: SourceCounts, before: Mapping[st
             "predicates": predicates,
             "reads": reads,
             "patterns": counts.patterns,
-            "pairs": [float(counts.pairs.rows), _by_attributes(tables, counts.pairs.groups)],
+            "pairs": (float(counts.pairs.rows), _by_attributes(tables, counts.pairs.groups)),
         }
     if before.get("predicates") == predicates:
-        return {"reads": reads} | {name: before[name] for name in ("predicates", "patterns", "pairs")}
+        return {"predicates": predicates, "reads": reads, "patterns": before["patterns"], "pairs": before["pairs"]}
     return {}
 
 
 def _measure_flows(
-    tables: HashTables, counts: SourceCounts, known: StreamStatistics, before: Mapping[str, Any]
-) -> tuple[list[float], dict[str, dict[str, Any]]]:
+    tables: HashTables, counts: SourceCounts, known: StreamStatistics, before: WindowStatistics
+) -> tuple[list[float], dict[str, FlowLength]]:
     """Flow lengths by depth, and those of single tables. A depth or a table that this plan does not have keeps its last
     length: without it, a plan that performed badly would be chosen again.
     """
@@ -181,7 +185,7 @@ def _note_idle(
     return fed
 
 
-def is_settled(plan: ReaderPlan, measured: Mapping[str, Any]) -> bool:
+def is_settled(plan: ReaderPlan, measured: WindowStatistics) -> bool:
     """True if one raw relation has the only table and evicts few entries per row. Other tables can save little then,
     and searching them among hundreds of queries would cost more than they save.
     """
@@ -216,7 +220,7 @@ def reason_to_change(source: str, plan: ReaderPlan, settings: Settings) -> str |
     return "statistics" if other.cost < (1 - MARGIN) * now else None
 
 
-def _idle_phantoms(plan: ReaderPlan, measured: Mapping[str, Any]) -> list[str]:
+def _idle_phantoms(plan: ReaderPlan, measured: WindowStatistics) -> list[str]:
     """Phantoms of a plan that evicted nearly all entries they were fed with."""
     known = read_statistics(measured)
     return [n.label for n in plan.tree if n.store is None and n.buckets and known.is_refused(frozenset(n.attributes))]

@@ -18,6 +18,7 @@ from tidemill.optimize.share.phantoms.cost import Constants
 from tidemill.optimize.share.phantoms.method import Method, choose_configuration
 from tidemill.optimize.share.phantoms.share_model import ShareModel
 from tidemill.optimize.share.sharing_model import Leaves, acq_of
+from tidemill.optimize.share.stored_statistics import WindowStatistics
 from tidemill.optimize.share.stream_statistics import SECOND, StreamStatistics, read_statistics
 from tidemill.optimize.share.weaving import plans as weaving
 from tidemill.optimize.share.weaving.cost import amortised_factor
@@ -55,7 +56,7 @@ class Settings:
     cells: bool = True
     method: Method = field(default_factory=Method)
     constants: Constants = field(default_factory=Constants)
-    statistics: dict[str, dict[str, Any]] = field(default_factory=dict)
+    statistics: dict[str, WindowStatistics] = field(default_factory=dict)
     reader_plans: dict[str, ReaderPlan] = field(default_factory=dict)
     stored_plans: dict[str, dict[str, Any]] = field(default_factory=dict)
     searches: dict[str, Search] = field(default_factory=dict)
@@ -106,12 +107,12 @@ class ReaderPlan:
 class Search:
     """A search for a plan: what it depended on, and what it found."""
 
-    statistics: Mapping[str, Any]
+    statistics: WindowStatistics | None
     last: ReaderPlan | None
     asked: tuple[Any, ...]
     found: ReaderPlan
 
-    def answers(self, statistics: Mapping[str, Any] | None, last: ReaderPlan | None, asked: tuple[Any, ...]) -> bool:
+    def answers(self, statistics: WindowStatistics | None, last: ReaderPlan | None, asked: tuple[Any, ...]) -> bool:
         """Whether the same search is asked for again. Statistics and plans are made anew when they change."""
         return self.statistics is statistics and self.last is last and self.asked == asked
 
@@ -240,12 +241,12 @@ def model_for(plan: ReaderPlan, shares: Leaves, settings: Settings) -> ShareMode
     )
 
 
-def shares_of(plan: ReaderPlan, measured: Mapping[str, Any]) -> Leaves:
+def shares_of(plan: ReaderPlan, measured: WindowStatistics) -> Leaves:
     """Statistics of a share for the leaves of a plan."""
     return Leaves.of(read_statistics(measured), _group_leaves(plan.queries, plan.groups))
 
 
-def current_cost(plan: ReaderPlan, measured: Mapping[str, Any], settings: Settings) -> float:
+def current_cost(plan: ReaderPlan, measured: WindowStatistics, settings: Settings) -> float:
     """The cost per tuple of a plan by the given statistics."""
     return _cost(plan, shares_of(plan, measured), settings)
 

@@ -16,6 +16,7 @@ from tidemill.optimize.share.reader_plan import (
     plan_reader,
     shares_of,
 )
+from tidemill.optimize.share.stored_statistics import WindowStatistics
 from tidemill.optimize.share.stream_statistics import SECOND
 from tidemill.optimize.share.weaving.edges import edge_rate, edges_of
 
@@ -54,7 +55,7 @@ def report(source: str, plan: ReaderPlan, settings: Settings, names: Mapping[str
     }
 
 
-def _describe_relations(plan: ReaderPlan, measured: Mapping[str, Any], settings: Settings) -> list[dict[str, Any]]:
+def _describe_relations(plan: ReaderPlan, measured: WindowStatistics, settings: Settings) -> list[dict[str, Any]]:
     """Each relation with its table, its predicted eviction rate and, if it ran, its counts."""
     rates, counts = predicted_rates(plan, measured, settings), compare_counts(plan, measured, settings)
     depths: list[int] = []
@@ -112,7 +113,7 @@ def price_alternatives(source: str, plan: ReaderPlan, settings: Settings) -> lis
     return found
 
 
-def predicted_rates(plan: ReaderPlan, measured: Mapping[str, Any], settings: Settings) -> list[float]:
+def predicted_rates(plan: ReaderPlan, measured: WindowStatistics, settings: Settings) -> list[float]:
     """Entries that each table evicts for each probe, by the current statistics; a relation without a table evicts one
     for each key.
     """
@@ -120,7 +121,7 @@ def predicted_rates(plan: ReaderPlan, measured: Mapping[str, Any], settings: Set
     return model.rates(plan.chosen.configuration, [node.buckets for node in plan.tree])
 
 
-def compare_counts(plan: ReaderPlan, measured: Mapping[str, Any], settings: Settings) -> Counts:
+def compare_counts(plan: ReaderPlan, measured: WindowStatistics, settings: Settings) -> Counts:
     """The counts of the last batch for the tables of this plan, each beside the prediction of the model.
 
     A table that had another feeder or another size in the last batch has no counts. The prediction starts from the
@@ -134,9 +135,10 @@ def compare_counts(plan: ReaderPlan, measured: Mapping[str, Any], settings: Sett
     shares = model.stream(plan.chosen.configuration).shares
     for i, node in enumerate(plan.tree):
         feeder = plan.tree[node.parent].label if node.parent >= 0 else None
-        met = measured["relations"].get(node.label, {})
-        same = (met.get("buckets"), met.get("feeder")) == (node.buckets, feeder)
-        if not same or not node.buckets or not met["probes"]:
+        met = measured["relations"].get(node.label)
+        if met is None or (met["buckets"], met["feeder"]) != (node.buckets, feeder):
+            continue
+        if not node.buckets or not met["probes"]:
             continue
         probes = shares[i] * evicted[node.parent] if node.parent >= 0 else float(met["probes"])
         evicted[i] = probes * rates[i]
@@ -157,14 +159,14 @@ def _named_expressions(plan: ReaderPlan) -> dict[str, str]:
     return {name: sql for name, sql in sorted(items.items()) if name.startswith("expr_")}
 
 
-def _describe_statistics(measured: Mapping[str, Any]) -> dict[str, Any]:
+def _describe_statistics(measured: WindowStatistics) -> dict[str, Any]:
     """Statistics of the last batch: rows a second and in a share, groups of attribute sets, flow length by depth."""
     if not measured:
         return {}
     groups = {"·".join(name.split("\x1f")): count for name, count in measured.get("groups", {}).items()}
     return {
         "rows_per_second": measured.get("rate"),
-        "rows_per_share": (measured.get("share") or [None])[0],
+        "rows_per_share": measured["share"][0] if measured.get("share") else None,
         "groups": groups,
         "flow_lengths": measured.get("flows", []),
     }

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tidemill.optimize.share.reader_plan import Settings
+from tidemill.optimize.share.stored_statistics import WindowStatistics
 from tidemill.optimize.share.stream_statistics import SECOND
 from tidemill.plan.relations import RowsWindow, Scan, WindowAggregate
 
@@ -28,6 +29,8 @@ def settings_for(node: WindowAggregate, settings: Settings) -> Settings:
     if not isinstance(node.input, RowsWindow):
         return settings
     below = node.input.input
-    measured = settings.statistics.get(below.source, {}) if isinstance(below, Scan) else {}
-    known = {name: value for name, value in measured.items() if name in ("groups", "flows", "tuples")}
-    return replace(settings, statistics={**settings.statistics, sharing_key(node): {**known, "rate": float(SECOND)}})
+    known: WindowStatistics = {"rate": float(SECOND)}
+    measured = settings.statistics.get(below.source) if isinstance(below, Scan) else None
+    if measured and "groups" in measured:
+        known |= {"groups": measured["groups"], "tuples": measured["tuples"], "flows": measured["flows"]}
+    return replace(settings, statistics={**settings.statistics, sharing_key(node): known})

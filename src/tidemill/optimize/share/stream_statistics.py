@@ -20,11 +20,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from itertools import pairwise
-from typing import Any
 
 from tidemill.optimize.share.phantoms.configuration import Relation
 from tidemill.optimize.share.phantoms.fill import entries_made, total_groups
 from tidemill.optimize.share.phantoms.statistics import Statistics
+from tidemill.optimize.share.stored_statistics import FlowLength, WindowStatistics
 from tidemill.optimize.share.weaving.edges import Edges, edge_rate
 
 SECOND = 1_000_000
@@ -70,7 +70,7 @@ class StreamStatistics:
     patterns: tuple[tuple[int, float], ...] = ()
     pairs: tuple[float, Mapping[str, float]] = (1.0, {})
     trials: tuple[float, Sequence[float], Mapping[str, Sequence[float]]] = (1.0, (), {})
-    lengths: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # of tables that were there, by label
+    lengths: Mapping[str, FlowLength] = field(default_factory=dict)  # of tables that were there, by label
     idle: Mapping[str, float] = field(default_factory=dict)  # phantoms that evicted all: rows for each group
     loose: float = 1.0  # fragments of a share that no edge ends
     reads: Mapping[str, frozenset[str]] = field(default_factory=dict)
@@ -217,7 +217,7 @@ def _fit_skew(rows: float, distinct: float, buckets: float, met: float) -> float
     return middle
 
 
-def read_statistics(measured: Mapping[str, Any]) -> StreamStatistics:
+def read_statistics(measured: WindowStatistics) -> StreamStatistics:
     """Statistics as the readers report them. Where nothing was measured, a busy stream with few groups: a phantom too
     many costs a probe, one too few an eviction for every query.
     """
@@ -228,6 +228,8 @@ def read_statistics(measured: Mapping[str, Any]) -> StreamStatistics:
     flows = tuple(f for f in measured.get("flows", ()) if 0 < f < math.inf) or (1.0,)
     rate, block = float(measured.get("rate", _ASSUMED_RATE)), max(1.0, float(measured.get("tuples", _ASSUMED_ROWS)))
     rows, seconds = measured.get("share") or (block, block / rate)
+    first, pairs = measured.get("first") or (1.0, {}), measured.get("pairs") or (1.0, {})
+    tried = measured.get("tried") or (1.0, [], {})
     counted = measured.get("patterns", {})
     total = sum(counted.values())
     return StreamStatistics(
@@ -236,11 +238,11 @@ def read_statistics(measured: Mapping[str, Any]) -> StreamStatistics:
         max(1.0, float(rows)),
         float(seconds),
         block,
-        tuple(measured.get("first") or (1.0, {})),
+        (first[0], first[1]),
         tuple(measured.get("predicates", ())),
         tuple((int(p, 16), count / total) for p, count in counted.items()),
-        tuple(measured.get("pairs") or (1.0, {})),
-        tuple(measured.get("tried") or (1.0, (), {})),
+        (pairs[0], pairs[1]),
+        (tried[0], tried[1], tried[2]),
         measured.get("lengths", {}),
         measured.get("idle", {}),
         min(1.0, max(0.0, float(measured.get("loose", (1.0,))[0]))),
