@@ -139,7 +139,7 @@ class Switching(Crashing):
             self.faults.pop(0)
             type(self).landed += 1
             self.compute(end)
-            replan(self, dict(self.lie))
+            replan(self, self.lie.copy())
             self.reopen_outlet()
             return LocalDatabase.finish(self, end)
         return super().finish(end)
