@@ -29,7 +29,7 @@ from tidemill.sql.parse.statements import parse
 
 DEFINITIONS = (RegisterSource, RegisterTable, CreateTaggedStream, CreateView, CreateSink, Drop)
 
-_BLOCK = 1 << 20  # bytes of a script that are read at a time
+_BLOCK = 1 << 20  # bytes of a script that are read at a time: any value works, a statement may span several
 
 
 @dataclass(frozen=True)

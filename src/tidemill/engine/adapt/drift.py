@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 APART = 0.25  # share of the prediction by which a batch must differ
-BATCHES = 2  # in a row that must differ
+BATCHES = 2  # in a row that must differ: one alone may be the last of a file, or have another hour
+# Any values work here: a search that finds nothing costs its time only, and `Pace` keeps that below a twentieth.
 _SELDOM = 64  # batches between two searches without result, at most
 _CALM = 8  # batches in a row as predicted, after which earlier swings are forgotten
 

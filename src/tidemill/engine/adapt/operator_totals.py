@@ -16,7 +16,7 @@ from tidemill.runtime.messages.operator_counts import Counts, OperatorCount, add
 from tidemill.runtime.paths import read_json, write_json
 from tidemill.runtime.views.batch_summary import BatchReport
 
-_WRITE_S = 10.0  # at least, between two writes while the job runs
+_WRITE_S = 10.0  # at least, between two writes while the job runs: one takes 1 ms of processor time for 1,000 operators
 
 
 class OperatorTotals:

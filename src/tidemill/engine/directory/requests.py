@@ -21,7 +21,7 @@ from tidemill.engine.directory.directory import is_held
 from tidemill.errors import EngineProblem, TidemillError
 from tidemill.runtime.paths import Paths, read_json, write_json
 
-_LOOK_S = 0.5  # between two looks for requests: a process at rest should hardly be seen
+_LOOK_S = 0.5  # between two looks for requests: each is a system call of some microseconds
 _TOLD_S = 0.2  # between two notes of how far a backup is, which are shown to people
 PATIENCE_S = 20.0  # a process that is alive looks for requests far more often
 Serve = Callable[[str, Tell, bool], Backup]

@@ -16,9 +16,10 @@ from typing import Any, NamedTuple
 
 from tidemill.runtime.views.batch_summary import BatchReport
 
-KEPT = 300  # batches
-RECENT_S = 15.0  # over which rates are averages
+KEPT = 300  # batches that the console draws: some minutes of a live job
+RECENT_S = 15.0  # over which rates are averages: several batches, and a change is soon seen
 PARTS = ("total", "stage", "outlet")
+# Of a histogram: those of Prometheus clients, and up to five minutes.
 BOUNDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)  # seconds
 
 

@@ -30,7 +30,7 @@ from tidemill.runtime.spark.error_text import describe_failure
 if TYPE_CHECKING:
     from tidemill.engine.state import DatabaseState
 
-_LOOK_S = 0.05  # between two looks at a job that starts or ends, which takes seconds
+_LOOK_S = 0.05  # between two looks at a job that starts or ends: any value far below the seconds that this takes
 _CAUSE = re.compile(r"\s*(\S*(Error|Problem|Exception)\b|TM\d{3} )")
 _NO_STATE = "CANNOT_LOAD_STATE_STORE"
 

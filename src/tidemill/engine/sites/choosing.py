@@ -20,7 +20,9 @@ from tidemill.runtime.sites.join_values import Sample, compare
 from tidemill.runtime.sites.protocol import Statistics
 
 USUAL_LINK = Link(0.02, 1_250_000, 800)  # until a round trip and a long answer were measured; bytes of an empty message
-_USUAL_RATE, _USUAL_VALUES, _USUAL_WINDOW_S = 100.0, 1_000.0, 10.0  # until they are measured, in some seconds
+# Until they are measured, in some seconds. Any values work: EXPLAIN says which were assumed, and the next choice is by
+# what was measured.
+_USUAL_RATE, _USUAL_VALUES, _USUAL_WINDOW_S = 100.0, 1_000.0, 10.0
 _CHANGE_BYTES = 4  # of a change by itself, compressed: its time and its difference
 _LEAST_AGE_S = 60.0  # join values that are new at first are not what a plan costs in the long run
 

@@ -22,7 +22,7 @@ from tidemill.runtime.views.batch_summary import BatchReport
 from tidemill.runtime.views.outlet import Outlet
 from tidemill.sql.catalog import Catalog
 
-_WRITE_S = 10.0  # at least, between two writes
+_WRITE_S = 10.0  # at least, between two writes, as of `operator_totals`
 _LONGEST_S = 10.0  # between two batches; a longer pause says that there was nothing to do
 _MOST_SAMPLES = 8  # of a source
 USUAL_INTERVAL_S = 1.0

@@ -21,7 +21,7 @@ from tidemill.runtime.sites.messages import LARGEST_BYTES, decode_header
 from tidemill.runtime.sites.protocol import HEARTBEAT_S, Delivery, Peer, Want, Wish, decode_problem
 from tidemill.runtime.sources.site.connector import check_rows
 
-INBOX_BYTES = 256 << 20  # that wait to be read; then no more rows are asked for
+INBOX_BYTES = 256 << 20  # on disk, that wait to be read; then no more rows are asked for
 _LONG_ANSWER = 64 << 10  # bytes; shorter ones say nothing about the bandwidth
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 5.0  # after a failure
 

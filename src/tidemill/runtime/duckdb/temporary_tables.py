@@ -19,7 +19,7 @@ import pyarrow as pa
 from tidemill.plan.relations import quoted
 from tidemill.runtime.duckdb.nested_arrays import whole
 
-_BATCH = 131_072  # rows of an Arrow batch of an answer, as DuckDB has it
+_BATCH = 131_072  # rows of an Arrow batch of an answer: 8,192 to 131,072 cost the same, four times as many a third more
 _LIST = re.compile(r"\s*WITH\s+(RECURSIVE\s+)?", re.IGNORECASE)
 
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from tidemill.errors import EngineProblem
 from tidemill.runtime.duckdb import duck
 
-_LOOK_S = 0.1  # between two looks at the clock; a statement past its time is ended that much later
+_LOOK_S = 0.1  # between two looks at the clock: how much later than its limit a statement may end
 
 
 class OutOfTime(BaseException):

@@ -32,6 +32,7 @@ from tidemill.runtime.thresholds import sizes
 if TYPE_CHECKING:
     from tidemill.runtime.joins.delta_join import DeltaJoin, Matches
 
+# What is reported is only looked at: whether a key is split is decided by costs (`optimize/joins/hot_keys.py`).
 LEAST_SHARE = 1 / 16  # of a shard's pairs, for a key to be reported
 REPORTED = 8  # join values with the most pairs of a shard; a hot one is copied to all shards
 

@@ -23,7 +23,7 @@ from tidemill.runtime.messages.assignments import Work
 from tidemill.runtime.messages.ticks import SecondReading
 from tidemill.runtime.sources.connector import Connector, Position, Rereadable
 
-MOST_JUMPS = 256  # that an offset carries; where there are more, the source cannot be read a second time
+MOST_JUMPS = 256  # some 16 KB of every offset; a source with more cannot be read a second time
 _Sources = Mapping[str, SourceOffset]
 
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 
 _Seen = tuple[int, int] | None
-_LOOK_S = 0.004  # a look is one system call
+_LOOK_S = 0.004  # between two looks: each is a system call of 2 microseconds, 0.05 % of a core
 
 
 class Watch:

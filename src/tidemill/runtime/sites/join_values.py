@@ -23,7 +23,7 @@ from tidemill.runtime.sites.messages import CODEC
 MOST = 512  # values in a sample; the number of distinct values is off by some 1 / sqrt(MOST)
 MEASURED = "measured"  # the option of a source: sequences of columns whose values are sampled
 _SPACE = 2.0**64  # how many hashes there are
-_PACKED_ROWS = 200  # by which it is judged how well a column can be compressed, as many as a message may have
+_PACKED_ROWS = 200  # by which it is judged how well a column is compressed: messages of live streams have about as many
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from tidemill.plan.below import Below
 from tidemill.plan.physical import BEGINNING, Physical
 from tidemill.runtime.paths import Paths
 
-_ENOUGH = 0.75  # of the limit: below this the sources are read again
+_ENOUGH = 0.75  # of the limit: below this the sources are read again; any value well below 1 keeps it from flickering
 
 
 def note_size(paths: Paths, edge: str, size: int, most: int) -> None:

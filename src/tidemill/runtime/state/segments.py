@@ -18,7 +18,7 @@ from tidemill.runtime.arrow_ipc import from_ipc, ipc_bytes
 from tidemill.runtime.integrity import arrow_file, checksum, openable, verify
 from tidemill.runtime.thresholds import sizes
 
-_CACHED_FILES = 512  # mapped files that a worker keeps open; the usual limit of a process is 1,024
+_CACHED_FILES = 512  # mapped files that a worker keeps open: half of the 1,024 that a process may usually have
 _files: OrderedDict[str, pa.Table] = OrderedDict()
 _verified: set[str] = set()  # files that this process has written or verified
 

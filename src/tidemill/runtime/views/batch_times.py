@@ -17,7 +17,7 @@ from tidemill.runtime.views.moments import Standing
 from tidemill.runtime.views.stored_view import StoredView
 
 TABLE = "CREATE TABLE IF NOT EXISTS __batch_times (view VARCHAR, batch BIGINT, time BIGINT)"
-_BETWEEN = 64  # batches between two removals of what is too old
+_BETWEEN = 64  # batches between two removals of what is too old: any value works, these are a row a view and batch
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from tidemill.runtime.sources.text.decode import decode
 from tidemill.runtime.sources.text.lines import Layout, Lines, declared_layout, find_lines, layout
 from tidemill.runtime.thresholds import sizes
 
-_SAMPLE = 64 << 10  # bytes that are read to find the layout and the ends of lines: one block of most disks
+_SAMPLE = 64 << 10  # bytes that are read to find the layout and the ends of lines: any value longer than most lines
 _BOM = b"\xef\xbb\xbf"
 
 
