@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+
 from tests.docs.folders import BLOCK, PAGE, drawn, packages, sentence
 from tests.places import SOURCE
 
@@ -22,3 +24,16 @@ def test_a_sentence_is_one_line_that_ends():
     for folder in packs:
         packs += packages(folder)
     assert len(packs) > 40 and not [str(folder) for folder in packs if sentence(folder)[-1] not in ".:"]
+
+
+MANY = 14  # modules: who opens such a folder needs to be told where to begin
+
+
+def test_large_folders_say_what_each_of_their_modules_is_for():
+    large = {}
+    for init in (SOURCE / "tidemill").rglob("__init__.py"):
+        modules = {path.stem for path in init.parent.glob("*.py")} - {"__init__"}
+        if len(modules) >= MANY:
+            text = ast.get_docstring(ast.parse(init.read_text(encoding="utf-8"))) or ""
+            large[init.parent.name] = {name for name in modules if f"`{name}`" not in text}
+    assert len(large) > 9 and not any(large.values()), large

@@ -1,4 +1,13 @@
-"""parse → bind → optimize → run → serve: the only place that calls all of them."""
+"""parse → bind → optimize → run → serve: the only place that calls all of them.
+
+`database` is what users hold, `state` what is open, `workload` what stands, `physical_plans` what runs of it.
+
+sources   `sources`, `kafka_sources`, `postgres_sources`, `alter_sources`, `rereadable`, `ports`, `slot_lags`
+results   `results`, `sinks`
+texts     `script`
+clients   `machine`
+folders   `statements/`, `views/`, `run/`, `adapt/`, `recovery/`, `directory/`, `settings/`, `show/`, `sites/`, `users/`
+"""
 
 from __future__ import annotations
 
