@@ -205,3 +205,28 @@ def _login_from(port, address):
     found = line.recv(length - 4, socket.MSG_WAITALL)
     line.close()
     return kind.decode(), found if kind == b"E" else b""
+
+
+def test_requests_that_do_not_come_are_not_waited_for(db):
+    """A head or a body that does not go on; and more lines than there is room for, which say nothing."""
+    server = HttpThread(db, connections=6, login_seconds=0.5)
+    try:
+        client = server.client()
+        begun = [b"", b"GET / HTTP/1.1\r\nHost: ", b"POST /api/login HTTP/1.1\r\nHost: 127.0.0.1\r\n"]
+        begun.append(begun[2] + b"Content-Type: application/json\r\nContent-Length: 9\r\n\r\n{")
+        lines = [socket.create_connection(("127.0.0.1", server.port), 10) for _ in begun]
+        for line, text in zip(lines, begun, strict=True):
+            line.sendall(text)
+        events = client.events("/api/live")
+        assert events.next()[0] == "status"
+        for line in lines:
+            with contextlib.suppress(ConnectionError):
+                assert line.recv(65_536) == b""
+        flood = [socket.create_connection(("127.0.0.1", server.port), 10) for _ in range(30)]
+        assert client.get("/api/session")[0] == 200
+        assert events.next()[0] == "status"  # a stream is at work, and stays
+        events.close()
+        for line in (*lines, *flood):
+            line.close()
+    finally:
+        server.stop()

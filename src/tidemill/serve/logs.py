@@ -29,6 +29,8 @@ def begin_log(form: str = "text") -> None:
     log.handlers[:] = [handler]
     log.setLevel(logging.INFO)
     log.propagate = False
+    # It warns of statements that it cannot parse, with their text, which may have a password in it.
+    logging.getLogger("sqlglot").setLevel(logging.ERROR)
     others = logging.getLogger("uvicorn.error")
     others.handlers[:], others.propagate = [handler], False
     others.setLevel(logging.WARNING)

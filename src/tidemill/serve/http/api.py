@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import functools
 import json
+import math
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
@@ -133,8 +134,7 @@ class Api:
     async def query(self, request: Request, session: Session) -> Response:
         """An ad hoc SELECT; it ends when the client goes away."""
         given = await _body(request)
-        most, timeout = _number(given, "limit", MOST_ROWS), given.get("timeout")
-        seconds = float(timeout) if isinstance(timeout, (int, float)) else None
+        most, seconds = _number(given, "limit", MOST_ROWS), _seconds(given)
         return Json(await self._cancellable(request, run_query, session, _sql(given), most, seconds))
 
     async def execute(self, request: Request, session: Session) -> Response:
@@ -266,10 +266,13 @@ class Api:
 async def _body(request: Request) -> dict[str, Any]:
     """The JSON object of a request."""
     found = b""
-    async for piece in request.stream():
-        found += piece
-        if len(found) > MOST_BYTES:
-            raise SyntaxProblem("TM102", f"a request has at most {MOST_BYTES:,} bytes", hint="send less at a time")
+    try:
+        async for piece in request.stream():
+            found += piece
+            if len(found) > MOST_BYTES:
+                raise SyntaxProblem("TM102", f"a request has at most {MOST_BYTES:,} bytes", hint="send less at a time")
+    except ClientDisconnect:
+        raise SyntaxProblem("TM101", "the request has no end", hint="send all of it") from None
     try:
         given = json.loads(found)
     except (ValueError, RecursionError):
@@ -283,6 +286,14 @@ def _sql(given: dict[str, Any]) -> str:
     if not isinstance(given.get("sql"), str):
         raise SyntaxProblem("TM101", "the request has no statement", hint='{"sql": "SELECT …"}')
     return str(given["sql"])
+
+
+def _seconds(given: dict[str, Any]) -> float | None:
+    timeout = given.get("timeout")
+    try:
+        return float(timeout) if isinstance(timeout, (int, float)) else None
+    except OverflowError:
+        return math.inf
 
 
 def _number(given: dict[str, Any], name: str, default: int) -> int:

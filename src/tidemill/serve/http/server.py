@@ -20,6 +20,7 @@ from tidemill.engine.users.session import Session, has_users
 from tidemill.serve.http.api import Api
 from tidemill.serve.http.guard import Guard
 from tidemill.serve.http.metrics import CONTENT_TYPE, metrics_text
+from tidemill.serve.http.protocol import make_protocol
 from tidemill.serve.http.sessions import NotLoggedIn, Sessions
 from tidemill.serve.postgres.services import Services, log
 
@@ -51,15 +52,16 @@ class HttpServer:
         line = socket.create_server((host, port), family=family, backlog=512)
         self.host, self.port = host, int(line.getsockname()[1])
         self.api = Api(self.services, self.sessions, f"tidemill_{self.port}", self._tell_address)
+        limits = self.services.limits
         config = uvicorn.Config(
             self.application(),
             lifespan="off",
             ws="none",
-            http="h11",
+            http=make_protocol(limits.login_seconds, limits.connections),
             log_config=None,
             access_log=False,
             server_header=False,
-            limit_concurrency=self.services.limits.connections,
+            limit_concurrency=limits.connections,
             timeout_graceful_shutdown=_END_S,
             ssl_certfile=certificate,
             ssl_keyfile=key,

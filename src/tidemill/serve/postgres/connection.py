@@ -17,6 +17,7 @@ from tidemill.serve.postgres.services import Services, log
 from tidemill.serve.postgres.simple import run_simple
 
 _AHEAD = 64  # messages that are read before they are executed
+_AHEAD_BYTES = 4 << 20  # of them; then the client waits
 _GONE = (ConnectionError, asyncio.IncompleteReadError, TimeoutError)
 
 
@@ -29,6 +30,7 @@ class Connection:
         self._reader, self._sender, self._services, self._interpreter = reader, sender, services, interpreter
         self._extended = Extended(sender, interpreter, services)
         self._inbox: asyncio.Queue[m.Message | ProtocolProblem | None] = asyncio.Queue(_AHEAD)
+        self._waiting, self._has_room = 0, asyncio.Event()  # bytes of messages that wait
         self._cancellation = Cancellation()
         self._skips = False  # after an error of the extended protocol, until Sync
         self._handlers: dict[str, Callable[[bytes], Awaitable[None]]] = {
@@ -50,6 +52,8 @@ class Connection:
                     self._sender.write(m.report("E", error_fields(message)))
                     await self._sender.drain()
                     return
+                self._waiting -= len(message.body)
+                self._has_room.set()
                 if message.kind == "X":
                     return
                 await self._serve(message)
@@ -64,7 +68,12 @@ class Connection:
         """Messages into the inbox; a client that is gone ends what it was waiting for."""
         try:
             while True:
-                await self._inbox.put(await m.read_message(self._reader))
+                message = await m.read_message(self._reader)
+                self._waiting += len(message.body)
+                await self._inbox.put(message)
+                while self._waiting > _AHEAD_BYTES and not self._inbox.empty():
+                    self._has_room.clear()
+                    await self._has_room.wait()
         except ProtocolProblem as problem:
             self._cancellation.set()
             await self._inbox.put(problem)

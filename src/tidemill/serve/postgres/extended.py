@@ -16,6 +16,8 @@ from tidemill.serve.postgres.results import Outcome, Portal
 from tidemill.serve.postgres.sending import Sender
 from tidemill.serve.postgres.services import Services
 
+MOST_PARAMETERS = 32_767  # as far as the counts in messages reach
+
 
 @dataclass
 class Prepared:
@@ -52,7 +54,7 @@ class Extended:
         """Parse: a text under a name."""
         data = m.Body(body)
         name, text = data.text(), data.text()
-        types = [data.int32() for _ in range(_count(data))]
+        types = [data.int32() & 0xFFFF_FFFF for _ in range(_count(data))]
         if name and name in self._statements:
             raise ProtocolProblem("42P05", f'prepared statement "{name}" already exists')
         self._check_room(self._statements)
@@ -64,6 +66,8 @@ class Extended:
             )
         piece = pieces[0] if pieces else None
         count = max(find_parameters(piece.tokens) if piece else 0, len(types))
+        if count > MOST_PARAMETERS:
+            raise ProtocolProblem("54023", f"a statement has at most {MOST_PARAMETERS:,} parameters", hint="use a list")
         self._statements[name] = Prepared(text, piece, types + [0] * (count - len(types)))
         self._sender.write(m.PARSE_COMPLETE)
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
 from tidemill.engine.results import Created
+from tidemill.engine.script import is_question
 from tidemill.engine.users.session import Session
 from tidemill.interrupts import Cancellation
 from tidemill.plan import statements as s
@@ -157,10 +159,12 @@ class Interpreter:
 
     # ---- the language --------------------------------------------------------------------------
 
-    async def _run_language(self, piece: Piece, cancellation: Cancellation) -> Outcome:
+    async def _run_language(self, piece: Piece, cancellation: Cancellation, *, only_reads: bool = False) -> Outcome:
         text = drop_qualifiers(piece, self._services.name)
         [placed] = await self._services.run(self._session.parse, text)
         statement = placed.statement
+        if only_reads and not is_question(statement):
+            raise _refuse_query(piece)
         if isinstance(statement, s.Select) and statement.output is None:
             query, settings = self._session.query, self.settings
             table = await self._services.run_query(
@@ -184,7 +188,8 @@ class Interpreter:
         schema = await self._services.run(self._session.describe, text)
         most = self._services.limits.subscription_bytes
         subscription = await self._services.run(self._session.subscribe, text, most)
-        return Outcome("SUBSCRIBE", Follow(subscription, schema, self._services.run), counts=True)
+        follow = Follow(subscription, schema, self._services.run, partial(self._session.access.check, statement))
+        return Outcome("SUBSCRIBE", follow, counts=True)
 
     async def _run_catalog(self, piece: Piece, cancellation: Cancellation) -> Outcome:
         shadow = self._shadows.of(self._session)
@@ -193,7 +198,8 @@ class Interpreter:
             "user": self.settings.get("session_authorization"),
             "process": str(self.process),
         }
-        table = await self._services.run(shadow.query, piece.text, context, self.settings.get, cancellation)
+        arguments = piece.text, context, self.settings.get, cancellation
+        table = await self._services.run_in_turn(shadow.turn, cancellation, shadow.query, *arguments)
         return Outcome("SELECT", Answer(table), counts=True)
 
     # ---- transactions and parameters -----------------------------------------------------------
@@ -268,12 +274,13 @@ class Interpreter:
         return Outcome("COPY", outcome.rows, counts=True, copy=command.form)
 
     async def _run_query(self, piece: Piece, cancellation: Cancellation) -> Outcome:
+        """The rows of a query in another statement; anything else is refused before it is executed."""
         command = c.classify(piece)
-        if isinstance(command, (c.Language, c.CatalogQuery)):
-            outcome = await self.run_command(command, piece, cancellation)
-            if outcome.rows is not None:
-                return outcome
-        raise ProtocolProblem("42601", "a query or SUBSCRIBE is wanted", position=piece.start + 1)
+        if isinstance(command, c.Language):
+            return await self._run_language(piece, cancellation, only_reads=True)
+        if isinstance(command, c.CatalogQuery):
+            return await self._run_catalog(piece, cancellation)
+        raise _refuse_query(piece)
 
     def _cursor(self, name: str) -> Portal:
         if name not in self.cursors:
@@ -293,6 +300,10 @@ class Interpreter:
         for _, portal in self.cursors.values():
             portal.close()
         self.cursors.clear()
+
+
+def _refuse_query(piece: Piece) -> ProtocolProblem:
+    return ProtocolProblem("42601", "a query or SUBSCRIBE is wanted", position=piece.start + 1)
 
 
 def _notices(result: Any) -> list[str]:

@@ -62,12 +62,14 @@ class Answer:
 
 
 class Follow:
-    """The changes of a view, as long as the client takes them."""
+    """The changes of a view, as long as the client takes them. `check` refuses them once the right is revoked."""
 
     is_endless = True
 
-    def __init__(self, subscription: Subscription[Any, Any], schema: pa.Schema, run: Run) -> None:
-        self.schema, self._subscription, self._run = schema, subscription, run
+    def __init__(
+        self, subscription: Subscription[Any, Any], schema: pa.Schema, run: Run, check: Callable[[], None]
+    ) -> None:
+        self.schema, self._subscription, self._run, self._check = schema, subscription, run, check
         self._loop, self._came = asyncio.get_running_loop(), asyncio.Event()
         self._rest: pa.Table | None = None
         subscription.notify(self._wake)
@@ -98,6 +100,7 @@ class Follow:
         with cancellation.interrupts(self._wake):
             while True:
                 cancellation.check()
+                self._check()
                 self._came.clear()
                 found = await self._run(self._subscription.next, _AT_ONCE_S)
                 if found is not None:

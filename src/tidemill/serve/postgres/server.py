@@ -32,6 +32,7 @@ class PostgresServer:
         self.services = services
         self.connections: dict[int, tuple[int, Connection]] = {}  # process → (secret, connection)
         self._tasks: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
+        self._strangers: dict[asyncio.Task[None], None] = {}  # those that have not logged in, the oldest first
         self._shadows = ShadowCatalogs()
         self._last_process = 0
         self._secret = os.urandom(32)
@@ -59,8 +60,17 @@ class PostgresServer:
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.ensure_future(self._serve(reader, writer))
-        self._tasks[task] = writer
-        task.add_done_callback(lambda done: self._tasks.pop(done, None))
+        self._tasks[task], self._strangers[task] = writer, None
+        task.add_done_callback(self._forget)
+        while len(self._strangers) > self.services.limits.logins:
+            oldest = next(iter(self._strangers))
+            del self._strangers[oldest]
+            self._tasks[oldest].transport.abort()  # a task that has not begun would not do it
+            oldest.cancel()
+
+    def _forget(self, task: asyncio.Task[None]) -> None:
+        self._tasks.pop(task, None)
+        self._strangers.pop(task, None)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -89,6 +99,9 @@ class PostgresServer:
             if len(self.connections) >= limits.connections:
                 raise ProtocolProblem("53300", "too many connections", hint="--max-connections", fatal=True)
             user = await authenticate(reader, writer, self.services, found.user, self._secret)
+        task = asyncio.current_task()
+        assert task is not None
+        self._strangers.pop(task, None)
         await self._run(found, user, reader, writer)
 
     async def _run(

@@ -28,6 +28,7 @@ class Limits:
     """What a server takes on."""
 
     connections: int = 256
+    logins: int = 256  # connections that have not logged in; the oldest is let go for one more
     queries: int = max(4, 2 * (os.cpu_count() or 1))  # ad hoc queries at a time; others wait for their turn
     subscription_bytes: int = 64 << 20  # of changes that wait for one subscriber
     login_seconds: float = 30.0
@@ -54,8 +55,16 @@ class Services:
         return await asyncio.get_running_loop().run_in_executor(self._threads, call)
 
     async def run_query(self, cancellation: Cancellation, function: Callable[..., R], *arguments: Any) -> R:
-        """Call a function that answers a query, when it is its turn; a query that waits can be cancelled as well."""
-        turn = asyncio.ensure_future(self._turns.acquire())
+        """Call a function that answers a query, when it is its turn."""
+        return await self.run_in_turn(self._turns, cancellation, function, *arguments)
+
+    async def run_in_turn(
+        self, turns: asyncio.Semaphore, cancellation: Cancellation, function: Callable[..., R], *arguments: Any
+    ) -> R:
+        """Call a function when a turn is free. It is waited for here and not in a thread, of which there are few; what
+        waits can be cancelled.
+        """
+        turn = asyncio.ensure_future(turns.acquire())
         try:
             while not turn.done():
                 await asyncio.wait({turn}, timeout=_LOOK_S)
@@ -63,7 +72,7 @@ class Services:
             return await self.run(function, *arguments)
         finally:
             if turn.done() and not turn.cancelled():
-                self._turns.release()
+                turns.release()
             else:
                 turn.cancel()
 

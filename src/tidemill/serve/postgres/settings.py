@@ -64,7 +64,14 @@ _DEFAULTS = {
     "quote_all_identifiers": "off",
 }
 _FIXED = {"client_encoding": ("utf8", "utf-8", "unicode"), "standard_conforming_strings": ("on", "true", "1")}
-_READ_ONLY = {"server_version", "server_version_num", "server_encoding", "integer_datetimes", "is_superuser"}
+_READ_ONLY = {
+    "server_version",
+    "server_version_num",
+    "server_encoding",
+    "integer_datetimes",
+    "is_superuser",
+    "session_authorization",
+}
 _NAMES = {name.lower(): name for name in _DEFAULTS}
 _UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
 
@@ -86,7 +93,7 @@ class SessionSettings:
     def set(self, name: str, value: str | None) -> str | None:
         """Remember a value, None for the default; the name of the parameter if clients are told about it."""
         known = _NAMES[name.lower()]
-        if known in _READ_ONLY:
+        if known in _READ_ONLY and value != self.get(known) and value is not None:
             raise ProtocolProblem("55P02", f'parameter "{known}" cannot be changed')
         if value is not None and known in _FIXED and value.strip("'\"").lower() not in _FIXED[known]:
             raise ProtocolProblem("22023", f"{known} is always {_DEFAULTS[known]}", hint="leave it as it is")
@@ -95,9 +102,9 @@ class SessionSettings:
         if value is not None and known == "TimeZone":
             value = None if value.upper() == "LOCAL" else _read_zone(value)
         before = self.get(known)
-        if value is None:
+        if value is None and known not in _READ_ONLY:
             self._given.pop(known, None)
-        else:
+        elif value is not None:
             self._given[known] = _DEFAULTS[known] if known in _FIXED else value
         return known if known in REPORTED and self.get(known) != before else None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from typing import Any
 
@@ -36,6 +37,7 @@ class ShadowCatalog:
 
     def __init__(self, session: Session) -> None:
         self._session, self._lock = session, threading.Lock()
+        self.turn = asyncio.Semaphore()  # of one query at a time
         self._duck: duckdb.DuckDBPyConnection | None = None
         self._made: tuple[int, str] | None = None
 
