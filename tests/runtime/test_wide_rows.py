@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from datetime import date
+from decimal import Decimal
+
 import duckdb
 import numpy as np
 import pyarrow as pa
@@ -74,6 +78,38 @@ def test_kept_rows_are_those_of_sql(batches):
             return held.scan()
 
     assert bag(kept([])) == bag(kept(["different_rows"]))
+
+
+MANY = (Column(".a", "DECIMAL(8,2)"), Column("[b]", "DATE"), Column("c", "BOOLEAN"), *COLUMNS)
+many = st.tuples(
+    st.none() | st.sampled_from([Decimal("1.50"), Decimal("-2.00")]),
+    st.none() | st.sampled_from([date(2020, 2, 29), date(1969, 1, 1)]),
+    st.none() | st.booleans(),
+    st.none() | st.integers(0, 1),
+    st.none() | st.sampled_from([0.0, 1.5, math.inf]),
+    st.none() | st.sampled_from(["", "x"]),
+)
+
+
+@effort(60)
+@given(st.lists(st.tuples(many, st.integers(1, 2), st.integers(-2, 2)), min_size=1, max_size=12))
+def test_a_few_rows_are_added_up_as_in_sql(rows):
+    kinds = [pa.decimal128(8, 2), pa.date32(), pa.bool_(), *(k for _, k in _TYPES)]
+    found = {c.name: pa.array([r[0][i] for r in rows], k) for i, (c, k) in enumerate(zip(MANY, kinds, strict=True))}
+    given_rows = pa.table(found | {"__time": [r[1] for r in rows], "__diff": [r[2] for r in rows]})
+    few = different_rows.add_up_counts(given_rows, MANY, "__diff", "__time")
+    assert few is not None and few.schema == given_rows.schema
+    with without(["different_rows"]):
+        assert bag(few) == bag(net(given_rows, MANY))
+
+
+def test_where_arrow_and_sql_disagree_sql_adds_up():
+    for value in (-0.0, math.nan):
+        rows = table([((1, value, "x"), 1, 1), ((1, abs(value), "x"), 1, 1)])
+        assert different_rows.add_up_counts(rows, COLUMNS, "__diff", "__time") is None
+        assert net(rows, COLUMNS).column("__diff").to_pylist() == [2]
+    texts = table([((1, 1.5, "x"), 1, 1)])
+    assert different_rows.add_up_counts(texts, (A, B, Column("t", "UUID")), "__diff", "__time") is None
 
 
 def test_rows_that_only_share_a_hash_are_not_taken_for_one(monkeypatch):

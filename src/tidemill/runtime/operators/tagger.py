@@ -32,6 +32,7 @@ from tidemill.runtime.duckdb import duck
 from tidemill.runtime.duckdb.sql_text import hash_sql, name_list, same_row
 from tidemill.runtime.kernels.grouping.tagging import tag_steps, walk_records
 from tidemill.runtime.state.arrangements import Layout
+from tidemill.runtime.state.row_numbers import compares_as_sql, first_places, number_rows, number_values
 from tidemill.runtime.state.shard_state import ShardState
 from tidemill.runtime.thresholds import sizes
 
@@ -69,7 +70,7 @@ class Tagger(Operator[p.Tagger]):
         arranged = self.arrangement(state, "rows", self.layout)
         records = closed.select(self.names).combine_chunks()
         number = numbers(records, self.keys)
-        heads = _take(records, _first_places(number))
+        heads = _take(records, first_places(number))
         hashes = self._hashes(heads)
         current = self._current(arranged.probe(np.unique(hashes))).cast(records.schema)
         # The heads are one for each key, so they keep their numbers and a stored row gets the number of its head.
@@ -117,21 +118,17 @@ def numbers(rows: pa.Table, columns: Sequence[Column]) -> np.ndarray:
     >>> numbers(pa.table({"k": ["b", "a", None, "b", None]}), [Column("k", "VARCHAR")]).tolist()
     [0, 1, 2, 0, 2]
     """
-    if not all(_exact(rows.schema.field(c.name).type) for c in columns):
+    if not all(compares_as_sql(rows.schema.field(c.name).type) for c in columns):
         return _numbers_of_any(rows, columns)
-    number = np.zeros(rows.num_rows, np.int64)
-    for column in columns:
-        encoded = rows.column(column.name).combine_chunks().dictionary_encode(null_encoding="encode")
-        pair = number * len(encoded.dictionary) + encoded.indices.to_numpy()
-        number = pair if len(columns) == 1 else _dense(pa.array(pair))
-    return number
+    return number_rows([rows.column(c.name) for c in columns], rows.num_rows)
 
 
 def _numbers_of_any(rows: pa.Table, columns: Sequence[Column]) -> np.ndarray:
     placed = rows.append_column("__i", pa.array(np.arange(rows.num_rows)))
     parts = f"PARTITION BY {name_list([c.name for c in columns])}"
     firsts = f"SELECT __i, min(__i) OVER ({parts}) AS __first FROM {duck.source('placed', columns, '__i')}"
-    return _dense(duck.run(f"SELECT __first FROM ({firsts}) ORDER BY __i", placed=placed).column(0).combine_chunks())
+    found = duck.run(f"SELECT __first FROM ({firsts}) ORDER BY __i", placed=placed)
+    return number_values(found.column(0).combine_chunks())
 
 
 def same(left: pa.Table, right: pa.Table, columns: Sequence[Column]) -> np.ndarray:
@@ -141,7 +138,7 @@ def same(left: pa.Table, right: pa.Table, columns: Sequence[Column]) -> np.ndarr
     [True, True, False]
     """
     found = np.ones(left.num_rows, np.bool_)
-    subtle = [c for c in columns if not _exact(left.schema.field(c.name).type)]
+    subtle = [c for c in columns if not compares_as_sql(left.schema.field(c.name).type)]
     for one, other in ((left.column(c.name), right.column(c.name)) for c in columns if c not in subtle):
         equal = pc.equal(one, other)
         if equal.null_count:
@@ -152,37 +149,6 @@ def same(left: pa.Table, right: pa.Table, columns: Sequence[Column]) -> np.ndarr
         agree = same_row([c.name for c in subtle], "l", "r")
         found &= duck.run(f"SELECT {agree} FROM {sides}", l=left, r=right).column(0).to_numpy()
     return found
-
-
-def _exact(kind: pa.DataType) -> bool:
-    """SQL and Arrow agree on which values are equal; they do not for −0.0 and NaN, intervals and nested values."""
-    kinds = pa.types
-    tests = (
-        kinds.is_boolean,
-        kinds.is_integer,
-        kinds.is_decimal,
-        kinds.is_string,
-        kinds.is_binary,
-        kinds.is_date,
-        kinds.is_time,
-        kinds.is_timestamp,
-    )
-    return any(test(kind) for test in tests)
-
-
-def _dense(values: pa.Array) -> np.ndarray:
-    return values.dictionary_encode().indices.to_numpy().astype(np.int64)
-
-
-def _first_places(number: np.ndarray) -> np.ndarray:
-    """Where each number comes first.
-
-    >>> _first_places(np.array([0, 1, 0, 2, 1])).tolist()
-    [0, 1, 3]
-    """
-    first = np.empty(int(number.max(initial=-1)) + 1, np.int64)
-    first[number[::-1]] = np.arange(len(number))[::-1]
-    return first
 
 
 def _walk(closed: pa.Table, key: np.ndarray) -> Walk:

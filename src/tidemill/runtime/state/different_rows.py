@@ -3,7 +3,8 @@
 Equal rows have equal hashes, so where all hashes differ all rows differ, and nothing adds up. Rows that share a hash
 with another one are `alike`: where only a count is added up, each is compared with the first of its hash and their
 counts are added up in arrays; otherwise, and where two different rows share a hash, SQL groups them. The others stay as
-they are.
+they are. A few rows are numbered column by column, where Arrow agrees with SQL on what is equal: to plan a statement
+would take longer.
 
 The fast path `different_rows`: gives the rows of the groupings in `arrangements.py`, `changes.py` and `views/pools.py`,
 in any order among those of equal sort column.
@@ -17,11 +18,13 @@ import numpy as np
 import pyarrow as pa
 
 from tidemill.plan.aggregates import INTEGERS
+from tidemill.plan.nested_types import is_textual
 from tidemill.plan.relations import quoted
 from tidemill.plan.sources import Column
 from tidemill.runtime import fast_paths
 from tidemill.runtime.duckdb import duck
 from tidemill.runtime.duckdb.sql_text import hash_sql
+from tidemill.runtime.state.row_numbers import compares_as_sql, first_places, has_plain_floats, number_rows
 from tidemill.runtime.thresholds import sizes
 
 # Types whose values are cheap to hash.
@@ -40,12 +43,14 @@ def add_up_counts(table: pa.Table, columns: Sequence[Column], count: str, *hidde
     """One row for each of the different ones, with its counts added up, without those that add up to zero; the columns
     are these and `hidden`, then `count`. None where SQL has to do it.
     """
-    if not fast_paths.is_on("different_rows") or table.num_rows < sizes.different_rows or not columns:
+    if not fast_paths.is_on("different_rows") or table.num_rows == 0 or not columns:
         return None
     counts = table.column(count).cast(pa.int64()).to_numpy()
     if max(int(counts.max()), -int(counts.min())) * len(counts) >= 1 << 63:
         return None
     table = table.select([*(c.name for c in columns), *hidden])
+    if table.num_rows < sizes.different_rows:
+        return _add_up_few(table, columns, count, counts)
     kept = _number_counts(table, columns, hidden, counts)
     if kept is None:
         return None
@@ -53,6 +58,21 @@ def add_up_counts(table: pa.Table, columns: Sequence[Column], count: str, *hidde
     if len(rows) < table.num_rows:
         table = table.take(pa.array(rows))
     return table.append_column(count, pa.array(totals))
+
+
+def _add_up_few(table: pa.Table, columns: Sequence[Column], count: str, counts: np.ndarray) -> pa.Table | None:
+    if any(is_textual(c.type) for c in columns):
+        return None
+    if not all(compares_as_sql(c.type) or has_plain_floats(c) for c in table.columns):
+        return None
+    number = number_rows(table.columns, table.num_rows)
+    first = first_places(number)
+    totals = np.zeros(len(first), np.int64)
+    np.add.at(totals, number, counts)
+    kept = np.flatnonzero(totals)
+    if len(kept) < table.num_rows:
+        table = table.take(pa.array(first[kept]))
+    return table.append_column(count, pa.array(totals[kept]))
 
 
 def _number_counts(
