@@ -147,11 +147,11 @@ def open_state(
     catalog = read_catalog(directory)
     follow_checkpoint(paths, catalog)
     _fix_settings(catalog, shards, clock)
-    store = ViewStore(paths.views, paths.answer_files)
+    store, fresh = ViewStore(paths.views, paths.answer_files), directory.fresh
     claim_parts(directory, catalog, store)
     totals = OperatorTotals(paths.operators, directory.database)
     workload = Workload(catalog, catalog.settings["unit_us"], without, totals)
-    _check_views(paths, catalog, store, workload, read_checkpoint)
+    _check_views(paths, catalog, store, workload, read_checkpoint, fresh)
     outlet = Outlet(paths.root, store)
     outlet.catalog = catalog.saved
     workload.stopped = dict(outlet.stopped)
@@ -164,15 +164,16 @@ def open_state(
 
 
 def _check_views(
-    paths: Paths, catalog: Catalog, store: ViewStore, workload: Workload, read_checkpoint: ReadCheckpoint
+    paths: Paths, catalog: Catalog, store: ViewStore, workload: Workload, read_checkpoint: ReadCheckpoint, fresh: bool
 ) -> None:
     """Check the parts before anything is swept: what looks like the remains of a crash may be named by a part that was
-    lost.
+    lost. A directory that was made just now has no remains, and DuckDB takes milliseconds to list its first tables.
     """
     try:
         with duckdb_file(paths.views):
             check_parts(paths, catalog, store, read_checkpoint())
-        store.sweep(workload.answering.stored_views(read_frontiers(store.metas())))
+        if not fresh:
+            store.sweep(workload.answering.stored_views(read_frontiers(store.metas())))
     except BaseException:
         store.close()
         raise

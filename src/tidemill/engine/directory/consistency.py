@@ -180,9 +180,10 @@ def _other_offset(paths: Paths, found: Checkpoint, batch: int, wanted: str | Non
 
 
 def _lost_tables(paths: Paths, catalog: Catalog, store: ViewStore) -> Iterator[EngineProblem]:
-    there = store.owners()
-    for entry in catalog.of("view", "query"):
-        if entry.is_stored and entry.id not in there:
+    stored = [entry for entry in catalog.of("view", "query") if entry.is_stored]
+    there = store.owners() if stored else set()
+    for entry in stored:
+        if entry.id not in there:
             yield misfit(paths.views, f'it does not have the tables of {entry.kind} "{entry.name}"')
 
 

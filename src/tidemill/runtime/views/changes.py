@@ -175,6 +175,9 @@ def _pair_updates(changes: Changes, duck: duckdb.DuckDBPyConnection, sort: str) 
     None where that does not hold: a change was paired twice (each u stands for two changes), or with an equal row.
     """
     rows = changes.rows
+    least, most = pc.min_max(rows.column("__diff")).as_py().values()
+    if least is not None and (least > 0 or most < 0):  # nothing to pair
+        return select(duck, signed_sql(changes) + sort, net=rows)
     if not _is_single(rows) or any(rows.column(k).null_count for k in changes.pattern.keys or ()):
         return None
     found = select(duck, _paired_sql(changes) + sort, net=rows)

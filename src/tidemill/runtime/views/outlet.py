@@ -257,7 +257,7 @@ class Outlet:
             meta |= self.history.advance(batch, [c for c, _ in found], kept.growth(), self.known, meta, self.views)
             meta |= self._store_dead_letters(batch, messages) | self.shipping.meta() | self.sinks.waiting.meta()
             meta |= release(self.known | meta, self.views, json.loads(meta["stopped"]), self.duck)
-            self.store.set_metas(meta, self.duck)
+            self.store.set_metas({n: v for n, v in meta.items() if self.known.get(n) != v}, self.duck)
             self.duck.execute("COMMIT")
         except BaseException as error:
             self.duck.execute("ROLLBACK")
