@@ -18,6 +18,14 @@ class Ring:
         self.itself = self
 
 
+@pytest.fixture(autouse=True)
+def nothing_frozen():
+    """Tests run with what was there before them frozen; a process usually has nothing frozen."""
+    gc.unfreeze()
+    yield
+    gc.freeze()
+
+
 @pytest.fixture
 def collections():
     """The generations that were collected since the test began."""
