@@ -23,10 +23,10 @@ def made(db, monkeypatch) -> list[tuple[list[str], set[str]]]:
     found: list[tuple[list[str], set[str]]] = []
     plain = ViewStore.create
 
-    def create(store, *views):
+    def create(store, *views, **more):
         kept = json.loads(Path(db.paths.catalog).read_text())["entries"]
         found.append(([v.name for v in views], {e["name"] for e in kept}))
-        plain(store, *views)
+        return plain(store, *views, **more)
 
     monkeypatch.setattr(ViewStore, "create", create)
     return found
