@@ -127,10 +127,10 @@ def test_a_view_whose_tables_cannot_be_made_is_not_there(tmp_path, data, monkeyp
     """CREATE VIEW on a full disk: the view was there in memory, and every later statement tried again and failed."""
     before = ViewStore.create
 
-    def full(self: ViewStore, *views: Any) -> None:
+    def full(self: ViewStore, *views: Any, **more: Any) -> dict[str, str]:
         if any(v.name == "Lost" for v in views):
             raise duckdb.IOException("IO Error: No space left on device")
-        before(self, *views)
+        return before(self, *views, **more)
 
     monkeypatch.setattr(ViewStore, "create", full)
     with LocalDatabase(str(tmp_path / "db"), cores=1) as db:

@@ -99,7 +99,7 @@ def test_statements_that_cannot_be_parsed_change_nothing(db):
 def test_a_view_whose_tables_cannot_be_made_is_not_said_to_stand(db, monkeypatch):
     import duckdb
 
-    def fail(*views):
+    def fail(*views, **more):
         raise duckdb.IOException("no room")
 
     monkeypatch.setattr(db.store, "create", fail)

@@ -60,7 +60,7 @@ def test_a_view_that_goes_in_the_same_text_leaves_nothing(db, feed, made):
 def test_views_whose_tables_could_not_be_made_are_not_there(db, feed, monkeypatch):
     plain = ViewStore.create
 
-    def full(store, *views):
+    def full(store, *views, **more):
         raise duckdb.IOException("no space left")
 
     monkeypatch.setattr(ViewStore, "create", full)
