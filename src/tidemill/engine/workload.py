@@ -22,21 +22,20 @@ from tidemill.engine.settings.options import keep_of
 from tidemill.engine.sinks import describe_sink
 from tidemill.engine.sources import source_spec
 from tidemill.engine.views.answering import Answering, Beginning, decisions_of
-from tidemill.engine.views.bound_view import BoundView, PlannedQuery, bind_view, stamp_type
+from tidemill.engine.views.bound_view import BoundView, PlannedQuery, bind_view, stream_of
 from tidemill.engine.views.checks import UnboundedViews, check_names, check_user_aggregates, spread_input
 from tidemill.engine.views.history import HISTORY, OPTION, begins_with_history
 from tidemill.engine.views.inputs import Inputs, view_input
 from tidemill.engine.views.rereading import hold_back
 from tidemill.engine.views.virtual import find_stored
+from tidemill.engine.views.ways import begin_of, name_ways, next_of, put_together
 from tidemill.errors import CatalogProblem, PlanProblem
 from tidemill.optimize.optimizer import optimize, recognise_limits, younger_rules
 from tidemill.optimize.views.tagging import TaggingSettings
-from tidemill.plan import relations as r
 from tidemill.plan.empty_windows import drop_empty_windows
 from tidemill.plan.homes import Home
 from tidemill.plan.physical import Physical
 from tidemill.plan.relations import Relation
-from tidemill.plan.scalars import Cast, Hidden
 from tidemill.plan.sources import APPLY, SHED_UPDATES, name_again
 from tidemill.plan.statements import (
     AlterSource,
@@ -53,7 +52,6 @@ from tidemill.runtime.views.sink import Sink
 from tidemill.sql.bind.functions import mark_user_aggregates
 from tidemill.sql.bind.imported_names import replace_imported
 from tidemill.sql.bind.query import Binder, BoundQuery
-from tidemill.sql.bind.scalar import stamp_value
 from tidemill.sql.bind.scope import Input, place_of
 from tidemill.sql.bind.unfolding import unfold
 from tidemill.sql.bind.user_functions import mark_user_functions
@@ -188,16 +186,9 @@ class Workload:
         return self._install(self._new_entry("query", name, statement), statement.query)
 
     def _new_entry(self, kind: Literal["view", "query"], name: str, statement: CreateView | Select) -> Entry:
-        return Entry(
-            kind,
-            name,
-            statement.text,
-            birth=self.pending,
-            id=self.catalog.next_id("v"),
-            output=str(statement.output),
-            options=self._options(statement.options),
-            planning=PLANNING,
-        )
+        made = Entry(kind, name, statement.text, birth=self.pending, id=self.catalog.next_id("v"), planning=PLANNING)
+        made.output, made.options = str(statement.output), name_ways(self._options(statement.options), made.id)
+        return made
 
     def create_sink(self, statement: CreateSink) -> Entry:
         """A sink fed by a view; it receives the changes from its creation on, with a snapshot also what is there."""
@@ -274,6 +265,18 @@ class Workload:
 
     def _plan(self, query: exp.Expression, output: str, options: dict[str, Any], begin: Beginning) -> PlannedQuery:
         """Bind, check, answer from other views, and optimize."""
+        planned, bounds = self._plan_answer(query, output, options, begin_of(options, begin))
+        later = next_of(options, begin)
+        others = [self._plan_answer(query, output, *later)[0].node] if later is not None else []
+        node = put_together(options, [planned.node, *others])
+        if output != "rstream" or not bounds:
+            node = stream_of(node, output, planned.bound, self.unit_us)
+        return replace(planned, node=hold_back(node, planned.answer.shown_from))
+
+    def _plan_answer(
+        self, query: exp.Expression, output: str, options: dict[str, Any], begin: Beginning
+    ) -> tuple[PlannedQuery, Bounds | None]:
+        """The answer of a query, before its output makes a stream of it; and the bounds of windows that it shows."""
         query, bounds = self._without_bounds(replace_imported(query, options), begin)
         bound = self.bind(query, begin, keep_of(options, self.unit_us))
         if (output == "rstream" or bounds) and not options.get("empty_windows"):
@@ -290,13 +293,8 @@ class Workload:
         check_user_aggregates(node)
         if bounds:
             node = bounds.over(bound, node, output, self.unit_us)
-        stamp = stamp_value(Cast(Hidden("__time"), "BIGINT"), bound.domain, self.unit_us)
-        if output == "rstream" and not bounds:
-            node = r.Rstream(node, bound.rhythm.period, bound.rhythm.points, stamp, stamp_type(bound))
-        elif output in ("istream", "dstream"):
-            node = r.ChangeStream(node, "inserted" if output == "istream" else "deleted", stamp, stamp_type(bound))
         trace = tuple((rule, f"{type(a).__name__} → {type(b).__name__}") for rule, a, b in done.trace)
-        return PlannedQuery(bound, hold_back(node, answer.shown_from), trace, answer)
+        return PlannedQuery(bound, node, trace, answer), bounds
 
     def _without_bounds(self, query: exp.Expression, begin: Beginning) -> tuple[exp.Expression, Bounds | None]:
         """A query without window_start and window_end, and these; unless they are columns like any other."""
@@ -334,6 +332,13 @@ class Workload:
         self.views[entry.name.lower()] = view
         self.answering.add(view)
         return view
+
+    def bind_again(self, name: str) -> None:
+        """The plans of a view have changed: it, and what reads it, are bound anew."""
+        self.answering.forget()
+        named = (self.catalog.find(name), *self.catalog.dependents(name), *self.catalog.hidden.values())
+        for entry in sorted((e for e in named if e.is_stored), key=lambda e: e.number):
+            self._rebind(entry, self._sinks(entry.name))
 
     def _rebind(self, entry: Entry, sinks: tuple[Sink, ...]) -> None:
         statement = parse_one(entry.text)

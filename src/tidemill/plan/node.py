@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from json.encoder import encode_basestring_ascii as _quoted
-from typing import Any, TypeVar
-from weakref import WeakValueDictionary
+from typing import Any, ClassVar, TypeVar
+from weakref import WeakSet, WeakValueDictionary
 
 from tidemill.plan.cached import cached_property
 from tidemill.plan.scalars import Scalar
@@ -26,6 +26,7 @@ _PLAIN: dict[type, Callable[[Any], str]] = {
     type(None): lambda _: "null",
 }
 _interned: WeakValueDictionary[str, Any] = WeakValueDictionary()
+_varied: WeakSet[Any] = WeakSet()  # nodes whose identity is not their fingerprint
 
 
 class _Interning(type):
@@ -33,7 +34,7 @@ class _Interning(type):
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         node = super().__call__(*args, **kwargs)
-        return _interned.setdefault(node.fingerprint, node)
+        return _interned.setdefault(node.identity, node)
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,8 +43,28 @@ class Node(metaclass=_Interning):
 
     def __post_init__(self) -> None:
         self.check()
-        digest = hashlib.blake2b(_fields_text(self).encode(), digest_size=9)
-        object.__setattr__(self, "_print", digest.hexdigest())
+        object.__setattr__(self, "_print", hash_text(self.naming_text()))
+        if _varied or self.VARIES:
+            self._note_variation()
+
+    VARIES: ClassVar[bool] = False  # whether nodes of one fingerprint may have different inputs
+
+    def naming_text(self) -> str:
+        """What the fingerprint is made of: the type and the operands."""
+        return _fields_text(self)
+
+    def _note_variation(self) -> None:
+        """Keep an identity of its own for a node that varies, or reads one that does."""
+        varied = [c.identity for c in self.children if self.VARIES or c in _varied]
+        if self.VARIES or varied:
+            object.__setattr__(self, "_identity", hash_text(_fields_text(self) + "|".join(varied)))
+            _varied.add(self)
+
+    @property
+    def identity(self) -> str:
+        """Nodes of equal identity are one object: the fingerprint, unless nodes of one fingerprint differ in inputs."""
+        found: str = getattr(self, "_identity", self.fingerprint)
+        return found
 
     def check(self) -> None:
         """Reject operands that cannot work; called when the node is built."""
@@ -67,6 +88,11 @@ class Node(metaclass=_Interning):
 
 
 N = TypeVar("N", bound=Node)
+
+
+def hash_text(text: str) -> str:
+    """Eighteen hex digits of a text."""
+    return hashlib.blake2b(text.encode(), digest_size=9).hexdigest()
 
 
 def walk(root: Node) -> Iterator[Node]:

@@ -144,16 +144,16 @@ class Catalog:
 
     def dependents(self, name: str) -> list[Entry]:
         """Everything that reads `name`, directly or through others, in the order of creation."""
-        found = {name.lower()}
-        result = []
+        found, count = {name.lower()}, 0
         # What a hidden view reads is needed by the views that it answers; a view that it reads would be hidden as well.
         unseen = () if self.entries[name.lower()].is_stored else self.hidden.values()
-        for key, entry in self.entries.items():
-            through = {h.id for h in unseen if self._reads(h, name, set())}
-            if found & {n.lower() for n in entry.needs} or through & {a["view"] for a in entry.answered}:
-                found.add(key)
-                result.append(entry)
-        return result
+        through = {h.id for h in unseen if self._reads(h, name, set())}
+        while len(found) > count:  # a view whose plan has changed reads streams that are younger
+            count = len(found)
+            for key, entry in self.entries.items():
+                if found & {n.lower() for n in entry.needs} or through & {a["view"] for a in entry.answered}:
+                    found.add(key)
+        return [entry for key, entry in self.entries.items() if key in found and key != name.lower()]
 
     def _reads(self, hidden: Entry, name: str, seen: set[str]) -> bool:
         """Whether a hidden view reads something, also through other hidden views."""

@@ -1,6 +1,7 @@
 """Every change of plan: when, why, from what to what, what was predicted and what was measured.
 
-A *subject* is what has a plan of its own: the shared windows of a source, or one aggregation join. `publish` compares
+A *subject* is what has a plan of its own: the shared windows of a source, one aggregation join, or the join between
+sites of one view. `publish` compares
 the plans of a new version with those in force and records what differs, whether statistics, SET or another statement
 caused it. Optimizers add what they know: `record_reason` says why the next version will differ, `record_cost` what a
 batch has cost, in the unit of the prediction.
@@ -24,11 +25,13 @@ LENGTH = 256  # changes of plans: with `LONGEST` some 116 KB, which the catalog 
 LONGEST = 400  # characters of a plan: a configuration of many hundred relations is cut
 _LAST_WEIGHT = 0.5  # of the last batch in a measured average that is shown, and decides nothing
 
-Kind = Literal["windows", "join"]
+Kind = Literal["windows", "join", "site"]
 
 
 class Subject(NamedTuple):
-    """What has a plan: the shared windows of a source (`id` is its name), or an aggregation join (its fingerprint)."""
+    """What has a plan: the shared windows of a source (`id` is its name), an aggregation join (its fingerprint), or the
+    join between sites of a view (its id).
+    """
 
     kind: Kind
     id: str
@@ -45,7 +48,8 @@ class Subject(NamedTuple):
 @dataclass(frozen=True)
 class InForce:
     """A plan as users read it. `name`: the source, or the views that read the join. `cost`: predicted when it was
-    chosen; probes of a table for each row (windows), nanoseconds for each second of event time (join).
+    chosen; probes of a table for each row (windows), nanoseconds for each second of event time (join), seconds of
+    transmission and work for each second (site).
     """
 
     name: str

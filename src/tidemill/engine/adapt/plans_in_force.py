@@ -1,8 +1,10 @@
-"""The plans of a version as the history records them: one for each source with shared windows, one for each join."""
+"""The plans of a version as the history records them: one for each source with shared windows, one for each join, and
+one for each view that joins streams of several sites."""
 
 from __future__ import annotations
 
 from tidemill.engine.adapt.history import InForce, Subject
+from tidemill.engine.views.ways import SITE_PLAN, WAYS
 from tidemill.engine.workload import Workload
 from tidemill.optimize.joins.decide import JoinSettings, model_of
 from tidemill.optimize.share.reader_plan import ReaderPlan
@@ -25,6 +27,20 @@ def plans_in_force(workload: Workload, plan: Physical) -> dict[Subject, InForce]
         if node.fingerprint in settings.plans:
             cost = model_of(node, analyze_join(node), settings).price(settings.plans[node.fingerprint]).cost
             found[Subject("join", node.fingerprint)] = InForce(", ".join(views), join_text(node, settings), cost)
+    return found | _site_joins(workload)
+
+
+def _site_joins(workload: Workload) -> dict[Subject, InForce]:
+    """The joins between sites: each view that reads another site by its own plan."""
+    found = {}
+    for entry in workload.catalog.of("view", "query"):
+        if WAYS in entry.options or SITE_PLAN in entry.options:
+            plan = entry.options.get(SITE_PLAN, {"algorithm": "sp_s", "at": "this site", "methods": {}})
+            price: dict[str, float] = next(
+                (way for way in entry.options.get("site_costs", ()) if way.get("chosen")), {}
+            )
+            text = f"{plan['algorithm']} at {plan['at']}"
+            found[Subject("site", entry.id)] = InForce(entry.name, text, price.get("cost"))
     return found
 
 

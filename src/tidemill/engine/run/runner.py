@@ -46,7 +46,7 @@ class Runner:
         self.reports = BatchReports()
         self.history = BatchHistory()
         self.learner = Learner(state.workload, state.operators)
-        self._live = False
+        self._live = self._runs_to_end = False
         self._failed: EngineProblem | None = None  # why the last run, or bringing up the job, failed
         self._plan_has_stopped_views = False
         self._revival, self._reviving = Revival(), threading.Lock()
@@ -54,6 +54,8 @@ class Runner:
         self._status_written = 0.0
         service = state.sites.service
         state.outlet.listeners += [self._on_batch, self._keep_status, service.wake, service.measures.add]
+        state.outlet.listeners.append(state.sites.changes.follow)
+        state.sites.changes.publish = self.change_plan_at_once
 
     # ---- finite and live -----------------------------------------------------------------------
 
@@ -116,9 +118,11 @@ class Runner:
         try:
             with self._end_on_failure():
                 self.publisher.publish(mode="finite", run=number, closes=final)
+                self._runs_to_end = True
                 self.bring_up()
                 self.wait_until(done.is_set)
         finally:
+            self._runs_to_end = False
             self.state.outlet.listeners.remove(follow)
         return seen
 
@@ -142,6 +146,16 @@ class Runner:
             self.publisher.publish()
         else:
             self.state.save_catalog()
+
+    def change_plan_at_once(self) -> None:
+        """The same; a finite run that is under way takes it up too, since another site may wait for it."""
+        self.change_plan()
+        self.publish_in_run()
+
+    def publish_in_run(self) -> None:
+        """Let a finite run that is under way take up a plan that has changed."""
+        if self._runs_to_end and not self.is_running:
+            self.publisher.publish()
 
     def set_trigger(self, trigger: str | None) -> None:
         """Another least time between batches, from the next start on; a job at rest is ended, it has the old one."""

@@ -6,5 +6,6 @@ access     `exports` says who may read what, `flight` connects, `descriptions` c
 names      `imports` for single streams, `edges` for what is shipped, `edge_ends` for both ends
 joins      `site_joins`; `placing` and `choosing` price the ways, `measures` has the statistics, `realisation` makes the
            `fragments` and `queries` of the chosen one
+in mid-run `changing` brings another plan into force, `changeable` says whether and when, `reducers` counts what passes
 EXPLAIN    `remarks`, `traffic`
 """

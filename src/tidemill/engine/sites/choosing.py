@@ -13,8 +13,19 @@ from typing import Any
 from tidemill.engine.sites.measures import Measures
 from tidemill.engine.sites.placing import PlacedItem
 from tidemill.engine.sites.realisation import Placement
+from tidemill.engine.sites.reducers import Passed
 from tidemill.errors import TidemillError
-from tidemill.optimize.sites import Choice, Link, SiteStream, Situation, cheapest, domain_size, occupancy, price_choice
+from tidemill.optimize.sites import (
+    Choice,
+    Link,
+    SiteStream,
+    Situation,
+    cheapest,
+    domain_size,
+    known_share,
+    occupancy,
+    price_choice,
+)
 from tidemill.plan.sites import Equality, SiteQuery
 from tidemill.runtime.sites.join_values import Sample, compare
 from tidemill.runtime.sites.protocol import Statistics
@@ -28,6 +39,7 @@ _LEAST_AGE_S = 60.0  # join values that are new at first are not what a plan cos
 
 Ask = Callable[[str, str, tuple[str, ...]], Statistics]  # a site, a stream and columns there
 FindLink = Callable[[str], tuple[float | None, float | None]]  # a site → seconds of a round trip, bytes a second
+Asked = Mapping[tuple[str, tuple[str, ...]], Statistics]  # by alias and columns: what sites said before
 Ways = Mapping[str, Placement | str]  # by name of the algorithm; a text says why it is not possible
 
 
@@ -40,6 +52,7 @@ class Weighed:
     best: str
     assumed: tuple[str, ...]
     site: str  # that asks
+    limit: float | None = None  # seconds that answers may be late
 
     def show(self, chosen: str) -> list[dict[str, Any]]:
         """All ways as EXPLAIN lists them."""
@@ -72,9 +85,20 @@ class Choosing:
     def __init__(self, measures: Measures, ask: Ask, find_link: FindLink, unit_us: int) -> None:
         self._measures, self._ask, self._find_link, self._unit_us = measures, ask, find_link, unit_us
 
-    def weigh(self, query: SiteQuery, items: Mapping[str, PlacedItem], ways: Ways, limit: float | None) -> Weighed:
-        """The price of each way; `limit` are the seconds that answers may be late."""
-        situation, assumed = self._situation(query, items)
+    def weigh(
+        self,
+        query: SiteQuery,
+        items: Mapping[str, PlacedItem],
+        ways: Ways,
+        limit: float | None,
+        asked: Asked | None = None,
+        passed: Passed | None = None,
+    ) -> Weighed:
+        """The price of each way; `limit` are the seconds that answers may be late. Without `asked` the sites are asked.
+        `passed` is what the reducers in force let pass: it says better which rows match than samples do.
+        """
+        found = self.ask_all(query, items) if asked is None else asked
+        situation, assumed = self._situation(query, items, found, passed or {})
         prices = {
             name: price_choice(query, way.methods, way.site, situation)
             for name, way in ways.items()
@@ -82,11 +106,16 @@ class Choosing:
         }
         best = cheapest(list(prices.values()), limit)
         name = next(n for n, choice in prices.items() if choice is best)
-        return Weighed(ways, prices, name, assumed, query.site)
+        return Weighed(ways, prices, name, assumed, query.site, limit)
 
-    def _situation(self, query: SiteQuery, items: Mapping[str, PlacedItem]) -> tuple[Situation, tuple[str, ...]]:
+    def ask_all(self, query: SiteQuery, items: Mapping[str, PlacedItem]) -> Asked:
+        """What is known of the join values of all inputs."""
+        return {(a, c): self._statistics(query, items[a], c) for a, c in _columns_joined(query)}
+
+    def _situation(
+        self, query: SiteQuery, items: Mapping[str, PlacedItem], found: Asked, passed: Passed
+    ) -> tuple[Situation, tuple[str, ...]]:
         assumed: list[str] = []
-        found = {(a, c): self._statistics(query, items[a], c) for a, c in _columns_joined(query)}
         streams, ages = {}, [_LEAST_AGE_S]
         for each in query.inputs:
             listed = [s for (alias, _), s in found.items() if alias == each.alias] or [Statistics()]
@@ -97,6 +126,9 @@ class Choosing:
         shares: dict[tuple[str, str], float] = {}
         for equality in query.equalities:
             _compare(equality, found, common, shares)
+        for (of, by), rate in passed.items():
+            whole = streams[of].rate * known_share(streams[by], max(ages))
+            shares[of, by] = min(rate / whole, 1.0) if whole > 0 else 1.0
         windows = {i.alias: (items[i.alias].retention_us(self._unit_us) or 0) / 1e6 for i in query.inputs}
         link, interval = self._link(query), self._measures.interval
         known = Situation(streams, link, interval, max(ages), common=common, shares=shares)

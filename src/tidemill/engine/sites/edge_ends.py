@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from sqlglot import exp
+
 from tidemill.engine.sites.edges import LENT, new_edge
 from tidemill.engine.sites.exports import find_other_site, local_site
 from tidemill.engine.sites.imports import Imports, Known
@@ -35,7 +37,19 @@ class EdgeEnds:
 
     def read_whole(self, item: PlacedItem, statement: Any, known: Known, named: dict[str, str]) -> None:
         """Read a stream or view of another site as it is."""
-        self._imports.import_whole(item.table, statement, *known[id(item.table)], named)
+        self.import_whole(item.table, statement, known, named)
+
+    def ask_names(self, statement: Any) -> Known:
+        """What the names of other sites in a statement are."""
+        return self._imports.ask_names(statement)
+
+    def import_whole(self, table: exp.Table, statement: Any, known: Known, named: dict[str, str]) -> None:
+        """Read a name of another site as it is."""
+        self._imports.import_whole(table, statement, *known[id(table)], named)
+
+    def forget_unread(self) -> None:
+        """Forget what nothing reads."""
+        self._imports.forget_unread()
 
     def describe_answer(self, statement: Any, known: Known, items: Mapping[str, PlacedItem]) -> Description:
         """What the answer of a whole query is."""

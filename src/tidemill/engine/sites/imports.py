@@ -58,14 +58,10 @@ class Imports:
 
     def _resolve(self, statement: Any) -> dict[str, Any]:
         """The options that say what the names of other sites mean; {} where there are none."""
-        query = getattr(statement, "query", None)
-        tables = [n for n in all_nodes(query) if isinstance(n, exp.Table)] if query is not None else []
-        known: Known = {}
-        for table in tables:
-            if table.args.get("db") and not table.args.get("catalog"):
-                known[id(table)] = self._ask(table, statement)
+        known = self.ask_names(statement)
         if not known:
             return {}
+        tables = _tables_of(statement)
         planned = self.plan(statement, known) or {}
         if IMPORTS in planned or PLACED in planned:
             return planned
@@ -74,6 +70,11 @@ class Imports:
             if id(table) in known:
                 self.import_whole(table, statement, *known[id(table)], named)
         return {**planned, IMPORTS: named}
+
+    def ask_names(self, statement: Any) -> Known:
+        """The sites of names in a statement, and what they say about them."""
+        named = (t for t in _tables_of(statement) if t.args.get("db") and not t.args.get("catalog"))
+        return {id(table): self._ask(table, statement) for table in named}
 
     def edges(self, site: str) -> list[SourceSpec]:
         """The sources that a site delivers and that a view reads, as they were when the plan last changed."""
@@ -204,3 +205,8 @@ class Imports:
             self._catalog.add(entry)
         mark_source(self._paths, spec.name)
         return stream
+
+
+def _tables_of(statement: Any) -> list[exp.Table]:
+    query = getattr(statement, "query", None)
+    return [n for n in all_nodes(query) if isinstance(n, exp.Table)] if query is not None else []

@@ -26,6 +26,8 @@ _WRITE_S = 10.0  # at least, between two writes, as of `operator_totals`
 _LONGEST_S = 10.0  # between two batches; a longer pause says that there was nothing to do
 _MOST_SAMPLES = 8  # of a source
 USUAL_INTERVAL_S = 1.0
+_AGE_S = 120.0  # samples show what has come in the last one or two of these spans
+_LEAST_SPAN_US = 10_000_000  # of event time: over less than this, a rate would be chance
 
 
 class Measures:
@@ -34,6 +36,9 @@ class Measures:
     def __init__(self, path: str, database: str, catalog: Catalog, outlet: Callable[[], Outlet]) -> None:
         self._path, self._database, self._catalog, self._outlet = path, database, catalog, outlet
         self._found: dict[str, Measure] = self._read()
+        self._older: dict[str, Measure] = {}  # what was found before the last `_AGE_S`, and not before those before
+        self._rates: dict[str, tuple[int, int]] = {}  # source → rows and greatest stamp when samples aged last
+        self._aged = time.monotonic()
         self._asked: set[tuple[str, tuple[str, ...]]] = set()  # by other sites, and not measured yet
         self._lock = threading.Lock()
         self._written, self._last = time.monotonic(), 0.0
@@ -83,23 +88,40 @@ class Measures:
         if self._last and now - self._last < _LONGEST_S:
             self.interval += 0.1 * (now - self._last - self.interval)
         self._last = now
+        if now - self._aged > _AGE_S:
+            self.age()
         for source, measure in report["measures"].items():
             self._found[source] = self._found.get(source, Measure()).add(measure)
         if report["measures"] and now - self._written > _WRITE_S:
             self.save()
 
+    def age(self) -> None:
+        """Begin new samples: those before the last ones are forgotten, so that what streams are like now shows."""
+        self._older |= self._found
+        self._found, self._aged = {}, time.monotonic()
+        outlet = self._outlet()
+        times = outlet.progress.get("sources", {})
+        rows = {name: int(found.get("rows", 0)) for name, found in outlet.source_totals.items()}
+        self._rates = {name: (rows[name], times[name]["top"]) for name in rows if name in times}
+
     def rate_of(self, name: str) -> float:
-        """Rows a second of event time that a stream has had so far; 0 where that is not known."""
+        """Rows a second of event time that a stream has, since samples aged where rows came since; 0 where that is not
+        known.
+        """
         spec, outlet = self._source(name), self._outlet()
         times = outlet.progress.get("sources", {}).get(spec.name, {}) if spec is not None else {}
         rows = outlet.source_totals.get(spec.name, {}).get("rows", 0) if spec is not None else 0
-        span = times.get("top", 0) - (times.get("first") or 0)
-        return float(rows) * 1e6 / span if span > 0 and times.get("first") is not None else 0.0
+        first = times.get("first")
+        before, since = self._rates.get(spec.name, (0, first)) if spec is not None else (0, None)
+        if since is None or times.get("top", 0) - since < _LEAST_SPAN_US:
+            before, since = 0, first
+        span = times.get("top", 0) - (since or 0)
+        return float(rows - before) * 1e6 / span if span > 0 and first is not None else 0.0
 
     def statistics(self, name: str, columns: Sequence[str]) -> Statistics:
         """What is known of a stream and the values of some of its columns."""
         spec = self._source(name)
-        found = self._found.get(spec.name) if spec is not None else None
+        found = self._sum_of(spec.name) if spec is not None else None
         rate = self.rate_of(name)
         if found is None or not found.rows:
             return Statistics(rate)
@@ -107,13 +129,19 @@ class Measures:
         values, keys = found.values.get(name_of(columns), ""), found.keys.get(name_of(columns), KeyBytes())
         return Statistics(rate, found.rows, widths, values, keys.bytes / max(keys.different, 1))
 
+    def _sum_of(self, source: str) -> Measure | None:
+        """What was found of a source lately."""
+        older, found = self._older.get(source), self._found.get(source)
+        return older.add(found) if older is not None and found is not None else found or older
+
     # ---- the file --------------------------------------------------------------------------------
 
     def save(self) -> None:
         """Write what is known, if there is anything."""
         self._written = time.monotonic()
-        if self._found:
-            found = {source: asdict(measure) for source, measure in self._found.items()}
+        sums = {source: self._sum_of(source) for source in (*self._older, *self._found)}
+        found = {source: asdict(measure) for source, measure in sums.items() if measure is not None}
+        if found:
             write_json(self._path, {"database": self._database, "sources": found})
 
     def _read(self) -> dict[str, Measure]:

@@ -15,7 +15,7 @@ from tidemill.engine.sites.edges import EXPIRES, LENT, reads_of
 from tidemill.engine.sites.fragments import fragment_text
 from tidemill.engine.sites.imports import Known
 from tidemill.engine.sites.placing import STAMP, PlacedItem, shipped_columns
-from tidemill.engine.sites.remarks import SITE_PLAN
+from tidemill.engine.views.ways import SITE_PLAN
 from tidemill.plan.sites import Fragment, Leaf, Method, SiteQuery, plan_sites
 from tidemill.plan.sites.tree import leaf_of
 from tidemill.runtime.sites.protocol import Description

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from tidemill.engine.views.ways import SITE_PLAN, WAYS
 from tidemill.sql.bind.imported_names import IMPORTS, PLACED
 
-SITE_PLAN = "site_plan"  # the option of a view: how its join between sites is done
 SITE_COSTS = "site_costs"  # the option of a view: what each way to join would cost, as it was last looked at
 _WAYS = {
     "whole": "whole",
@@ -25,6 +25,12 @@ def remarks_on_sites(options: Mapping[str, Any], status: Iterable[Mapping[str, A
     plan = options.get(SITE_PLAN, {"algorithm": "sp_s", "at": "this site", "methods": {}})
     ways = [f"{alias} {_WAYS[name].format(by)}" for alias, (name, by) in plan["methods"].items()]
     yield f"join between sites by {plan['algorithm']} at {plan['at']}" + (f": {', '.join(ways)}" if ways else "")
+    coming = options.get(WAYS, {}).get("next")
+    if coming is not None:
+        when = (
+            "as soon as its parts have begun" if coming["agreed"] is None else f"at event time {coming['agreed']:,} us"
+        )
+        yield f"{coming['algorithm']} takes over {when}: {coming['why']}"
     found = list(status)
     yield from _costs(options.get(SITE_COSTS, ()), *_join_rates(found, read, plan))
     for site in found:

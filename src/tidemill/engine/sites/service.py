@@ -110,14 +110,15 @@ class Service:
 
     def fetch(self, caller: str, wants: dict[str, Want], patience: float) -> Delivery:
         """Rows and times that the caller has not; held back until there are some, at most `patience` seconds."""
-        until = time.monotonic() + min(patience, HEARTBEAT_S)
+        began = time.monotonic()
+        until = began + min(patience, HEARTBEAT_S)
         while True:
             with self._news:
                 seen = self._moment
             is_late = time.monotonic() >= until
             found = self._collect(caller, wants, is_late)
             if is_late or not found.is_empty or self.is_closed:
-                return found
+                return replace(found, held=time.monotonic() - began)
             with self._news:
                 while self._moment == seen and self._news.wait(max(until - time.monotonic(), 0.0)):
                     pass
@@ -269,7 +270,18 @@ class Service:
         ended, end = self._end_of(entry, frontier, committed)
         is_awaited = self._is_awaited(entry, want, frontier)
         is_news = bool(found) or ended != want.ended or (frontier > want.frontier and (is_awaited or is_late))
-        return found, Note(edge, last, frontier, ended, end) if is_news else None
+        begun = self._find_beginning(entry, frontiers)
+        return found, Note(edge, last, frontier, ended, end, begun) if is_news else None
+
+    def _find_beginning(self, entry: Entry, frontiers: dict[str, int]) -> int | None:
+        """Rows of a greater stamp came when the edge was there: the greatest stamp so far is no less than that of any
+        row before it. None until a batch has had the edge.
+        """
+        if f"view {entry.id}" not in frontiers:
+            return None
+        outlet = self._outlet()
+        known = outlet.progress.get("sources", {})
+        return max((known[n]["top"] for n in self._sources_of(entry) if n in known), default=BEGINNING)
 
     def wait_for(self, edges: Iterable[str], until: int | None) -> None:
         """This site waits for an answer to what it lends on edges: their time is told as soon as it is closed."""
@@ -295,17 +307,22 @@ class Service:
         if self._ended.get("batch") == committed:
             return True, int(self._ended.get("end", BEGINNING))
         outlet = self._outlet()
-        progress, version = outlet.progress, outlet.plan
-        if progress.get("batch") != committed or not version:
+        progress = outlet.progress
+        if progress.get("batch") != committed or not outlet.plan:
             return False, BEGINNING
-        if self._sources[0] != version:
-            plan = load_plan(self._paths.plan(version))
-            below = Below(plan)
-            self._sources = version, {o.view: below.sources(o.op) for o in plan.outputs}
-        notes = [progress["sources"].get(n, {}) for n in self._sources[1].get(entry.id, ())]
+        notes = [progress["sources"].get(n, {}) for n in self._sources_of(entry)]
         if not notes or not all(note.get("over") for note in notes):
             return False, BEGINNING
         return True, frontier - 1 if all(note["over"] == OVER_FOR_GOOD for note in notes) else BEGINNING
+
+    def _sources_of(self, entry: Entry) -> frozenset[str]:
+        """The sources below an edge, in the plan that is in force."""
+        version = self._outlet().plan
+        if self._sources[0] != version and version:
+            plan = load_plan(self._paths.plan(version))
+            below = Below(plan)
+            self._sources = version, {o.view: below.sources(o.op) for o in plan.outputs}
+        return self._sources[1].get(entry.id, frozenset())
 
     @contextmanager
     def _lock_or_refuse(self) -> Iterator[None]:

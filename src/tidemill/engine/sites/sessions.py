@@ -22,7 +22,9 @@ from tidemill.runtime.sites.protocol import HEARTBEAT_S, Delivery, Peer, Want, W
 from tidemill.runtime.sources.site.connector import check_rows
 
 INBOX_BYTES = 256 << 20  # on disk, that wait to be read; then no more rows are asked for
+CONSIDER_S = 30.0  # between two looks at what joins cost
 _LONG_ANSWER = 64 << 10  # bytes; shorter ones say nothing about the bandwidth
+_LAST_WEIGHT = 0.2  # of the last round trip in the average
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 5.0  # after a failure
 
 Edges = Callable[[], list[SourceSpec]]
@@ -33,9 +35,16 @@ class Session:
     """Reads the edges of one site. `step` is one request; `start` repeats it in a thread."""
 
     def __init__(
-        self, site: str, paths: Paths, connect: Callable[[], Peer], edges: Edges, awaited: Awaited, most: int
+        self,
+        site: str,
+        paths: Paths,
+        connect: Callable[[], Peer],
+        edges: Edges,
+        awaited: Awaited,
+        most: int,
+        consider: Callable[[], None] = lambda: None,
     ) -> None:
-        self.site = site
+        self.site, self._consider, self._considered = site, consider, time.monotonic()
         self._paths, self._connect, self._edges, self._awaited, self._most = paths, connect, edges, awaited, most
         self._peer: Peer | None = None
         self._greeted: frozenset[str] = frozenset()
@@ -47,6 +56,7 @@ class Session:
         self.heard_at: float | None = None
         self.round_trip_s: float | None = None
         self.received: dict[str, Traffic] = {}  # by edge
+        self.begun: dict[str, int] = {}  # edge → all rows of a greater stamp are taken into account
         self.bandwidth: float | None = None  # bytes a second, of long answers
 
     def step(self, patience: float = 0.0) -> bool:
@@ -58,7 +68,9 @@ class Session:
             asked = {name: inbox for name, inbox in edges.items() if name not in self.refused}
             if not asked:
                 return False
+            began = time.monotonic()
             found = peer.fetch({name: self._want(name, inbox) for name, inbox in asked.items()}, patience)
+            self._note_round_trip(time.monotonic() - began - found.held - found.seconds)
             arrived = self._keep(found, asked)
             if found.seconds and sum(map(len, found.messages)) >= _LONG_ANSWER:
                 self.bandwidth = sum(map(len, found.messages)) / found.seconds
@@ -107,6 +119,9 @@ class Session:
                 pause = _FIRST_PAUSE_S
                 if self.refused:
                     self._stop.wait(_LONGEST_PAUSE_S)
+                if time.monotonic() - self._considered > CONSIDER_S and not self._stop.is_set():
+                    self._considered = time.monotonic()
+                    self._consider()
             except Exception:  # `problem` tells it
                 self._stop.wait(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE_S)
@@ -126,9 +141,15 @@ class Session:
             wishes[name] = Wish(str(origin.get("text", "")), head.seq, head.frontier, int(origin.get("expires", -1)))
         began = time.monotonic()
         refused = peer.greet(self._paths.database, wishes)
-        self.round_trip_s = time.monotonic() - began
+        if self.round_trip_s is None:  # the other site has worked meanwhile: requests for rows say it better
+            self.round_trip_s = time.monotonic() - began
         self.refused = {edge: str(decode_problem(self.site, found)) for edge, found in refused.items()}
         self._greeted = frozenset(edges)
+
+    def _note_round_trip(self, seconds: float) -> None:
+        """What a request and its answer took on the way, in an average that weighs the last ones more."""
+        known = self.round_trip_s
+        self.round_trip_s = max(seconds, 0.0) if known is None else known + _LAST_WEIGHT * (max(seconds, 0.0) - known)
 
     def _want(self, name: str, inbox: Inbox) -> Want:
         head = inbox.head()
@@ -153,6 +174,8 @@ class Session:
                 self.received.setdefault(edge, Traffic()).add(len(data), header.rows, header.frontier)
         for note in found.notes:
             if note.edge in asked:
+                if note.begun is not None:
+                    self.begun.setdefault(note.edge, note.begun)
                 arrived |= asked[note.edge].note(note.after, note.frontier, note.ended, note.end)
         self.refused |= {e: str(decode_problem(self.site, why)) for e, why in found.refused.items()}
         return arrived

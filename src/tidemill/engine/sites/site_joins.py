@@ -12,15 +12,20 @@ from typing import Any
 
 from sqlglot import exp
 
-from tidemill.engine.sites.choosing import Ask, Choosing, FindLink, Weighed, width
+from tidemill.engine.sites.changeable import count_us, may_change
+from tidemill.engine.sites.choosing import Ask, Asked, Choosing, FindLink, Weighed, width
 from tidemill.engine.sites.edge_ends import EdgeEnds
+from tidemill.engine.sites.edges import bind_edge
 from tidemill.engine.sites.exports import AT, MAX_LATENCY, SITE_JOIN, SITE_JOINS, local_site
 from tidemill.engine.sites.fragments import describe_export
 from tidemill.engine.sites.imports import Imports, Known
 from tidemill.engine.sites.placing import PlacedItem, place_items
 from tidemill.engine.sites.realisation import Placement, Realisation
+from tidemill.engine.sites.reducers import Passed
 from tidemill.engine.sites.remarks import SITE_COSTS
 from tidemill.engine.sites.service import Service
+from tidemill.engine.views.history import HISTORY, OPTION, begins_with_history
+from tidemill.engine.views.ways import FIRST, SITE_PLAN, WAYS
 from tidemill.engine.workload import Workload
 from tidemill.errors import PlanProblem, TidemillError
 from tidemill.plan.sites import ALGORITHMS, Method, SiteQuery, build_tree
@@ -28,6 +33,7 @@ from tidemill.plan.sites.algorithms import MethodName
 from tidemill.plan.sites.tree import crossings
 from tidemill.runtime.paths import Paths
 from tidemill.runtime.sites.protocol import Description
+from tidemill.sql.bind.imported_names import IMPORTS
 from tidemill.sql.bind.scalar import in_us
 from tidemill.sql.catalog import Catalog
 from tidemill.sql.lexical.durations import duration_from_text
@@ -62,25 +68,82 @@ class SiteJoins:
         """
         if any(found.edge for _, found in known.values()):
             return None  # another site's plan: it says itself what it reads
-        found = self._items(statement, known)
+        found = self.items_of(statement, known)
         weighed = self._weigh(*found, statement) if found is not None else None
         placement = self._choose(statement, found, weighed)
         options = {} if placement is None else self.realise(statement, known, placement)
         if weighed is not None:
             self._measure(weighed)
             options[SITE_COSTS] = weighed.show("sp_s" if placement is None else placement.algorithm)
+            options |= self._options_of_change(statement, *found) if found is not None else {}
         return options or None
+
+    def _options_of_change(self, statement: Any, query: SiteQuery, items: dict[str, PlacedItem]) -> dict[str, Any]:
+        """What lets another plan take over later; {} where the plan stays."""
+        wanted, unit = self.find_wanted(statement)[0], self.workload.unit_us
+        fixed = wanted != "auto" or AT in statement.options or begins_with_history(statement.options)
+        if fixed or self.catalog.settings.get(OPTION) == HISTORY or "unbounded_state" in statement.options:
+            return {}
+        if not may_change(statement.query, query, items, unit):
+            return {}
+        return {WAYS: {**FIRST, "counts": [count_us(item, unit) for item in items.values()]}}
+
+    # ---- another plan ----------------------------------------------------------------------------
+
+    def ask_names(self, statement: Any) -> Known:
+        """What the names of other sites in a statement are; these are asked."""
+        return self._ends.ask_names(statement)
+
+    def weigh_again(
+        self, query: SiteQuery, items: dict[str, PlacedItem], statement: Any, asked: Asked, passed: Passed
+    ) -> Weighed | None:
+        """The prices of all ways of a join that stands, by statistics that were asked for, and what passes now."""
+        weighed = self._weigh(query, items, statement, asked, passed)
+        if weighed is not None:
+            self._measure(weighed)
+        return weighed
+
+    def realise_again(self, statement: Any, known: Known, placement: Placement | None) -> dict[str, Any]:
+        """Make the fragments of another plan; without a placement everything is shipped here."""
+        if placement is not None:
+            return self.realise(statement, known, placement)
+        named: dict[str, str] = {}
+        for table in statement.query.find_all(exp.Table):
+            if id(table) in known:
+                self._ends.import_whole(table, statement, known, named)
+        return {IMPORTS: named}
+
+    def algorithm_of(self, options: dict[str, Any]) -> str:
+        """The name of the plan in force of a view."""
+        return str(options.get(SITE_PLAN, {"algorithm": "sp_s"})["algorithm"])
+
+    def bind_edges(self, name: str) -> None:
+        """Bind what leaves for other sites and reads a view."""
+        for entry in self.catalog.dependents(name):
+            if entry.kind == "edge":
+                self.workload.shipped[entry.id] = bind_edge(self.workload, entry)
+
+    def forget_unread(self) -> None:
+        """Forget the parts of plans that nothing reads."""
+        self._ends.forget_unread()
 
     def realise(self, statement: Any, known: Known, placement: Placement) -> dict[str, Any]:
         """Make the fragments of a plan; the options that a view needs for it."""
         return Realisation(self._ends, statement, known, placement).options()
 
-    def _weigh(self, query: SiteQuery, items: dict[str, PlacedItem], statement: Any) -> Weighed | None:
+    def _weigh(
+        self,
+        query: SiteQuery,
+        items: dict[str, PlacedItem],
+        statement: Any,
+        asked: Asked | None = None,
+        passed: Passed | None = None,
+    ) -> Weighed | None:
         """The prices of all ways to join; None where there is but one."""
         ways = self._ways(query, items, statement)
         if sum(isinstance(way, Placement) for way in ways.values()) < 2:
             return None
-        return self.choosing.weigh(query, items, ways, self._limit(statement))
+        return self.choosing.weigh(query, items, ways, self._limit(statement), asked, passed or {})
 
     def _ways(self, query: SiteQuery, items: dict[str, PlacedItem], statement: Any) -> dict[str, Placement | str]:
         """All algorithms, and where several inputs are elsewhere each combination of methods."""
@@ -200,7 +263,7 @@ class SiteJoins:
         late = crossed * max(trips, default=0.0) / 2
         return f"{crossed} crossings take {late:.3f} s, and {limit:.3f} s are allowed" if late > limit else ""
 
-    def _items(self, statement: Any, known: Known) -> Found | None:
+    def items_of(self, statement: Any, known: Known) -> Found | None:
         """The join of a statement with all its items; of local items that cannot be shipped only the names."""
         me = local_site(self.catalog)
         here = me.name if me is not None else "here"

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from tidemill.engine.sites.changing import PlanChanges
 from tidemill.engine.sites.descriptions import check_description
 from tidemill.engine.sites.exports import EXPORTS, LOCAL, PLAINTEXT, find_other_site, local_site
 from tidemill.engine.sites.fragments import is_distinct
@@ -65,6 +66,9 @@ class Sites:
         self.imports = Imports(paths, catalog, workload, self._describe)
         self.imports.forget_edge = self.service.forget
         self.joins = SiteJoins(paths, catalog, workload, self.imports, self.service, self._measure, self._link)
+        self.changes = PlanChanges(
+            catalog, workload, self.joins, outlet, lock, self._find_begun, self._refuses, self._find_traffic
+        )
         self.imports.plan, self.service.known = self.joins.plan, self.imports.resolve_names
         self.sessions: dict[str, Session] = {}
         self._listener: Listener | None = None
@@ -192,7 +196,23 @@ class Sites:
             lambda: self.imports.edges(entry.name),
             self._find_awaited_time,
             INBOX_BYTES,
+            self.changes.consider,
         )
+
+    def _find_begun(self, site: str, edge: str) -> int | None:
+        """Up to which stamp an edge may have missed rows; None where the other site has not said it yet."""
+        session = self.sessions.get(site.lower())
+        return session.begun.get(edge) if session is not None else None
+
+    def _refuses(self, site: str, edge: str) -> bool:
+        """Whether the other site refuses an edge."""
+        session = self.sessions.get(site.lower())
+        return session is not None and edge in session.refused
+
+    def _find_traffic(self, edge: str) -> Traffic | None:
+        """What has crossed on an edge, whichever way it goes."""
+        found = (session.received.get(edge) for session in self.sessions.values())
+        return next((traffic for traffic in found if traffic is not None), self.service.sent.get(edge))
 
     def _link(self, site: str) -> tuple[float | None, float | None]:
         """Seconds of a round trip and bytes a second, as they were measured last."""

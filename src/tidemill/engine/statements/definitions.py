@@ -252,6 +252,10 @@ class Definitions:
         if not pending.grouped:
             self.flush()
 
+    def take_up_plan(self) -> None:
+        """Let a finite run that is under way take up what has changed: another site may wait for it."""
+        self._runner.publish_in_run()
+
     def flush(self) -> None:
         """Make pending definitions durable: tables of new views first, then the catalog."""
         pending = self._state.pending

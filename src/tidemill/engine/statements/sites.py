@@ -40,6 +40,7 @@ class SiteStatements:
         """Another site has begun or ended edges."""
         self._state.workload.history.record_cause(cause)
         self._definitions.record(changes_plan=True)
+        self._definitions.take_up_plan()
 
 
 def sites_table(catalog: Catalog, sites: Sites) -> pa.Table:

@@ -294,7 +294,8 @@ class Answering:
 
     def _may_answer(self, view: BoundView) -> bool:
         stands = view.entry.id != self._left_out and view.entry.id not in self._stopped()
-        return stands and _shows_its_rows(view)
+        is_fixed = not isinstance(view.node, r.Alternatives)  # a query is matched with what a view reads
+        return stands and is_fixed and _shows_its_rows(view)
 
     def _all_views(self) -> Iterator[BoundView]:
         yield from self._views.values()

@@ -9,7 +9,7 @@ from tidemill.errors import PlanProblem
 from tidemill.optimize.views.answer import Answer
 from tidemill.plan import relations as r
 from tidemill.plan.relations import Relation
-from tidemill.plan.scalars import Hidden
+from tidemill.plan.scalars import Cast, Hidden
 from tidemill.plan.statements import STREAM_OUTPUTS
 from tidemill.runtime.views.sink import Sink
 from tidemill.runtime.views.stored_view import StoredView
@@ -61,6 +61,16 @@ def bind_view(entry: Entry, planned: PlannedQuery, unit_us: int, sinks: tuple[Si
         sinks,
     )
     return BoundView(entry, bound, node, stored, planned.trace, planned.answer)
+
+
+def stream_of(node: Relation, output: str, bound: BoundQuery, unit_us: int) -> Relation:
+    """What a view shows of the answer of its query: the answer itself, or a stream that is made of it."""
+    stamp = stamp_value(Cast(Hidden("__time"), "BIGINT"), bound.domain, unit_us)
+    if output == "rstream":
+        return r.Rstream(node, bound.rhythm.period, bound.rhythm.points, stamp, stamp_type(bound))
+    if output in ("istream", "dstream"):
+        return r.ChangeStream(node, "inserted" if output == "istream" else "deleted", stamp, stamp_type(bound))
+    return node
 
 
 def stamp_type(bound: BoundQuery) -> str:

@@ -56,6 +56,7 @@ _PLACES: dict[type[Relation], Callable[[_Lowering, Any], Handle]] = {
     r.Rstream: _Lowering.place_rstream,
     r.ChangeStream: _Lowering.place_change_stream,
     r.CatchUp: _Lowering.place_catch_up,
+    r.Alternatives: _Lowering.place_alternatives,
     r.WindowAggregate: _Lowering.place_window_aggregate,
     r.Shed: _Lowering.place_shed,
     r.Tag: _Lowering.place_tag,

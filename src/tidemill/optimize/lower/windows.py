@@ -23,7 +23,7 @@ from tidemill.plan.sources import Column, Schema
 
 
 class Windows(Edges):
-    """WindowAggregate, RowsWindow, RowPoints, SynchronizeOn, Stamp, Rstream, ChangeStream, CatchUp."""
+    """WindowAggregate, RowsWindow, RowPoints, SynchronizeOn, Stamp, Rstream, ChangeStream, CatchUp, Alternatives."""
 
     def weave(self, roots: Iterable[Relation], bits: Bits, sharing: Settings) -> None:
         """Plan the window aggregates of each source together, before anything is placed."""
@@ -180,6 +180,16 @@ class Windows(Edges):
         source = self.deliver(below, ANY)
         name = self.add_stage(p.CatchUp(name_of(node), (source,), node.schema, node.sources, node.moment))
         return Handle("stage", name, node.schema, placement_after(below, ANY))
+
+    def place_alternatives(self, node: r.Alternatives) -> Handle:
+        """The rows of each plan stay where they are, if what comes and what goes meet there: the operator keeps what
+        is present. Its own rows are in any shard, whichever plan they are from.
+        """
+        below = [self.build(i) for i in node.inputs]
+        needs = [by_hash(node.names) if handle.place == "reader" else ANY for handle in below]
+        sources = tuple(self.deliver(handle, need) for handle, need in zip(below, needs, strict=True))
+        name = self.add_stage(p.Alternatives(name_of(node), sources, node.schema, node.numbers, node.agreed))
+        return Handle("stage", name, node.schema, ANY)
 
     def _place_whole_answers(self, node: r.Rstream) -> Handle | None:
         """RSTREAM of a window aggregate at the points of its window: the fragment store itself makes whole answers, and

@@ -17,7 +17,7 @@ from tidemill.optimize.sites.choose import (
     takes_over,
 )
 from tidemill.optimize.sites.corrected import Price, price_join, price_shipments
-from tidemill.optimize.sites.known import list_known_shipments
+from tidemill.optimize.sites.known import known_share, list_known_shipments
 from tidemill.optimize.sites.parameters import (
     ALGORITHMS,
     Constants,
@@ -52,6 +52,7 @@ __all__ = [
     "choose_methods",
     "choose_shared",
     "domain_size",
+    "known_share",
     "list_algorithms",
     "list_known_shipments",
     "list_shipments",

@@ -86,6 +86,7 @@ from tidemill.plan.physical.sharing import (
     WeaveQuery,
 )
 from tidemill.plan.physical.times import (
+    Alternatives,
     CatchUp,
     ChangeStream,
     Clock,
@@ -104,6 +105,7 @@ __all__ = [
     "OPERATORS",
     "OPERATOR_SECONDS",
     "SEALED_ROWS",
+    "Alternatives",
     "Beginning",
     "CatchUp",
     "Chains",

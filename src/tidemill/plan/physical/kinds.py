@@ -46,6 +46,7 @@ OPERATORS: tuple[type[Op], ...] = (
     times.Rstream,
     times.ChangeStream,
     times.CatchUp,
+    times.Alternatives,
     times.ViewOutput,
     sharing.Lfta,
     sharing.Numbering,

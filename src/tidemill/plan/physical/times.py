@@ -83,6 +83,18 @@ class CatchUp(Op):
 
 
 @dataclass(frozen=True)
+class Alternatives(Op):
+    """The changes of the first input, or from a time on, at least `agreed`, those of the second; `plans` are the
+    numbers of both.
+    """
+
+    kind: ClassVar[str] = "alternatives"
+
+    plans: tuple[int, ...]
+    agreed: int | None
+
+
+@dataclass(frozen=True)
 class ViewOutput(Op):
     """A view's changes, net, once their time is closed; `closed`: the input has only such."""
 

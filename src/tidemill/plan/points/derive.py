@@ -76,7 +76,7 @@ def all_points(node: Relation) -> Points:
     """
     if r.never_changes(node) or isinstance(node, r.Seed):
         return Never()
-    if isinstance(node, r.CatchUp):
+    if isinstance(node, (r.CatchUp, r.Alternatives)):
         return EveryChange()
     if isinstance(node, (r.Clock, r.Filter, r.Project)) and (periods := clock_periods(node)) is not None:
         return unite(*periods)  # a view of the clock changes when it has a point
@@ -101,7 +101,7 @@ def _data_inputs(node: Relation) -> list[Relation]:
     """The relations whose rows a node shows; a relation of points only says when."""
     points = node.points if isinstance(node, (r.SynchronizeOn, r.Rstream)) else None
     inputs = [c for c in node.children if isinstance(c, Relation)]
-    return inputs[:1] if points is not None else inputs
+    return inputs[:1] if points is not None or isinstance(node, r.Alternatives) else inputs
 
 
 def _own_points(node: Relation) -> Points | None:

@@ -4,13 +4,14 @@ A relation is a multiset of rows that changes over time. Scalar expressions (`pl
 columns of the input; they were parsed, checked and typed by `sql.bind`. Hidden columns
 begin with two underscores: `__ts` is the paper's TS in microseconds, `__seq` the order of arrival.
 
-`inputs`, `rows`, `times`, `sessions`, `versions`, `aggregations` and `ranking` define the nodes, `properties` what is
-known of a tree of them.
+`inputs`, `rows`, `times`, `sessions`, `versions`, `alternatives`, `aggregations` and `ranking` define the nodes,
+`properties` what is known of a tree of them.
 """
 
 from __future__ import annotations
 
 from tidemill.plan.relations.aggregations import GroupBy, JoinAggregate, WindowAggregate
+from tidemill.plan.relations.alternatives import Alternatives
 from tidemill.plan.relations.base import SEQ, STATIC_TIME, TS, Item, Relation
 from tidemill.plan.relations.inputs import Amended, Clock, Constants, Delivered, Scan, Seed, SeedSince, Shed, Tag, View
 from tidemill.plan.relations.properties import (
@@ -56,6 +57,7 @@ __all__ = [
     "START",
     "STATIC_TIME",
     "TS",
+    "Alternatives",
     "Amended",
     "CatchUp",
     "ChangeStream",

@@ -9,6 +9,7 @@ from typing import Literal
 from tidemill.plan.cached import cached_by_object
 from tidemill.plan.node import walk
 from tidemill.plan.relations.aggregations import GroupBy, JoinAggregate, WindowAggregate
+from tidemill.plan.relations.alternatives import Alternatives
 from tidemill.plan.relations.base import TS, Relation
 from tidemill.plan.relations.inputs import Amended, Clock, Scan, Seed, Shed, View
 from tidemill.plan.relations.recursion import Recursive
@@ -222,7 +223,7 @@ def _refresh(node: Relation) -> tuple[int, int] | None:
 
 def with_children(node: Relation, *children: Relation) -> Relation:
     """The same node over other inputs, given in the order of `children`."""
-    if isinstance(node, (Union, JoinAggregate, Recursive)):
+    if isinstance(node, (Union, JoinAggregate, Recursive, Alternatives)):
         return replace(node, inputs=tuple(children))
     names = [f for f in node.__dataclass_fields__ if isinstance(getattr(node, f), Relation)]
     return replace(node, **dict(zip(names, children, strict=True)))

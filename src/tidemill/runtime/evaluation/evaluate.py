@@ -22,6 +22,7 @@ from tidemill.runtime.evaluation.failures import OperatorFailed, is_of_operator,
 from tidemill.runtime.evaluation.limits import OutOfTime, time_limited
 from tidemill.runtime.joins.join_aggregate import JoinAggregate
 from tidemill.runtime.messages.operator_counts import Counts, OperatorCount, add_count, growth_of, rows_of
+from tidemill.runtime.operators.alternatives import Alternatives
 from tidemill.runtime.operators.catch_up import CatchUp
 from tidemill.runtime.operators.change_stream import ChangeStream
 from tidemill.runtime.operators.grouping.group import GroupBy
@@ -57,6 +58,7 @@ STATEFUL: dict[type[Op], type[Operator[Any]]] = {
     p.Rstream: Rstream,
     p.ChangeStream: ChangeStream,
     p.CatchUp: CatchUp,
+    p.Alternatives: Alternatives,
     p.ViewOutput: ViewOutput,
     p.Weave: Weave,
     p.Numbering: Numbering,

@@ -7,6 +7,7 @@ keyed streams  `tagger`, `shedding`
 joins          `join`, `joined_pairs`, `band`, `join_at`, `set_operations`
 times          `synchronizer`, `windows`, `sessions`, `session_revisions`, `catch_up`
 whole answers  `rstream`, `numbered_answers`, `change_stream`
+plans          `alternatives`, which changes from one to another
 recursion      `recursive`
 in folders     `grouping/`, `ranking/`
 """

@@ -99,11 +99,12 @@ class FlightPeer:
                 raise decode_problem(self.site, envelope["problem"])
             notes = tuple(map(Note.from_json, envelope["notes"]))
             count, refused = int(envelope["messages"]), dict(envelope["refused"])
+            held = float(envelope.get("held", 0.0))
         except (IndexError, KeyError, TypeError, ValueError):
             raise damaged_message(f"site {self.site}", "the answer has broken off") from None
         if len(bodies) != count + 1:
             raise damaged_message(f"site {self.site}", f"{len(bodies) - 1} of {count} messages have arrived")
-        return Delivery(tuple(bodies[1:]), notes, refused)
+        return Delivery(tuple(bodies[1:]), notes, refused, held=held)
 
     def _act(self, what: str, request: dict[str, Any]) -> dict[str, Any]:
         action = flight.Action(what, json.dumps({"version": VERSION, **request}).encode())

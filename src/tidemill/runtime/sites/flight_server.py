@@ -125,6 +125,7 @@ class SiteServer(flight.FlightServerBase):
                 "messages": len(found.messages),
                 "notes": [asdict(note) for note in found.notes],
                 "refused": found.refused,
+                "held": found.held,
             }
         except TidemillError as error:
             envelope["problem"] = encode_problem(error)

@@ -99,19 +99,23 @@ class Want:
 
 @dataclass(frozen=True)
 class Note:
-    """Of one edge: behind message `after` time is closed up to `frontier`."""
+    """Of one edge: behind message `after` time is closed up to `frontier`. Of what the edge reads, all rows with
+    a stamp after `begun` are taken into account; None: it has not begun yet.
+    """
 
     edge: str
     after: int
     frontier: int
     ended: bool = False
     end: int = BEGINNING
+    begun: int | None = None
 
     @staticmethod
     def from_json(data: dict[str, Any]) -> Note:
         """A note as it arrives; ValueError or TypeError where it is none."""
         found = Note(**{**data})
         sound = isinstance(found.edge, str) and is_number(found.after) and isinstance(found.ended, bool)
+        sound = sound and (found.begun is None or is_time(found.begun))
         if not (sound and is_time(found.frontier) and is_time(found.end)):
             raise ValueError("not a note of an edge")
         return found
@@ -125,6 +129,7 @@ class Delivery:
     notes: tuple[Note, ...] = ()
     refused: dict[str, dict[str, Any]] = field(default_factory=dict)
     seconds: float = 0.0  # from the first to the last byte, where that was measured
+    held: float = 0.0  # seconds for which the other site had the request
 
     @property
     def is_empty(self) -> bool:

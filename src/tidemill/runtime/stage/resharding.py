@@ -141,6 +141,8 @@ def _input_of(op: Op, name: str) -> str:
         return op.inputs[1 if name.startswith("right_") else 0]
     if isinstance(op, p.JoinAggregate):
         return op.inputs[int(name.split(" ")[0])]
+    if isinstance(op, p.Alternatives):
+        return op.inputs[op.plans.index(int(name.split(" ")[0]))]
     return op.inputs[0]
 
 
