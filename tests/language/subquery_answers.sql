@@ -177,3 +177,27 @@ SELECT id, (SELECT rank() OVER (ORDER BY x.v) FROM S x WHERE x.id = S.id) AS x F
 SELECT id FROM S WHERE 2 IN (SELECT row_number() OVER (ORDER BY x.id) FROM S x WHERE x.grp = S.grp)
 SELECT id, (SELECT x.grp FROM S x WHERE x.b = S.b GROUP BY x.grp ORDER BY count(*) DESC, x.grp LIMIT 1) AS x FROM S
 SELECT id, (SELECT x.id FROM S x WHERE x.id = S.id LIMIT 0) AS x FROM S
+-- in FROM, over the items before it
+SELECT S.id, x.n FROM S, LATERAL (SELECT n FROM T WHERE T.key = S.grp) x
+SELECT S.id, x.n FROM S LEFT JOIN LATERAL (SELECT n FROM T WHERE T.key = S.grp) x ON x.n > 1
+SELECT S.id, x.n, x.m FROM S CROSS JOIN LATERAL (SELECT count(*) AS n, max(n) AS m FROM T WHERE T.key = S.grp) x
+SELECT S.id, x.n FROM S LEFT JOIN LATERAL (SELECT count(*) AS n FROM T WHERE T.n < S.v HAVING count(*) > 1) x ON x.n < 4
+SELECT S.id, x.n FROM S, (SELECT n, label FROM T WHERE T.n < S.v ORDER BY n DESC, label LIMIT 1) x
+SELECT S.id, x.e, y.u FROM S, LATERAL (SELECT v + 1 AS e) x, LATERAL (SELECT e * 2) AS y(u)
+SELECT S.id, x.e FROM S LEFT JOIN LATERAL (SELECT v + 1 AS e WHERE v > 3) x ON x.e < 9
+SELECT S.id, x.e FROM S, LATERAL (VALUES (v), (id)) x(e)
+SELECT S.id, x.e FROM S, LATERAL (SELECT v AS e UNION ALL SELECT n FROM T WHERE T.key = S.grp) x
+SELECT S.id, x.e FROM S, LATERAL (SELECT unnest([v, id]) AS e) x
+SELECT S.id, x.e FROM S CROSS JOIN LATERAL unnest([v, id]) AS x(e)
+SELECT K.id, T.label, z.s FROM K JOIN T ON T.key = K.grp, LATERAL (SELECT K.v + T.n AS s) z WHERE z.s > 4
+SELECT x.n, count(*) AS c FROM S, LATERAL (SELECT n FROM T WHERE T.key = S.grp) x GROUP BY x.n
+SELECT id, (SELECT sum(q.n) FROM (SELECT n FROM T WHERE T.key = S.grp) q) AS s FROM S
+SELECT id, (SELECT sum(e) FROM unnest([v, id]) u(e)) AS s FROM S
+SELECT id FROM S WHERE EXISTS (SELECT 1 FROM (SELECT * FROM T WHERE T.key = S.grp) q WHERE q.n > 1)
+SELECT id FROM S WHERE v IN (SELECT q.n FROM (SELECT * FROM T WHERE T.n <= S.v) q)
+SELECT id, (SELECT max(z.d) FROM T, LATERAL (SELECT T.n + S.v AS d) z) AS s FROM S
+-- in ON of joins that are not inner, over both sides
+SELECT K.id, L.n FROM K LEFT JOIN L ON EXISTS (SELECT 1 FROM T WHERE T.n = K.v AND T.key = L.key)
+SELECT K.id, L.n FROM K FULL JOIN L ON K.grp = L.key AND L.n IN (SELECT n FROM T WHERE T.n < K.v)
+SELECT K.id FROM K SEMI JOIN L ON K.grp = L.key AND (SELECT max(n) FROM T WHERE T.n < K.v AND T.key = L.key) > 0
+SELECT K.id FROM K ANTI JOIN L ON K.grp = L.key AND (SELECT max(n) FROM T WHERE T.n < K.v AND T.key = L.key) > 0

@@ -153,13 +153,11 @@ REFUSED = [
     ("SELECT (SELECT DISTINCT n FROM T WHERE T.key = K.grp LIMIT 1) FROM K", "TM202", "LIMIT", "number the rows", None),
     ("SELECT grp FROM K WHERE ARRAY(SELECT n FROM T) = [1]", "TM202", "a list of the rows", "join", None),
     ("SELECT grp FROM K WHERE v = (SELECT NOW FROM T)", "TM205", "NOW", "", None),
-    (
-        "SELECT K.grp FROM K LEFT JOIN L ON EXISTS (SELECT 1 FROM T WHERE n = K.v AND key = L.key)",
-        "TM202",
-        "ON",
-        "WHERE",
-        None,
-    ),
+    ("SELECT K.grp FROM K RIGHT JOIN LATERAL (SELECT K.v + 1 AS w) x ON TRUE", "TM202", "lateral", "", None),
+    ("SELECT K.grp FROM K, LATERAL (SELECT K.v + 1 AS w) SYNC EVERY 2 x", "TM202", "no window and no SYNC", "", None),
+    ("SELECT K.grp FROM K, LATERAL (SELECT K.nothing + 1 AS w) x", "TM201", '"nothing"', "", None),
+    ("SELECT K.grp FROM K, LATERAL (SELECT L.n + 1 AS w) x, L", "TM201", '"L"', "", None),
+    ("SELECT K.grp FROM K, LATERAL K x", "TM101", "unexpected", "", None),
     ("SELECT T.n FROM K SEMI JOIN T ON K.grp = T.key", "TM201", 'no input named "T"', "", (1, 29)),
 ]
 

@@ -137,6 +137,24 @@ def filtered(draw: st.DrawFn, sources: list[Source], points: list[str]) -> Query
 
 
 @st.composite
+def lateral(draw: st.DrawFn, sources: list[Source], points: list[str]) -> Query:
+    """Subqueries in FROM that read the items before them, one or two of them."""
+    here = _Drawing(draw, sources, points)
+    rest, columns = here.item()
+    for i in range(draw(st.integers(1, 2))):
+        shape = draw(st.sampled_from(["rows", "rows", "single", "value"]))
+        made = f"(SELECT {here.pick(columns)} + 1)" if shape == "value" else getattr(here, shape, here.rows)(columns, 1)
+        kind = draw(st.sampled_from([", LATERAL", " CROSS JOIN LATERAL", " LEFT JOIN LATERAL"]))
+        rest += f"{kind} {made} l{i}(x{i})"
+        columns = {**columns, f"l{i}.x{i}": "int"}
+        if kind.startswith(" LEFT"):
+            rest += f" ON {draw(st.sampled_from(['TRUE', f'l{i}.x{i} > {here.pick(columns)}']))}"
+    where = f" WHERE {draw(predicate(columns, depth=0))}" if here.chance(2) else ""
+    listed = ", ".join(f"{sql} AS o{i}" for i, sql in enumerate(columns))
+    return Query(f"SELECT {listed} FROM {rest}{where}", tuple(here.items), {})
+
+
+@st.composite
 def grouped(draw: st.DrawFn, sources: list[Source], points: list[str]) -> Query:
     """Subqueries in HAVING, beside aggregates, in their arguments and in WHERE below them."""
     here = _Drawing(draw, sources, points)
@@ -160,5 +178,6 @@ def grouped(draw: st.DrawFn, sources: list[Source], points: list[str]) -> Query:
 @st.composite
 def views(draw: st.DrawFn, sources: list[Source], points: list[str], most: int = 4) -> list[View]:
     """Some views with subqueries."""
-    shapes = st.one_of(filtered(sources, points), filtered(sources, points), grouped(sources, points))
+    drawn = (filtered, filtered, grouped, lateral)
+    shapes = st.one_of(*(shape(sources, points) for shape in drawn))
     return [View(f"v{i}", "STREAMED", draw(shapes)) for i in range(draw(st.integers(most // 2, most)))]

@@ -15,7 +15,7 @@ from tidemill.sql.bind.asof_joins import KINDS, join_at, kind_at
 from tidemill.sql.bind.field_paths import resolve_field_paths
 from tidemill.sql.bind.from_items import FromItems, Pair
 from tidemill.sql.bind.group_windows import rewrite_group_windows
-from tidemill.sql.bind.joins import join, rename_columns
+from tidemill.sql.bind.joins import add_unmatched, join, narrow, rename_columns
 from tidemill.sql.bind.kept_joins import add_bands
 from tidemill.sql.bind.scalar import Scalars
 from tidemill.sql.bind.scope import Input, Scope, is_near, problem
@@ -23,6 +23,7 @@ from tidemill.sql.bind.sessions import complete_sessions
 from tidemill.sql.bind.stars import star_of
 from tidemill.sql.bind.subqueries.apply import Subqueries
 from tidemill.sql.bind.subqueries.forms import has_subquery, own_clauses, own_nodes
+from tidemill.sql.bind.subqueries.lateral import Laterals
 from tidemill.sql.bind.subqueries.outer import Outer
 from tidemill.sql.bind.table_windows import slide_hops
 from tidemill.sql.bind.unnest import apply_unnests, is_unnest, take_unnests
@@ -44,11 +45,12 @@ def bind_from(
     rewrite_group_windows(select, listed, items.unit_us)
     complete_sessions(select, listed)
     slide_hops(select, listed)
-    pairs = [items.bind_item(one) for one in listed if one is source or not is_unnest(one)]
+    laterals = Laterals(subqueries, {})
+    pairs = laterals.bind_items([one for one in listed if one is source or not is_unnest(one)], items)
     _check_aliases([p[0] for p in pairs], select)
     kept = [j for j in joins if not is_unnest(j.this)]
     joins, inputs, elements = take_unnests(
-        select, joins, [p[0] for p in pairs], lambda i: _never_apart(kept, pairs, i), items.unit_us
+        select, joins, [p[0] for p in pairs], lambda i: _never_apart(kept, pairs, laterals, i), items.unit_us
     )
     pairs = [(item, sync) for item, (_, sync) in zip(inputs, pairs, strict=True)]
     resolve_field_paths(select, [p[0] for p in pairs])
@@ -63,11 +65,11 @@ def bind_from(
         (nested if has_subquery(condition) else conditions).append(condition)
     nullable = _nullable(joins, [p[0].alias for p in pairs])
     _rewrite_counted_inputs(select, [p[0].alias for p in pairs], nullable)
-    pairs, conditions = _time_conditions(pairs, conditions, nullable, select, items.unit_us)
+    pairs, conditions = _time_conditions(pairs, conditions, nullable, laterals, select, items.unit_us)
     synchronized = apply_unnests([items.synchronize(*p) for p in pairs], elements)
     if len(synchronized) == 1 and not has_subquery(*own_clauses(select)):
         return Scope(synchronized, synchronized[0].node, items.unit_us, set(synchronized[0].needs)), conditions, []
-    joined = _Joins(select, subqueries, nullable, items.unit_us)
+    joined = _Joins(select, subqueries, laterals, nullable, items.unit_us)
     scope, rest = joined.join_inputs(synchronized, list(zip(joins, using, strict=True)), conditions)
     scope.merged = merged
     return scope, rest, nested
@@ -89,27 +91,34 @@ def _first_item(select: exp.Select) -> exp.Expression:
     return source
 
 
-def _never_apart(joins: list[exp.Join], pairs: list[Pair], index: int) -> str | None:
+def _never_apart(joins: list[exp.Join], pairs: list[Pair], laterals: Laterals, index: int) -> str | None:
     """Why a list of an input cannot be taken apart before the joins; None where it can."""
     aliases = [p[0].alias for p in pairs]
     if aliases[index] in _nullable(joins, aliases):
         return f'"{aliases[index]}" on the optional side of a join'
     if index and _join_kind(joins[index - 1]) in (*KINDS, *HALF):
         return f'"{aliases[index]}" in this join'
+    if aliases[index] in laterals.found:
+        return f'"{aliases[index]}", which reads other items of FROM,'
     return None
 
 
 def _time_conditions(
-    pairs: list[Pair], conditions: list[exp.Expression], nullable: set[str], select: exp.Select, unit_us: int
+    pairs: list[Pair],
+    conditions: list[exp.Expression],
+    nullable: set[str],
+    laterals: Laterals,
+    select: exp.Select,
+    unit_us: int,
 ) -> tuple[list[Pair], list[exp.Expression]]:
     """Conditions with NOW go to the input whose columns they read, below its synchronizer."""
     mine: dict[str, list[exp.Expression]] = {}
     rest = []
     wants_ts = {c.table.lower() for c in all_nodes(select) if isinstance(c, exp.Column) and c.name.lower() == "ts"}
     if wants_ts:
-        pairs = [
-            (p.with_stamp() if ({p.alias.lower(), ""} & wants_ts) and not p.field("TS") else p, s) for p, s in pairs
-        ]
+        stamped = [{p.alias.lower(), ""} & wants_ts and not p.field("TS") for p, _ in pairs]
+        stamped = [wants and p.alias not in laterals.found for wants, (p, _) in zip(stamped, pairs, strict=True)]
+        pairs = [(p.with_stamp() if wants else p, s) for wants, (p, s) in zip(stamped, pairs, strict=True)]
     for condition in conditions:
         if not mentions_now(condition):
             rest.append(condition)
@@ -136,6 +145,7 @@ class _Joins:
 
     select: exp.Select
     subqueries: Subqueries
+    laterals: Laterals
     nullable: set[str]
     unit_us: int
 
@@ -146,22 +156,13 @@ class _Joins:
         conditions: list[exp.Expression],
     ) -> tuple[Scope, list[exp.Expression]]:
         """The joined inputs, and the conditions that are left; `joins` has those of USING beside each join."""
-        wanted = _columns_read(self.select, synchronized)
-        if any(_join_kind(clause) in KINDS for clause, _ in joins):
-            # A join with the past needs the times of its inputs, by whatever name the query has them.
-            wanted = {a: None if names is None else names | {"ts"} for a, names in wanted.items()}
-        sides = [rename_columns(i, wanted[i.alias]) for i in synchronized]
-        if has_subquery(*own_clauses(self.select)):
-            # What is joined with a subquery has a column, also where the query shows none.
-            first = [{f.name.lower() for f in i.fields[:1]} for i in synchronized]
-            sides = [
-                s if s.node.names else rename_columns(i, f) for s, i, f in zip(sides, synchronized, first, strict=True)
-            ]
+        sides = self._rename(synchronized, joins)
         hidden = {s.alias for (clause, _), s in zip(joins, sides[1:], strict=True) if _join_kind(clause) in HALF}
         seen = [s for s in sides if s.alias not in hidden]
         # The newest row of ASOF is that of all rows: a condition on it must not choose another one.
         newest = {s.alias for (clause, _), s in zip(joins, sides[1:], strict=True) if _join_kind(clause) == "asof"}
-        seen, conditions = _push_conditions(seen, conditions, self.nullable | newest, self.unit_us)
+        whole = self.nullable | newest | set(self.laterals.found)
+        seen, conditions = _push_conditions(seen, conditions, whole, self.unit_us)
         filtered = {s.alias: s for s in seen}
         sides = [filtered.get(s.alias, s) for s in sides]
         scope = Scope([sides[0]], sides[0].node, self.unit_us, set(sides[0].needs))
@@ -180,20 +181,54 @@ class _Joins:
             scope = join_at(scope, side, clause, given, kind) if past else self._join(scope, side, kind, given)
         return scope, conditions
 
+    def _rename(self, synchronized: list[Input], joins: list[tuple[exp.Join, list[exp.Expression]]]) -> list[Input]:
+        """The inputs with the columns that are read, under names that no other input has."""
+        wanted = _columns_read(self.select, synchronized)
+        if any(_join_kind(clause) in KINDS for clause, _ in joins):
+            # A join with the past needs the times of its inputs, by whatever name the query has them.
+            wanted = {a: None if names is None else names | {"ts"} for a, names in wanted.items()}
+        sides = [rename_columns(i, wanted[i.alias]) for i in synchronized]
+        if has_subquery(*own_clauses(self.select)):
+            # What is joined with a subquery has a column, also where the query shows none.
+            first = [{f.name.lower() for f in i.fields[:1]} for i in synchronized]
+            sides = [
+                s if s.node.names else rename_columns(i, f) for s, i, f in zip(sides, synchronized, first, strict=True)
+            ]
+        return sides
+
     def _join(self, scope: Scope, side: Input, kind: str, given: list[exp.Expression]) -> Scope:
         """Join one more input; conditions with subqueries of inner joins filter the joined rows."""
         plain, nested = [c for c in given if not has_subquery(c)], [c for c in given if has_subquery(c)]
+        lateral = side.alias in self.laterals.found
+        if lateral and not (kind == "inner" and nested):
+            return self.laterals.apply(scope, side.alias, kind, given)
         if kind == "inner":
-            scope = join(scope, side, kind, plain)
+            scope = self.laterals.apply(scope, side.alias, kind, plain) if lateral else join(scope, side, kind, plain)
             for condition in nested:
                 self.subqueries.filter(condition, Outer(scope))
             return scope
+        if nested and self.subqueries.read_both(nested, Outer(scope), Outer(Scope([side], side.node, self.unit_us))):
+            return self._join_pairs(scope, side, kind, plain, nested)
         if nested:
             right = Scope([side], side.node, self.unit_us, set(side.needs), numbers=scope.numbers)
             plain += [self.subqueries.rewrite_between(c, Outer(scope), Outer(right)) for c in nested]
             side = replace(side, node=right.node, needs=frozenset(right.needs))
             scope.beside += right.beside
         return join(scope, side, kind, plain)
+
+    def _join_pairs(
+        self, scope: Scope, side: Input, kind: str, plain: list[exp.Expression], nested: list[exp.Expression]
+    ) -> Scope:
+        """A join that is not inner, by subqueries over both of its sides: those that match, then those that do not."""
+        left = scope.node
+        pairs = join(scope, side, "inner", plain)
+        for condition in nested:
+            self.subqueries.filter(condition, Outer(pairs))
+        matched = narrow(pairs.node, (*left.schema, *side.node.schema))
+        if kind in HALF:
+            node: r.Relation = r.SetCombine("semi" if kind == "semi" else "anti", left, narrow(matched, left.schema))
+            return replace(pairs, inputs=scope.inputs, node=node, beside=[*pairs.beside, side])
+        return replace(pairs, node=add_unmatched(matched, left, side.node, kind), same=scope.same)
 
 
 def _push_conditions(

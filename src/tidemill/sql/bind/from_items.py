@@ -52,13 +52,13 @@ class FromItems:
         if isinstance(node, Difference):
             return self.bind_difference(node), None
         if isinstance(node, exp.Subquery):
-            item = self._subquery(node).as_input(self._alias(node))
+            item = self._subquery(node).as_input(self.name_item(node))
         elif isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
             item = self._table(node)
         elif isinstance(node, exp.Table) and isinstance(node.this, exp.GenerateSeries):
-            item = bind_series(node, self._alias(node), self.unit_us, self.birth)
+            item = bind_series(node, self.name_item(node), self.unit_us, self.birth)
         elif isinstance(node, exp.Values):
-            item = bind_values(node, self._alias(node), self.unit_us, self.birth)
+            item = bind_values(node, self.name_item(node), self.unit_us, self.birth)
         else:
             lists = "UNNEST stands behind the input whose lists it takes apart:  FROM s, UNNEST(s.items) AS t(x)"
             raise problem(
@@ -96,13 +96,14 @@ class FromItems:
             hint = "names have one part, or two: that of a site and that of what it exports"
             raise problem(f'"{node.sql()}" has too many parts', node, code="TM202", hint=hint)
         if node.args.get("db"):
-            return replace(self.lookup(f"{node.db}.{node.name}", node), alias=self._alias(node))
+            return replace(self.lookup(f"{node.db}.{node.name}", node), alias=self.name_item(node))
         for names in reversed(self.local):
             if node.name.lower() in names:
-                return names[node.name.lower()].as_input(self._alias(node))
-        return replace(self.lookup(node.name, node), alias=self._alias(node))
+                return names[node.name.lower()].as_input(self.name_item(node))
+        return replace(self.lookup(node.name, node), alias=self.name_item(node))
 
-    def _alias(self, node: exp.Expression) -> str:
+    def name_item(self, node: exp.Expression) -> str:
+        """What an item of FROM is called."""
         if node.alias_or_name:
             return str(node.alias_or_name)
         self.unnamed += 1
@@ -130,7 +131,7 @@ class FromItems:
         left = visible(_attributes(self.synchronize(*self.bind_item(node.this))))
         right = visible(_attributes(self.synchronize(*self.bind_item(node.expression))))
         result = difference(node, left, right)
-        return result.as_input(self._alias(node.this))
+        return result.as_input(self.name_item(node.this))
 
 
 def _attributes(item: Input) -> Input:

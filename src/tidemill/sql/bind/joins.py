@@ -152,14 +152,18 @@ def _half(inner: r.Join, kind: str) -> r.Relation:
 
 def outer_join(inner: r.Join, kind: str) -> r.Relation:
     """Matched rows, and unmatched rows of the preserved side padded with NULL."""
-    branches: list[r.Relation] = [inner]
-    sides = {"left": [inner.left], "right": [inner.right], "full": [inner.left, inner.right]}[kind]
-    for side in sides:
-        matched = r.Project(inner, tuple(map(Item.of, side.schema)))
+    return add_unmatched(inner, inner.left, inner.right, kind)
+
+
+def add_unmatched(rows: r.Relation, left: r.Relation, right: r.Relation, kind: str) -> r.Relation:
+    """Rows that have the columns of both sides, and those of the preserved side that are not among them."""
+    branches: list[r.Relation] = [rows]
+    for side in {"left": [left], "right": [right], "full": [left, right]}[kind]:
+        matched = r.Project(rows, tuple(map(Item.of, side.schema)))
         alone = r.SetCombine("anti", side, matched)
         own = set(side.names)
         items = [
-            Item.of(c) if c.name in own else Item(c.name, Cast(Literal("NULL"), c.type), c.type) for c in inner.schema
+            Item.of(c) if c.name in own else Item(c.name, Cast(Literal("NULL"), c.type), c.type) for c in rows.schema
         ]
         branches.append(r.Project(alone, tuple(items)))
     return r.Union(tuple(branches))

@@ -91,6 +91,12 @@ class TidemillParser(DuckDBParser):
         return item
 
     def _parse_relation(self, **kwargs: Any) -> exp.Expr | None:
+        if self._match(TokenType.LATERAL):
+            # Every subquery may read the items before it, so the word says nothing more.
+            token, item = self._curr, self._parse_relation(**kwargs)
+            if not isinstance(item, (exp.Subquery, exp.Unnest, exp.Values)):
+                self.raise_error("Expected a subquery or UNNEST", token)
+            return item
         if self._match_text_seq("R", "("):
             return self._parse_relation_of()
         if self._match_text_seq("TABLE", "("):

@@ -79,19 +79,19 @@ class Subqueries:
     def rewrite_between(self, condition: exp.Expression, left: Outer, right: Outer) -> exp.Expression:
         """Like `rewrite`, for a condition of a join that is not inner: each subquery belongs to one of its sides."""
         for nested in find_subqueries(condition):
-            compared = own_nodes(nested.left) if nested.kind in ("in", "any", "all") else []
-            read = [*self.names.unknown_columns(nested.query), *(n for n in compared if isinstance(n, exp.Column))]
-            sides = [side for side in (left, right) if any(side.names(c) for c in read)]
-            if len(sides) > 1:
-                raise problem(
-                    "a subquery in ON of an outer, semi or anti join reads one of the two sides",
-                    nested.node,
-                    code="TM202",
-                    hint="put the condition into WHERE, or use an inner join",
-                )
+            sides = self._sides_read(nested, left, right)
             value = self.rewrite(nested.node, (sides or [right])[0])
             condition = value if nested.node is condition else condition
         return condition
+
+    def read_both(self, conditions: list[exp.Expression], left: Outer, right: Outer) -> bool:
+        """Whether a subquery of conditions reads both sides of a join."""
+        return any(len(self._sides_read(n, left, right)) > 1 for c in conditions for n in find_subqueries(c))
+
+    def _sides_read(self, nested: Nested, left: Outer, right: Outer) -> list[Outer]:
+        compared = own_nodes(nested.left) if nested.kind in ("in", "any", "all") else []
+        read = [*self.names.unknown_columns(nested.query), *(n for n in compared if isinstance(n, exp.Column))]
+        return [side for side in (left, right) if any(side.names(c) for c in read)]
 
     # ---- one subquery ---------------------------------------------------------------------------------
 
@@ -99,42 +99,43 @@ class Subqueries:
         """Filter by a semi or anti join; False where the subquery needs more than that."""
         if nested.kind == "in":
             self.rewrite(nested.left, outer)
-        query = self._copy(nested.query)
-        outside = {id(c) for c in self._outside(query, outer)}
+        query = self.copy_query(nested.query)
+        outside = {id(c) for c in self.find_outside(query, outer)}
         half = read_half_join(nested, negated, query, outside)
         if half is not None:
-            with self._deeper(nested):
+            with self.go_deeper(nested.query):
                 apply_half_join(half, nested, negated, outer, self.scope_of)
         return half is not None
 
     def _value(self, nested: Nested, outer: Outer) -> exp.Expression:
         """What stands for a subquery, over the outer rows to which its values are attached."""
-        query = self._copy(nested.query)
-        outside = self._outside(query, outer)
+        query = self.copy_query(nested.query)
+        outside = self.find_outside(query, outer)
         rows = None if is_one_row(query) else self._in_rows(nested, outer)
         if rows is not None:
             value = self.rewrite(rows.value(), outer)
             return exp.Paren(this=exp.Not(this=value)) if nested.negated else value
-        with self._deeper(nested):
+        with self.go_deeper(nested.query):
             if is_one_row(query):
                 value = self._of_one_row(nested, query, outside, outer)
             else:
-                value = self._of_rows(nested, self._bind(query, outside, outer), outer)
+                value = self._of_rows(nested, self.bind_inner(query, outside, outer), outer)
         return exp.Paren(this=exp.Not(this=value)) if nested.negated else value
 
     def _in_rows(self, nested: Nested, outer: Outer) -> InRows | None:
         """Several columns compared with rows that do not depend on the outer row."""
-        rows = read_in_rows(nested, lambda query: bool(self._outside(query, outer)))
+        rows = read_in_rows(nested, lambda query: bool(self.find_outside(query, outer)))
         if rows is not None:
             check_width(nested, len(self.query(nested.query).schema))
         return rows
 
     @contextmanager
-    def _deeper(self, nested: Nested) -> Iterator[None]:
+    def go_deeper(self, query: exp.Expression) -> Iterator[None]:
+        """One level of subqueries more."""
         if self.level == MOST_LEVELS:
             raise problem(
                 f"subqueries are nested deeper than {MOST_LEVELS} levels",
-                nested.query,
+                query,
                 code="TM104",
                 hint="put the inner ones into views",
             )
@@ -145,20 +146,20 @@ class Subqueries:
             self.level -= 1
 
     @staticmethod
-    def _copy(query: exp.Expression) -> exp.Expression:
+    def copy_query(query: exp.Expression) -> exp.Expression:
         """A copy in which each condition of WHERE is a node of its own, BETWEEN as two of them."""
         query = copy_tree(query)
         if isinstance(query, exp.Select) and query.args.get("where"):
             keep_conditions(query, list(conjuncts(query.args["where"])))
         return query
 
-    def _outside(self, query: exp.Expression, outer: Outer) -> list[exp.Column]:
+    def find_outside(self, query: exp.Expression, outer: Outer) -> list[exp.Column]:
         """The columns in a subquery that belong to the outer rows."""
         found = [c for c in self.names.unknown_columns(query) if outer.names(c)]
         _refuse_outer_aggregates(query, {id(c) for c in found})
         return found
 
-    def _bind(self, query: exp.Expression, outside: list[exp.Column], outer: Outer) -> Inner:
+    def bind_inner(self, query: exp.Expression, outside: list[exp.Column], outer: Outer) -> Inner:
         if not outside:
             return finish(self.query(query), [], outer)
         pairs = find_equalities(query, outside)
@@ -169,20 +170,25 @@ class Subqueries:
     def _of_one_row(
         self, nested: Nested, query: exp.Expression, outside: list[exp.Column], outer: Outer
     ) -> exp.Expression:
+        row = self.open_row(query, outside, outer, exists=nested.kind == "exists")
+        return value_of_row(nested, row)
+
+    def open_row(
+        self, query: exp.Expression, outside: list[exp.Column], outer: Outer, *, exists: bool = False
+    ) -> OneRow:
+        """The one row of a subquery over columns of the outer rows; with `exists` only its condition is wanted."""
         assert isinstance(query, exp.Select)
         row = take_apart(query, {id(c) for c in outside})
         if row.aggregates is not None:
             inside = {id(n) for n in all_nodes(row.aggregates)}
             calls = [e.unalias() for e in row.aggregates.expressions]
-            aggregates = self._bind(row.aggregates, [c for c in outside if id(c) in inside], outer)
-            if row.holes and (nested.kind != "exists" or row.condition is not None):
+            aggregates = self.bind_inner(row.aggregates, [c for c in outside if id(c) in inside], outer)
+            if row.holes and (not exists or row.condition is not None):
                 columns = attach(outer, aggregates.node, aggregates.keys, aggregates.values)
                 values = [empty_value(*pair) for pair in zip(calls, columns, strict=True)]
                 row.fill([outer.add(v, outer.node.type_of(c.name)) for v, c in zip(values, columns, strict=True)])
         condition = self.rewrite(row.condition, outer) if row.condition is not None else None
-        items = [] if nested.kind == "exists" else [self.rewrite(item, outer) for item in row.items]
-        row = OneRow(items, condition, None, [])
-        return value_of_row(nested, row)
+        return OneRow([] if exists else [self.rewrite(item, outer) for item in row.items], condition, None, [])
 
     def _of_rows(self, nested: Nested, inner: Inner, outer: Outer) -> exp.Expression:
         if nested.kind != "exists":

@@ -57,16 +57,36 @@ def attach(
     Sound where no two of `rows` have the same keys.
     """
     prefix, before = outer.next_name(), outer.node
+    shown = [(c, f"{prefix}.{i}") for i, c in enumerate(columns)]
+    join_rows(outer, rows, keys, shown, prefix, optional=optional and not _always_meets(before, rows, keys))
+    return [ColumnRef(name) for _, name in shown]
+
+
+def join_rows(
+    outer: Outer,
+    rows: Relation,
+    keys: Sequence[Key],
+    columns: Sequence[tuple[str, str]],
+    prefix: str,
+    *,
+    condition: Scalar | None = None,
+    optional: bool,
+) -> None:
+    """Join each outer row with all of `rows` that have its keys and satisfy a condition over both. `columns` are those
+    that are shown, with their new names, `prefix` a name that no other has. With `optional` an outer row without a
+    partner stays, with NULL in them.
+    """
+    before = outer.node
     pairs = [pair for key in keys for pair in _equal_pairs(key, rows)]
     left_items = [Item(f"{prefix}.outer{i}", mine, kind) for i, (mine, _, kind) in enumerate(pairs)]
     right_items = [Item(f"{prefix}.inner{i}", theirs, kind) for i, (_, theirs, kind) in enumerate(pairs)]
-    shown = [Item(f"{prefix}.{i}", ColumnRef(c), rows.type_of(c)) for i, c in enumerate(columns)]
+    shown = [Item(name, ColumnRef(c), rows.type_of(c)) for c, name in columns]
     left = r.Project(before, (*map(Item.of, before.schema), *left_items)) if left_items else before
     right = r.Project(rows, (*right_items, *shown))
-    joined = r.Join(left, right, tuple((a.name, b.name) for a, b in zip(left_items, right_items, strict=True)))
-    node = outer_join(joined, "left") if optional and not _always_meets(before, rows, keys) else joined
+    on = tuple((a.name, b.name) for a, b in zip(left_items, right_items, strict=True))
+    joined = r.Join(left, right, on, condition)
+    node = outer_join(joined, "left") if optional else joined
     outer.node = narrow(node, (*before.schema, *(Column(i.name, i.type) for i in shown)))
-    return [ColumnRef(i.name) for i in shown]
 
 
 def _always_meets(outer: Relation, rows: Relation, keys: Sequence[Key]) -> bool:

@@ -125,6 +125,9 @@ def _join_domain(select: exp.Select) -> None:
         select.set("from_", exp.From(this=table))
         return
     joins = [join for _, join in from_clauses(select) if join is not None]
+    if any(_reads_domain(item) for item, _ in from_clauses(select)):
+        _join_first(select, table, joins)
+        return
     reading = [join for join in joins if _reads_domain(join.args.get("on"))]
     if reading and all(not j.side and (j.kind or "").upper() in ("", "INNER", "CROSS") for j in joins):
         moved = [c for join in reading for c in conjuncts(join.args["on"]) if _reads_domain(c)]

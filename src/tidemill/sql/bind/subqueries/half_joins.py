@@ -49,7 +49,8 @@ def read_half_join(nested: Nested, negated: bool, query: exp.Expression, outside
     """
     if not isinstance(query, exp.Select) or nested.kind not in ("exists", "in") or (nested.kind == "in" and negated):
         return None
-    if is_grouped(query) or has_windows(query) or len(list(from_clauses(query))) != 1:
+    sources = [item for item, _ in from_clauses(query)]
+    if is_grouped(query) or has_windows(query) or len(sources) != 1 or count_nodes(sources[0], outside):
         return None
     if any(query.args.get(c) for c in _MORE):
         return None

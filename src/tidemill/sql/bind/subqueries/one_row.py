@@ -48,7 +48,7 @@ def is_one_row(query: exp.Expression) -> bool:
     if query.args.get("limit") and not is_positive(query.args["limit"].expression):
         return False
     if query.args.get("from_") is None:
-        return not is_grouped(query)
+        return not is_grouped(query) and not any(isinstance(n, exp.Explode) for n in own_nodes(*query.expressions))
     return is_grouped(query) and not query.args.get("group")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from sqlglot import exp
 
@@ -13,7 +14,7 @@ from tidemill.plan.scalars import ColumnRef, Scalar
 from tidemill.sql.bind.aggregate_calls import column_not_grouped, not_grouped
 from tidemill.sql.bind.bound import BoundQuery
 from tidemill.sql.bind.scalar import Bound, Scalars
-from tidemill.sql.bind.scope import Input, Scope
+from tidemill.sql.bind.scope import Field, Scope
 from tidemill.sql.dialect.nodes import PlanColumn, copy_tree
 
 
@@ -79,7 +80,17 @@ class Outer:
         return PlanColumn(this=name)
 
 
-def is_column_of(column: exp.Column, item: Input) -> bool:
+class Named(Protocol):
+    """What has columns: an input of FROM, or the names of one."""
+
+    @property
+    def alias(self) -> str: ...
+    @property
+    def ts(self) -> str | None: ...
+    def field(self, name: str) -> Field | None: ...
+
+
+def is_column_of(column: exp.Column, item: Named) -> bool:
     """Whether a column may be one of an input, or its TS."""
     if column.table and column.table.lower() != item.alias.lower():
         return False
