@@ -66,8 +66,16 @@ def check_parts(paths: Paths, catalog: Catalog, store: ViewStore, checkpoint: Ch
         raise problem
 
 
+def check_parts_again(paths: Paths, catalog: Catalog, store: ViewStore, checkpoint: Checkpoint | None) -> None:
+    """The same while the store is open: its tables are those that this process knows of, and to list them for the first
+    time takes DuckDB milliseconds.
+    """
+    for problem in problems(paths, catalog, store, checkpoint, tables=False):
+        raise problem
+
+
 def problems(
-    paths: Paths, catalog: Catalog, store: ViewStore, checkpoint: Checkpoint | None
+    paths: Paths, catalog: Catalog, store: ViewStore, checkpoint: Checkpoint | None, *, tables: bool = True
 ) -> Iterator[EngineProblem]:
     """Everything that does not fit, the most telling part first."""
     metas = store.metas()
@@ -86,7 +94,8 @@ def problems(
     if checkpoint is not None:
         yield from _logs(paths, checkpoint, batch, catalog.version)
         yield from _other_offset(paths, checkpoint, batch, metas.get("offset"))
-    yield from _lost_tables(paths, catalog, store)
+    if tables:
+        yield from _lost_tables(paths, catalog, store)
     yield from _lost_files(paths, store, batch, int(metas.get("state_files", 0)))
     yield from _lost_sources(paths, catalog)
     yield from _lost_messages(paths, catalog, json.loads(metas.get("shipped", "{}")))

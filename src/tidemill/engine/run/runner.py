@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from tidemill.engine.directory.consistency import check_parts
+from tidemill.engine.directory.consistency import check_parts_again
 from tidemill.engine.directory.tidying import tidy
 from tidemill.engine.recovery.restarts import Revival
 from tidemill.engine.results import RunSummary
@@ -176,7 +176,7 @@ class Runner:
     def begin(self) -> None:
         """Start the job where it was left; the parts of the directory must belong together."""
         state = self.state
-        check_parts(state.paths, state.catalog, state.store, self.job.checkpoint())
+        check_parts_again(state.paths, state.catalog, state.store, self.job.checkpoint())
         self.publisher.prepare_pinned_batch()
         self.job.start(state, self.trigger)
 
