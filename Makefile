@@ -4,6 +4,9 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
+# Processes that tests start load our modules compiled; some machines say that nothing compiled is kept.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help console demo demo-sites test check lint types unit thorough bench golden clean
 
 help:  ## what there is to make
