@@ -14,6 +14,7 @@ from tidemill.runtime.joins.pair_sums import PairSums
 from tidemill.runtime.joins.value_presence import ValuePresence
 from tidemill.runtime.operators import plain_columns
 from tidemill.runtime.operators.grouping.group_walk import GroupWalk
+from tidemill.runtime.operators.grouping.joint_group import JointGroup
 from tidemill.runtime.operators.joined_pairs import Matching
 from tidemill.runtime.operators.numbered_answers import NumberedAnswers
 from tidemill.runtime.operators.ranking.early_limit import EarlyLimit
@@ -39,6 +40,7 @@ ENTRIES: dict[FastPath, tuple[Any, str]] = {
     "narrow_sort": (MoveOrder, "_sort_peers"),
     "early_limit": (EarlyLimit, "leave_out"),
     "group_walk": (GroupWalk, "walk"),
+    "joint_groups": (JointGroup, "_walk"),
     "numbered_answers": (NumberedAnswers, "answers"),
     "pair_sums": (PairSums, "tables"),
     "value_presence": (ValuePresence, "count_values"),

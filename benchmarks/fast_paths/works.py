@@ -104,6 +104,15 @@ def _joined(select: str, by: str = "A.sip", length: int = streams.SECONDS, slide
     )
 
 
+def _several(points: str) -> str:
+    """Groupings by one key, each of another range of temperatures."""
+    return ";".join(
+        f"CREATE STREAMED VIEW v{i} AS SELECT Building, count(*) AS n, sum(Temperature) AS s FROM S{points}"
+        f" WHERE Temperature > {70 + i} GROUP BY Building"
+        for i in range(5)
+    )
+
+
 _FEW = _over_packets(lambda queries: _windows(next(iter(workloads.WORKS.values())).queries))
 _MANY = _over_packets(lambda queries: _windows(workloads.drawn(queries, 1, 40)))
 _MIXTURE = _over_packets(lambda queries: [q.statement() for q in mixed(queries)])
@@ -156,6 +165,10 @@ PATHS: dict[FastPath, dict[str, Work]] = {
     "narrow_sort": {"the longest of each key": _over_counts(_TOP), "the last of each key": _over_counts(_LATEST)},
     "early_limit": {"the longest of each key": _over_counts(_TOP), "the longest of all": _over_counts(_LONGEST_OF_ALL)},
     "group_walk": {"a refreshed count": _over_counts(_REFRESHED), "keyed rooms, MAX": _over_rooms(_BUILDINGS)},
+    "joint_groups": {
+        "five groupings of rooms": _over_rooms(_several("")),
+        "five groupings of rooms, synchronized": _over_rooms(_several(" SYNC EVERY 10 SECONDS")),
+    },
     "numbered_answers": {
         "every count at each refresh": _over_counts(_EVERY_COUNT),
         "rows of a window": _over_counts(_LONGEST),

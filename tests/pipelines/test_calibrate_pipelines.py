@@ -16,7 +16,7 @@ from tidemill.runtime.calibrate.pipelines import GROUPS, KEYS, SteadyPipeline
 from tidemill.serve import calibrate
 from tidemill.serve.cli import app
 
-MEASURED = PipelineCosts(filter=1.5e-8, synchronizer=4.5e-7, tagger=1e-6, grouping=1.1e-7)
+MEASURED = PipelineCosts(filter=1.5e-8, synchronizer=4.5e-7, tagger=1e-6, grouping=1.1e-7, finer=2e-7, joint=3e-8)
 
 
 @pytest.fixture(autouse=True)
@@ -67,7 +67,8 @@ def test_the_command_prints_and_keeps_them(monkeypatch):
         assert part in done.output
     with open(costs_path()) as file:
         assert json.load(file)["pipelines"] == MEASURED.nanoseconds()
-    assert read_row_costs() == RowCosts(filter=15.0, synchronizer=450.0, tagger=1000.0, grouping=110.0)
+    costs = RowCosts(filter=15.0, synchronizer=450.0, tagger=1000.0, grouping=110.0, finer=200.0, joint=30.0)
+    assert read_row_costs() == costs
 
 
 def test_what_is_not_measured_stays():

@@ -17,10 +17,12 @@ FROM FILES '{}/*.csv' WITH (timestamp = 'at', batch_rows = 200);
 CREATE TAGGED STREAM Rooms OVER Readings KEY room;
 """
 COUNTED = "room, degrees FROM Rooms"
+KEYS = ("building", "degrees", "building % 2", "degrees % 2", "degrees % 3", "degrees % 5", "building, degrees")
+# Each by another key, or they would read together.
 GROUPED = [
-    f"{keys}, {call} AS a FROM Rooms SYNC EVERY 2 GROUP BY {keys}"
-    for keys in ("building", "degrees")
-    for call in ("count(*)", "sum(room)", "sum(degrees)")
+    f"{', '.join(f'{key} AS k{i}' for i, key in enumerate(keys.split(', ')))}, sum(room) AS s FROM Rooms SYNC EVERY 2"
+    f" GROUP BY {keys}"
+    for keys in KEYS
 ]
 
 

@@ -27,7 +27,7 @@ def test_a_plan_of_the_version_before_is_read():
     plan = Physical.from_json(BEFORE.read_text())
     found = {type(op) for op in (*plan.reader, *plan.stage)}
     younger = {p.CatchUp, p.ChangeStream, p.Finer, p.Shed, p.SynchronizePeriods, p.Ranked, p.WindowFunctions}
-    younger |= {p.Sessions, p.JoinAt, p.Unnest, p.Recursive, p.Alternatives}
+    younger |= {p.Sessions, p.JoinAt, p.Unnest, p.Recursive, p.Alternatives, p.NumberedRows, p.JointGroup}
     assert set(OPERATORS) - found == {p.Filter, p.Picked, p.Stamp} | younger
     assert Physical.from_json(plan.to_json()) == plan
     (group, *_) = [op for op in plan.stage if isinstance(op, p.Group)]

@@ -36,6 +36,7 @@ FastPath = Literal[
     "narrow_sort",  # operators/ranking/sorted_moves.py: rankings sort the columns of the order, not whole rows
     "early_limit",  # operators/ranking/early_limit.py: rows that cannot be among the first are not sorted
     "group_walk",  # operators/grouping/group_walk.py: GROUP BY in arrays, not in SQL
+    "joint_groups",  # operators/grouping/joint_group.py: groupings by one key walk the rows they share, in arrays
     "numbered_answers",  # operators/numbered_answers.py: answers of RSTREAM in arrays, not in SQL
     "pair_sums",  # joins/pair_sums.py: pairs of a join are added up as they are found, without joined rows
     "value_presence",  # joins/value_presence.py: values of a joined group are told without looking at pairs

@@ -55,6 +55,7 @@ class Thresholds:
     hot_samples: int = _size(256, 8)  # pairs, and changes of an input, that are sampled to find these keys
     set_sample_rows: int = _size(20_000, 4)  # rows of a set that are counted for its statistics
     largest_sample: int = _size(50_000, 4)  # rows of one segment that are counted for them
+    word_sums: int = _size(1 << 61, 8)  # that a sum of a joint grouping may reach: SQL adds it up, not a walk
     walked_high: int = _size(1 << 40, 0)  # high words of a sum: SQL adds it up, not the walk in arrays
 
     # State.

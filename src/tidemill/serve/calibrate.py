@@ -29,6 +29,8 @@ _PIPELINES = (
     ("synchronizer", "record that is synchronized", "the last one of a key stays"),
     ("tagger", "record that reaches a tagger", "looked up, compared, stored"),
     ("grouping", "change that reaches a grouping", "added up by group"),
+    ("finer", "change that reaches a finer grouping", "added up by more columns"),
+    ("joint", "change that reaches a grouping which reads with others", "walked, its group is known"),
 )
 
 

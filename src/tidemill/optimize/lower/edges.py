@@ -22,7 +22,7 @@ from tidemill.plan.physical import ids
 from tidemill.plan.relations import Relation, quoted
 from tidemill.plan.sources import SourceSpec
 
-_WHOLE = (p.Tagger, p.Rstream, p.ChangeStream)  # operators whose rows are closed and do not cancel
+_WHOLE = (p.Tagger, p.Group, p.Rstream, p.ChangeStream)  # operators whose rows are closed and do not cancel
 
 
 @dataclass

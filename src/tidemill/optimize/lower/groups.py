@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 from tidemill.optimize.lower.placement import (
     ALL,
@@ -15,8 +15,9 @@ from tidemill.optimize.lower.placement import (
     placement_after,
     rename_placement,
 )
-from tidemill.optimize.lower.shared_taggers import COUNT, SharedTaggers
+from tidemill.optimize.lower.shared_taggers import COUNT, SharedTaggers, numbered_keys
 from tidemill.optimize.rendering import columns_read, copies, project
+from tidemill.optimize.views.joint_groups import JointGrouping, find_joint, plain_answers
 from tidemill.plan import physical as p
 from tidemill.plan import relations as r
 from tidemill.plan.aggregates import Aggregate, finish, parts, single
@@ -66,6 +67,9 @@ class Groups(SharedTaggers):
         return Handle("stage", name, node.schema, by_hash(node.keys))
 
     def place_group_by(self, node: r.GroupBy) -> Handle:
+        joint = find_joint(node, self.taggers)
+        if joint is not None:
+            return self._place_joint(joint)
         fed = self.place_finer_partial(node)
         if fed is not None:
             return self.add_grouping(node, fed, [], append_only=False)
@@ -93,29 +97,54 @@ class Groups(SharedTaggers):
             values.append(self.extend(below, p.Values(name, (), schema, tuple(node.keys), value.column)))
         return self.add_grouping(node, partial, values, append_only)
 
+    def _place_joint(self, found: JointGrouping) -> Handle:
+        """A grouping over the numbered changes of a shared tagger."""
+        node, shared = found.node, self.taggers[found.tagger.tag.fingerprint]
+        rows = self.place_numbered_rows(found, shared)
+        keys = tuple(Column(k, node.input.type_of(k)) for k in node.keys)
+        op = self._grouping(node, (rows.op,), keys, append_only=False)
+        needed = {part.name: part for a in node.aggregates for part in parts(a, False)}
+        predicate = None if found.tagger.predicate == shared.predicate else found.tagger.predicate
+        joint = p.JointGroup(
+            **{f.name: getattr(op, f.name) for f in fields(op)},
+            rows=rows.schema,
+            read=numbered_keys(found),
+            predicate=sql_of(predicate),
+            sums=tuple(p.Item(name, part.value.substitute(found.arguments).sql) for name, part in needed.items()),
+            addends=found.addends,
+            plain=plain_answers(node.aggregates),
+        )
+        renames = dict(zip(joint.read, node.keys, strict=True))
+        where = rename_placement(rows.where, renames)
+        return Handle("stage", self.add_stage(joint), node.schema, where)
+
     def add_grouping(
         self, node: r.GroupBy | r.JoinAggregate, partial: Handle, values: list[Handle], append_only: bool
     ) -> Handle:
         """The grouping itself, over partial aggregates and the changes of kept values."""
         keys = node.schema[: len(node.schema) - len(node.aggregates)]
         need = by_hash([c.name for c in keys]) if keys else ONE
+        inputs = tuple(self.deliver(h, need) for h in (partial, *values))
+        name = self.add_stage(self._grouping(node, inputs, keys, append_only))
+        return Handle("stage", name, node.schema, placement_after(partial, need))
+
+    def _grouping(
+        self, node: r.GroupBy | r.JoinAggregate, inputs: tuple[str, ...], keys: tuple[Column, ...], append_only: bool
+    ) -> p.Group:
         needed = {part.name: part for a in node.aggregates for part in parts(a, append_only)}
         kept = self.find_kept_values(node.aggregates, append_only)
         positions: dict[str | None, int] = {value.column: i for i, value in enumerate(kept)}
-        name = self.add_stage(
-            p.Group(
-                name_of(node),
-                tuple(self.deliver(h, need) for h in (partial, *values)),
-                node.schema,
-                keys,
-                tuple(p.Part(part.name, part.type, part.combine) for part in needed.values()),
-                kept,
-                "static" if r.never_changes(node) else r.beginning(node),
-                tuple(p.Item(a.name, answer_sql(a, append_only, positions)) for a in node.aggregates),
-                isinstance(node, r.GroupBy) and r.groups_at_once(node),
-            )
+        return p.Group(
+            name_of(node),
+            inputs,
+            node.schema,
+            keys,
+            tuple(p.Part(part.name, part.type, part.combine) for part in needed.values()),
+            kept,
+            "static" if r.never_changes(node) else r.beginning(node),
+            tuple(p.Item(a.name, answer_sql(a, append_only, positions)) for a in node.aggregates),
+            isinstance(node, r.GroupBy) and r.groups_at_once(node),
         )
-        return Handle("stage", name, node.schema, placement_after(partial, need))
 
     @staticmethod
     def find_kept_values(aggregates: tuple[Aggregate, ...], append_only: bool) -> tuple[p.KeptValues, ...]:

@@ -6,18 +6,24 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from tidemill.optimize.lower.edges import Edges
-from tidemill.optimize.lower.placement import Handle, project_placement
+from tidemill.optimize.lower.placement import Handle, by_hash, placement_after, project_placement
 from tidemill.optimize.rendering import columns_read, copies, filter_rows, project
+from tidemill.optimize.views.joint_groups import JointGrouping
 from tidemill.optimize.views.phantoms import FedGrouping, FinerGrouping, feed_grouping
 from tidemill.optimize.views.shared_taggers import SharedTagger, find_rounding, read_shared, take_apart, widen_tagger
 from tidemill.optimize.views.tagging import TaggingSettings, choose_finer
 from tidemill.plan import physical as p
 from tidemill.plan import relations as r
 from tidemill.plan.physical import ids
-from tidemill.plan.relations import Relation, quoted
+from tidemill.plan.relations import Item, Relation, quoted
 from tidemill.plan.sources import Column
 
 COUNT = Column("__n", "BIGINT")
+
+
+def numbered_keys(found: JointGrouping) -> tuple[str, ...]:
+    """The columns of `NumberedRows` that are the key."""
+    return tuple(f"__key{i}" for i in range(len(found.items)))
 
 
 @dataclass
@@ -117,6 +123,20 @@ class SharedTaggers(Edges):
             columns_read=(*finer.keys, *columns_read(*(part.value for _, part in added))),
         )
         return self.extend(tagger, op)
+
+    def place_numbered_rows(self, found: JointGrouping, shared: SharedTagger) -> Handle:
+        """Changes of the shared tagger in the shards of their groups; once for all groupings by the key."""
+        wide, names = widen_tagger(found.tagger, shared), numbered_keys(found)
+        keys = tuple(Item(k, item.value, item.type) for k, item in zip(names, found.items, strict=True))
+        node = r.Project(wide, (*keys, *(Item.of(column) for column in wide.schema)))
+        items = tuple((item.name, item.value) for item in node.items)
+        op = project(ids.node("keyed", node.fingerprint), node.schema, items)
+        tagger = self.build(wide)
+        rows = self.extend(tagger, op, project_placement(tagger.where, node))
+        need = by_hash(names)
+        source, where = self.deliver(rows, need), placement_after(rows, need)
+        numbered = p.NumberedRows(ids.node("numbered", node.fingerprint), (source,), node.schema, names)
+        return self.note_placement(Handle("stage", self.add_stage(numbered), node.schema, where))
 
     def _synchronizer(self, fed: FedGrouping, below: Handle, name: str) -> p.Linear:
         node = fed.tagger.synchronizer

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import NamedTuple
 
 from tidemill.optimize.joins.order import probe_orders
@@ -24,16 +24,20 @@ class RowCosts:
     """c of each kind of operator: nanoseconds for a row that reaches it.
 
     Rough defaults, from `tidemill calibrate` on one machine. A tagger looks a key up in its state and moves it; a
-    synchronizer sorts the records of a batch by key; a filter is a part of one SQL statement over a batch.
+    synchronizer sorts the records of a batch by key; a filter is a part of one SQL statement over a batch. `finer` is a
+    grouping by the keys of several others, which has more groups than any of them; `joint` a grouping that walks the
+    changes that others by its key read too, those that it does not select as well.
     """
 
     filter: float = 15.0
     synchronizer: float = 200.0
     tagger: float = 1_000.0
     grouping: float = 50.0
+    finer: float = 100.0
+    joint: float = 25.0
 
     def __post_init__(self) -> None:
-        if not all(0 < c < math.inf for c in (self.filter, self.synchronizer, self.tagger, self.grouping)):
+        if not all(0 < c < math.inf for c in astuple(self)):
             raise ValueError("costs of rows are positive")
 
 

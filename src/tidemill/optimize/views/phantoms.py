@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from tidemill.optimize.views.joint_groups import find_joint
 from tidemill.optimize.views.shared_taggers import SharedTagger, TaggerParts, take_apart, widen_tagger
 from tidemill.plan import relations as r
 from tidemill.plan.aggregates import INTEGERS, Part, parts
@@ -67,7 +68,7 @@ def find_finer(roots: Iterable[Relation], taggers: Mapping[str, SharedTagger]) -
             if isinstance(node, r.GroupBy) and node.fingerprint not in seen:
                 seen.add(node.fingerprint)
                 fed = feed_grouping(node, taggers)
-                if fed is not None:
+                if fed is not None and find_joint(node, taggers) is None:
                     wide = widen_tagger(fed.tagger, taggers[fed.tagger.tag.fingerprint])
                     found.setdefault(wide.fingerprint, FinerGrouping(wide)).groupings.append(fed)
     return {name: finer for name, finer in found.items() if len(finer.groupings) >= FEWEST}

@@ -69,21 +69,24 @@ class TaggerParts:
 @dataclass(frozen=True)
 class SharedTagger:
     """The columns of a tagger that several queries read, the points at which its rows change, and which rows it has:
-    those that satisfy the predicate, or all.
+    those that satisfy the predicate, or all. `joint` has the keys by which several groupings read its rows together
+    (`joint_groups`).
     """
 
     columns: tuple[str, ...]
     periods: tuple[Every, ...] | None
     predicate: Scalar | None = None
+    joint: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         periods = None if self.periods is None else [[p.every_us, p.offset_us, p.since_us] for p in self.periods]
-        return {"columns": list(self.columns), "periods": periods, "predicate": selection_to_json(self.predicate)}
+        selection = selection_to_json(self.predicate)
+        return {"columns": list(self.columns), "periods": periods, "predicate": selection, "joint": list(self.joint)}
 
     @staticmethod
     def from_json(found: Mapping[str, Any]) -> SharedTagger:
         """
-        >>> shared = SharedTagger(("room", "degrees"), (Every(5, 1), Every(3)))
+        >>> shared = SharedTagger(("room", "degrees"), (Every(5, 1), Every(3)), joint=("room INTEGER",))
         >>> SharedTagger.from_json(shared.to_json()) == shared
         True
         """
@@ -92,6 +95,7 @@ class SharedTagger:
             tuple(found["columns"]),
             None if periods is None else tuple(Every(*p) for p in periods),
             selection_from_json(found.get("predicate")),  # older databases have none
+            tuple(found.get("joint", ())),
         )
 
 

@@ -11,11 +11,13 @@ itself counts decides again.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
 from tidemill.optimize.views.cost import Load, RowCosts, groups_touched, pipeline_cost
+from tidemill.optimize.views.joint_groups import FEWEST, join_grouping
 from tidemill.optimize.views.phantoms import FinerGrouping, feed_grouping, find_finer
 from tidemill.optimize.views.shared_taggers import (
     SharedTagger,
@@ -88,13 +90,14 @@ class Price(NamedTuple):
 @dataclass(frozen=True)
 class Member:
     """The tagger of some queries: how many groupings read it, how many of these a finer one can feed, and the columns
-    that it needs as keys for that.
+    that it needs as keys for that; `keys` are those of the groupings that can read it together with others.
     """
 
     parts: TaggerParts
     groupings: int = 0
     fed: int = 0
     finer_keys: frozenset[str] = frozenset()
+    keys: tuple[str, ...] = ()
 
     @property
     def share(self) -> float:
@@ -108,6 +111,10 @@ class Member:
         """How often its groupings read the changes of all keys."""
         return self.share * self.groupings
 
+    def count_joint(self, shared: SharedTagger) -> int:
+        """How many of its groupings read the shared tagger together with others."""
+        return sum(key in shared.joint for key in self.keys)
+
     def rounds_again(self, shared: SharedTagger) -> bool:
         """Whether it has a synchronizer of its own above the shared tagger (`synchronize_shared`)."""
         return self.parts.synchronizer is not None and self.parts.periods != shared.periods
@@ -119,12 +126,22 @@ def choose_taggers(roots: Iterable[Relation], version: int, settings: TaggingSet
     for members in group_members(roots, {}).values():
         if members[0].parts.records.birth != version:
             continue
-        shared = share_tagger(m.parts for m in members)
+        shared = _join_groupings(members, share_tagger(m.parts for m in members), settings)
         if is_shared(members, shared, settings):
             settings.taggers |= {m.parts.tag.fingerprint: shared for m in members}
         else:
             for member in members:
                 settings.taggers.pop(member.parts.tag.fingerprint, None)
+
+
+def _join_groupings(members: Sequence[Member], shared: SharedTagger, settings: TaggingSettings) -> SharedTagger:
+    """The shared tagger with the keys by which groupings read it together, where a finer grouping is not cheaper."""
+    keys = Counter(key for m in members if not m.rounds_again(shared) for key in m.keys)
+    joint = replace(shared, joint=tuple(sorted(key for key, count in keys.items() if count >= FEWEST)))
+    if settings.mode == "auto" and joint.joint:
+        prices = price_members(members, joint, settings)
+        return shared if prices["phantom"].cost < prices["tagger"].cost else joint
+    return shared if settings.mode == "phantom" else joint
 
 
 def is_shared(members: Sequence[Member], shared: SharedTagger, settings: TaggingSettings) -> bool:
@@ -146,10 +163,10 @@ def choose_finer(roots: Iterable[Relation], settings: TaggingSettings) -> dict[s
 
 
 def _finer_pays(finer: FinerGrouping, settings: TaggingSettings) -> bool:
-    """n groupings read every change, or one does and n read a share of them: 1 + n·share < n."""
+    """n groupings read every change, or one that costs f of theirs does and n read a share: f + n·share < n."""
     parts, groupings = finer.groupings[0].tagger, len(finer.groupings)
     share = settings.finer_share(parts, settings.taggers[parts.tag.fingerprint], finer.keys)
-    return 1 + groupings * share.rows < groupings
+    return settings.costs.finer / settings.costs.grouping + groupings * share.rows < groupings
 
 
 def predict_finer(periods: Sequence[Every], rate: StreamRate, groups: float) -> float:
@@ -182,16 +199,24 @@ def group_members(roots: Iterable[Relation], taggers: Mapping[str, SharedTagger]
     return found
 
 
-def _count_groupings(roots: Iterable[Relation]) -> dict[str, tuple[int, int, frozenset[str]]]:
-    """By tagger: how many groupings read it, how many of them a finer grouping can feed, and the keys of that."""
-    found: dict[str, tuple[int, int, frozenset[str]]] = {}
+def _count_groupings(roots: Iterable[Relation]) -> dict[str, tuple[int, int, frozenset[str], tuple[str, ...]]]:
+    """By tagger: how many groupings read it, how many of them a finer grouping can feed, the keys of that, and the keys
+    of those that can read it together.
+    """
+    found: dict[str, tuple[int, int, frozenset[str], tuple[str, ...]]] = {}
     groupings = {n.fingerprint: n for root in roots for n in walk(root) if isinstance(n, r.GroupBy)}
     for node in groupings.values():
         below = node.input.input if isinstance(node.input, r.Project) else None
         if isinstance(below, r.Tag):
-            all_of_them, fed, keys = found.get(below.fingerprint, (0, 0, frozenset()))
+            all_of_them, fed, keys, joint = found.get(below.fingerprint, (0, 0, frozenset(), ()))
             can = feed_grouping(node, {below.fingerprint: SharedTagger((), None)})
-            found[below.fingerprint] = all_of_them + 1, fed + (can is not None), keys | (can.keys if can else set())
+            joins = join_grouping(node)
+            found[below.fingerprint] = (
+                all_of_them + 1,
+                fed + (can is not None),
+                keys | (can.keys if can else set()),
+                (*joint, joins.key) if joins else joint,
+            )
     return found
 
 
@@ -210,14 +235,17 @@ def price_members(members: Sequence[Member], shared: SharedTagger, settings: Tag
     kept = changes * (_union_share(members) if shared.predicate is not None else 1.0)  # those that some query selects
     finer = kept * settings.finer_share(first, shared, finer_keys(members)).rows
     again = [m for m in members if m.rounds_again(shared)]
+    joint = kept * sum(m.count_joint(shared) for m in members)
+    alone = sum(changes * m.share * (m.groupings - m.count_joint(shared)) for m in members)
+    filtering = sum(m.groupings == 0 or m.groupings > m.count_joint(shared) for m in members)
     fed = sum(m.share * changes * (finer / kept * m.fed + m.groupings - m.fed) for m in members) if kept else 0.0
     return {
         "separate": _price_separate(members, rate, costs),
         "tagger": _price_pipeline(
-            Rows(arriving, once, kept * len(again), kept * len(members), sum(changes * m.reads for m in members)), costs
+            Rows(arriving, once, kept * len(again), kept * (filtering + len(shared.joint)), alone, joint=joint), costs
         ),
         "phantom": _price_pipeline(
-            Rows(arriving, once, _rounded_finer(again, kept, finer), finer * len(members), kept + fed), costs
+            Rows(arriving, once, _rounded_finer(again, kept, finer), finer * len(members), fed, finer=kept), costs
         ),
     }
 
@@ -237,8 +265,8 @@ def _rounded_finer(again: Sequence[Member], kept: float, finer: float) -> float:
 
 
 class Rows(NamedTuple):
-    """Rows in a second into synchronizers of records, into taggers, into synchronizers and filters above taggers, and
-    into groupings.
+    """Rows in a second into synchronizers of records, into taggers, into synchronizers and filters above taggers, into
+    groupings, into a finer one, and into those that read together.
     """
 
     records: float
@@ -246,6 +274,8 @@ class Rows(NamedTuple):
     rounded: float
     filtered: float
     grouped: float
+    finer: float = 0.0
+    joint: float = 0.0
 
 
 def _price_pipeline(rows: Rows, costs: RowCosts) -> Price:
@@ -254,8 +284,10 @@ def _price_pipeline(rows: Rows, costs: RowCosts) -> Price:
         Load(rows.tagged, costs.tagger),
         Load(rows.rounded + rows.filtered, costs.filter),
         Load(rows.grouped, costs.grouping),
+        Load(rows.finer, costs.finer),
+        Load(rows.joint, costs.joint),
     )
-    return Price(rows.records + rows.rounded, rows.grouped, pipeline_cost(loads))
+    return Price(rows.records + rows.rounded, rows.grouped + rows.finer + rows.joint, pipeline_cost(loads))
 
 
 def finer_keys(members: Iterable[Member]) -> frozenset[str]:

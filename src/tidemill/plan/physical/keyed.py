@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, NamedTuple
 
 from tidemill.plan.collected import CollectedPart
 from tidemill.plan.periods import Every
@@ -72,6 +72,50 @@ class Group(Op):
     beginning: Beginning
     answers: tuple[Item, ...]
     at_once: bool = False
+
+
+@dataclass(frozen=True)
+class NumberedRows(Op):
+    """Closed changes in the order of time, with the number of their group (`__g`): what groupings by the same key read
+    together. The groups themselves are a pick.
+    """
+
+    kind: ClassVar[str] = "numbered_rows"
+
+    keys: tuple[str, ...]
+
+
+class Addend(NamedTuple):
+    """A part that is a sum of whole numbers over single changes: of the column, or (`counts`) of 1 where it has one."""
+
+    part: str
+    column: str
+    counts: bool
+
+
+class PlainAnswer(NamedTuple):
+    """An answer that is a part, or the count of rows where the part is empty; NULL where the part `guard` is zero."""
+
+    part: str
+    guard: str
+
+
+@dataclass(frozen=True)
+class JointGroup(Group):
+    """GROUP BY over the changes of `NumberedRows` for which the predicate is true.
+
+    `rows` are its input's columns, `read` those that are its keys, in their order; `sums` are the parts as SQL over
+    sets of changes, `addends` the same parts for single ones. `plain` are the answers where all are counts and sums.
+    """
+
+    kind: ClassVar[str] = "joint_group"
+
+    rows: tuple[Column, ...] = ()
+    read: tuple[str, ...] = ()
+    predicate: str | None = None
+    sums: tuple[Item, ...] = ()
+    addends: tuple[Addend, ...] = ()
+    plain: tuple[PlainAnswer, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,8 @@ OPERATORS: tuple[type[Op], ...] = (
     keyed.Shed,
     keyed.Tagger,
     keyed.Group,
+    keyed.NumberedRows,
+    keyed.JointGroup,
     keyed.SetCombine,
     keyed.Join,
     keyed.JoinAt,

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from tidemill.plan import physical as p
 from tidemill.plan.physical import Physical
+from tidemill.plan.sources import Column
 from tidemill.runtime.dataflow.operator import Batch
 from tidemill.runtime.evaluation.evaluate import Evaluation
 from tidemill.runtime.messages.operator_counts import Counts
@@ -26,19 +27,22 @@ UNIT = 1_000_000  # the period of the synchronizer
 
 class PipelineCosts(NamedTuple):
     """Seconds for a row that reaches the operator. A synchronizer rounds the time of a record and keeps the last record
-    of each key; a grouping adds changes up by group. What it costs to move the answer depends on the groups alone.
+    of each key; a grouping adds changes up by group. What it costs to move the answer depends on the groups alone. A
+    finer grouping has more keys; a joint one walks changes whose groups are numbered.
     """
 
     filter: float
     synchronizer: float
     tagger: float
     grouping: float
+    finer: float
+    joint: float
 
     def nanoseconds(self) -> dict[str, float]:
         """As the cost model wants them.
 
-        >>> PipelineCosts(1e-8, 2e-8, 8e-7, 6e-8).nanoseconds()
-        {'filter': 10.0, 'synchronizer': 20.0, 'tagger': 800.0, 'grouping': 60.0}
+        >>> PipelineCosts(1e-8, 2e-8, 8e-7, 6e-8, 9e-8, 2e-8).nanoseconds()
+        {'filter': 10.0, 'synchronizer': 20.0, 'tagger': 800.0, 'grouping': 60.0, 'finer': 90.0, 'joint': 20.0}
         """
         return {name: round(s * 1e9, 3) for name, s in self._asdict().items()}
 
@@ -85,16 +89,29 @@ class SteadyPipeline:
         stage.readers.update(e.source_op for e in self.loops)
         self.looped = {e.port: stage.batch(e.source_op).rows for e in self.loops}
         stage.run()
+        self._group_together(stage, closed, counts)
         return self._by_kind(counts)
 
+    def _group_together(self, stage: Evaluation, closed: int, counts: Counts) -> None:
+        """What groupings do that share work: the changes of the tagger by finer keys, and walked with their numbers."""
+        (tagger,) = (op.id for op in self.stage.values() if isinstance(op, p.Tagger))
+        changes = stage.batch(tagger).rows
+        assert changes is not None
+        keyed = changes.append_column("__key0", changes.column("b"))
+        Evaluation({"finer": _FINER}, {"rows": Batch(changes, closed)}, counts=counts).batch("finer")
+        ops: dict[str, p.Op] = {"numbered": _NUMBERED, "joint": _JOINT}
+        Evaluation(ops, {"rows": Batch(keyed, closed)}, self.state, counts=counts).batch("joint")
+
     def _by_kind(self, counts: Mapping[str, tuple[int, int, float, int]]) -> dict[str, tuple[float, int]]:
-        ops = {**self.reader, **self.stage, "filter": _FILTER}
+        ops = {**self.reader, **self.stage, "filter": _FILTER, "finer": _FINER, "joint": _JOINT}
         of = {type(op): counts[name] for name, op in ops.items() if name in counts}
         return {
             "filter": (of[p.Filter][2], of[p.Filter][0]),
             "synchronizer": (of[p.Latest][2], of[p.Latest][0]),
             "tagger": (of[p.Tagger][2], of[p.Tagger][0]),
             "grouping": (of[p.Partial][2], of[p.Partial][0]),
+            "finer": (of[p.Finer][2], of[p.Finer][0]),
+            "joint": (of[p.JointGroup][2], of[p.JointGroup][0]),
         }
 
     def _draw(self) -> pa.Table:
@@ -115,3 +132,27 @@ class SteadyPipeline:
 
 
 _FILTER = p.Filter("filter", ("rows",), (), '"v" > 500')
+_KEYED = (Column("__key0", "INTEGER"), Column("b", "INTEGER"), Column("v", "INTEGER"))
+_ANSWER = (Column("b", "INTEGER"), Column("n", "BIGINT"), Column("s", "HUGEINT"))
+_SUMS = (
+    p.Item("v__c", "CAST(sum(CASE WHEN v IS NOT NULL THEN __diff ELSE 0 END) AS BIGINT)"),
+    p.Item("v__s", "CAST(coalesce(sum(CAST(v AS HUGEINT) * __diff), 0) AS HUGEINT)"),
+)
+_FINER = p.Finer("finer", ("rows",), (), ("b", "v"), "CAST(sum(__diff) AS BIGINT)", _SUMS)
+_NUMBERED = p.NumberedRows("numbered", ("rows",), _KEYED, ("__key0",))
+_JOINT = p.JointGroup(
+    "joint",
+    ("numbered",),
+    _ANSWER,
+    _ANSWER[:1],
+    (p.Part("v__c", "BIGINT", "sum"), p.Part("v__s", "HUGEINT", "sum")),
+    (),
+    "first row",
+    (p.Item("n", "__n"), p.Item("s", "v__s")),
+    rows=_KEYED,
+    read=("__key0",),
+    predicate='"v" > 500',
+    sums=_SUMS,
+    addends=(p.Addend("v__c", "v", True), p.Addend("v__s", "v", False)),
+    plain=(p.PlainAnswer("", ""), p.PlainAnswer("v__s", "v__c")),
+)

@@ -200,6 +200,28 @@ def differs(column: pa.ChunkedArray | pa.Array) -> np.ndarray:
     return np.asarray(found)
 
 
+def differ_at(column: pa.ChunkedArray | pa.Array, rows: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """For each of some rows whether its value is another than that of the other row, NULL equal to NULL.
+
+    >>> differ_at(pa.array([1, 2, None, None]), np.array([0, 2, 2]), np.array([1, 3, 0])).tolist()
+    [True, False, True]
+    """
+    column = _plain_column(column)
+    codes = own_codes(column)
+    if codes is not None:
+        found = codes[rows] != codes[others]
+    elif pa.types.is_decimal128(column.type):
+        words = decimal_words(one_array(column))
+        found = (words[rows] != words[others]).any(axis=1)
+    else:
+        numbers, _ = number_column(column)
+        found = numbers[rows] != numbers[others]
+    if column.null_count:
+        null = one_array(column).is_null().to_numpy(zero_copy_only=False)
+        found = np.where(null[rows] | null[others], null[rows] != null[others], found)
+    return np.asarray(found)
+
+
 def _flat_column(column: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
     """The column, of lists, structs and maps their bytes, which are the same whatever else is in the column."""
     column = _plain_column(column)

@@ -26,6 +26,8 @@ from tidemill.runtime.operators.alternatives import Alternatives
 from tidemill.runtime.operators.catch_up import CatchUp
 from tidemill.runtime.operators.change_stream import ChangeStream
 from tidemill.runtime.operators.grouping.group import GroupBy
+from tidemill.runtime.operators.grouping.joint_group import JointGroup
+from tidemill.runtime.operators.grouping.numbered_rows import NumberedRows
 from tidemill.runtime.operators.join import Join
 from tidemill.runtime.operators.join_at import JoinAt
 from tidemill.runtime.operators.linear import render
@@ -45,6 +47,8 @@ from tidemill.runtime.state.shard_state import ShardState
 
 STATEFUL: dict[type[Op], type[Operator[Any]]] = {
     p.Group: GroupBy,
+    p.NumberedRows: NumberedRows,
+    p.JointGroup: JointGroup,
     p.SetCombine: SetCombine,
     p.Join: Join,
     p.JoinAt: JoinAt,

@@ -28,6 +28,7 @@ from tidemill.runtime.kernels.grouping.extremes import slide_extremes
 from tidemill.runtime.kernels.grouping.neighbours import find_neighbours
 from tidemill.runtime.kernels.grouping.ranks import Moves, Rows, Wanted, walk_ranks
 from tidemill.runtime.kernels.grouping.tagging import tag_steps, walk_records
+from tidemill.runtime.kernels.grouping.versions import run_in_time, show_versions
 from tidemill.runtime.kernels.joins import delta_join_rows
 from tidemill.runtime.kernels.joins.delta_join import (
     Groups,
@@ -142,6 +143,15 @@ def _tagging() -> None:
     tag_steps(old, new, np.ones(1, np.bool_), step, row, diff)
 
 
+def _versions() -> None:
+    one, wide = np.zeros(1, np.int64), np.zeros((1, 1), np.int64)
+    key, at, before, n = (np.empty(2, np.int64) for _ in range(4))
+    last, sums = np.full(1, -1, np.int64), np.empty((2, 1), np.int64)
+    run_in_time(one, one, one, one, wide, one, one, wide, last, key, at, before, n, sums)
+    words, null, none, out = np.empty(8, np.int64), np.zeros((1, 4), np.bool_), one - 1, np.empty(4, np.int64)
+    show_versions(1, key, at, before, n, sums, none, none, one, one + 1, out, out.copy(), out.copy(), words, null)
+
+
 def _extremes() -> None:
     one = np.zeros(1, np.int64)
     slide_extremes(one, one, np.ones(1, np.int64), one, one, one.copy(), one.copy(), one.copy())
@@ -217,6 +227,7 @@ GROUPS: dict[str, Callable[[], None]] = {
     "pages": _pages,
     "sketches": _sketches,
     "tagging": _tagging,
+    "versions": _versions,
     "extremes": _extremes,
     "ranks": _ranks,
     "sliding": _sliding,

@@ -109,7 +109,7 @@ class GroupWalk:
         """The changes of the answer; OverflowError where words may not hold a sum. `store` adds to the state."""
         self.later = []
         moves = self._number_moves([closed, *values])
-        base, held = self._match_stored(moves.groups, arranged.probe(np.unique(moves.hashes)))
+        base, held = match_stored(moves.groups, arranged.probe(np.unique(moves.hashes)))
         sums = self._add_parts(base, closed)
         added = _add_floats(sums.floats[base.num_rows :], moves.group[0], moves.groups.num_rows)
         turns = [self._count_turns(x, rows, moves, state) for x, rows in enumerate(values)]
@@ -138,16 +138,6 @@ class GroupWalk:
         cuts = np.cumsum([t.num_rows for t in tables])[:-1]
         return Moves(groups, hashes, times, np.split(ids, cuts), np.split(rank + 1, cuts))
 
-    def _match_stored(self, groups: pa.Table, base: pa.Table) -> tuple[pa.Table, np.ndarray]:
-        """The stored rows of these groups, and the group of each; rows that only share a hash are left out."""
-        if not base.num_rows:
-            return base, np.empty(0, np.int64)
-        both = pa.concat_tables([groups, base.select(self.names).cast(groups.schema)])
-        ids, _ = number_rows([both.column(k) for k in self.names], both.num_rows)
-        held = ids[groups.num_rows :]
-        known = held < groups.num_rows
-        return (base, held) if known.all() else (base.filter(pa.array(known)), held[known])
-
     def _add_parts(self, base: pa.Table, closed: pa.Table) -> Annotations:
         parts = Annotations.of(self.parts, [Piece(base), Piece(closed)], base.num_rows + closed.num_rows)
         if parts.words.size and int(np.abs(parts.words[:, 1::2]).max()) >= sizes.walked_high:
@@ -171,9 +161,7 @@ class GroupWalk:
         value, group = self.values[x], moves.group[1 + x]
         arranged = value.value_state(state)
         n = rows.column("__n").to_numpy().astype(np.int64)
-        stored, held = self._match_stored(
-            moves.groups, probe_ends(arranged, moves.hashes, group, n, value.low, value.high)
-        )
+        stored, held = match_stored(moves.groups, probe_ends(arranged, moves.hashes, group, n, value.low, value.high))
         found = value_moves(stored, held, rows, group, moves.rank[1 + x])
         into, number, change = found.net(slice(len(held), None))
         if len(into):
@@ -270,6 +258,17 @@ class GroupWalk:
         delta = Versions(versions.key[last], versions.rank[last], n, parts, versions.times).table()
         columns = {"__h": pa.array(moves.hashes)} | {k: moves.groups.column(k) for k in self.names}
         return pa.table(columns | {c: delta.column(c) for c in delta.column_names})
+
+
+def match_stored(groups: pa.Table, base: pa.Table) -> tuple[pa.Table, np.ndarray]:
+    """The stored rows of these groups, and the group of each; rows that only share a hash are left out."""
+    if not base.num_rows:
+        return base, np.empty(0, np.int64)
+    both = pa.concat_tables([groups, base.select(groups.column_names).cast(groups.schema)])
+    ids, _ = number_rows(both.columns, both.num_rows)
+    held = ids[groups.num_rows :]
+    known = held < groups.num_rows
+    return (base, held) if known.all() else (base.filter(pa.array(known)), held[known])
 
 
 def _lengthen(sums: Annotations, rows: int) -> Annotations:
