@@ -365,3 +365,29 @@ def test_the_shell_says_the_time(make):
     db.run()
     print_result(Console(file=out, width=100), db.query("SELECT count(*) AS n FROM Hot"))
     assert "as of 29" in out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("query", "how"),
+    [
+        ("SELECT room FROM Rooms WHERE temp > 80 AND building = 'North'", "contents"),
+        ("SELECT building, count(*) AS n FROM Log GROUP BY building", "read again"),
+    ],
+)
+def test_a_view_that_began_with_its_history_is_not_shown_as_of_a_time_before(make, tmp_path, query, how):
+    """It had rows then, of which only those of its beginning are known; one that begins with its creation had none."""
+    with make(kept=KEPT) as db:
+        db.run(final=False)
+        db.execute(f"CREATE VIEW Past WITH (retain = 1000, begin = 'history') AS {query}")
+        db.execute("CREATE VIEW Young WITH (retain = 1000) AS SELECT room FROM Hot")
+        assert (db.workload.views["past"].entry.moment is not None) == (how == "read again")
+        write(tmp_path, "rooms/2.csv", readings(range(30, 60), 30))
+        db.run()
+        for asked in ("SELECT * FROM Past AS OF 10", "SELECT count(*) FROM Past, Hot AS OF 28"):
+            with pytest.raises(TidemillError) as caught:
+                db.query(asked)
+            assert caught.value.code == "TM233" and "began with its history as of 2" in str(caught.value)
+        assert db.query("SELECT count(*) AS n FROM Young AS OF 10").to_pylist() == [{"n": 0}]
+        assert db.query("SELECT * FROM Past AS OF 40").num_rows and db.query("SELECT * FROM Past").num_rows
+    with LocalDatabase(str(tmp_path / "db")) as db, pytest.raises(TidemillError, match="began with its history"):
+        db.query("SELECT * FROM Past AS OF 10")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
@@ -10,10 +11,12 @@ from decimal import Decimal
 import pyarrow as pa
 
 from tidemill.engine.views.bound_view import BoundView
+from tidemill.engine.views.history import begins_with_history
 from tidemill.errors import PlanProblem
 from tidemill.plan.physical import BEGINNING, FOREVER
 from tidemill.plan.statements import AsOf
 from tidemill.runtime.views.batch_times import BatchTimes
+from tidemill.runtime.views.beginnings import BEGAN
 from tidemill.runtime.views.moments import Standing, common_moment, newest_floor, read_standings
 
 METADATA = b"tidemill.as_of"
@@ -181,6 +184,7 @@ class _Choice:
         for domain in domains:
             members = {v: s for v, s in self.standings.items() if self.asked[v].domain == domain}
             common = common_moment(members)
+            self.check_begun(common, domain, None)
             self.check_kept(common, domain, None)
             bounds |= common
             moments.append(self._describe_moment(members, max(common.values()), domain))
@@ -196,6 +200,7 @@ class _Choice:
         time = read_time(given, domain, self.unit_us)
         self.check_known(time, domain, given.place)
         bounds = dict.fromkeys(self.standings, time + 1)
+        self.check_begun(bounds, domain, given.place)
         self.check_kept(bounds, domain, given.place)
         return ReadMoment(dict(self._with_changes(bounds)), self._closed_times(), time, domain, time)
 
@@ -228,6 +233,26 @@ class _Choice:
                     hint="name an earlier time, or leave AS OF out",
                     line=place[0],
                     column=place[1],
+                )
+
+    def check_begun(self, bounds: Mapping[str, int], domain: str, place: Place | None) -> None:
+        """Refuse a moment before a view began with its history: what that was then is not known of it."""
+        noted = json.loads(self.metas.get(BEGAN, "{}"))
+        for view, moment in bounds.items():
+            asked = self.asked[view]
+            began = asked.view.entry.moment
+            if began is None:
+                began = noted.get(view, BEGINNING) if begins_with_history(asked.view.entry.options) else BEGINNING
+            if BEGINNING < moment <= began:
+                where = place or asked.place or (None, None)
+                raise PlanProblem(
+                    "TM233",
+                    f'"{asked.view.entry.name}" cannot be shown as of {self._text(moment - 1, domain)}: it began with'
+                    f" its history as of {self._text(began, domain)}",
+                    detail="what was present then is its first contents; how they came about is not kept",
+                    hint="name a later time, or ask a view that was there; AS OF LATEST reads each view as it is",
+                    line=where[0],
+                    column=where[1],
                 )
 
     def check_kept(self, bounds: Mapping[str, int], domain: str, place: Place | None) -> None:

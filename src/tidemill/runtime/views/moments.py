@@ -22,7 +22,7 @@ from tidemill.plan.physical import BEGINNING, FOREVER, Physical
 from tidemill.runtime.views.stored_view import StoredView
 
 FRONTIERS = "gates"  # the name under which they are stored
-METAS = (FRONTIERS, "kept", "ends", "peek", "floor")  # what is stored of a batch that says how far views are
+METAS = (FRONTIERS, "kept", "ends", "peek", "floor", "began")  # what is stored of a batch that says how far views are
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,7 @@ from tidemill.runtime.paths import Paths, load_plan
 from tidemill.runtime.thresholds import sizes
 from tidemill.runtime.views import provisional_rows
 from tidemill.runtime.views.batch_summary import BatchReport, summarize
+from tidemill.runtime.views.beginnings import BEGAN, note_beginnings
 from tidemill.runtime.views.changes import Changes, collect_logs, tag_changes
 from tidemill.runtime.views.dead_letter_table import Bounds, LetterCount, count_letters, keep_letters
 from tidemill.runtime.views.feedback import Before, Feedback, contents_at, last_closed, make_seeds
@@ -177,6 +178,7 @@ class Outlet:
         self.shipping.write(batch, plan, blocks, frontiers, closed, self.duck)
         meta = self._batch_meta(batch, summary, closed) | {
             "seeds": json.dumps(delivered),
+            BEGAN: note_beginnings(plan, known, self.views, self.known),
             "rows": self._row_counts(found, kept),
             "stopped": json.dumps(all_stopped),
             "tentative": self._tentative_counts(summary["peek"], shown),
