@@ -34,7 +34,7 @@ def measured(monkeypatch):
     monkeypatch.setattr(calibrate, "measure_sharing", lambda say: say("probes") or costs)
     joins = JoinCosts(P_n=1.5e-9, P_h=2.5e-8, U_n=6e-7, U_h=5e-7, U_g=3e-9)
     monkeypatch.setattr(calibrate, "measure_joins", lambda say: say("joins") or joins)
-    pipelines = PipelineCosts(filter=1.5e-8, synchronizer=4.5e-7, tagger=1e-6, grouping=1.1e-7)
+    pipelines = PipelineCosts(filter=1.5e-8, synchronizer=4.5e-7, tagger=1e-6, grouping=1.1e-7, finer=1e-7, joint=2e-8)
     monkeypatch.setattr(calibrate, "measure_pipelines", lambda say: say("pipelines") or pipelines)
     return costs
 

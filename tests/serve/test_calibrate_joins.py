@@ -100,7 +100,8 @@ def test_a_measure_that_makes_no_sense_is_refused(monkeypatch):
 def test_the_command_prints_and_keeps_them(monkeypatch):
     monkeypatch.setattr(calibrate, "measure_sharing", lambda say: Costs(2e-9, 5e-8, 4e-7, 1e-9))
     monkeypatch.setattr(calibrate, "measure_joins", lambda say: MEASURED)
-    monkeypatch.setattr(calibrate, "measure_pipelines", lambda say: PipelineCosts(1.5e-8, 4.5e-7, 1e-6, 1.1e-7))
+    pipelines = PipelineCosts(1.5e-8, 4.5e-7, 1e-6, 1.1e-7, 1e-7, 2e-8)
+    monkeypatch.setattr(calibrate, "measure_pipelines", lambda say: pipelines)
     monkeypatch.setattr(opening, "connect", lambda path, **settings: FakeDatabase())
     done = CliRunner().invoke(app, ["calibrate", "--db", "lot"])
     assert done.exit_code == 0, done.output
