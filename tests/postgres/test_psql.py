@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import time
 
 import pytest
 
-PSQL = shutil.which("psql")
-pytestmark = pytest.mark.skipif(PSQL is None, reason="psql is not installed (Debian: postgresql-client)")
+from tests.installed import need
+
+PSQL = "psql"
+
+
+@pytest.fixture(autouse=True, scope="module")
+def installed():
+    need("psql", "postgresql-client")
 
 
 def psql(server, *commands, expect=0, **environment):

@@ -6,6 +6,7 @@ import base64
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -31,11 +32,13 @@ def test_the_command_serves_live_answers_and_stops_when_told(tmp_path):
     (tmp_path / "init.sql").write_text(INIT)
     command = ["-m", "tidemill.serve.cli", "serve", "--db", str(tmp_path / "lot"), "--port", "0", "--shards", "2"]
     command += ["--http-port", "0"]
+    manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)  # as systemd listens
+    manager.bind(str(tmp_path / "notify"))
     served = subprocess.Popen(
         [sys.executable, *command, "--init", str(tmp_path / "init.sql")],
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        env={**os.environ, "PYTHONUNBUFFERED": "1", "NOTIFY_SOCKET": str(tmp_path / "notify")},
     )
     try:
         port = _read_port(served)
@@ -62,6 +65,8 @@ def test_the_command_serves_live_answers_and_stops_when_told(tmp_path):
         _, rest = served.communicate(timeout=120)
     assert served.returncode == 0, rest
     assert "INFO stopping" in rest and "sesame" not in rest
+    assert [manager.recv(100), manager.recv(100)] == [b"READY=1", b"STOPPING=1"]
+    manager.close()
 
 
 def _read_port(served) -> int:

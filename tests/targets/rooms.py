@@ -50,3 +50,13 @@ def apply(changes):
             assert (room in rows) == (tag == "u")
             rows[room] = (room, temp, note)
     return sorted(rows.values())
+
+
+def draw_changes(draw, known):
+    """Some rooms, whether they are there or not."""
+    rows = []
+    for room in draw.sample(range(8), 4):
+        op = draw.choice("ud") if room in known else "i"
+        known ^= {room} if op != "u" else set()
+        rows.append((room, draw.randint(0, 99) / 2, draw.choice(("", "a", "it's")), op))
+    return rows

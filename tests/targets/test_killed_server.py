@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from tests.properties.effort import thorough
-from tests.targets.rooms import Rooms, apply
+from tests.targets.rooms import Rooms, apply, draw_changes
 from tidemill.runtime.targets.postgres import PostgresTarget
 from tidemill.runtime.views import sinks
 
@@ -30,16 +30,6 @@ def kill_once(monkeypatch, server, step, done):
 
     monkeypatch.setattr(PostgresTarget, step, kill)
     return killed
-
-
-def draw_changes(draw, known):
-    """Some rooms, whether they are there or not."""
-    rows = []
-    for room in draw.sample(range(8), 4):
-        op = draw.choice("ud") if room in known else "i"
-        known ^= {room} if op != "u" else set()
-        rows.append((room, draw.randint(0, 99) / 2, draw.choice(("", "a", "it's")), op))
-    return rows
 
 
 @pytest.mark.parametrize("mode", ["upsert", "changelog"])

@@ -11,10 +11,10 @@ from uuid import UUID
 import pyarrow as pa
 import pytest
 
+from tests.kafka.test_kafka_kills import Crash
 from tests.properties.effort import thorough
-from tests.targets.rooms import Rooms, apply
-from tests.targets.test_killed_server import draw_changes
-from tests.targets.test_targets import Crash, Delta, Iceberg
+from tests.targets.rooms import Rooms, apply, draw_changes
+from tests.targets.test_targets import Delta, Iceberg
 from tidemill.runtime.targets.lake_files import LakeWriter, call_in_turn
 from tidemill.runtime.targets.lake_types import lake_table
 from tidemill.runtime.targets.target import SinkSpec, open_target

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import random
 from types import SimpleNamespace
 
 import duckdb
 import pytest
 
-from tests.targets.rooms import CHANGES, Rooms, apply
+from tests.kafka.test_kafka_kills import Crash, crash_once
+from tests.properties.effort import thorough
+from tests.targets.rooms import CHANGES, Rooms, apply, draw_changes
 from tidemill.errors import TidemillError
 from tidemill.runtime.targets.delta import DeltaTarget
 from tidemill.runtime.targets.iceberg import IcebergTarget
 from tidemill.runtime.targets.postgres import PostgresTarget
 from tidemill.runtime.views import sinks
+from tidemill.runtime.views.feedback import Feedback
+from tidemill.runtime.views.outlet import Outlet
+from tidemill.runtime.views.shipping import Shipping
+from tidemill.runtime.views.sinks import Sinks
+from tidemill.runtime.views.undelivered import Undelivered
 
 
 def sorted_rows(found):
@@ -59,6 +67,9 @@ class Delta:
     def rows(self):
         return sorted_rows(self._table().to_pyarrow_table())
 
+    def files(self):
+        return self._table().file_uris()
+
     def changes(self):
         parts = []
         for version in range(self._table().version() + 1):
@@ -96,6 +107,9 @@ class Iceberg:
     def rows(self):
         return sorted_rows(self._table().scan().to_arrow())
 
+    def files(self):
+        return [task.file.file_path.removeprefix("file://") for task in self._table().scan().plan_files()]
+
     def changes(self):
         found = []
         table = self._table()
@@ -106,10 +120,6 @@ class Iceberg:
             found += [tuple(row[name] for name in ("TAG", "room", "temp", "note", "OLD")) for row in new.to_pylist()]
             seen = rows.num_rows
         return found
-
-
-class Crash(BaseException):
-    """What ends a process in the middle."""
 
 
 @pytest.fixture(params=[Postgres, Delta, Iceberg], ids=lambda made: made.__name__.lower())
@@ -171,6 +181,39 @@ def test_a_crash_around_the_commit_writes_a_batch_once(place, tmp_path, monkeypa
         assert found == rooms.rows(db)
 
 
+# What the outlet does with a batch, in its order, and whether the process ends before it or after it.
+OUTLET_STEPS = [
+    (Outlet, "apply", False),
+    (Sinks, "deliver", False),
+    (Sinks, "write", False),
+    (Sinks, "write", True),
+    (Feedback, "write", True),
+    (Shipping, "write", True),
+    (Outlet, "_commit", False),
+    (Outlet, "_commit", True),
+    (Undelivered, "settle", False),
+    (Outlet, "apply", True),
+]
+
+
+@pytest.mark.parametrize("mode", ["upsert", "changelog"] if thorough() else ["upsert"])
+def test_killed_at_each_step_of_the_outlet_the_rows_are_those_of_the_view(place, tmp_path, monkeypatch, mode):
+    rooms, draw, known = Rooms(tmp_path), random.Random(19), set[int]()
+    with rooms.open() as db:
+        rooms.define(db)
+        db.execute(place.sink(mode))
+        for owner, step, done in OUTLET_STEPS:
+            rooms.add(draw_changes(draw, known))
+            crash_once(monkeypatch, owner, step, done)
+            with pytest.raises(Crash):
+                db.run()
+            db.reopen_outlet()
+            db.run()
+            assert db.status()["sinks"][0]["problem"] is None
+            found = place.rows() if mode == "upsert" else apply(row[:4] for row in place.changes())
+            assert found == rooms.rows(db), (owner, step, done)
+
+
 def test_keys_may_be_null(place, tmp_path):
     rooms = Rooms(tmp_path)
     with rooms.open() as db:
@@ -209,18 +252,17 @@ def test_what_is_missing_or_wrong_is_refused(tmp_path, monkeypatch):
                 db.execute(f"CREATE SINK K FROM V TO {places[extra]}")
 
 
-def test_duckdb_reads_what_lakes_hold(tmp_path):
-    """The files of a Delta table are plain Parquet: those of its last version hold the view."""
-    import deltalake
-
-    rooms = Rooms(tmp_path)
+@pytest.mark.parametrize("lake", [Delta, Iceberg])
+def test_duckdb_reads_what_lakes_hold(tmp_path, lake):
+    """The files of a table are plain Parquet: those of its last version hold the view."""
+    place, rooms = lake(tmp_path, None), Rooms(tmp_path)
     with rooms.open() as db:
         rooms.define(db)
-        db.execute(f"CREATE SINK K FROM V TO DELTA '{tmp_path}/delta' WITH (mode = 'upsert')")
+        db.execute(place.sink("upsert"))
         for change in CHANGES:
             rooms.add(change)
             db.run()
-        files = deltalake.DeltaTable(f"{tmp_path}/delta").file_uris()
+        files = place.files()
         found = duckdb.sql(f"SELECT room, temp, note FROM read_parquet({files}) ORDER BY room").fetchall()
         assert found == rooms.rows(db)
 
