@@ -201,3 +201,8 @@ SELECT K.id, L.n FROM K LEFT JOIN L ON EXISTS (SELECT 1 FROM T WHERE T.n = K.v A
 SELECT K.id, L.n FROM K FULL JOIN L ON K.grp = L.key AND L.n IN (SELECT n FROM T WHERE T.n < K.v)
 SELECT K.id FROM K SEMI JOIN L ON K.grp = L.key AND (SELECT max(n) FROM T WHERE T.n < K.v AND T.key = L.key) > 0
 SELECT K.id FROM K ANTI JOIN L ON K.grp = L.key AND (SELECT max(n) FROM T WHERE T.n < K.v AND T.key = L.key) > 0
+-- the nearest row by values that are no times
+SELECT S.id, T.n FROM S ASOF JOIN T ON S.v >= T.n AND S.grp = T.key
+SELECT S.id, T.n FROM S ASOF LEFT JOIN T ON S.grp = T.key AND T.n < S.v
+SELECT S.id, x.n FROM S ASOF LEFT JOIN (SELECT DISTINCT n FROM T) x ON S.v <= x.n
+SELECT count(*) AS c FROM K ASOF JOIN (SELECT DISTINCT n FROM T) x ON K.v > x.n WHERE x.n > 1

@@ -170,7 +170,7 @@ def test_nothing_is_kept_of_sessions_that_are_over(folder, tmp_path):
         ("SELECT count(*) FROM S GROUP BY TUMBLE(at)", "TM111", "a length of time"),
         ("SELECT S.k FROM S ASOF JOIN S b ON S.k = b.k", "TM202", "one comparison of times"),
         ("SELECT S.k FROM S ASOF JOIN S b ON S.k = b.k AND S.at <= b.at", "TM202", "looks back"),
-        ("SELECT S.k FROM S ASOF JOIN S b ON S.k = b.k AND S.v >= b.v", "TM202", "looks back"),
+        ("SELECT S.k FROM S ASOF JOIN S b ON S.k = b.k AND S.v >= b.v", "TM204", "state for ever"),
         ("SELECT S.k FROM S ASOF JOIN K b ON S.k = b.k AND S.at >= b.at", "TM202", "takes no rows back"),
         ("SELECT S.k FROM S ASOF RIGHT JOIN S b ON S.k = b.k AND S.at >= b.at", "TM202", "not possible"),
         ("SELECT K.k FROM K JOIN K FOR SYSTEM_TIME AS OF K.at AS b ON K.k = b.k", "TM202", "takes no rows back"),

@@ -20,6 +20,7 @@ from tidemill.sql.bind.joins import find_equality, narrow, with_keys
 from tidemill.sql.bind.scalar import Scalars
 from tidemill.sql.bind.scope import Field, Input, Scope, problem
 from tidemill.sql.bind.windows import MIRROR
+from tidemill.sql.dialect.nodes import copy_tree
 
 KINDS = ("asof", "asof left", "at", "at left")
 
@@ -74,6 +75,43 @@ def join_at(left: Scope, right: Input, clause: exp.Join, conditions: list[exp.Ex
     )
     node = narrow(node, (*left.node.schema, *right.node.schema))
     return replace(left, inputs=both.inputs, node=node, needs=left.needs | set(right.needs))
+
+
+def nearest_row(
+    item: exp.Expression, conditions: list[exp.Expression], left: Scope, right: Input
+) -> exp.Subquery | None:
+    """ASOF by values that are no event times, as a lateral subquery: what is nearest is maintained like any answer.
+
+    A ASOF JOIN B ON A.k = B.k AND A.x >= B.y
+    →   A, LATERAL (SELECT * FROM B WHERE A.k = B.k AND A.x >= B.y ORDER BY B.y DESC LIMIT 1) AS B
+
+    None where there is not one comparison with the right side, or it is one of event times.
+    """
+    compared = [
+        c for c in conditions if isinstance(c, (exp.GT, exp.GTE, exp.LT, exp.LTE)) and any(c.find_all(exp.Column))
+    ]
+    if len(compared) != 1:
+        return None
+    kind: type[exp.Expr] = type(compared[0])
+    theirs, others = compared[0].expression, compared[0].this
+    if not _is_of(theirs, right):
+        kind, theirs, others = MIRROR[kind], others, theirs
+    if not _is_of(theirs, right) or _is_of(others, right):
+        return None
+    if _stamp_of(others, left) and _stamp_of(theirs, Scope([right], right.node, left.unit_us)):
+        return None
+    newest = exp.Ordered(this=copy_tree(theirs), desc=kind in (exp.GT, exp.GTE), nulls_first=False)
+    query = exp.select("*").from_(copy_tree(item)).where(*map(copy_tree, conditions), copy=False)
+    query.set("order", exp.Order(expressions=[newest]))
+    alias = exp.TableAlias(this=exp.to_identifier(right.alias, quoted=True))
+    return exp.Subquery(this=query.limit(1, copy=False), alias=alias)
+
+
+def _is_of(node: exp.Expr, right: Input) -> bool:
+    """Whether all columns of an expression are those of one input."""
+    columns = list(node.find_all(exp.Column))
+    named = (c.table.lower() == right.alias.lower() if c.table else right.field(c.name) for c in columns)
+    return bool(columns) and all(named)
 
 
 def _read_condition(

@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
+from tidemill.errors import PlanProblem
 from tidemill.plan import relations as r
 from tidemill.sql.bind.aliases import expand_aliases
-from tidemill.sql.bind.asof_joins import KINDS, join_at, kind_at
+from tidemill.sql.bind.asof_joins import KINDS, join_at, kind_at, nearest_row
 from tidemill.sql.bind.field_paths import resolve_field_paths
 from tidemill.sql.bind.from_items import FromItems, Pair
 from tidemill.sql.bind.group_windows import rewrite_group_windows
@@ -177,9 +178,20 @@ class _Joins:
                 ready = [c for c in conditions if _owners(c, seen) <= known]
                 given += ready
                 conditions = [c for c in conditions if c not in ready]
-            past = kind in KINDS
-            scope = join_at(scope, side, clause, given, kind) if past else self._join(scope, side, kind, given)
+            join_one = self._join_past if kind in KINDS else self._join
+            scope = join_one(scope, side, kind, given, clause)
         return scope, conditions
+
+    def _join_past(self, scope: Scope, side: Input, kind: str, given: list[exp.Expression], clause: exp.Join) -> Scope:
+        """A join with the past; ASOF by anything else than event times is one with the nearest row."""
+        try:
+            return join_at(scope, side, clause, given, kind)
+        except PlanProblem as error:
+            nearest = nearest_row(clause.this, given, scope, side) if kind.startswith("asof") else None
+            if error.code != "TM202" or nearest is None:
+                raise
+            self.laterals.found[side.alias] = nearest
+            return self.laterals.apply(scope, side.alias, "left" if kind.endswith("left") else "inner", [])
 
     def _rename(self, synchronized: list[Input], joins: list[tuple[exp.Join, list[exp.Expression]]]) -> list[Input]:
         """The inputs with the columns that are read, under names that no other input has."""
@@ -196,7 +208,7 @@ class _Joins:
             ]
         return sides
 
-    def _join(self, scope: Scope, side: Input, kind: str, given: list[exp.Expression]) -> Scope:
+    def _join(self, scope: Scope, side: Input, kind: str, given: list[exp.Expression], _clause: exp.Join) -> Scope:
         """Join one more input; conditions with subqueries of inner joins filter the joined rows."""
         plain, nested = [c for c in given if not has_subquery(c)], [c for c in given if has_subquery(c)]
         lateral = side.alias in self.laterals.found
