@@ -27,15 +27,8 @@ LONG_FILES = {
 LOOP = "one loop whose state is local; functions of its parts would hand that state to and fro"
 LONG_FUNCTIONS = {
     "optimize/share/phantoms/choose.py gp": "a named algorithm of paper 002, easier to compare with it in one piece",
-    "runtime/kernels/joins/delta_join_rows.py match_values": "ten lines are its docstring, with an example",
-    "runtime/kernels/parquet/pages.py decompress": LOOP,
-    "runtime/kernels/parquet/pages.py read_pages": LOOP,
-    "runtime/kernels/share/intercede_rows.py fold_rows": "a third of it is its docstring",
     "runtime/kernels/share/lfta_loops.py _probe_loop": "makes `probe`, and is nothing else",
     "runtime/kernels/share/lfta_loops.py probe": LOOP,
-    "runtime/kernels/share/sliding.py _walk": LOOP,
-    "runtime/kernels/share/sliding.py slide": "half of it are the arguments, one a line, and the docstring",
-    "runtime/kernels/text/lines.py _find_values": LOOP,
 }
 BRANCHING: dict[str, str] = {}
 

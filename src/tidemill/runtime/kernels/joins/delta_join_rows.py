@@ -14,6 +14,50 @@ _HALF = np.uint64(32)
 _LOW_HALF = np.uint64(0xFFFFFFFF)
 
 
+@njit(nogil=True)
+def _match_in_place(held, sought, low, high, held_ids, sought_ids, first):
+    """The number of a value is at its place between `low` and `high`."""
+    slots = np.full(np.uint64(high) - np.uint64(low) + np.uint64(1), -1, np.int64)
+    count = 0
+    for i in range(held.shape[0]):
+        h = held[i] - low
+        if slots[h] < 0:
+            slots[h] = count
+            first[count] = i
+            count += 1
+        held_ids[i] = slots[h]
+    for i in range(sought.shape[0]):
+        inside = low <= sought[i] <= high
+        sought_ids[i] = slots[sought[i] - low] if inside else -1
+    return count
+
+
+@njit(nogil=True)
+def _match_by_hash(held, sought, held_ids, sought_ids, first):
+    """The numbers of values are in a hash table with open addressing, at most half full."""
+    bits = 4
+    while (1 << bits) < 2 * held.shape[0]:
+        bits += 1
+    slots = np.full(1 << bits, -1, np.int64)
+    shift, mask = np.uint64(64 - bits), np.uint64((1 << bits) - 1)
+    count = 0
+    for i in range(held.shape[0]):
+        h = (np.uint64(held[i]) * _SPREAD) >> shift
+        while slots[h] >= 0 and held[first[slots[h]]] != held[i]:
+            h = (h + np.uint64(1)) & mask
+        if slots[h] < 0:
+            slots[h] = count
+            first[count] = i
+            count += 1
+        held_ids[i] = slots[h]
+    for i in range(sought.shape[0]):
+        h = (np.uint64(sought[i]) * _SPREAD) >> shift
+        while slots[h] >= 0 and held[first[slots[h]]] != sought[i]:
+            h = (h + np.uint64(1)) & mask
+        sought_ids[i] = slots[h]
+    return count
+
+
 @njit(cache=True, nogil=True)
 def match_values(held, sought, held_ids, sought_ids, first):
     """Number the values of `held` in order of appearance and look those of `sought` up (-1: not there).
@@ -30,40 +74,9 @@ def match_values(held, sought, held_ids, sought_ids, first):
         low, high = min(low, held[i]), max(high, held[i])
     # The difference of two words may not fit a word; as an unsigned one it does.
     width = np.uint64(high) - np.uint64(low)
-    count = 0
     if width < np.uint64(4 * n + 1024):
-        slots = np.full(width + np.uint64(1), -1, np.int64)
-        for i in range(n):
-            h = held[i] - low
-            if slots[h] < 0:
-                slots[h] = count
-                first[count] = i
-                count += 1
-            held_ids[i] = slots[h]
-        for i in range(sought.shape[0]):
-            inside = low <= sought[i] <= high
-            sought_ids[i] = slots[sought[i] - low] if inside else -1
-        return count
-    bits = 4
-    while (1 << bits) < 2 * n:
-        bits += 1
-    slots = np.full(1 << bits, -1, np.int64)
-    shift, mask = np.uint64(64 - bits), np.uint64((1 << bits) - 1)
-    for i in range(n):
-        h = (np.uint64(held[i]) * _SPREAD) >> shift
-        while slots[h] >= 0 and held[first[slots[h]]] != held[i]:
-            h = (h + np.uint64(1)) & mask
-        if slots[h] < 0:
-            slots[h] = count
-            first[count] = i
-            count += 1
-        held_ids[i] = slots[h]
-    for i in range(sought.shape[0]):
-        h = (np.uint64(sought[i]) * _SPREAD) >> shift
-        while slots[h] >= 0 and held[first[slots[h]]] != sought[i]:
-            h = (h + np.uint64(1)) & mask
-        sought_ids[i] = slots[h]
-    return count
+        return _match_in_place(held, sought, low, high, held_ids, sought_ids, first)
+    return _match_by_hash(held, sought, held_ids, sought_ids, first)
 
 
 @njit(nogil=True)

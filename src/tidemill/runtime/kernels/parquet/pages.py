@@ -102,6 +102,15 @@ def copy_bytes(source, target, length):
 
 
 @njit(nogil=True)
+def _copy_literal(source, target, length, has_room):
+    """Copy by words where 8 bytes more may be read."""
+    if has_room:
+        copy_words(source, target, length)
+    else:
+        copy_bytes(source, target, length)
+
+
+@njit(nogil=True)
 def decompress(data, at, out, size):
     """Decode the elements from data[at] on into out[:size]; `out` has SLACK bytes more. Returns how many pairs there
     were, DAMAGED where they do not fill it exactly. O(size).
@@ -129,10 +138,7 @@ def decompress(data, at, out, size):
         if offset == 0:
             if length > end - at:
                 return DAMAGED
-            if length + 8 <= end - at:
-                copy_words(source + at, target + done, length)
-            else:
-                copy_bytes(source + at, target + done, length)
+            _copy_literal(source + at, target + done, length, length + 8 <= end - at)
             at += length
         elif offset > done:
             return DAMAGED
@@ -301,8 +307,7 @@ def read_pages(data, is_snappy, nullable, room, out):
         if not unpack(data[at : at + stored], size, is_snappy, room[behind:]):
             return DAMAGED
         at += stored
-        page = room[behind : behind + size]
-        encoding = found[ENCODING]
+        page, encoding = room[behind : behind + size], found[ENCODING]
         if found[TYPE] == _DICTIONARY_PAGE and done == 0 and behind == 0:
             if (encoding != _PLAIN and encoding != _PLAIN_DICTIONARY) or size != rows * out.itemsize:
                 return UNSUITABLE

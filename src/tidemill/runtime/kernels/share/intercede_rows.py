@@ -181,6 +181,26 @@ def _mark(numbers, n, met, count_met, marked):
     return count_met
 
 
+@njit(nogil=True)
+def _count_columns(pairs):
+    """How many columns the words of a key are made of."""
+    count = 0
+    for w in range(pairs.shape[0]):
+        count += 1 + (pairs[w, 1] >= 0)
+    return count
+
+
+@njit(nogil=True)
+def _read_words(columns, sizes, pairs, start, n, words):
+    """The words of the keys of rows [start, start + n)."""
+    for w in range(pairs.shape[0]):
+        a, b = pairs[w]
+        if b >= 0:
+            _read_pair(columns[a], columns[b], start, words[w, :n])
+        else:
+            read_column(columns[a], sizes[a], start, words[w, :n])
+
+
 @compiled(
     types.Tuple((int64, int64, int64))(
         _INTS,
@@ -208,10 +228,7 @@ def fold_rows(columns, sizes, pairs, classes, start, stop, flips, slots, keys, c
     unless there is no room for any.
     Returns how far it came (there may be no room for another group), how many groups there are, how many were met.
     """
-    n_words = pairs.shape[0]
-    n_attributes = 0
-    for w in range(n_words):
-        n_attributes += 1 + (pairs[w, 1] >= 0)
+    n_words, n_attributes = pairs.shape[0], _count_columns(pairs)
     n_parts = columns.shape[0] - n_attributes
     n_sums = n_parts - flips.shape[0]
     bits, marking = 0, met.shape[0] > 0
@@ -221,12 +238,7 @@ def fold_rows(columns, sizes, pairs, classes, start, stop, flips, slots, keys, c
     places, numbers = np.empty(STEP, np.int64), np.empty(STEP, np.int32)
     while start < stop:
         n = min(STEP, stop - start)
-        for w in range(n_words):
-            a, b = pairs[w]
-            if b >= 0:
-                _read_pair(columns[a], columns[b], start, words[w, :n])
-            else:
-                read_column(columns[a], sizes[a], start, words[w, :n])
+        _read_words(columns, sizes, pairs, start, n, words)
         for p in range(n_parts):
             read_column(columns[n_attributes + p], sizes[n_attributes + p], start, parts[p, :n])
         _place(words, n, bits, places)

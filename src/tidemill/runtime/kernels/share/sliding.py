@@ -11,6 +11,14 @@ same rows: at most three for each fragment row, however many points there are, a
     WHOLE       +a   +a   +ab   +b   +b
     CHANGES     +a        −a+ab −ab+b     −b
 
+Three fragments of one key, at 0, 10 and 20; a window of two fragments, looked at every 10:
+
+>>> counts = np.array([[1, 2, 4]])
+>>> window = Window(slide=10, offset=0, after=1, until=21)
+>>> found = slide(np.array([0, 3]), np.array([0, 10, 20]), None, counts, [0], [], [], window, 10, 50, WHOLE)
+>>> list(zip(found.point.tolist(), found.ints[0].tolist()))
+[(10, 1), (20, 3), (30, 6), (40, 4)]
+
 `_walk` takes its 14 arguments one by one: as a NamedTuple of arrays they take 7 µs instead of 2 µs to unpack at
 each call, more than the call itself often takes.
 """
@@ -21,7 +29,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numba import boolean, int8, int32, int64, types, uint8
+from numba import boolean, int8, int32, int64, njit, types, uint8
 
 from tidemill.plan.windows import Window
 from tidemill.runtime.kernels.compiling.lazy import compiled
@@ -83,14 +91,6 @@ def slide(
     stands for at least one raw row, so a window is empty exactly when it holds no counted row. What `others` folds
     comes behind the integers.
     O(keys · log rows + fragment rows that the points see + output rows).
-
-    Three fragments of one key, at 0, 10 and 20; a window of two fragments, looked at every 10:
-
-    >>> counts = np.array([[1, 2, 4]])
-    >>> window = Window(slide=10, offset=0, after=1, until=21)
-    >>> found = slide(np.array([0, 3]), np.array([0, 10, 20]), None, counts, [0], [], [], window, 10, 50, WHOLE)
-    >>> list(zip(found.point.tolist(), found.ints[0].tolist()))
-    [(10, 1), (20, 3), (30, 6), (40, 4)]
     """
     until = LANDMARK if window.until is None else window.until
     last -= (last - first) % window.slide
@@ -101,19 +101,30 @@ def slide(
         rows, bounds = _count_masked(begins, ends, seen, mask)
         begins, ends, seen, time = bounds[:-1], bounds[1:], len(rows), start.take(rows)
     stretches, total = _stretches(begins, ends, seen, time, window.slide, window.after, until, origin, last)
-    int_answers = np.empty((len(ints), len(stretches.key)), np.int64)
-    float_answers = np.empty((len(floats), len(stretches.key)), np.float64)
-    low, middle, high = stretches[3:]
-    operations = 0
-    for i, kind in enumerate(int_kinds):
-        operations += fold_ints(_take_rows(ints[i], rows), kind, low, middle, high, int_answers[i])
-    for i, kind in enumerate(float_kinds):
-        operations += fold_floats(_take_rows(floats[i], rows), kind, low, middle, high, float_answers[i])
+    int_answers, int_operations = _fold(fold_ints, ints, int_kinds, rows, stretches, np.int64)
+    float_answers, float_operations = _fold(fold_floats, floats, float_kinds, rows, stretches, np.float64)
+    operations = int_operations + float_operations
     if others is not None:
-        int_answers = np.concatenate([int_answers, others(rows, low, middle, high)])
+        int_answers = np.concatenate([int_answers, others(rows, *stretches[3:])])
     if mode == CHANGES:
         return _changes(stretches, int_answers, float_answers, window.slide, first, last, operations)
     return _whole(stretches, int_answers, float_answers, window.slide, total, operations)
+
+
+def _fold(
+    fold: Callable[..., int],
+    parts: Sequence[np.ndarray] | np.ndarray,
+    kinds: Sequence[int],
+    rows: np.ndarray | None,
+    stretches: _Stretches,
+    kind_of_answer: type,
+) -> tuple[np.ndarray, int]:
+    """The parts of every stretch, and the operations that took."""
+    answers: np.ndarray = np.empty((len(parts), len(stretches.key)), kind_of_answer)
+    operations = 0
+    for i, kind in enumerate(kinds):
+        operations += fold(_take_rows(parts[i], rows), kind, *stretches[3:], answers[i])
+    return answers, operations
 
 
 def _take_rows(column: np.ndarray, rows: np.ndarray | None) -> np.ndarray:
@@ -179,6 +190,14 @@ def _stretches(
     return _Stretches(key[:n], point[:n], points[:n], low[:n], middle[:n], high[:n]), total
 
 
+@njit(nogil=True)
+def _pass_line(time, half, stop, line):
+    """The first row from `line` on, which is in (p - until, p - after]: all rows before are in the window already."""
+    while half < stop and time[half] < line:
+        half += 1
+    return half
+
+
 @compiled(
     types.UniTuple(int64, 2)(
         _INTS, _INTS, _READ_INTS, int64, int64, int64, int64, int64, _CODES, _INTS, _INTS, _CODES, _CODES, _CODES
@@ -208,19 +227,15 @@ def _walk(begins, ends, time, slide, after, until, origin, last, key, point, poi
                 begin += 1
                 leave = time[begin] + until if begin < stop else _NEVER
             if cross <= p:
-                # The line in (p - until, p - after]; all rows before it are in the window already.
                 line = (p - after) // length * length
                 cross = line + until
-                while half < stop and time[half] < line:
-                    half += 1
+                half = _pass_line(time, half, stop, line)
             event = enter
             if begin < end:
                 event = min(enter, leave, cross)
             elif begin == stop:
                 break
-            passed = 1
-            if event > p + slide:
-                passed = -((p - min(event, last + slide)) // slide)
+            passed = 1 if event <= p + slide else -((p - min(event, last + slide)) // slide)
             if begin < end:
                 key[n], point[n], points[n] = k, p, passed
                 low[n], middle[n], high[n] = begin, half, end

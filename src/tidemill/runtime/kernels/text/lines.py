@@ -303,6 +303,17 @@ def _column_of(a, b, names, offsets, guess):
 
 
 @njit(nogil=True)
+def _find_value(i, end):
+    """The form of the plain JSON value at `i`, and where its text begins and ends; -1 for an end that is not found."""
+    octet = get_byte(i)
+    if octet == _QUOTE:
+        return _STRING, i + 1, _string_end(i + 1, end)
+    if octet == _MINUS or _ZERO <= octet <= _NINE:
+        return _NUMBER, i, _number_end(i, end)
+    return (_WORD if octet != 110 else _NULL), i, _word_end(i, end)
+
+
+@njit(nogil=True)
 def _find_values(i, end, names, offsets, form, first, last):
     """The values of one JSON object by column; False for anything that is not plain. The last place of `form` tells
     that there are fields of other names.
@@ -324,24 +335,14 @@ def _find_values(i, end, names, offsets, form, first, last):
         i = _skip_blank(i + 1, end)
         if i >= end:
             return False
-        a, octet = i, get_byte(i)
-        if octet == _QUOTE:
-            a, kind = i + 1, _STRING
-            b = _string_end(i + 1, end)
-            i = b + 1
-        elif octet == _MINUS or _ZERO <= octet <= _NINE:
-            b, kind = _number_end(i, end), _NUMBER
-            i = b
-        else:
-            b, kind = _word_end(i, end), _WORD if octet != 110 else _NULL
-            i = b
+        kind, a, b = _find_value(i, end)
         if b < 0 or (c >= 0 and form[c] >= 0):
             return False
         if c >= 0:
             form[c], first[c], last[c] = kind, a, b
         else:
             form[-1] = 1
-        i = _skip_blank(i, end)
+        i = _skip_blank(b + 1 if kind == _STRING else b, end)
         if i < end and get_byte(i) == _CLOSE:
             return _skip_blank(i + 1, end) == end
         if i >= end or get_byte(i) != _COMMA:
