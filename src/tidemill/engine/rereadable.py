@@ -27,7 +27,8 @@ class RereadableSources:
 
     def closed_until(self, spec: SourceSpec) -> int:
         """How far the source is closed."""
-        return int(self.outlet().read_sources.get(spec.name, {}).get("floor", BEGINNING))
+        read = self.outlet().read_sources.get(spec.name)
+        return read["floor"] if read is not None else BEGINNING
 
     def why_not(self, entry: Entry, first_read: int) -> str | None:
         """Why a source that was first read in a plan version cannot be read again; None where it can."""

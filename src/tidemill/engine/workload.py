@@ -49,6 +49,7 @@ from tidemill.plan.statements import (
 from tidemill.plan.validate import check_bounded
 from tidemill.runtime.garbage_collection import seldom_collected
 from tidemill.runtime.views.sink import Sink
+from tidemill.runtime.views.stopped_views import StoppedNote
 from tidemill.sql.bind.functions import mark_user_aggregates
 from tidemill.sql.bind.imported_names import replace_imported
 from tidemill.sql.bind.query import Binder, BoundQuery
@@ -80,7 +81,7 @@ class Workload:
         self.join_planning = JoinPlanning(catalog, self.history)
         self._plans = PhysicalPlans(catalog, unit_us, self.sharing, self.join_planning, self.tagging)
         self.views: dict[str, BoundView] = {}
-        self.stopped: dict[str, dict[str, Any]] = {}  # by the id of a view: why it goes on no more
+        self.stopped: dict[str, StoppedNote] = {}  # by the id of a view: why it goes on no more
         self.shipped: dict[str, Relation] = {}  # what leaves for other sites, by the id of its edge
         self._inputs = Inputs(catalog, unit_us, self.views)
         self._hidden: dict[str, BoundView] = {}  # dropped views that others are answered from, by id

@@ -18,6 +18,7 @@ from tidemill.runtime.checkpoint.offsets import Offset, decode_offset
 from tidemill.runtime.checkpoint.progress import first_batch, first_offset
 from tidemill.runtime.paths import Paths
 from tidemill.runtime.sources.files.repairs import relist
+from tidemill.runtime.views.stopped_views import StoppedNote
 
 if TYPE_CHECKING:
     from tidemill.engine.workload import Workload
@@ -100,7 +101,7 @@ def check_skippable(entry: Entry, found: Pinned | None, committed: int) -> Pinne
     return found
 
 
-def stopped_problem(name: str, note: dict[str, Any]) -> EngineProblem:
+def stopped_problem(name: str, note: StoppedNote) -> EngineProblem:
     """The error of a reader that waits for a stopped view."""
     return EngineProblem(
         "TM508",

@@ -6,11 +6,12 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Literal
 
 from tidemill.engine.results import RunSummary
 from tidemill.engine.show.input_warnings import input_warnings
 from tidemill.engine.show.lateness import late_warnings
+from tidemill.runtime.messages.source_counts import TallyCounts
 from tidemill.runtime.views.batch_summary import BatchReport
 
 
@@ -62,7 +63,7 @@ def summarize_run(seen: list[BatchReport], began: float, stopped: list[str]) -> 
     """Batches, rows and warnings of a finite run; `stopped` has a sentence for each view that has stopped."""
     tallies = [_tallies(s) for s in seen]
 
-    def total(what: str) -> int:
+    def total(what: Literal["rows", "late", "bad"]) -> int:
         return sum(t[what] for tally in tallies for t in tally.values())
 
     return RunSummary(
@@ -80,7 +81,7 @@ def stopped_text(view: str, reason: str) -> str:
     return f"view {view} has stopped: {reason.splitlines()[0][:200]}"
 
 
-def _tallies(report: BatchReport) -> dict[str, Any]:
+def _tallies(report: BatchReport) -> dict[str, TallyCounts]:
     """What was read of each source in a batch, without second readings of rows that were counted before."""
     second = {name for name, entry in report.get("sources", {}).items() if "behind" in entry}
     return {name: tally for name, tally in report["tallies"].items() if name not in second}

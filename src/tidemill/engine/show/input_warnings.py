@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from tidemill.plan.sources import registered_name
+from tidemill.runtime.messages.source_counts import TallyCounts
 
 SHOWN = 8  # names: a warning stays a few lines long
 
 
-def input_warnings(tallies: Iterable[dict[str, dict[str, Any]]]) -> Iterator[str]:
+def input_warnings(tallies: Iterable[dict[str, TallyCounts]]) -> Iterator[str]:
     """Sentences for each source, from the tallies of micro-batches. A field is reported when it is new.
 
     >>> one = {"undeclared": {"b": 2, "c": 1}, "new_fields": ["b"], "files": ["/in/a.csv: it is empty"]}

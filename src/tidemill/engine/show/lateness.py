@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
 
 from tidemill.plan.sources import registered_name
+from tidemill.runtime.messages.source_counts import TallyCounts
 
 # In microseconds.
 _UNITS = (
@@ -21,7 +21,7 @@ _DAY = 86_400  # seconds
 LONG_AGO = 946_684_800_000_000  # the year 2000: smaller event times are not wall times
 
 
-def late_warnings(tallies: Iterable[dict[str, dict[str, Any]]], tops: Mapping[str, int]) -> Iterator[str]:
+def late_warnings(tallies: Iterable[dict[str, TallyCounts]], tops: Mapping[str, int]) -> Iterator[str]:
     """A sentence for each source that had late rows, from the tallies of micro-batches and the newest times.
 
     >>> list(late_warnings([{"Pay@1": {"late": 2, "behind": 5}}, {"Pay@1": {"late": 1, "behind": 3_723_000_000}}], {}))

@@ -20,7 +20,8 @@ def remarks_on_shedding(state: DatabaseState, roots: Iterable[Relation]) -> tupl
         spec = entries[source].spec
         assert spec is not None
         when = "always" if spec.options.get(SHED) == ALWAYS else "when it is overloaded"
-        rows = state.outlet.source_totals.get(source, {}).get("shed", 0)
+        total = state.outlet.source_totals.get(source)
+        rows = total.get("shed", 0) if total is not None else 0
         remarks.append(
             f"source {entries[source].name} sheds {when}: at most {node.updates:,} updates for each key"
             f" and {exactly(node.every_us)}; {rows:,} dropped so far"

@@ -137,7 +137,7 @@ def _view_statuses(workload: Workload, metas: Mapping[str, str]) -> list[dict[st
             "rows": counts.get(view.entry.id, 0),
             "frontier": plain_time(frontiers.get(f"view {view.entry.id}")),
             "backfilled": share_read(view, metas),
-            "stopped": workload.stopped.get(view.entry.id, {}).get("reason"),
+            "stopped": (note := workload.stopped.get(view.entry.id)) and note["reason"],
         }
         for view in list(workload.views.values())  # a statement may add some
     ]

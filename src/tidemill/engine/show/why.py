@@ -18,12 +18,13 @@ from tidemill.plan.node import walk
 from tidemill.plan.physical import BEGINNING, FOREVER
 from tidemill.plan.relations import Clock, RowPoints
 from tidemill.plan.sources import SITE, SourceSpec
+from tidemill.runtime.views.source_totals import Totals, rows_of
 from tidemill.sql.catalog import Catalog, Entry
 
 Finding = tuple[str, str]  # (what it is about, what was found)
 
 
-def missed_rows(view: BoundView, catalog: Catalog, totals: dict[str, dict[str, Any]]) -> dict[str, int]:
+def missed_rows(view: BoundView, catalog: Catalog, totals: Totals) -> dict[str, int]:
     """For each stream of a new view, how many rows were read before it: the view will not see them, unless it begins
     with its history.
     """
@@ -34,7 +35,7 @@ def missed_rows(view: BoundView, catalog: Catalog, totals: dict[str, dict[str, A
         entry = catalog.entries.get(name.lower())
         if entry is not None and entry.kind == "stream":
             spec = catalog.find(entry.needs[0], "source").spec
-            rows = totals.get(spec.name, {}).get("rows", 0) if spec is not None else 0
+            rows = rows_of(totals, spec.name) if spec is not None else 0
             if rows:
                 found[entry.name] = rows
     return found

@@ -20,6 +20,7 @@ from tidemill.runtime.sites.join_values import MEASURED, KeyBytes, Measure, name
 from tidemill.runtime.sites.protocol import Statistics
 from tidemill.runtime.views.batch_summary import BatchReport
 from tidemill.runtime.views.outlet import Outlet
+from tidemill.runtime.views.source_totals import rows_of
 from tidemill.sql.catalog import Catalog
 
 _WRITE_S = 10.0  # at least, between two writes, as of `operator_totals`
@@ -110,7 +111,7 @@ class Measures:
         """
         spec, outlet = self._source(name), self._outlet()
         times = outlet.progress.get("sources", {}).get(spec.name, {}) if spec is not None else {}
-        rows = outlet.source_totals.get(spec.name, {}).get("rows", 0) if spec is not None else 0
+        rows = rows_of(outlet.source_totals, spec.name) if spec is not None else 0
         first = times.get("first")
         before, since = self._rates.get(spec.name, (0, first)) if spec is not None else (0, None)
         if since is None or times.get("top", 0) - since < _LEAST_SPAN_US:

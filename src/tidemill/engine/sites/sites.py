@@ -29,6 +29,7 @@ from tidemill.runtime.sites.outbox import Outbox
 from tidemill.runtime.sites.protocol import Description, Peer, Statistics
 from tidemill.runtime.views.moments import read_frontiers
 from tidemill.runtime.views.outlet import Outlet
+from tidemill.runtime.views.source_totals import rows_of
 from tidemill.sql.catalog import Catalog, Entry
 
 
@@ -167,7 +168,7 @@ class Sites:
         of this site, in seconds of event time.
         """
         outlet = self._outlet()
-        rows = outlet.source_totals.get(spec.name, {}).get("rows", 0)
+        rows = rows_of(outlet.source_totals, spec.name)
         clock = read_frontiers(outlet.known).get("clock", BEGINNING)
         lag = max(clock - frontier, 0) / 1e6 if min(clock, frontier) > BEGINNING else None
         is_keys = is_distinct(str(spec.origin["text"])) or spec.origin["name"].endswith("_keys")

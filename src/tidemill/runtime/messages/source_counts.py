@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Required, TypedDict
 
 from tidemill.plan.physical import BEGINNING
 from tidemill.runtime.sources.connector import Chunk
 from tidemill.runtime.sources.records import MOST_UNDECLARED
 
-_COUNTS = ("rows", "late", "bad", "sent", "behind", "undeclared", "files")
 MOST_FILES = 8  # bad as a whole, that are listed by name
+
+
+class TallyCounts(TypedDict, total=False):
+    """What all readers saw of one source in a batch, for those who look at batches."""
+
+    rows: Required[int]
+    late: Required[int]
+    bad: Required[int]
+    sent: Required[int]
+    behind: Required[int]
+    undeclared: Required[dict[str, int]]
+    files: Required[list[str]]
+    shed: int  # updates beyond the cap of the source
+    new_fields: list[str]  # undeclared ones that were not reported before
 
 
 @dataclass
@@ -36,9 +49,17 @@ class Tally:
             self.undeclared[name] = self.undeclared.get(name, 0) + count
         self.files = self.files + other.files
 
-    def counts(self) -> dict[str, Any]:
+    def counts(self) -> TallyCounts:
         """The counts of the source for the summary of a batch."""
-        return {name: getattr(self, name) for name in _COUNTS}
+        return {
+            "rows": self.rows,
+            "late": self.late,
+            "bad": self.bad,
+            "sent": self.sent,
+            "behind": self.behind,
+            "undeclared": self.undeclared,
+            "files": self.files,
+        }
 
     def note(self, chunk: Chunk) -> None:
         """Add what a chunk reports beside its rows: undeclared fields and bad files, the first ones of many."""

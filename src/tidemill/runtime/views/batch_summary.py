@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from typing import Any, TypedDict
+from typing import TypedDict, cast
 
 from tidemill.plan.measured.joins import JoinCounts
 from tidemill.plan.measured.sources import Sources
 from tidemill.plan.measured.windows import SourceCounts
 from tidemill.plan.physical import BEGINNING, FOREVER
+from tidemill.runtime.messages.batch_progress import SourceProgress
 from tidemill.runtime.messages.operator_counts import Counts, add_counts
-from tidemill.runtime.messages.source_counts import Tally
+from tidemill.runtime.messages.source_counts import Tally, TallyCounts
 from tidemill.runtime.messages.ticks import ShardTick
 from tidemill.runtime.sites.join_values import Measure, merge_measures
+from tidemill.runtime.views.stopped_views import StoppedNote
 
 
 class BatchReport(TypedDict, total=False):
@@ -26,7 +28,7 @@ class BatchReport(TypedDict, total=False):
     at: float  # seconds since 1970
     # Of sources
     sources: Sources
-    tallies: dict[str, dict[str, Any]]  # `Tally.counts`, and updates that were shed
+    tallies: dict[str, TallyCounts]
     measures: dict[str, Measure]
     # Of time
     clock: int
@@ -47,7 +49,7 @@ class BatchReport(TypedDict, total=False):
     stage_seconds: float
     # Added by the outlet
     content: bool  # whether rows came round
-    stopped: dict[str, dict[str, Any]]
+    stopped: dict[str, StoppedNote]
     outlet_seconds: float
     # Added by the engine
     batch_seconds: float  # since the batch before
@@ -104,14 +106,15 @@ def _shed_rows(ticks: list[ShardTick]) -> dict[str, int]:
     return {source: rows for source, rows in totals.items() if rows}
 
 
-def source_progress(summary: BatchReport) -> dict[str, Any]:
+def source_progress(summary: BatchReport) -> dict[str, SourceProgress]:
     """What the planner reads of each source: how far it is closed, what was read of it and what that sent."""
-    nothing = {"rows": 0, "sent": 0}
-    which = {"batch": summary["batch"], "plan": summary["plan"]}
-    return {
-        name: {**entry, **which, **{k: summary["tallies"].get(name, nothing)[k] for k in nothing}}
-        for name, entry in summary["sources"].items()
-    }
+    found: dict[str, SourceProgress] = {}
+    for name, entry in summary["sources"].items():
+        tally = summary["tallies"].get(name, Tally().counts())
+        read = cast(SourceProgress, dict(entry))
+        read |= {"batch": summary["batch"], "plan": summary["plan"], "rows": tally["rows"], "sent": tally["sent"]}
+        found[name] = read
+    return found
 
 
 def _least_waits(ticks: list[ShardTick]) -> dict[str, int]:

@@ -47,9 +47,9 @@ from tidemill.runtime.views.resumable_subscriptions import ResumableSubscription
 from tidemill.runtime.views.shipping import Shipping
 from tidemill.runtime.views.sink_beginnings import begun_sinks, snapshots
 from tidemill.runtime.views.sinks import Sinks
-from tidemill.runtime.views.source_totals import add_tallies, note_read
+from tidemill.runtime.views.source_totals import ReadNote, Totals, add_tallies, note_read
 from tidemill.runtime.views.stand_ins import release
-from tidemill.runtime.views.stopped_views import ViewsFailed, find_failing, gather_changes, run_for_views
+from tidemill.runtime.views.stopped_views import StoppedNote, ViewsFailed, find_failing, gather_changes, run_for_views
 from tidemill.runtime.views.stopped_views import note as stopped_note
 from tidemill.runtime.views.store import ViewStore
 from tidemill.runtime.views.stored_view import StoredView
@@ -80,7 +80,7 @@ class Outlet:
         self.known = store.metas()  # as last committed; only the outlet writes them
         self.sinks = Sinks(self.paths, self.known.get("undelivered"))
         self.feedback = Feedback(self.paths, self._read_meta("progress", {}))
-        self.stopped: dict[str, dict[str, Any]] = self._read_meta("stopped", {})  # view → why and when it was stopped
+        self.stopped: dict[str, StoppedNote] = self._read_meta("stopped", {})  # view → why and when it was stopped
         self.sweep()
 
     @property
@@ -94,13 +94,13 @@ class Outlet:
         return int(self.known.get("batch", -1))
 
     @property
-    def source_totals(self) -> dict[str, dict[str, Any]]:
+    def source_totals(self) -> Totals:
         """What has been read of each source up to the last committed batch."""
-        totals: dict[str, dict[str, Any]] = self._read_meta("totals", {})
+        totals: Totals = self._read_meta("totals", {})
         return totals
 
     @property
-    def read_sources(self) -> dict[str, dict[str, Any]]:
+    def read_sources(self) -> dict[str, ReadNote]:
         """How far each source was closed when it was last read, and whether it can be read again."""
         return dict(self._read_meta("read", {}))
 

@@ -2,17 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Required, TypedDict
 
 from tidemill.plan.measured.sources import Sources
 from tidemill.plan.physical import FOREVER
-from tidemill.runtime.messages.source_counts import MOST_FILES
+from tidemill.runtime.messages.source_counts import MOST_FILES, TallyCounts
 from tidemill.runtime.sources.records import MOST_UNDECLARED
 
-Totals = dict[str, dict[str, Any]]
+
+class SourceTotal(TypedDict, total=False):
+    """One source."""
+
+    rows: Required[int]
+    late: Required[int]
+    bad: Required[int]
+    shed: int
+    undeclared: dict[str, int]
+    files: list[str]
 
 
-def add_tallies(totals: Totals, tallies: Totals) -> Totals:
+class ReadNote(TypedDict):
+    """How far a source is closed, and whether its late rows would be found again."""
+
+    floor: int
+    again: bool
+
+
+Totals = dict[str, SourceTotal]
+
+
+def add_tallies(totals: Totals, tallies: dict[str, TallyCounts]) -> Totals:
     """The totals with the counts of a batch. Each tally gets the list of its undeclared fields that are new, because
     they are reported once.
 
@@ -24,8 +43,9 @@ def add_tallies(totals: Totals, tallies: Totals) -> Totals:
     """
     for name, tally in tallies.items():
         total = totals.setdefault(name, {"rows": 0, "late": 0, "bad": 0})
-        for key in ("rows", "late", "bad"):
-            total[key] += tally[key]
+        total["rows"] += tally["rows"]
+        total["late"] += tally["late"]
+        total["bad"] += tally["bad"]
         if tally.get("shed"):
             total["shed"] = total.get("shed", 0) + tally["shed"]
         fields = total.setdefault("undeclared", {})
@@ -37,7 +57,16 @@ def add_tallies(totals: Totals, tallies: Totals) -> Totals:
     return totals
 
 
-def note_read(sources: Sources) -> dict[str, dict[str, Any]]:
+def rows_of(totals: Totals, source: str) -> int:
+    """The rows that have been read of a source.
+
+    >>> rows_of({"S": {"rows": 3, "late": 0, "bad": 0}}, "S"), rows_of({}, "S")
+    (3, 0)
+    """
+    return totals[source]["rows"] if source in totals else 0
+
+
+def note_read(sources: Sources) -> dict[str, ReadNote]:
     """What is kept of sources after they have left the plan: how far they are closed, and whether their late rows would
     be found again. Nothing of tables, and of second readings.
 

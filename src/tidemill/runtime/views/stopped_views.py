@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from typing import Any, TypedDict, TypeVar
 
 import pyarrow as pa
 
@@ -73,6 +73,14 @@ def find_failing(changes: Changes, work: Callable[[Changes], Any]) -> dict[str, 
     return found
 
 
-def note(reason: str, batch: int) -> dict[str, Any]:
+class StoppedNote(TypedDict):
+    """Why and when a view was stopped, in seconds since 1970."""
+
+    reason: str
+    batch: int
+    at: float
+
+
+def note(reason: str, batch: int) -> StoppedNote:
     """What is remembered of a view that a batch stops."""
     return {"reason": reason, "batch": batch, "at": time.time()}
