@@ -28,6 +28,7 @@ from tidemill.engine.sites.choosing import Choosing
 from tidemill.engine.views.ways import WAYS
 from tidemill.engine.workload import Workload
 from tidemill.plan.sites import ALGORITHMS
+from tidemill.runtime.views.moments import read_frontiers
 from tidemill.sql.catalog import Catalog
 
 HAPPENED: Counter[str] = Counter()
@@ -236,9 +237,60 @@ def test_the_plan_follows_the_data(tmp_path):
         left = {edge["algorithm"] for site in lyon.state.sites.status() for edge in site["reads"]}
         assert left <= {coming["algorithm"], "keys"}, "the old edge has ended"
         finish_together(network)
-        found = log_of(lyon, "V")
-    with LocalDatabase(str(tmp_path / "one")) as one:
-        one.execute(STREAMS.format("Near", tmp_path) + STREAMS.format("Far", tmp_path))
+        assert_same_log(lyon, tmp_path)
+
+
+@contextmanager
+def begun_change(folder):
+    """A change that has begun, and of which the job hears only through the test."""
+    with measured_join(folder) as (network, paris, lyon), wanting(["sm_s1"]):
+        changes = lyon.state.sites.changes
+        changes.consider()
+        assert lyon.catalog.find("V").options[WAYS]["next"] is not None
+        lyon.outlet.listeners.remove(changes.follow)
+        yield network, paris, lyon, changes
+
+
+def test_a_job_that_hears_of_the_time_late_changes_over_late(tmp_path):
+    """Answers have passed the agreed time when the job hears of it: nothing is lost."""
+    with begun_change(tmp_path) as (network, _, lyon, changes):
+        go_on(network, tmp_path, 5, ALL)
+        ways = lyon.catalog.find("V").options[WAYS]["next"]
+        report = lyon.runner.reports.last
+        for part in (6, 7):  # rows that a batch takes in which is planned before the time is agreed on
+            for name, listed in zip(("Near", "Far"), ALL, strict=True):
+                write_rows(tmp_path, name, part, listed, 20 * part)
+        network.nodes["paris"].step()
+        settle_all(network)
+        lyon.logged = lyon.plan()
+        changes.follow(report)
+        lyon.step()
+        closed = read_frontiers(lyon.outlet.known)[f"view {lyon.catalog.find('V').id}"]
+        assert lyon.outlet.plan < ways["version"] and closed > ways["agreed"], "answers have passed the agreed time"
+        for part in range(8, 12):
+            go_on(network, tmp_path, part, ALL)
+            changes.follow(report)
+        ways = lyon.catalog.find("V").options[WAYS]
+        assert (ways["number"], ways["next"]) == (1, None)
+        finish_together(network)
+        assert_same_log(lyon, tmp_path)
+
+
+def test_a_plan_whose_edge_is_refused_is_given_up(tmp_path):
+    with begun_change(tmp_path) as (_, __, lyon, changes):
+        [edge] = [n for n in lyon.catalog.find("V").needs if n.endswith("_b_rows")]
+        lyon.state.sites.sessions["paris"].refused[edge] = "no"
+        changes.follow(lyon.runner.reports.last)
+        view = lyon.catalog.find("V")
+        assert (view.options[WAYS]["number"], view.options[WAYS]["next"]) == (0, None) and edge not in view.needs
+        assert edge.lower() not in lyon.catalog.entries and not list(lyon.catalog.of("edge")), "nothing is left of it"
+
+
+def assert_same_log(lyon, folder):
+    """The log of the join is that of one database, behind the rows that came before the view."""
+    found = log_of(lyon, "V")
+    with LocalDatabase(str(folder / "one")) as one:
+        one.execute(STREAMS.format("Near", folder) + STREAMS.format("Far", folder))
         one.execute(f"CREATE STREAMED VIEW V AS {JOIN.format('')}")
         one.run()
         expected = [row for row in log_of(one, "V") if row.time > 30 * streams.UNIT]

@@ -71,7 +71,7 @@ class PlanChanges:
         self._outlet, self._lock, self._begun, self._refuses = outlet, lock, begun, is_refused
         self._reducers = Reducers(find_traffic)
         self.publish: Callable[[], None] = lambda: None  # the plan has changed
-        self._before: dict[str, int] = {}  # view → how far it was closed before the version with the agreed time
+        self._latest: dict[str, int] = {}  # view → the latest time at which the job may change over
 
     # ---- looking ---------------------------------------------------------------------------------
 
@@ -170,20 +170,21 @@ class PlanChanges:
             begun = self._find_beginnings(entry)
             if begun is not None:
                 self._agree(entry, begun, closed)
-        elif outlet.plan < coming["version"]:
-            self._before[entry.id] = closed
-        elif self._before.setdefault(entry.id, closed) > coming["agreed"]:
-            # Answers have passed the time before the job heard of it: it changed over later, but not later than now.
-            self._agree(entry, [], closed)
-        elif closed > coming["agreed"]:
+        elif outlet.plan >= coming["version"] and closed > self._find_latest(entry, closed):
             self._finish(entry)
+
+    def _find_latest(self, entry: Entry, closed: int) -> int:
+        """The latest time at which the job may change over: the agreed one; or where it was when it heard of that, if
+        it had passed it, which is not later than where it is when this is first asked.
+        """
+        return self._latest.setdefault(entry.id, max(entry.options[WAYS]["next"]["agreed"], closed))
 
     def _agree(self, entry: Entry, begun: list[int], closed: int) -> None:
         """Store the time at which the new plan takes over."""
         coming = entry.options[WAYS]["next"]
-        agreed = closed if coming["agreed"] is not None else agree_on_time(begun, self._counts(entry), closed)
+        agreed = agree_on_time(begun, entry.options[WAYS]["counts"], closed)
         coming |= {"agreed": agreed, "version": self._workload.pending}
-        self._before.pop(entry.id, None)
+        self._latest.pop(entry.id, None)
         self._bind_again(entry)
         self.publish()
 
@@ -193,7 +194,7 @@ class PlanChanges:
         coming = ways["next"]
         entry.options = options_by(entry.options, coming["options"])
         entry.options[WAYS] = {**ways, "number": coming["number"], "birth": coming["birth"], "next": None}
-        self._before.pop(entry.id, None)
+        self._latest.pop(entry.id, None)
         self._keep_only_plan(entry)
         self._workload.history.record_reason(Subject("site", entry.id), coming["why"])
         self.publish()
@@ -222,9 +223,9 @@ class PlanChanges:
     def _changeable(self) -> Iterator[Entry]:
         return (e for e in self._catalog.of("view", "query") if is_changeable(e.options))
 
-    def _counts(self, entry: Entry) -> list[int]:
-        """How long rows count, by item."""
-        return list(entry.options[WAYS]["counts"])
+    def _find_source(self, stream: str) -> SourceSpec | None:
+        """The source of a stream of this site."""
+        return self._catalog.find(self._catalog.find(stream, "stream").needs[0], "source").spec
 
     def _parts(self, coming: dict[str, Any]) -> Iterator[SourceSpec]:
         """The edges of other sites that a new plan reads."""
@@ -245,8 +246,8 @@ class PlanChanges:
         if outlet.plan < coming["birth"] or outlet.progress.get("batch") != outlet.committed:
             return None
         known = outlet.progress.get("sources", {})
-        own = [e.spec.name for e in self._catalog.of("source") if e.spec is not None and e.spec.kind != SITE]
-        found = [BEGINNING, *(int(known[name]["top"]) for name in own if name in known)]
+        specs = [self._find_source(stream) for stream in entry.options[WAYS]["near"]]
+        found = [BEGINNING, *(int(known[s.name]["top"]) for s in specs if s is not None and s.name in known)]
         for spec in self._parts(coming):
             begun = self._begun(str(spec.origin["site"]), spec.name)
             if begun is None:

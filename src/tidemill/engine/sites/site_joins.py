@@ -86,7 +86,8 @@ class SiteJoins:
             return {}
         if not may_change(statement.query, query, items, unit):
             return {}
-        return {WAYS: {**FIRST, "counts": [count_us(item, unit) for item in items.values()]}}
+        near = sorted({item.found.name for item in items.values() if item.site == query.site})
+        return {WAYS: {**FIRST, "counts": [count_us(item, unit) for item in items.values()], "near": near}}
 
     # ---- another plan ----------------------------------------------------------------------------
 

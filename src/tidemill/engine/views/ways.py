@@ -13,7 +13,7 @@ from tidemill.plan import relations as r
 from tidemill.plan.relations import Relation
 from tidemill.sql.bind.imported_names import EVALUATED, IMPORTS, PLACED
 
-WAYS = "ways"  # the option: {"view": id, "number", "birth", "next": {…}}; without it a plan stays as it is
+WAYS = "ways"  # the option: {"view": id, "number", "birth", "next", "counts", "near"}; without it a plan stays as it is
 SITE_PLAN = "site_plan"  # the option: how the join between sites of the plan in force is done
 PLANNED = (IMPORTS, EVALUATED, PLACED, SITE_PLAN)  # what a plan consists of
 FIRST: dict[str, Any] = {"number": 0, "birth": None, "next": None}  # of a view that begins
