@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tidemill.runtime.freed_memory import keep_freed_memory
 from tidemill.version import __version__
 
 if TYPE_CHECKING:
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from tidemill.engine import Database
     from tidemill.engine.directory.backup import Backup
     from tidemill.serve.remote import RemoteDatabase
+
+keep_freed_memory()  # before anything imports pyarrow
 
 __all__ = ["__version__", "as_of", "connect", "open", "restore"]
 
