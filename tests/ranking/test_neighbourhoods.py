@@ -16,7 +16,7 @@ from tidemill.runtime.operators.ranking.window_functions import WindowFunctions
 from tidemill.runtime.thresholds import changed
 
 NEIGHBOURS = ("lag(a.v)", "lead(a.v, 2)", "lag(a.s, 3)", "lead(a.x, 0)")
-FRAMED = ("sum(a.v)", "first_value(a.x)", "count(*)", "last_value(a.v)", "max(a.s)")
+FRAMED = ("sum(a.v)", "avg(a.v)", "first_value(a.x)", "count(*)", "last_value(a.v)", "max(a.s)")
 FRAMES = (
     "ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING",
     "ROWS 2 PRECEDING",

@@ -43,6 +43,7 @@ from tidemill.runtime.state.shard_state import ShardState
 from tidemill.runtime.thresholds import sizes
 
 _WHOLE = Frame("ROWS", Bound(PRECEDING), Bound(FOLLOWING))
+_SUMMED_WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT")  # DuckDB adds them up in 128 bits for AVG
 _PEER, _PLACE = SortKey("__peer"), SortKey("__place")
 
 
@@ -54,7 +55,7 @@ class WindowFunctions(Operator[p.WindowFunctions]):
         self.partitions = Partitions(op.columns, op.partition)
         self.order = complete_order(op.order, self.partitions.names, op.partition)
         self.results = [c.name for c in op.calls]
-        self.is_exact = all(call.is_exact for call in op.calls)
+        self.is_exact = all(call.is_exact or _averages_whole_numbers(call, op.columns) for call in op.calls)
 
     def step(self, inputs: list[Batch], state: ShardState) -> Batch:
         batch = inputs[0]
@@ -197,6 +198,12 @@ class WindowFunctions(Operator[p.WindowFunctions]):
             call = replace(call, frame=_WHOLE)
         order = self.op.order if call.by_value else (_PEER,) if self.op.order else ()
         return f"CAST({call.sql(['__group'], order, (_PLACE,))} AS {call.type})"
+
+
+def _averages_whole_numbers(call: WindowCall, columns: tuple[Column, ...]) -> bool:
+    """Whether a call divides a sum of whole numbers, which has all its digits, by their number."""
+    summed = {quoted(c.name) for c in columns if c.type in _SUMMED_WHOLE}
+    return call.function == "avg" and set(call.arguments) <= summed
 
 
 def _note(changes: pa.Table, given: GivenAnswers | None) -> pa.Table:
