@@ -6,30 +6,46 @@ statement. A row on which an expression fails is put aside for the queries that 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Any
 
 import duckdb
 import numpy as np
 import pyarrow as pa
 
 from tidemill.plan.physical import HashTables, Op
-from tidemill.plan.predicate_programs import Program, columns_of
-from tidemill.plan.predicate_programs import evaluate as evaluate_program
+from tidemill.plan.predicate_programs import Program, columns_of, evaluate
 from tidemill.plan.relations import quoted
 from tidemill.plan.sources import Column
 from tidemill.runtime.duckdb import duck
 
 
+@dataclass(frozen=True)
+class Tests:
+    """The predicates over one whole chunk: programs over arrays of columns, unless DuckDB `computed` them."""
+
+    programs: Sequence[tuple[Program, set[str]] | None]
+    arrays: Mapping[str, np.ndarray | None]
+    computed: dict[int, np.ndarray] = field(default_factory=dict)
+
+    def truth(self, predicate: int, rows: slice) -> np.ndarray:
+        """The truth of one predicate for some rows."""
+        if predicate in self.computed:
+            return self.computed[predicate][rows]
+        found = self.programs[predicate]
+        assert found is not None, "a predicate without a program is computed"
+        program, names = found
+        columns = {name: column for name in names if (column := self.arrays[name]) is not None}
+        return evaluate(program, {name: column[rows] for name, column in columns.items()})
+
+
 @dataclass
 class Evaluated:
     """One chunk: truth of each predicate, values of attributes and arguments, and the rows on which expressions failed.
-    `tests` evaluate predicates over a whole chunk; this object stands for its `rows`.
+    `tests` are over a whole chunk; this object stands for its `rows`.
     """
 
-    tests: list[Callable[[slice], np.ndarray]]
+    tests: Tests
     attributes: list[pa.ChunkedArray]
     arguments: dict[str, pa.ChunkedArray]
     failures: dict[int, np.ndarray] = field(default_factory=dict)
@@ -46,7 +62,7 @@ class Evaluated:
     def truth(self, predicate: int) -> np.ndarray:
         """The truth of one predicate. Simple ones are evaluated lazily: running totals do not need them."""
         if predicate not in self.known:
-            self.known[predicate] = self.tests[predicate](self.rows)
+            self.known[predicate] = self.tests.truth(predicate, self.rows)
         return self.known[predicate]
 
 
@@ -62,6 +78,8 @@ class Expressions:
         self.columns = {*self.types, "__ts"} if op.reads is None else set(op.reads)
         # Not found again for each chunk: there may be a thousand predicates.
         self.programs = [None if p.program is None else (p.program, columns_of(p.program)) for p in self.predicates]
+        self.read = sorted({name for found in self.programs if found is not None for name in found[1]})
+        self.without_program = [i for i, found in enumerate(self.programs) if found is None]
         # For each attribute and argument the predicates of the queries that use it.
         self.users: dict[int, set[int]] = {}
         for query in op.queries:
@@ -72,67 +90,72 @@ class Expressions:
         """All expressions over one chunk of rows with these event times."""
         if "__ts" in self.columns:
             rows = rows.append_column("__ts", pa.array(times))
-        simple: dict[int, Any] = {}
-        wanted: dict[int, str] = {}
-        arrays: dict[str, np.ndarray | None] = {}
-        for i, compiled in enumerate(self.programs):
-            truth = None if compiled is None else _find_test(*compiled, rows, arrays)
-            if truth is None:
-                wanted[i] = f"coalesce({self.predicates[i].sql}, FALSE)"
-            else:
-                simple[i] = truth
-        for i, named in enumerate(self.named, len(self.predicates)):
+        tests = Tests(self.programs, {name: integers(rows.column(name)) for name in self.read})
+        wanted = {i: f"coalesce({self.predicates[i].sql}, FALSE)" for i in self._find_undecided(tests)}
+        count, values = len(self.predicates), dict[int, pa.ChunkedArray]()
+        for i, named in enumerate(self.named, count):
             plain = _find_column(named.sql, rows)
             if plain is None:
                 wanted[i] = f"CAST({named.sql} AS {named.type})"
             else:
-                simple[i] = plain
+                values[i] = plain
         failures: dict[int, np.ndarray] = {}
-        count = len(self.predicates)
-        found = [simple.get(i) for i in range(count, count + len(self.named))]
-        if not wanted:
-            arguments = {n.name: v for n, v in zip(self.named, found, strict=True)}
-            return Evaluated([simple[i] for i in range(count)], found[: self.attributes], arguments)
-        whole = {i: v(slice(None)) if i < count else v for i, v in simple.items()}
-        values = self._compute(whole, wanted, rows, failures)
-        truths = [_to_booleans(values[i]) for i in range(count)]
-        for i in [i for i in failures if i < count]:
-            truths[i] &= ~failures.pop(i)
+        if wanted:
+            self._compute(tests, values, wanted, rows, failures)
+            for i in [i for i in failures if i < count]:
+                tests.computed[i] &= ~failures.pop(i)
         found = [values[i] for i in range(count, count + len(self.named))]
         arguments = {n.name: v for n, v in zip(self.named, found, strict=True)}
-        failures = {i - count: f for i, f in failures.items()}
-        return Evaluated([partial(_slice_truth, t) for t in truths], found[: self.attributes], arguments, failures)
+        return Evaluated(tests, found[: self.attributes], arguments, {i - count: f for i, f in failures.items()})
+
+    def _find_undecided(self, tests: Tests) -> list[int]:
+        """The predicates that arrays do not decide: without a program, or over a column with missing values."""
+        lacking = {name for name, found in tests.arrays.items() if found is None}
+        if not lacking:
+            return self.without_program
+        return [i for i, found in enumerate(self.programs) if found is None or found[1] & lacking]
 
     def _compute(
-        self, simple: dict[int, Any], wanted: dict[int, str], rows: pa.Table, failures: dict[int, np.ndarray]
-    ) -> dict[int, Any]:
-        """All values: the simple ones and those that DuckDB computes."""
+        self,
+        tests: Tests,
+        values: dict[int, pa.ChunkedArray],
+        wanted: dict[int, str],
+        rows: pa.Table,
+        failures: dict[int, np.ndarray],
+    ) -> None:
+        """Let DuckDB compute the wanted expressions: predicates into `tests`, the others into `values`."""
         needed = [c for c in rows.column_names if c in self.columns]
         part = rows.select(needed) if needed else pa.table({"__ts": pa.nulls(rows.num_rows, pa.int64())})
         source = duck.source("feed", [Column(n, self.types.get(n, "")) for n in part.column_names])
         items = ", ".join(f"{sql} AS {quoted(f'e{i}')}" for i, sql in wanted.items())
         try:
             table = duck.run(f"SELECT {items} FROM {source}", feed=part)
-            return simple | {i: table.column(f"e{i}") for i in wanted}
         except duckdb.Error as problem:
             if isinstance(problem, (duckdb.BinderException, duckdb.ParserException)):
                 raise
-        values = dict(simple)
+        else:
+            for i in wanted:
+                self._note(tests, values, i, table.column(f"e{i}"))
+            return
         for i, sql in wanted.items():  # predicates come first
-            asked = self._find_needed_rows(i, values, failures)
+            asked = self._find_needed_rows(i, tests, failures)
             statement = f"SELECT {sql} AS e FROM {source}"
             if asked is None:
-                values[i] = self._compute_alone(i, statement, part, np.arange(rows.num_rows), rows, failures)
+                found = self._compute_alone(i, statement, part, np.arange(rows.num_rows), rows, failures)
             else:
                 found = self._compute_alone(
                     i, statement, part.filter(pa.array(asked)), np.flatnonzero(asked), rows, failures
                 )
-                values[i] = found.take(pa.array(np.cumsum(asked) - 1, mask=~asked))
-        return values
+                found = found.take(pa.array(np.cumsum(asked) - 1, mask=~asked))
+            self._note(tests, values, i, found)
 
-    def _find_needed_rows(
-        self, number: int, values: dict[int, Any], failures: dict[int, np.ndarray]
-    ) -> np.ndarray | None:
+    def _note(self, tests: Tests, values: dict[int, pa.ChunkedArray], number: int, found: pa.ChunkedArray) -> None:
+        if number < len(self.predicates):
+            tests.computed[number] = np.array(found.to_numpy(), bool)
+        else:
+            values[number] = found
+
+    def _find_needed_rows(self, number: int, tests: Tests, failures: dict[int, np.ndarray]) -> np.ndarray | None:
         """The rows for which a query needs an expression; None for all.
 
         A predicate may guard an expression: `WHERE s LIKE '1%'` keeps `CAST(s AS INTEGER)` from failing.
@@ -140,8 +163,8 @@ class Expressions:
         users = self.users.get(number, {-1})
         if number < len(self.predicates) or -1 in users:
             return None
-        truths = [_to_booleans(values[p]) & ~failures[p] if p in failures else _to_booleans(values[p]) for p in users]
-        return np.logical_or.reduce(truths)
+        truths = {p: tests.truth(p, slice(None)) for p in users}
+        return np.logical_or.reduce([t & ~failures[p] if p in failures else t for p, t in truths.items()])
 
     def _compute_alone(
         self,
@@ -176,31 +199,6 @@ class Expressions:
         return pa.chunked_array(chunks, empty.type)
 
 
-def _slice_truth(truth: np.ndarray, rows: slice) -> np.ndarray:
-    return truth[rows]
-
-
-def _evaluate_program(program: list[Any], columns: dict[str, np.ndarray], rows: slice) -> np.ndarray:
-    return evaluate_program(program, {name: column[rows] for name, column in columns.items()})
-
-
-def _find_test(
-    program: Program, names: set[str], rows: pa.Table, arrays: dict[str, np.ndarray | None]
-) -> Callable[[slice], np.ndarray] | None:
-    """How to evaluate a program over the columns that it reads; None if a value is missing. `arrays` keeps columns for
-    the next one.
-    """
-    columns: dict[str, np.ndarray] = {}
-    for name in names:
-        if name not in arrays:
-            arrays[name] = integers(rows.column(name))
-        found = arrays[name]
-        if found is None:
-            return None
-        columns[name] = found
-    return partial(_evaluate_program, program, columns)
-
-
 def integers(column: pa.ChunkedArray) -> np.ndarray | None:
     """A column as an array; None if it is not one of integers, or a value is missing."""
     return None if column.null_count or not pa.types.is_integer(column.type) else column.to_numpy()
@@ -208,7 +206,3 @@ def integers(column: pa.ChunkedArray) -> np.ndarray | None:
 
 def _find_column(sql: str, rows: pa.Table) -> pa.ChunkedArray | None:
     return next((rows.column(n) for n in rows.column_names if quoted(n) == sql), None)
-
-
-def _to_booleans(values: Any) -> np.ndarray:
-    return values if isinstance(values, np.ndarray) else np.array(values.to_numpy(), bool)
