@@ -14,6 +14,7 @@ import glob
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,6 +29,7 @@ from tidemill.runtime.integrity import arrow_file, missing, verify
 from tidemill.runtime.messages.file_refs import remove_file
 from tidemill.runtime.thresholds import sizes
 
+_SYNCED = 8  # files that are brought to the disk side by side
 TABLES = (
     "CREATE TABLE IF NOT EXISTS __sealed_files (file VARCHAR, look VARCHAR, once BOOLEAN, number BIGINT)",
     "ALTER TABLE __sealed_files ADD COLUMN IF NOT EXISTS size BIGINT",  # NULL: from before they were noted
@@ -94,7 +96,7 @@ class AnswerFiles:
             if mine:
                 files.append((file.file, file.look, file.once, start, file.size, file.sum))
                 parts += mine
-                self._keep(file.file)
+        self._keep([name for name, *_ in files])
         _insert("__sealed_files", files, duck)
         _insert("__sealed", parts, duck)
 
@@ -208,8 +210,15 @@ class AnswerFiles:
         paths = ", ".join(_text(glob.escape(os.path.join(self.folder, name))) for name in sorted(files))
         return f"read_parquet([{paths}], hive_partitioning = false)"
 
-    def _keep(self, name: str) -> None:
-        """On disk before the commit names it."""
+    def _keep(self, names: list[str]) -> None:
+        """On disk before the commit names them: side by side, since a disk takes several at once."""
+        if len(names) <= 1:
+            list(map(self._sync, names))
+            return
+        with ThreadPoolExecutor(_SYNCED) as several:
+            list(several.map(self._sync, names))
+
+    def _sync(self, name: str) -> None:
         path = os.path.join(self.folder, name)
         with arrow_file(path):
             handle = os.open(path, os.O_RDONLY)
