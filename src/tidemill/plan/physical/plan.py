@@ -22,7 +22,7 @@ from tidemill.plan.sources import SourceSpec
 from tidemill.plan.user_functions import UserFunction
 
 FOREVER = 1 << 62  # a frontier that will never be passed: nothing more can come
-SEALED_ROWS = 16_384  # fewer rows of one batch are cheaper in a table than in a separate file
+SEALED_ROWS = 8_192  # fewer rows of one batch are cheaper in a table than in a separate file
 BEGINNING = -(1 << 62)
 CLOCK = "@clock"  # what clockStr reads: the frontier of all sources
 OPERATOR_SECONDS = 900.0
