@@ -53,4 +53,4 @@ def test_the_page_names_paths_that_win_less_than_twice_or_are_not_taken():
     assert [row[-1] for row in result.tables[0].rows] == [1.0] * len(UNCHANGED) + [2.0, 2.0, 1.01, 1.01]
     assert not result.checks[0].met and result.checks[0].measured == "all but preview (0 of 2)"
     assert not result.checks[1].met
-    assert result.checks[1].measured == "all but preview over few windows, preview over many windows"
+    assert result.checks[1].measured == "all but preview over many windows, preview over a mixture of queries"

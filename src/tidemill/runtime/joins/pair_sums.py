@@ -5,7 +5,9 @@ words. Wide sums are split into digits small enough that their sum over all pair
 
 The fast path `pair_sums`: gives exactly what grouping the joined rows by SQL gives; where an expression needs several
 inputs, fails on a row, or a sum overflows, `Partials` makes the joined rows. It pays where a group has many pairs:
-keys of both inputs, or windows that slide; with about one pair for each group SQL is as fast or faster.
+keys of both inputs, or windows that slide; with about one pair for each group SQL is as fast or faster. Measured
+(`benchmarks/fast_paths`, SQL's processor time in parts of this one's): 1.34 for sliding windows; by the lengths of both
+inputs 1.15 with 100,000 rows of each, 0.90 with 20,000.
 """
 
 from __future__ import annotations
