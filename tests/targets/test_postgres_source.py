@@ -275,19 +275,19 @@ def test_a_truncation_without_times_stops_the_source_and_a_restart_reads_it_agai
         assert connection.execute(f"{count} WHERE tablename = '{name}'").fetchone() == (0,)
 
 
-def test_columns_of_any_name_and_values_as_they_are_written(postgres, table, tmp_path):
-    """Columns "op" and "time" of a table are its own; the snapshot has values in the form that changes have."""
-    connection, name = table
-    connection.execute(f"CREATE TABLE {name}_odd (op char(4), time boolean, n int, PRIMARY KEY (op, time))")
-    connection.execute(f"INSERT INTO {name}_odd VALUES ('a', true, 1), ('b', false, 2)")
+def test_names_of_any_kind_and_values_as_they_are_written(postgres, table, tmp_path):
+    """Columns "op" and "time" of a table are its own, as is a % in its name; values are as changes have them."""
+    connection, name = table[0], f"{table[1]}%s"
+    connection.execute(f'CREATE TABLE "{name}" (op char(4), time boolean, n int, PRIMARY KEY (op, time))')
+    connection.execute(f"INSERT INTO \"{name}\" VALUES ('a', true, 1), ('b', false, 2)")
     with LocalDatabase(str(tmp_path / "db")) as db:
         db.execute(
             "REGISTER SOURCE T (op VARCHAR, time BOOLEAN, n INTEGER, what VARCHAR)"
-            f" FROM POSTGRES '{postgres.address}' TABLE '{name}_odd' WITH (operation = 'what');"
+            f" FROM POSTGRES '{postgres.address}' TABLE '{name}' WITH (operation = 'what');"
             " CREATE TAGGED STREAM S OVER T KEY (op, time); CREATE VIEW V AS SELECT trim(op) AS op, time, n FROM S"
         )
         db.run()
-        connection.execute(f"UPDATE {name}_odd SET n = n + 10; DELETE FROM {name}_odd WHERE op = 'b'")
+        connection.execute(f'UPDATE "{name}" SET n = n + 10; DELETE FROM "{name}" WHERE op = \'b\'')
         db.run()
         assert db.query("SELECT op, time, n FROM V").to_pylist() == [{"op": "a", "time": True, "n": 11}]
 

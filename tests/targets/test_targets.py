@@ -45,6 +45,9 @@ class Postgres:
     def rows(self):
         return self.connection.execute(f"SELECT room, temp, note FROM {self.table} ORDER BY room").fetchall()
 
+    def all_rows(self):
+        return self.connection.execute(f"SELECT * FROM {self.table}").fetchall()
+
     def changes(self):
         text = f'SELECT "TAG", room, temp, note, "OLD" FROM {self.table} ORDER BY ctid'
         return self.connection.execute(text).fetchall()
@@ -66,6 +69,9 @@ class Delta:
 
     def rows(self):
         return sorted_rows(self._table().to_pyarrow_table())
+
+    def all_rows(self):
+        return [tuple(row.values()) for row in self._table().to_pyarrow_table().to_pylist()]
 
     def files(self):
         return self._table().file_uris()
@@ -106,6 +112,9 @@ class Iceberg:
 
     def rows(self):
         return sorted_rows(self._table().scan().to_arrow())
+
+    def all_rows(self):
+        return [tuple(row.values()) for row in self._table().scan().to_arrow().to_pylist()]
 
     def files(self):
         return [task.file.file_path.removeprefix("file://") for task in self._table().scan().plan_files()]
@@ -227,6 +236,23 @@ def test_keys_may_be_null(place, tmp_path):
             db.run()
             assert db.status()["sinks"][0]["problem"] is None
         assert place.rows() == [(None, 3, "n")]
+
+
+def test_names_of_columns_are_never_read_as_sql(place, tmp_path):
+    rooms = Rooms(tmp_path)
+    with rooms.open() as db:
+        rooms.define(db)
+        db.execute(
+            'CREATE VIEW N AS SELECT room AS "a"" OR 1=1 --", count(*) AS "b\'c.d", max(temp) AS "ü %s/", note AS "{x}"'
+            " FROM S GROUP BY room, note"
+        )
+        db.execute(place.sink("upsert").replace("FROM V", "FROM N"))
+        for change in CHANGES:
+            rooms.add(change)
+            db.run()
+            assert db.status()["sinks"][0]["problem"] is None
+        wanted = [tuple(row.values()) for row in db.query("SELECT * FROM N").to_pylist()]
+        assert sorted(place.all_rows()) == sorted(wanted)
 
 
 def test_what_is_missing_or_wrong_is_refused(tmp_path, monkeypatch):

@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from tidemill.plan.relations import quoted
 from tidemill.runtime.extras import load
 from tidemill.runtime.targets.lake_files import LakeFile, LakeWriter
 from tidemill.runtime.targets.lake_types import lake_table
@@ -82,7 +83,7 @@ class DeltaTarget:
         rows = changes.rows.append_column(_GONE, pa.array([False] * changes.rows.num_rows))
         both = lake_table(pa.concat_tables([rows, gone], promote_options="default"))
         same = " AND ".join(_same(key, bool(both.column(key).null_count)) for key in keys)
-        values = {f'"{name}"': f'source."{name}"' for name in self.spec.columns}
+        values = {quoted(name): f"source.{quoted(name)}" for name in self.spec.columns}
         merger = table.merge(
             both, predicate=same, source_alias="source", target_alias="target", commit_properties=number
         )
@@ -95,5 +96,6 @@ class DeltaTarget:
 
 
 def _same(key: str, nullable: bool) -> str:
-    equal = f'target."{key}" = source."{key}"'
-    return f'({equal} OR (target."{key}" IS NULL AND source."{key}" IS NULL))' if nullable else equal
+    ours, theirs = f"source.{quoted(key)}", f"target.{quoted(key)}"
+    equal = f"{theirs} = {ours}"
+    return f"({equal} OR ({theirs} IS NULL AND {ours} IS NULL))" if nullable else equal

@@ -42,12 +42,8 @@ class PostgresTarget:
                 self._upsert(cursor, log)
             else:
                 self._copy(cursor, self._table, log)
-            self._run(
-                cursor,
-                "INSERT INTO {} VALUES (%s, %s) ON CONFLICT (sink) DO UPDATE SET batch = excluded.batch",
-                self._progress,
-                values=(self.spec.id, batch),
-            )
+            note = "INSERT INTO {} VALUES ({}, {}) ON CONFLICT (sink) DO UPDATE SET batch = excluded.batch"
+            self._run(cursor, note, self._progress, self._sql.Literal(self.spec.id), self._sql.Literal(batch))
         self._last = batch
 
     def _open(self) -> Any:
@@ -56,9 +52,10 @@ class PostgresTarget:
             with connection.transaction(), connection.cursor() as cursor:
                 create = "CREATE TABLE IF NOT EXISTS {} (sink text PRIMARY KEY, batch bigint NOT NULL)"
                 self._run(cursor, create, self._progress)
-                self._run(cursor, "SELECT batch FROM {} WHERE sink = %s", self._progress, values=(self.spec.id,))
-                found = cursor.fetchone()
-            self._last = -1 if found is None else int(found[0])
+                found = "SELECT batch FROM {} WHERE sink = {}"
+                self._run(cursor, found, self._progress, self._sql.Literal(self.spec.id))
+                row = cursor.fetchone()
+            self._last = -1 if row is None else int(row[0])
             self._connection = connection
         return self._connection
 
@@ -101,8 +98,9 @@ class PostgresTarget:
     def _names(self, names: Any) -> Any:
         return self._sql.SQL(", ").join(map(self._sql.Identifier, names))
 
-    def _run(self, cursor: Any, text: str, *parts: Any, values: tuple[Any, ...] = ()) -> None:
-        cursor.execute(self._sql.SQL(text).format(*parts), values)
+    def _run(self, cursor: Any, text: str, *parts: Any) -> None:
+        """Without parameters: with them, a % in a name would be the place of one."""
+        cursor.execute(self._sql.SQL(text).format(*parts))
 
     def close(self) -> None:
         if self._connection is not None:

@@ -27,7 +27,7 @@ class Slot:
         self._regclass = self._table.as_string(None)
         self._kept: Any = None
 
-    def _run(self, text: Any, values: tuple[Any, ...] = ()) -> Any:
+    def _run(self, text: Any, values: tuple[Any, ...] | None = None) -> Any:
         try:
             if self._kept is not None:
                 with suppress(self._psycopg.OperationalError):  # a server that was restarted: connect anew
