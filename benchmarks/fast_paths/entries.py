@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest.mock import patch
 
+from tidemill.runtime import row_references
 from tidemill.runtime.answer_files.index import AnswerFiles
 from tidemill.runtime.fast_paths import FastPath
 from tidemill.runtime.joins.pair_sums import PairSums
@@ -36,6 +37,7 @@ ENTRIES: dict[FastPath, tuple[Any, str]] = {
     "row_templates": (RowTemplate, "table"),
     "plain_columns": (plain_columns, "_run_steps"),
     "different_rows": (different_rows, "_hash_rows"),
+    "row_references": (row_references, "_refer"),
     "joined_pairs": (Matching, "pairs"),
     "narrow_sort": (MoveOrder, "_sort_peers"),
     "early_limit": (EarlyLimit, "leave_out"),

@@ -10,6 +10,8 @@ import pyarrow.parquet as pq
 
 from benchmarks import data, packets
 from benchmarks.joins import streams
+from benchmarks.nexmark import events
+from benchmarks.nexmark.questions import question, sources
 from benchmarks.peers import workloads
 from benchmarks.peers.mixture import mixed
 from tidemill.runtime.fast_paths import FastPath
@@ -86,6 +88,11 @@ def _over_pairs(sips: int, view: str) -> Work:
     return work
 
 
+def _auction(name: str) -> Work:
+    asked = question(name)
+    return lambda rows, queries: (sources(events.folder(rows), asked.streams), asked.view)
+
+
 def _windows(queries: tuple[workloads.Query, ...]) -> list[str]:
     return [
         f"CREATE RSTREAM VIEW {q.name} AS SELECT {q.by}, count(*) AS n, sum(len) AS total FROM S"
@@ -158,6 +165,7 @@ PATHS: dict[FastPath, dict[str, Work]] = {
     "row_templates": {"few windows": _FEW, "a mixture of queries": _MIXTURE},
     "plain_columns": {"a filter": _over_counts(_FILTERED), "matching rows": _over_pairs(300_000, _MATCHING)},
     "different_rows": {"a filter": _over_counts(_FILTERED), "matching rows": _over_pairs(300_000, _MATCHING)},
+    "row_references": {"a join of three streams": _auction("q23"), "the highest bids": _auction("q19")},
     "joined_pairs": {
         "matching rows": _over_pairs(300_000, _MATCHING),
         "rows near each other": _over_pairs(30_000, _NEAR),

@@ -32,6 +32,7 @@ FastPath = Literal[
     "row_templates",  # share/stage/row_templates.py: simple select lists by Arrow, not by DuckDB
     "plain_columns",  # operators/plain_columns.py: columns that are only passed on do not go through SQL
     "different_rows",  # state/different_rows.py: rows that have no equal are not grouped
+    "row_references",  # row_references.py: texts of joined and ranked rows are copied when they are stored or sent
     "joined_pairs",  # operators/joined_pairs.py: matching rows of a join are found in arrays, not in SQL
     "narrow_sort",  # operators/ranking/sorted_moves.py: rankings sort the columns of the order, not whole rows
     "early_limit",  # operators/ranking/early_limit.py: rows that cannot be among the first are not sorted

@@ -27,10 +27,12 @@ import pyarrow.types as t
 
 from tidemill.runtime.duckdb.wide_integers import narrow_table
 from tidemill.runtime.integrity import arrow_file, checksum
+from tidemill.runtime.row_references import concat_rows, keep_dictionaries, write_out
 from tidemill.runtime.thresholds import sizes
 
 ANSWERS = "answers"  # the port of messages about files
 WHOSE = "__whose"
+_DICTIONARY_BYTES = 1 << 20  # of a dictionary of texts, as usual in Parquet: behind it they are written one by one
 
 OwnedRows = tuple[str, pa.Table]  # a view output or the label of views, and its rows
 
@@ -92,7 +94,7 @@ def _decode(found: dict[str, Any]) -> AnswerFile:
 def write_file(folder: str, members: Sequence[OwnedRows]) -> AnswerFile | None:
     """Rows with an owner each, in a new file; None if a column would not come back as it is."""
     members = sorted(members, key=lambda member: member[0])  # so that the owners in a row group are neighbours
-    table = narrow_table(pa.concat_tables([rows for _, rows in members]))
+    table = narrow_table(concat_rows([rows for _, rows in members]))
     if not all(_survives_parquet(field.type) for field in table.schema):
         return None
     counts = [rows.num_rows for _, rows in members]
@@ -100,7 +102,7 @@ def write_file(folder: str, members: Sequence[OwnedRows]) -> AnswerFile | None:
     once = bool((diffs == 1).all())
     copies = counts if once else [int(part.sum()) for part in np.split(diffs, np.cumsum(counts)[:-1])]
     table = table.drop_columns(["__diff"]) if once else table
-    look = json.dumps([[field.name, str(field.type)] for field in table.schema])
+    look = json.dumps([[field.name, str(field.type)] for field in write_out(table.slice(0, 0)).schema])
     owners = pa.array(np.repeat(np.arange(len(counts), dtype=np.int32), counts))
     names = pa.array([owner for owner, _ in members], pa.string())
     name = f"{uuid.uuid4().hex}.parquet"
@@ -126,12 +128,13 @@ def read_whole(folder: str, name: str, once: bool) -> pa.Table:
     """All rows of a file, without their owners; `once`: `__diff` was left out."""
     path = os.path.join(folder, name)
     with arrow_file(path):
-        whole = pq.read_table(path, partitioning=None).drop_columns([WHOSE])
+        whole = write_out(pq.read_table(path, partitioning=None).drop_columns([WHOSE]))
     return whole.append_column("__diff", pa.array(np.ones(whole.num_rows, np.int64))) if once else whole
 
 
 def _write(table: pa.Table, path: str) -> None:
     """Whole numbers and times as packed differences: small, and faster than writing all their bytes."""
+    table, largest = keep_dictionaries(table, min(table.num_rows, sizes.row_group_rows))
     packed = [f.name for f in table.schema if t.is_integer(f.type) or t.is_temporal(f.type)]
     others = [f.name for f in table.schema if f.name not in packed]
     pq.write_table(
@@ -142,6 +145,7 @@ def _write(table: pa.Table, path: str) -> None:
         use_dictionary=others,
         column_encoding=dict.fromkeys(packed, "DELTA_BINARY_PACKED"),
         compression={f.name: "NONE" if f.name in packed else "SNAPPY" for f in table.schema},
+        dictionary_pagesize_limit=max(_DICTIONARY_BYTES, 2 * largest),
     )
 
 

@@ -12,6 +12,7 @@ from tidemill.plan.relations import quoted
 from tidemill.plan.sources import Column
 from tidemill.runtime.duckdb import duck
 from tidemill.runtime.duckdb.sql_text import hash_sql
+from tidemill.runtime.row_references import write_out
 from tidemill.runtime.state.arrangements import Arrangement, Layout
 from tidemill.runtime.state.different_rows import add_up_counts
 
@@ -46,7 +47,10 @@ def take_closed(pending: Arrangement, rows: pa.Table | None, frontier: int) -> p
     if fresh.num_rows == 0:
         return ready
     fresh = fresh.select(names)
-    return pa.concat_tables([ready.cast(fresh.schema), fresh]) if ready.num_rows else fresh
+    if not ready.num_rows:
+        return fresh
+    fresh = write_out(fresh)
+    return pa.concat_tables([ready.cast(fresh.schema), fresh])
 
 
 def net(rows: pa.Table, columns: tuple[Column, ...]) -> pa.Table:

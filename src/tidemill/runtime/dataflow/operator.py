@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 import pyarrow as pa
 
@@ -41,6 +41,8 @@ class Batch:
 
 class Operator(Generic[Spec]):
     """One stateful operator of one shard; the object lives for a batch, its memory is the state of the shard."""
+
+    takes_references: ClassVar[bool] = False  # inputs may have row_references in the place of texts
 
     def __init__(self, op: Spec, first: bool = True) -> None:
         self.op = op

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -41,6 +41,7 @@ from tidemill.runtime.operators.shedding import Shed
 from tidemill.runtime.operators.synchronizer import Clock, RowPoints, SynchronizeOn
 from tidemill.runtime.operators.tagger import Tagger
 from tidemill.runtime.operators.windows import RowsWindow, Rstream, Stamp, ViewOutput
+from tidemill.runtime.row_references import write_out
 from tidemill.runtime.share.stage.numbering import Numbering, WeaveNumbered
 from tidemill.runtime.share.stage.weave import Weave
 from tidemill.runtime.state.shard_state import ShardState
@@ -141,7 +142,7 @@ class Evaluation:
     def _evaluate(self, op: Op) -> Batch:
         if isinstance(op, p.Linear):
             return self._evaluate_linear(op)
-        inputs = [self.batch(i) for i in op.inputs]
+        inputs = [self._input(op, i) for i in op.inputs]
         began = time.perf_counter()
         if isinstance(op, p.Union):
             return self._count(op, inputs, _union(inputs), began)
@@ -157,6 +158,13 @@ class Evaluation:
         if operator.note is not None:
             self.notes[op.id] = operator.note
         return self._count(op, inputs, stepped, began)
+
+    def _input(self, op: Op, name: str) -> Batch:
+        """What an operator reads: with texts, unless it takes references to rows."""
+        batch, kind = self.batch(name), STATEFUL.get(type(op))
+        if batch.rows is None or (kind is not None and kind.takes_references):
+            return batch
+        return replace(batch, rows=write_out(batch.rows))
 
     def _count(self, op: Op, inputs: list[Batch], out: Batch, began: float) -> Batch:
         """Note what an operator took in and gave since it began; returns what it gave."""

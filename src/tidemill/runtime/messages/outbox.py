@@ -17,6 +17,7 @@ import pyarrow as pa
 from tidemill.runtime.arrow_ipc import from_ipc, ipc_bytes
 from tidemill.runtime.integrity import checksum_of
 from tidemill.runtime.messages.file_refs import FileRef, new_name, remove_file
+from tidemill.runtime.row_references import write_out
 from tidemill.runtime.thresholds import sizes
 
 VIEW, VIEW_FILE = "view", "file"
@@ -29,7 +30,8 @@ def pack_blocks(changes: Iterable[tuple[str, pa.Table]]) -> list[pa.Table]:
     """Changes of outputs in one block where their columns are the same."""
     found: list[pa.Table] = []
     by_schema: dict[pa.Schema, list[tuple[str, pa.Table]]] = {}
-    for output, rows in changes:
+    for output, table in changes:
+        rows = write_out(table)
         schema = rows.schema.remove_metadata()
         if rows.nbytes > sizes.alone_bytes:
             found.append(_label([(output, rows)]))

@@ -7,6 +7,7 @@ slices, oldest first, so that rows which were never present at the same time are
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -33,6 +34,7 @@ from tidemill.runtime.duckdb import duck
 from tidemill.runtime.duckdb.sql_text import name_list
 from tidemill.runtime.operators.band import ReleaseBounds, expire_rows
 from tidemill.runtime.operators.joined_pairs import Matching
+from tidemill.runtime.row_references import concat_rows, write_out
 from tidemill.runtime.state.arrangements import Arrangement
 from tidemill.runtime.state.shard_state import ShardState
 from tidemill.runtime.thresholds import sizes
@@ -69,6 +71,8 @@ class Side:
 class Join(Operator[p.Join]):
     """Inputs: left and right changes, both with the join key's shard; then the points that hold rows of them back."""
 
+    takes_references = True
+
     def __init__(self, op: p.Join, first: bool = True) -> None:
         super().__init__(op, first)
         self.left = Side("left", op.left)
@@ -86,31 +90,35 @@ class Join(Operator[p.Join]):
         pieces = [self._join_changes(l, r, state) for l, r in cut_slices(left, right)]
         pieces = [p for p in pieces if p.num_rows]
         self._expire(frontier, inputs[2:], state)
-        return Batch(pa.concat_tables(pieces) if pieces else None, frontier)
+        return Batch(concat_rows(pieces) if pieces else None, frontier)
 
     def _join_changes(self, left: pa.Table, right: pa.Table, state: ShardState) -> pa.Table:
         held_left, held_right = self.left.contents(self.id, state), self.right.contents(self.id, state)
         old_left = held_left.probe(distinct_hashes(right))
         old_right = held_right.probe(distinct_hashes(left))
-        found = [
-            self._pair(left, old_right, "l.__time", "l.__diff * r.__n", right_new=False),
-            self._pair(old_left, right, "r.__time", "l.__n * r.__diff", left_new=False),
-            self._pair(left, right, "greatest(l.__time, r.__time)", "l.__diff * r.__diff"),
-        ]
+        pair = self._pair_in_arrays if self.in_arrays else self._pair_in_sql
+        found = pair(left, old_left, right, old_right)
         for side, held, rows in ((self.left, held_left, left), (self.right, held_right, right)):
             if rows.num_rows and side.stored:
                 held.append(
                     rows.drop_columns(["__time"]).rename_columns(["__h", *(c.name for c in side.columns), "__n"])
                 )
                 held.compact()
+        return found
+
+    def _pair_in_sql(self, left: pa.Table, old_left: pa.Table, right: pa.Table, old_right: pa.Table) -> pa.Table:
+        """The pairs of which at least one row is new."""
+        found = [
+            self._pair(left, old_right, "l.__time", "l.__diff * r.__n", right_new=False),
+            self._pair(old_left, right, "r.__time", "l.__n * r.__diff", left_new=False),
+            self._pair(left, right, "greatest(l.__time, r.__time)", "l.__diff * r.__diff"),
+        ]
         return pa.concat_tables([f for f in found if f.num_rows] or found[:1])
 
     def _pair(
         self, left: pa.Table, right: pa.Table, time: str, diff: str, *, left_new: bool = True, right_new: bool = True
     ) -> pa.Table:
         """The pairs of two tables; `time` and `diff` are SQL for the time and the multiplicity of a pair."""
-        if self.in_arrays:
-            return self._pair_in_arrays(left, right, left_new, right_new)
         l_extra = ("__time", "__diff") if left_new else ("__n",)
         r_extra = ("__time", "__diff") if right_new else ("__n",)
         equal = [f"l.{quoted(a)} = r.{quoted(b)}" for a, b in zip(self.left.keys, self.right.keys, strict=True)]
@@ -125,17 +133,34 @@ class Join(Operator[p.Join]):
             rights=right,
         )
 
-    def _pair_in_arrays(self, left: pa.Table, right: pa.Table, left_new: bool, right_new: bool) -> pa.Table:
-        """The same by `Matching`."""
-        pairs = self.matching.pairs(left, right)
-        sides = list(zip((left, right), pairs, (left_new, right_new), strict=True))
-        times = [t.column("__time").to_numpy()[rows] for t, rows, new in sides if new]
-        many, other = (t.column("__diff" if new else "__n").to_numpy()[rows] for t, rows, new in sides)
+    def _pair_in_arrays(self, left: pa.Table, old_left: pa.Table, right: pa.Table, old_right: pa.Table) -> pa.Table:
+        """The same by `Matching`: rows are numbered, those that are held before the new ones."""
+        found = [
+            self._number_pairs(l, r)
+            for l, r in (
+                (_Rows(left, old_left.num_rows), _Rows(old_right)),
+                (_Rows(old_left), _Rows(right, old_right.num_rows)),
+                (_Rows(left, old_left.num_rows), _Rows(right, old_right.num_rows)),
+            )
+        ]
+        lefts, rights, times, diffs = (np.concatenate(arrays) for arrays in zip(*found, strict=True))
+        held = [
+            _stack(old, new, [c.name for c in side.columns])
+            for old, new, side in ((old_left, left, self.left), (old_right, right, self.right))
+        ]
+        columns = self.matching.take(held[0], held[1], (lefts, rights))
+        return pa.table(columns | {"__time": pa.array(times), "__diff": pa.array(diffs)})
+
+    def _number_pairs(self, left: _Rows, right: _Rows) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """(numbers of left rows, of right rows, times, multiplicities) of the pairs of two tables, one of them new."""
+        pairs = self.matching.pairs(left.table, right.table)
+        sides = list(zip((left, right), pairs, strict=True))
+        times = [s.table.column("__time").to_numpy()[rows] for s, rows in sides if s.is_new]
+        many, other = (s.table.column("__diff" if s.is_new else "__n").to_numpy()[rows] for s, rows in sides)
         if _largest(many) * _largest(other) >= 1 << 63:
             raise OverflowError("a row of a join would be there more than 2⁶³ times")
-        columns = self.matching.take(left, right, pairs)
-        time = np.maximum(times[0], times[-1])
-        return pa.table(columns | {"__time": pa.array(time), "__diff": pa.array(many * other)})
+        lefts, rights = (rows + (s.begin or 0) for s, rows in sides)
+        return lefts, rights, np.maximum(times[0], times[-1]), many * other
 
     def _expire(self, frontier: int, points: list[Batch], state: ShardState) -> None:
         """Band joins: remove rows whose partners have all arrived."""
@@ -148,6 +173,27 @@ class Join(Operator[p.Join]):
             bound = released.bounds[other]
             if side.keep_us is not None and side.stamp is not None and bound is not None and is_open(bound):
                 expire_rows(side.contents(self.id, state), side.stamp, bound - side.keep_us, seen, side.name, state)
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Rows of one side that are held, or new ones: these are numbered from `begin` on."""
+
+    table: pa.Table
+    begin: int | None = None
+
+    @property
+    def is_new(self) -> bool:
+        return self.begin is not None
+
+
+def _stack(old: pa.Table, new: pa.Table, names: list[str]) -> pa.Table:
+    """The rows that are held, then the new ones."""
+    tables = [t.select(names) for t in (old, new) if t.num_rows]
+    if len(tables) < 2:
+        return tables[0] if tables else new.select(names)
+    fresh = write_out(tables[1])
+    return pa.concat_tables([tables[0].cast(fresh.schema), fresh])
 
 
 @lru_cache(maxsize=1024)

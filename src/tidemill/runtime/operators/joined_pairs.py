@@ -22,6 +22,7 @@ from tidemill.plan.sources import Column
 from tidemill.runtime import fast_paths
 from tidemill.runtime.dataflow.value_codes import JoinValues, match_all
 from tidemill.runtime.duckdb import duck
+from tidemill.runtime.row_references import take_rows
 from tidemill.runtime.state.run_ends import expand
 from tidemill.runtime.thresholds import sizes
 
@@ -78,12 +79,8 @@ class Matching:
     def take(self, left: pa.Table, right: pa.Table, pairs: tuple[np.ndarray, np.ndarray]) -> dict[str, pa.ChunkedArray]:
         """The wanted columns of pairs."""
         mine = {c.name for c in self.left}
-        sides = [(left, pa.array(pairs[0])), (right, pa.array(pairs[1]))]
-        found: dict[str, pa.ChunkedArray] = {}
-        for table, rows in sides:
-            names = [n for n in self.wanted if (n in mine) == (table is left)]
-            taken = table.select(names).combine_chunks().take(rows)
-            found |= {n: taken.column(n) for n in names}
+        names = [[n for n in self.wanted if (n in mine) == is_left] for is_left in (True, False)]
+        found = take_rows(left, pairs[0], names[0]) | take_rows(right, pairs[1], names[1])
         return {n: found[n] for n in self.wanted}
 
     def _satisfying(

@@ -20,6 +20,7 @@ from tidemill.plan.relations import quoted
 from tidemill.plan.sources import Column
 from tidemill.runtime import fast_paths
 from tidemill.runtime.duckdb import duck
+from tidemill.runtime.row_references import is_reference
 
 _HIDDEN = ("__time", "__diff")
 
@@ -77,4 +78,5 @@ def _passes(kind: pa.DataType) -> bool:
         or pa.types.is_float32(kind)
         or pa.types.is_float64(kind)
         or pa.types.is_decimal128(kind)
+        or is_reference(kind)
     )

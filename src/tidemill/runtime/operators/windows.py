@@ -148,6 +148,8 @@ class Stamp(Operator[p.Stamp]):
 class ViewOutput(Operator[p.ViewOutput]):
     """The last operator of a view: holds changes until their time is closed, then sends the net of each time."""
 
+    takes_references = True
+
     def step(self, inputs: list[Batch], state: ShardState) -> Batch:
         batch = inputs[0]
         if self.op.closed:

@@ -12,6 +12,7 @@ from tidemill.runtime.arrow_ipc import ipc_pieces
 from tidemill.runtime.dataflow.operator import Batch
 from tidemill.runtime.evaluation.evaluate import Evaluation, route
 from tidemill.runtime.evaluation.failures import guard
+from tidemill.runtime.row_references import write_out
 from tidemill.runtime.stage.frontiers import clock_of
 
 
@@ -31,7 +32,8 @@ def route_loop(plan: Physical, evaluation: Evaluation, edge: Exchange) -> Iterat
     found = evaluation.outcome(edge.source_op)
     if found is None or found.rows is None or not found.rows.num_rows:
         return
-    for index, piece in route(edge, evaluation.ops[edge.source_op].schema, found.rows, len(plan.shards), 0):
+    rows = write_out(found.rows)
+    for index, piece in route(edge, evaluation.ops[edge.source_op].schema, rows, len(plan.shards), 0):
         for payload in ipc_pieces(piece):
             yield plan.shards[index], payload
 

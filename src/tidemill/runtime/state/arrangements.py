@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from tidemill.plan.relations import quoted
 from tidemill.plan.sources import Column
 from tidemill.runtime.duckdb import duck
+from tidemill.runtime.row_references import write_out, write_unless_one
 from tidemill.runtime.state.different_rows import add_up, add_up_counts, find_alike, sort_rows
 from tidemill.runtime.state.run_ends import EndSearch, expand
 from tidemill.runtime.state.segments import Segment, SegmentStore
@@ -58,9 +59,9 @@ class Arrangement:
         """
         if table.num_rows:
             combine = self._sort_different if different and not self.layout.then else self._combine
-            merged = combine([table], everything=not self.segments)
+            merged = combine([write_unless_one(table)], everything=not self.segments)
             if merged.num_rows:
-                self.segments.append(Segment(merged.num_rows, table=merged))
+                self.segments.append(Segment(merged.num_rows, table=write_out(merged)))
 
     def probe(self, hashes: np.ndarray) -> pa.Table:
         """All rows whose `__h` is among `hashes` (sorted, unique). O(hits + hashes · log rows)."""
@@ -165,6 +166,7 @@ class Arrangement:
             counted = add_up_counts(table, columns[:-1], adds[0].name)
             if counted is not None:
                 return sort_rows(counted, self.layout.order)
+        table = write_out(table)
         alike = None if plain else find_alike(table, self.layout.columns()[: -len(adds)])
         if alike is None:
             return self._combine_in_sql(table, everything)

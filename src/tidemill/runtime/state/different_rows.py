@@ -24,6 +24,7 @@ from tidemill.plan.sources import Column
 from tidemill.runtime import fast_paths
 from tidemill.runtime.duckdb import duck
 from tidemill.runtime.duckdb.sql_text import hash_sql
+from tidemill.runtime.row_references import write_out, write_unless_one
 from tidemill.runtime.state.row_numbers import compares_as_sql, first_places, has_plain_floats, number_rows
 from tidemill.runtime.thresholds import sizes
 
@@ -50,7 +51,8 @@ def add_up_counts(table: pa.Table, columns: Sequence[Column], count: str, *hidde
         return None
     table = table.select([*(c.name for c in columns), *hidden])
     if table.num_rows < sizes.different_rows:
-        return _add_up_few(table, columns, count, counts)
+        return _add_up_few(write_out(table), columns, count, counts)
+    table = write_unless_one(table)
     kept = _number_counts(table, columns, hidden, counts)
     if kept is None:
         return None

@@ -14,6 +14,7 @@ from tidemill.runtime.dataflow.changes import HASH, key_hashes, net
 from tidemill.runtime.dataflow.value_codes import differs, distinct
 from tidemill.runtime.duckdb import duck
 from tidemill.runtime.duckdb.sql_text import name_list
+from tidemill.runtime.row_references import write_out, write_unless_one
 from tidemill.runtime.state.arrangements import Arrangement
 
 
@@ -54,8 +55,8 @@ class Partitions:
         """Closed changes, and at the time BEGINNING what is kept of the partitions that they touch."""
         closed = closed.select([*self.names, "__time", "__diff"])
         if not held.num_rows:
-            return closed.combine_chunks()
-        times = pa.array(np.full(held.num_rows, BEGINNING))
+            return write_unless_one(closed).combine_chunks()
+        closed, times = write_out(closed), pa.array(np.full(held.num_rows, BEGINNING))
         stored = held.select([*self.names, "__n"]).rename_columns([*self.names, "__diff"])
         stored = net(stored.append_column("__time", times), self.columns)
         return pa.concat_tables([closed, stored.select(closed.column_names).cast(closed.schema)]).combine_chunks()

@@ -20,6 +20,7 @@ from tidemill.runtime.dataflow.operator import Batch, Operator
 from tidemill.runtime.operators.ranking.early_limit import EarlyLimit, slice_times
 from tidemill.runtime.operators.ranking.partitions import Partitions
 from tidemill.runtime.operators.ranking.sorted_moves import MoveOrder, SortedMoves
+from tidemill.runtime.row_references import concat_rows, take_rows
 from tidemill.runtime.state.arrangements import Arrangement
 from tidemill.runtime.state.shard_state import ShardState
 from tidemill.runtime.thresholds import sizes
@@ -30,6 +31,8 @@ _NO_END = 1 << 62  # a rank that no row has
 
 class Ranked(Operator[p.Ranked]):
     """Input: changes of rows. Output: changes of those with a wanted rank."""
+
+    takes_references = True
 
     def __init__(self, op: p.Ranked, first: bool = True) -> None:
         super().__init__(op, first)
@@ -48,7 +51,7 @@ class Ranked(Operator[p.Ranked]):
         kept = self.arrangement(state, "rows", contents_layout(self.op.columns))
         slices = slice_times(closed, sizes.ranked_rows) if self.limits_early else [closed]
         found = [out for piece in slices if (out := self._take(piece, kept)).num_rows]
-        return Batch(pa.concat_tables(found) if found else None, batch.frontier)
+        return Batch(concat_rows(found) if found else None, batch.frontier)
 
     def _take(self, closed: pa.Table, kept: Arrangement) -> pa.Table:
         """The changes of the answer that closed changes make."""
@@ -99,7 +102,7 @@ class Ranked(Operator[p.Ranked]):
             ends = np.cumsum(copies)
             rank = np.repeat(rank - ends + copies, copies) + np.arange(ends[-1] if len(ends) else 0)
             row, time, diff = np.repeat(row, copies), np.repeat(time, copies), np.repeat(np.sign(diff), copies)
-        out = table.select(self.partitions.names).take(pa.array(firsts[row]))
+        out = pa.table(take_rows(table, firsts[row], self.partitions.names))
         if self.op.name is not None:
             out = out.append_column(self.op.name, pa.array(rank))
         return out.append_column("__time", pa.array(time)).append_column("__diff", pa.array(diff))
