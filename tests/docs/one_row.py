@@ -123,10 +123,10 @@ def show_table(table: pa.Table) -> str:
 
 
 def is_empty(value: Any) -> bool:
-    """Says nothing on the page: None, no rows, an empty collection."""
+    """Says nothing on the page: None, a property that does not hold, no rows, an empty collection."""
     if isinstance(value, pa.Table):
         return value.num_rows == 0
-    return value is None or (hasattr(value, "__len__") and len(value) == 0)
+    return value is None or value is False or (hasattr(value, "__len__") and len(value) == 0)
 
 
 def is_plain(value: Any) -> bool:

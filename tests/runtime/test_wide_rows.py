@@ -13,16 +13,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.properties.effort import effort
+from tidemill.plan import physical as p
 from tidemill.plan.physical import BEGINNING
 from tidemill.plan.sort_keys import SortKey
 from tidemill.plan.sources import Column
 from tidemill.runtime.dataflow.changes import contents_layout, net
+from tidemill.runtime.dataflow.operator import Batch
 from tidemill.runtime.fast_paths import without
 from tidemill.runtime.operators.joined_pairs import Matching
+from tidemill.runtime.operators.plain_columns import keeps_different
 from tidemill.runtime.operators.ranking.sorted_moves import MoveOrder
+from tidemill.runtime.operators.windows import ViewOutput
 from tidemill.runtime.state import different_rows
 from tidemill.runtime.state.arrangements import Arrangement
 from tidemill.runtime.state.segments import SegmentStore
+from tidemill.runtime.state.shard_state import ShardState
 from tidemill.runtime.thresholds import changed, smallest
 
 A, B, T = Column("a", "BIGINT"), Column("b", "DOUBLE"), Column("t", "VARCHAR")
@@ -165,3 +170,36 @@ def test_moves_are_in_the_order_of_all_columns(rows, partition, descending, null
     for name in ("partition", "peer", "row"):
         assert getattr(fast, name).tolist() == getattr(slow, name).tolist()
     assert fast.column("__time").tolist() == slow.column("__time").tolist()
+
+
+def test_insertions_that_differ_are_not_added_up_and_equal_ones_are():
+    apart = pa.table({"a": np.arange(3000), "__time": np.arange(3000) // 7, "__diff": np.ones(3000, np.int64)})
+    alike = apart.set_column(0, "a", pa.array(np.zeros(3000, np.int64)))
+    leaving = apart.set_column(2, "__diff", pa.array(np.where(np.arange(3000) == 2999, -1, 1)))
+    found = [different_rows.are_different_insertions(t, (A,), "__diff", "__time") for t in (apart, alike, leaving)]
+    assert found == [True, False, False]
+    with without(["different_rows"]):
+        assert not different_rows.are_different_insertions(apart, (A,), "__diff", "__time")
+    assert not different_rows.are_different_insertions(apart.slice(0, 900), (A,), "__diff", "__time")
+
+
+def test_only_chains_that_pass_all_columns_on_keep_rows_apart():
+    schema = (A, T)
+    both = p.Project("p", ("x",), schema, (p.Item("t", '"b"'), p.Item("a", '"a"')))
+    fewer = p.Project("q", ("p",), (A,), (p.Item("a", '"a"'),))
+    later = p.Synchronize("s", ("p",), schema, 10, 0)
+    some = p.Filter("f", ("x",), schema, '"a" > 1')
+    for chain, kept in (((both,), True), ((some, both), True), ((fewer, both), False), ((later, both), False)):
+        assert keeps_different(chain, ["a", "b"]) == kept
+
+
+def test_a_view_passes_net_changes_on_unless_others_wait():
+    output = ViewOutput(p.ViewOutput("g", ("x",), (A,)))
+    state = ShardState.empty("nowhere")
+    rows = pa.table({"a": [1, 1], "__time": [1, 5], "__diff": [1, 1]})
+    with smallest():
+        first = output.step([Batch(rows, 3, netted=True)], state)
+        assert first.rows.select(["a", "__time"]).to_pylist() == [{"a": 1, "__time": 1}]
+        back = pa.table({"a": [1, 2], "__time": [5, 6], "__diff": [-1, 1]})
+        second = output.step([Batch(back, 7, netted=True)], state)
+        assert second.rows.to_pylist() == [{"a": 2, "__time": 6, "__diff": 1}]

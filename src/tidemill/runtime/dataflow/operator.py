@@ -27,12 +27,14 @@ Note = JoinCounts | ShedCount
 class Batch:
     """Changes (None when there are none) and the frontier behind which no more will come.
 
-    An operator with many outputs leaves them in `picks`, by name.
+    An operator with many outputs leaves them in `picks`, by name. `netted`: no two changes of one time are of equal
+    rows, and no other batch has changes of these times.
     """
 
     rows: pa.Table | None
     frontier: int
     picks: dict[str, pa.Table] | None = None
+    netted: bool = False
 
     @property
     def empty(self) -> bool:

@@ -31,7 +31,7 @@ from tidemill.runtime.operators.grouping.numbered_rows import NumberedRows
 from tidemill.runtime.operators.join import Join
 from tidemill.runtime.operators.join_at import JoinAt
 from tidemill.runtime.operators.linear import render
-from tidemill.runtime.operators.plain_columns import run_chain
+from tidemill.runtime.operators.plain_columns import keeps_different, run_chain
 from tidemill.runtime.operators.ranking.ranked import Ranked
 from tidemill.runtime.operators.ranking.window_functions import WindowFunctions
 from tidemill.runtime.operators.recursive import Recursive
@@ -190,7 +190,8 @@ class Evaluation:
             return Batch(None, base.frontier)
         began = time.perf_counter()
         rows = self._run_fused(chain, self._schema(base_name), base.rows)
-        return self._count(op, [base], Batch(rows, base.frontier), began)
+        netted = base.netted and keeps_different(chain, [n for n in base.rows.column_names if n not in _HIDDEN])
+        return self._count(op, [base], Batch(rows, base.frontier, netted=netted), began)
 
     def _fusible(self, name: str) -> p.Linear | None:
         known = self.ops.get(name)

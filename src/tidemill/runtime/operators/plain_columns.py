@@ -34,6 +34,19 @@ def run_chain(chain: Sequence[p.Linear], schema: tuple[Column, ...], rows: pa.Ta
     return _run_steps(chain, schema, rows)
 
 
+def keeps_different(chain: Sequence[p.Linear], names: Sequence[str]) -> bool:
+    """Whether rows that differ in these columns, before a chain whose first operator is its last, differ after it."""
+    for op in reversed(chain):
+        if isinstance(op, p.Project):
+            passed = {sql: name for name, sql in op.items}
+            if any(quoted(name) not in passed for name in names):
+                return False
+            names = [passed[quoted(name)] for name in names]
+        elif not isinstance(op, p.Filter):
+            return False
+    return True
+
+
 def _run_steps(chain: Sequence[p.Linear], schema: tuple[Column, ...], rows: pa.Table) -> pa.Table | None:
     try:
         for op in reversed(chain):

@@ -22,6 +22,7 @@ from tidemill.runtime.duckdb import duck
 from tidemill.runtime.duckdb.sql_text import hash_sql, name_list, same_row
 from tidemill.runtime.operators.rstream import Rstream as Rstream
 from tidemill.runtime.state.arrangements import Layout
+from tidemill.runtime.state.different_rows import are_different_insertions
 from tidemill.runtime.state.shard_state import ShardState
 
 
@@ -155,8 +156,11 @@ class ViewOutput(Operator[p.ViewOutput]):
         if self.op.closed:
             return batch  # whole answers of closed windows: nothing waits, nothing cancels
         pending = self.arrangement(state, PENDING, pending_layout(self.schema))
+        netted = batch.netted and not pending.segments
         closed = take_closed(pending, batch.rows, batch.frontier)
         if closed.num_rows == 0:
             return Batch(None, batch.frontier)
-        out = net(closed, self.schema)
+        # Insertions cancel nothing: equal ones are added up only where that leaves fewer of them.
+        passes = netted or are_different_insertions(closed, self.schema, "__diff", "__time")
+        out = closed if passes else net(closed, self.schema)
         return Batch(out if out.num_rows else None, batch.frontier)

@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tidemill.plan.aggregates import INTEGERS
 from tidemill.plan.nested_types import is_textual
@@ -31,6 +32,7 @@ from tidemill.runtime.thresholds import sizes
 # Types whose values are cheap to hash.
 _WORDS = INTEGERS | {"BOOLEAN", "DOUBLE", "FLOAT", "DATE", "TIME", "TIMESTAMP"}
 _MOST_ALIKE = 4  # where more than one row in this many is alike, SQL takes all of them
+_SAMPLES, _SAMPLE_ROWS = 4, 512  # runs of neighbours and rows of each that tell whether insertions are added up
 
 
 def find_alike(table: pa.Table, columns: Sequence[Column], *hidden: str) -> np.ndarray | None:
@@ -75,6 +77,18 @@ def _add_up_few(table: pa.Table, columns: Sequence[Column], count: str, counts: 
     if len(kept) < table.num_rows:
         table = table.take(pa.array(first[kept]))
     return table.append_column(count, pa.array(totals[kept]))
+
+
+def are_different_insertions(table: pa.Table, columns: Sequence[Column], count: str, *hidden: str) -> bool:
+    """Whether all counts are above zero and, among neighbours that are looked at, few rows are equal."""
+    rows = table.num_rows
+    if not fast_paths.is_on("different_rows") or rows < sizes.different_rows:
+        return False
+    if pc.min(table.column(count)).as_py() <= 0:
+        return False
+    starts = range(0, rows, max(rows // _SAMPLES, _SAMPLE_ROWS))
+    sample = write_out(pa.concat_tables([table.slice(start, _SAMPLE_ROWS) for start in starts]))
+    return np.count_nonzero(_find_alike(_hash_rows(sample, columns, *hidden))) * _MOST_ALIKE <= sample.num_rows
 
 
 def _number_counts(

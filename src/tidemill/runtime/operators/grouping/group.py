@@ -69,7 +69,7 @@ class GroupBy(Operator[p.Group]):
         changes = self._changes_in_sql(closed, values, birth, state) if walked is None else walked
         if self.op.at_once:
             self._forget_groups(state)
-        return Batch(changes, frontier)
+        return Batch(changes, frontier, netted=walked is not None)
 
     def _forget_groups(self, state: ShardState) -> None:
         """Groups that have come at once never change: nothing is kept but what is pending."""

@@ -51,7 +51,7 @@ class Ranked(Operator[p.Ranked]):
         kept = self.arrangement(state, "rows", contents_layout(self.op.columns))
         slices = slice_times(closed, sizes.ranked_rows) if self.limits_early else [closed]
         found = [out for piece in slices if (out := self._take(piece, kept)).num_rows]
-        return Batch(concat_rows(found) if found else None, batch.frontier)
+        return Batch(concat_rows(found) if found else None, batch.frontier, netted=True)
 
     def _take(self, closed: pa.Table, kept: Arrangement) -> pa.Table:
         """The changes of the answer that closed changes make."""
