@@ -125,12 +125,23 @@ class Driven:
         assert found is not None
         return found
 
-    def alternatives(self, plan: ReaderPlan | None = None) -> Iterator[tuple[str, ReaderPlan]]:
-        """Every configuration of the plan's leaves, with sizes by the settings' method."""
+    def planned_anew(self) -> ReaderPlan:
+        """The plan that a search finds now."""
+        fresh = replace(self.settings, reader_plans={}, stored_plans={}, searches={})
+        return plan_reader(SOURCE, self.queries, self.parts, fresh)
+
+    def said(self, plan: ReaderPlan) -> float:
+        """What the model says that the tables of a plan cost for each row."""
+        model = model_for(plan, shares_of(plan, self.measured), self.settings)
+        return model.cost(plan.chosen.configuration, [node.buckets for node in plan.tree])
+
+    def alternatives(self, plan: ReaderPlan | None = None, most: int | None = None) -> Iterator[tuple[str, ReaderPlan]]:
+        """Every configuration of the plan's leaves, or about `most` of them, with sizes by the settings' method."""
         base = plan or self.plan
         leaves = _group_leaves(base.queries, base.groups)
         model = model_for(base, shares_of(base, self.measured), self.settings)
-        for configuration in all_configurations(list(leaves)):
+        found = all_configurations(list(leaves))
+        for configuration in found[:: 1 if most is None else max(1, len(found) // most)]:
             yield str(configuration), self._with(base, configuration, leaves, model)
 
     def _with(self, base: ReaderPlan, configuration: Configuration, leaves: Any, model: Any) -> ReaderPlan:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tidemill.optimize.share.phantoms.configuration import Configuration, Relation
@@ -52,14 +52,17 @@ class Choice:
         return [self.buckets[r] for r in self.configuration.relations]
 
 
-def gc(queries: Iterable[Relation], model: Model, memory: int, allocate: Allocate = sl) -> Choice:
+def gc(
+    queries: Iterable[Relation], model: Model, memory: int, allocate: Allocate = sl, begin: Sequence[Relation] = ()
+) -> Choice:
     """Greedy by increasing collision rates (figure 6).
 
-    All memory is always allocated. Add the feeder that lowers the cost most, as long as one does.
+    All memory is always allocated. Add the feeder that lowers the cost most, as long as one does. `begin` are feeders
+    that are taken whatever they cost, which the paper does not have.
     """
     graph = FeedingGraph.of(queries)
-    left, taken = list(graph.candidates), list[Relation]()
-    current = Configuration.without_phantoms(graph.queries)
+    left, taken = [r for r in graph.candidates if r not in begin], list(begin)
+    current = assemble(graph.queries, taken, model.statistics.of)
     buckets = allocate(current, model, memory)
     steps = [Step(None, current, model.cost(current, buckets))]
     while left:
@@ -157,3 +160,36 @@ def epes(queries: Iterable[Relation], model: Model, memory: int, steps: int = 10
             best = tried
     assert best is not None
     return best
+
+
+def detach_queries(configuration: Configuration, model: Model, memory: int, allocate: Allocate = sl) -> Configuration:
+    """Let queries read the rows themselves, one after the other, as long as that lowers the cost.
+
+    A query that wants few rows makes its feeder tell these rows apart: that may cost more than a table of its own.
+    """
+    asked = frozenset(configuration.queries)
+    cost = model.cost(configuration, allocate(configuration, model, memory))
+    while True:
+        best = None
+        feeders = {r: configuration.feeder(r) for r in configuration.relations}
+        for query in (r for r in configuration.queries if feeders[r] is not None):
+            trial = Configuration.of_valid(_without_idle({**feeders, query: None}, asked), asked)
+            sizes = allocate(trial, model, memory)
+            price = model.cost(trial, sizes)
+            if price < cost and not model.refuses(trial, sizes):
+                best, cost = trial, price
+        if best is None:
+            return configuration
+        configuration = best
+
+
+def _without_idle(
+    feeders: dict[Relation, Relation | None], asked: Container[Relation]
+) -> dict[Relation, Relation | None]:
+    """The feeders without phantoms that feed fewer than two relations; what they feed goes to their own feeders."""
+    while True:
+        fed = list(feeders.values())
+        idle = next((r for r in feeders if r not in asked and fed.count(r) < 2), None)
+        if idle is None:
+            return feeders
+        feeders = {r: feeders[idle] if f == idle else f for r, f in feeders.items() if r != idle}

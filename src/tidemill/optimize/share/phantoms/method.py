@@ -12,10 +12,11 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from tidemill.optimize.share.phantoms.choose import Choice, epes, gc, gp
+from tidemill.optimize.share.phantoms.choose import Choice, detach_queries, epes, gc, gp
 from tidemill.optimize.share.phantoms.configuration import Configuration, Relation
 from tidemill.optimize.share.phantoms.cost import Constants, Evictions
 from tidemill.optimize.share.phantoms.exhaustive import exhaustive_allocation
+from tidemill.optimize.share.phantoms.feeding import FeedingGraph
 from tidemill.optimize.share.phantoms.model import Model, Sizes, bucket_size
 from tidemill.optimize.share.phantoms.peak import fit_peak
 from tidemill.optimize.share.phantoms.refinement import refined_allocation
@@ -28,6 +29,8 @@ Allocation = Literal["refined", "sl", "sr", "pl", "pr", "es"]
 PHI = 1.0  # buckets for each group while GP chooses: in the middle of the ratios of figure 15
 _STEPS = 100  # ES divides the memory into steps of 1 %
 _ENUMERATED = 5  # most queries for EPES: they have 472 configurations, which take a fifth of a second
+_DETACHED = 6  # most queries of which some are tried apart from their feeders: it takes some 20 ms
+_REFINED = 3  # configurations found so whose table sizes are refined
 _SCHEMES: Mapping[str, Allocate] = {"refined": refined_allocation(), "sl": sl, "sr": sr, "pl": pl, "pr": pr}
 
 
@@ -63,7 +66,22 @@ class Method:
         if self.allocation != "refined":
             return alone | {f"GC{self.allocation.upper()}": gc(queries, model, memory, self.divide)}
         greedy = gc(queries, model, memory)
-        return alone | {"GCSL": greedy, "GCSL refined": self._divide_again(greedy, model, memory)}
+        options = alone | {"GCSL": greedy, "GCSL refined": self._divide_again(greedy, model, memory)}
+        if _want_different_rows(queries, model):
+            options["GCSL detached"] = self._detach(queries, greedy, model, memory)
+        return options
+
+    def _detach(self, queries: list[Relation], greedy: Choice, model: Model, memory: int) -> Choice:
+        """What GC finds when it begins with each candidate, and with queries that it feeds apart where that is cheaper.
+
+        A feeder of queries that want few rows tells these rows apart: GC, which feeds every query that it can, takes
+        no such feeder, although the others would be cheaper with it.
+        """
+        starts = [greedy, *(gc(queries, model, memory, begin=[c]) for c in FeedingGraph.of(queries).candidates)]
+        tried = dict.fromkeys(detach_queries(c.configuration, model, memory) for c in starts)
+        cheapest = sorted(tried, key=lambda c: model.cost(c, sl(c, model, memory)))[:_REFINED]
+        choices = [Choice.of(c, self.divide(c, model, memory), model, greedy.steps) for c in cheapest]
+        return min(choices, key=lambda c: (model.refuses(c.configuration, c.table_sizes), c.cost))
 
     def choose(self, options: Iterable[Choice], model: Model) -> Choice:
         """The cheapest choice within the peak load; if none is, the one with the least peak."""
@@ -85,6 +103,13 @@ class Method:
             return chosen
         sizes = fit_peak(chosen.configuration, chosen.table_sizes, model, self.peak)
         return Choice.of(chosen.configuration, sizes, model, chosen.steps)
+
+
+def _want_different_rows(queries: list[Relation], model: Model) -> bool:
+    """True for a few queries of a share that want different shares of its rows."""
+    if not isinstance(model, ShareModel) or len(queries) > _DETACHED:
+        return False
+    return len({model.known.wanted_share(q.alone) for q in queries}) > 1
 
 
 _PLAIN_COSTS, _DEFAULT_METHOD = Constants(), Method()
