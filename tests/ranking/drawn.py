@@ -21,6 +21,8 @@ FRAMES = (
     "ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING",
     "ROWS BETWEEN 3 PRECEDING AND 1 PRECEDING",
     "ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING EXCLUDE CURRENT ROW",
+    "RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW EXCLUDE TIES",
+    "GROUPS BETWEEN 1 PRECEDING AND 1 FOLLOWING EXCLUDE GROUP",
     "RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW",
     "RANGE BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING",
     "GROUPS BETWEEN 1 PRECEDING AND CURRENT ROW",
@@ -117,7 +119,7 @@ def calls(draw: st.DrawFn, columns: Columns, order: tuple[str, ...]) -> Call:
     if columns[name] == "int":
         options += [f"count({name}) FILTER (WHERE {name} > 1)", f"count(DISTINCT {name})"]
     function = draw(st.sampled_from(options))
-    plain = not frame.endswith("EXCLUDE CURRENT ROW") or "DISTINCT" not in function
+    plain = "EXCLUDE" not in frame or "DISTINCT" not in function
     return Call(function, frame if plain else "")
 
 

@@ -11,6 +11,7 @@ from typing import Literal, get_args
 
 Unit = Literal["ROWS", "RANGE", "GROUPS"]
 PRECEDING, FOLLOWING, CURRENT = "PRECEDING", "FOLLOWING", "CURRENT ROW"
+Peers = Literal["", "GROUP", "TIES"]
 _EXCLUDED = " EXCLUDE CURRENT ROW"
 
 
@@ -44,12 +45,15 @@ class Bound:
 
 @dataclass(frozen=True)
 class Frame:
-    """The rows, the values, or the groups of peers between two bounds, with or without the current row."""
+    """The rows, the values, or the groups of peers between two bounds, with or without the current row; without its
+    peers where they are excluded: all of them (TIES), or all and the row itself (GROUP).
+    """
 
     unit: Unit
     start: Bound
     end: Bound
     excludes_current: bool = False
+    excludes_peers: Peers = ""
 
     @property
     def sql(self) -> str:
@@ -58,7 +62,8 @@ class Frame:
         >>> Frame("ROWS", Bound(PRECEDING, "2"), Bound(CURRENT), True).sql
         'ROWS BETWEEN 2 PRECEDING AND CURRENT ROW EXCLUDE CURRENT ROW'
         """
-        excluded = _EXCLUDED if self.excludes_current else ""
+        excluded = f" EXCLUDE {self.excludes_peers}" if self.excludes_peers else ""
+        excluded = _EXCLUDED if self.excludes_current else excluded
         return f"{self.unit} BETWEEN {self.start.sql} AND {self.end.sql}{excluded}"
 
     @classmethod
@@ -67,11 +72,15 @@ class Frame:
 
         >>> Frame.of("RANGE BETWEEN INTERVAL '5' SECOND PRECEDING AND UNBOUNDED FOLLOWING").end
         Bound(side='FOLLOWING', distance=None)
+        >>> Frame.of("GROUPS BETWEEN 1 PRECEDING AND CURRENT ROW EXCLUDE TIES").excludes_peers
+        'TIES'
         """
-        name, _, bounds = text.removesuffix(_EXCLUDED).partition(" BETWEEN ")
+        whole, _, excluded = text.partition(" EXCLUDE ")
+        name, _, bounds = whole.partition(" BETWEEN ")
         start, _, end = bounds.partition(" AND ")
         unit: Unit = next(unit for unit in get_args(Unit) if unit == name)
-        return cls(unit, Bound.of(start), Bound.of(end), text.endswith(_EXCLUDED))
+        peers: Peers = next((p for p in get_args(Peers) if p == excluded), "")
+        return cls(unit, Bound.of(start), Bound.of(end), text.endswith(_EXCLUDED), peers)
 
     @property
     def by_value(self) -> bool:

@@ -7,7 +7,7 @@ from typing import NamedTuple, get_args
 
 from sqlglot import exp
 
-from tidemill.plan.window_frames import CURRENT, FOLLOWING, PRECEDING, Bound, Frame, Unit
+from tidemill.plan.window_frames import CURRENT, FOLLOWING, PRECEDING, Bound, Frame, Peers, Unit
 from tidemill.sql.bind.functions import aggregate_name, name_in_sql, user_aggregate_of
 from tidemill.sql.bind.scope import problem
 from tidemill.sql.dialect.nodes import children, copy_tree
@@ -154,9 +154,11 @@ def read_frame(window: exp.Window) -> Frame | None:
     endless = start == Bound(FOLLOWING) or end == Bound(PRECEDING)
     if known is None or endless or _PLACE[start.side] > _PLACE[end.side]:
         raise _wrong_frame(window, f"{unit} BETWEEN {start.sql} AND {end.sql} holds no rows")
-    if exclude not in ("NO OTHERS", "CURRENT ROW"):
-        raise _wrong_frame(window, f"EXCLUDE {exclude} is not possible")
-    return Frame(known, start, end, exclude == "CURRENT ROW")
+    if exclude in ("GROUP", "TIES") and known == "ROWS":
+        # Frames of rows are those of the completed order, in which no row has a peer.
+        raise _wrong_frame(window, f"EXCLUDE {exclude} is possible in frames of RANGE and GROUPS")
+    peers: Peers = next((p for p in get_args(Peers) if p == exclude), "")
+    return Frame(known, start, end, exclude == "CURRENT ROW", peers)
 
 
 def ends_here(frame: Frame, ordered: bool) -> bool:
