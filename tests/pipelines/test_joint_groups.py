@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from tests.harness import LocalDatabase
 from tests.joins.test_group_walk import cut, frontiers, run, stored
+from tests.lifecycle.checkpointed import CheckpointedDatabase
 from tests.pipelines.test_shared_taggers import ROWS, SOURCE, _order, create, logs_of, records, write_records
 from tests.properties.effort import effort
 from tidemill.plan import physical as p
@@ -107,6 +108,22 @@ def test_the_walk_gives_the_changes_and_the_state_of_sql(
     assert stored(state, op, "parts", layout) == stored(twin, op, "parts", layout)
 
 
+def test_sums_that_fit_a_word_alone_but_not_together_are_added_up_in_sql():
+    """The state has one sum for each segment; these stay apart while each is less than half of the one before."""
+    batches = []
+    for time, groups in enumerate((16, 8, 4, 2, 1)):
+        largest = ((1 << 61) - 1) // (16 * groups)
+        rows = [(0, largest)] * (15 * groups + 1) + [(key, 0) for key in range(1, groups)]
+        batches.append(
+            pa.Table.from_pylist([{"__key0": k, "x": x, "__time": time, "__diff": 1} for k, x in rows], CHANGES)
+        )
+    op, closing = joint(None, True), list(range(1, 6))
+    walked, state = run(Together, op, batches, closing)
+    assert len(state.arrangement(op.id, "parts", GroupBy(op).layout).segments) > 3
+    with fast_paths.without(["joint_groups", "group_walk"]):
+        assert walked == run(Together, op, batches, closing)[0]
+
+
 GROUPED = (
     "building, count(*) AS n FROM Rooms{} GROUP BY building",
     "building AS b, sum(degrees) AS s, count(humid) AS c FROM Rooms{} GROUP BY building",
@@ -191,3 +208,23 @@ def test_groupings_stay_together_when_one_is_left(tmp_path: Path, monkeypatch: p
     with LocalDatabase(str(tmp_path / "db")) as db:
         after = {op.id for op in db.execute("EXPLAIN").physical.stage if op.kind == "numbered_rows"}
         assert before == after and len(before) == 1 and walked
+
+
+def test_the_number_of_shards_changes(tmp_path: Path) -> None:
+    """What a key is called may be another column of the stream, of another type."""
+    views = [
+        "degrees % 2 AS building, count(*) AS n FROM Rooms GROUP BY degrees % 2",
+        "degrees % 2 AS odd, sum(degrees) AS s FROM Rooms WHERE building = 'a' GROUP BY degrees % 2",
+    ]
+    with CheckpointedDatabase(str(tmp_path / "db")) as db:
+        db.execute("SET shared_tagging = tagger")
+        db.execute(SOURCE.format(folder=tmp_path, rows=7))
+        create(db, views)
+        assert kinds_of(db).count("joint_group") == 2
+        last = write_records(tmp_path, ROWS[:14])
+        db.run(final=False)
+        db.rescale(3)
+        write_records(tmp_path, ROWS[14:21], "2", last)
+        db.run()
+        found = [sorted(db.changes(f"V{i}").to_pylist(), key=_order) for i in range(len(views))]
+    assert found == logs_of(tmp_path, views, "off")

@@ -87,7 +87,7 @@ class _Move:
             self._arrangement(op, name, _input_of(op, name))
 
     def _arrangement(self, op: Op, name: str, source: str) -> None:
-        home = self.homes.get(source)
+        home = self._home_of(op, source)
         if home is None:
             raise Unmovable(f"nothing is known of where {op.kind} {op.id} has its rows")
         pieces: list[list[pa.Table]] = [[] for _ in self.new]
@@ -102,6 +102,14 @@ class _Move:
                 # The largest first: a segment is merged with the one before it when that is not much larger.
                 segments = [Segment(t.num_rows, table=t.combine_chunks()) for t in found]
                 state.stored.setdefault(op.id, {})[name] = sorted(segments, key=lambda s: -s.rows)
+
+    def _home_of(self, op: Op, source: str) -> Home | None:
+        """Where the rows of an input lie, by the names that the operator stores."""
+        home = self.homes.get(source)
+        if home is None or not isinstance(op, p.JointGroup):
+            return home
+        own = {name: key.name for name, key in zip(op.read, op.keys, strict=True)}
+        return Home(home.how, tuple(frozenset(own[n] for n in equal if n in own) for equal in home.by))
 
     def _split_hot(
         self, edge: Exchange | None, source: str, index: int, rows: pa.Table
@@ -127,7 +135,7 @@ class _Move:
         keys = home.columns(rows.column_names) if home.how == "hash" else []
         if keys is None:
             raise Unmovable(f"{op.kind} {op.id} does not have the columns by which its rows lie")
-        schema = self.schemas.get(source, ())
+        schema = op.keys if isinstance(op, p.JointGroup) else self.schemas.get(source, ())
         if (shard_numbers(rows, schema, keys, len(self.old)) != index).any():
             raise Unmovable(f"{op.kind} {op.id} has rows that are not where they should be")
         owner = shard_numbers(rows, schema, keys, len(self.new))

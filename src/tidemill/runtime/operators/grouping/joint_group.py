@@ -117,8 +117,9 @@ class JointGroup(GroupBy):
         """What the state has of these groups; None where it is too large for a word."""
         base, held = match_stored(groups.select(self.key_names), base)
         sums = np.empty((base.num_rows, len(self.op.parts)), np.int64)
+        pieces = int(np.bincount(held).max(initial=0))  # of one group, which the walk adds up
         for x, part in enumerate(self.op.parts):
-            words = _words(base.column(part.name)) if base.num_rows else sums[:, x]
+            words = _words(base.column(part.name), pieces) if base.num_rows else sums[:, x]
             if words is None:
                 return None
             sums[:, x] = words
@@ -237,8 +238,8 @@ def _addends(rows: pa.Table, addends: tuple[p.Addend, ...], diff: np.ndarray) ->
     return adds
 
 
-def _words(column: pa.ChunkedArray) -> np.ndarray | None:
-    """Stored sums as words; None where one is too large to be added to."""
+def _words(column: pa.ChunkedArray, pieces: int) -> np.ndarray | None:
+    """Stored sums as words; None where this many of them may be too large to be added to."""
     if pa.types.is_decimal(column.type):
         words = decimal_words(one_array(column))
         low = np.ascontiguousarray(words[:, 0])
@@ -246,4 +247,4 @@ def _words(column: pa.ChunkedArray) -> np.ndarray | None:
             return None
     else:
         low = column.to_numpy().astype(np.int64)
-    return low if max(int(low.max()), -int(low.min())) < sizes.word_sums else None
+    return low if max(int(low.max()), -int(low.min())) * pieces < sizes.word_sums else None
