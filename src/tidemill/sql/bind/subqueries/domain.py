@@ -97,7 +97,11 @@ def _strict_columns(query: exp.Expression) -> set[int]:
 
 
 def _add_domain(query: exp.Expr, names: list[str], inside: bool) -> None:
-    """Read the domain beside FROM, and select its columns; `inside` a set operation on both sides."""
+    """Read the domain beside FROM, and select its columns; `inside` a set operation on both sides, where LIMIT and
+    window functions of a side count for each of its rows.
+    """
+    if inside and not isinstance(query, exp.Select):
+        partition_rows(query, ())
     if isinstance(query, exp.Subquery):
         _add_domain(query.this, names, inside)
         return
@@ -116,6 +120,8 @@ def _add_domain(query: exp.Expr, names: list[str], inside: bool) -> None:
         )
     _join_domain(query)
     add_columns(query, [_domain_column(name) for name in names])
+    if inside:
+        partition_rows(query, [_domain_column(name) for name in names])
 
 
 def _join_domain(select: exp.Select) -> None:

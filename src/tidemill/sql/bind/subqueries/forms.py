@@ -98,16 +98,27 @@ def _read_quantified(node: exp.Expression) -> Nested | None:
 
 
 def _unwrap(query: exp.Expr, kind: Kind) -> exp.Expression:
-    """The query without parentheses, and without an order that has no meaning: that of a set."""
+    """The query without parentheses, and without an order that has no meaning."""
     while isinstance(query, exp.Subquery) and not any(query.args.get(c) for c in ("limit", "offset", "with_")):
         query = query.this
     limit, offset = query.args.get("limit"), query.args.get("offset")
     if kind == "exists" and limit is not None and offset is None and is_positive(limit.expression):
         query.set("limit", None)
-        limit = None
-    if limit is None and offset is None:
-        query.set("order", None)
+    drop_order(query)
     return query  # type: ignore[return-value]
+
+
+def drop_order(query: exp.Expr) -> None:
+    """Remove an order that has no meaning: that of a set, of which it does not say which rows are there."""
+    if not distinct_on(query) and not query.args.get("limit") and not query.args.get("offset"):
+        query.set("order", None)
+
+
+def distinct_on(query: exp.Expr) -> list[exp.Expression]:
+    """The expressions of DISTINCT ON, of which a query has one row for each of their values."""
+    distinct = query.args.get("distinct")
+    on = distinct.args.get("on") if isinstance(distinct, exp.Distinct) else None
+    return [] if on is None else on.expressions
 
 
 def is_positive(number: exp.Expr | None) -> bool:

@@ -11,7 +11,7 @@ from tidemill.sql.bind.aggregate_calls import is_grouped
 from tidemill.sql.bind.joins import join, rename_columns
 from tidemill.sql.bind.scope import Scope
 from tidemill.sql.bind.stars import star_of
-from tidemill.sql.bind.subqueries.forms import Nested, from_clauses, has_subquery, own_nodes
+from tidemill.sql.bind.subqueries.forms import Nested, distinct_on, from_clauses, has_subquery, own_nodes
 from tidemill.sql.bind.subqueries.inner import count_nodes, keep_conditions
 from tidemill.sql.bind.subqueries.one_row import check_width
 from tidemill.sql.bind.subqueries.outer import Outer, is_column_of
@@ -52,7 +52,7 @@ def read_half_join(nested: Nested, negated: bool, query: exp.Expression, outside
     sources = [item for item, _ in from_clauses(query)]
     if is_grouped(query) or has_windows(query) or len(sources) != 1 or count_nodes(sources[0], outside):
         return None
-    if any(query.args.get(c) for c in _MORE):
+    if any(query.args.get(c) for c in _MORE) or (nested.kind == "in" and distinct_on(query)):
         return None
     items = [e.unalias() for e in query.expressions] if nested.kind == "in" else []
     conditions = [c for c in conjuncts(query.args.get("where")) if count_nodes(c, outside)]

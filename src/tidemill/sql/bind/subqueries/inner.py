@@ -11,10 +11,13 @@ from tidemill.plan import relations as r
 from tidemill.plan.relations import Relation
 from tidemill.sql.bind.aggregate_calls import is_grouped
 from tidemill.sql.bind.bound import BoundQuery
+from tidemill.sql.bind.grouping_sets import find_groupings
+from tidemill.sql.bind.scope import problem
 from tidemill.sql.bind.subqueries.attach import Key
 from tidemill.sql.bind.subqueries.first_rows import partition_rows
-from tidemill.sql.bind.subqueries.forms import has_subquery
+from tidemill.sql.bind.subqueries.forms import distinct_on, has_subquery
 from tidemill.sql.bind.subqueries.outer import Outer
+from tidemill.sql.bind.window_syntax import aggregates_rows
 from tidemill.sql.bind.windows import conjuncts
 from tidemill.sql.dialect.nodes import all_nodes, copy_tree
 
@@ -119,10 +122,26 @@ def keep_conditions(select: exp.Select, conditions: list[exp.Expression]) -> Non
 
 
 def add_columns(select: exp.Select, columns: Sequence[exp.Expression]) -> None:
-    """Select more columns, at the end, and group by them where the SELECT is grouped."""
+    """Select more columns, at the end, and group by them where the SELECT is grouped; DISTINCT ON counts for each."""
     if is_grouped(select):
+        _refuse_total(select)
         group = select.args.get("group") or exp.Group(expressions=[])
         group.set("expressions", [*group.expressions, *map(copy_tree, columns)])
         select.set("group", group)
+    if distinct_on(select):
+        select.args["distinct"].set("on", exp.Tuple(expressions=[*distinct_on(select), *map(copy_tree, columns)]))
     for i, column in enumerate(columns):
         select.append("expressions", exp.alias_(copy_tree(column), f"outer {i}", quoted=True))
+
+
+def _refuse_total(select: exp.Select) -> None:
+    """Refuse a GROUP BY that has a row where there is nothing to group: by key, such a row would be missing."""
+    group = select.args.get("group")
+    of_all = group is not None and group.args.get("all") and all(map(aggregates_rows, select.expressions))
+    if of_all or () in (find_groupings(select) or ()):
+        raise problem(
+            "GROUP BY without keys is not possible in a subquery that reads an outer row",
+            select,
+            code="TM202",
+            hint="leave GROUP BY out, and write grand totals as a subquery of their own",
+        )

@@ -27,7 +27,7 @@ from tidemill.sql.bind.scalar import Scalars, cast_null_column
 from tidemill.sql.bind.scope import Field, Input, Scope, problem
 from tidemill.sql.bind.subqueries.apply import Subqueries
 from tidemill.sql.bind.subqueries.attach import Key, join_rows
-from tidemill.sql.bind.subqueries.forms import has_subquery
+from tidemill.sql.bind.subqueries.forms import drop_order, has_subquery
 from tidemill.sql.bind.subqueries.one_row import is_one_row
 from tidemill.sql.bind.subqueries.outer import Outer
 from tidemill.sql.bind.unfolding import unfolded_view
@@ -124,6 +124,9 @@ class _One:
         """Columns of each row; where a condition fails the row goes, or with `optional` has NULL in them."""
         values = [cast_null_column(self.outer.bind(item)) for item in items]
         given = [] if condition is None else [self.outer.scalars.predicate(condition)]
+        if given:  # what the condition excludes may be what cannot be computed
+            cased = [template("CASE WHEN {0} THEN {1} END", given[0], v.value) for v in values]
+            values = [replace(v, value=value) for v, value in zip(values, cased, strict=True)]
         side = self._make_input(names, [value.type for value in values], ())
         before = tuple(map(Item.of, self.outer.node.schema))
         made = [Item(f.column, v.value, f.type) for f, v in zip(side.fields, values, strict=True)]
@@ -194,10 +197,9 @@ def _make_unique(names: list[str]) -> list[str]:
 
 
 def _unwrap(query: exp.Expression) -> exp.Expression:
-    """A query without parentheses, and without an order that has no meaning: that of a set."""
+    """A query without parentheses, and without an order that has no meaning."""
     while isinstance(query, exp.Subquery) and not any(query.args.get(c) for c in ("limit", "offset", "with_")):
         query = query.this
     query = copy_tree(query)
-    if not query.args.get("limit") and not query.args.get("offset"):
-        query.set("order", None)
+    drop_order(query)
     return query
