@@ -48,6 +48,22 @@ def test_what_was_shown_is_read_until_all_of_them_have_begun(tmp_path, stream, b
         assert seen[-1] != old and not [t for t in tables(db) if "stand-in" in t]
 
 
+def test_what_is_shown_meanwhile_is_of_one_time(tmp_path):
+    """A reader is closed a batch later than the view that it reads."""
+    write(tmp_path, 1, range(1, 60))
+    with LocalDatabase(str(tmp_path / "db")) as db:
+        db.execute(SETUP.format(tmp_path).replace("timestamp = 'at'", "timestamp = 'at', batch_rows = 7"))
+        db.execute(f"CREATE {HOT.format('Rooms')}; {COUNTED}")
+        db.start()
+        for _ in range(3):
+            db.step()
+        text = f"SELECT h.n AS k, c.n FROM ({COUNTED.partition(' AS ')[2]}) h, Counted c WHERE h.building = c.building"
+        old = read(db, text)
+        db.execute(f"CREATE OR REPLACE {NEW.format('', 'Rooms')}")
+        assert read(db, text) == old != [] and all(row["k"] == row["n"] for row in old)
+        db.stop()
+
+
 def tables(db):
     return [name for (name,) in db.state.store.connection.sql("SELECT table_name FROM duckdb_tables()").fetchall()]
 

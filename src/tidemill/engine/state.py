@@ -10,6 +10,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+import duckdb
+
 from tidemill.engine.adapt.operator_totals import OperatorTotals
 from tidemill.engine.directory.consistency import check_parts, claim_parts, read_catalog
 from tidemill.engine.directory.directory import Directory
@@ -31,9 +33,9 @@ from tidemill.runtime.paths import Paths, load_plan, write_json
 from tidemill.runtime.views.feedback import last_closed
 from tidemill.runtime.views.moments import read_frontiers
 from tidemill.runtime.views.outlet import Outlet
-from tidemill.runtime.views.stand_ins import Succession
 from tidemill.runtime.views.store import ViewStore
 from tidemill.runtime.views.stored_view import StoredView
+from tidemill.runtime.views.successions import Succession, copy_shown
 from tidemill.sql.catalog import Catalog
 
 ReadCheckpoint = Callable[[], Checkpoint | None]
@@ -94,8 +96,14 @@ class DatabaseState:
         """Make the tables of views that are pending, and copy what those show that they replace."""
         stand = {view.entry.id for view in self.workload.views.values()}
         successions = [s for s in self.pending.successions if s.new.id in stand]
+        stored: dict[str, str] = {}
+
+        def copy(duck: duckdb.DuckDBPyConnection) -> None:
+            stored.update(copy_shown(successions, self.store, duck))
+
         with self.outlet.lock:
-            self.outlet.known |= self.store.create(*self.pending.creates, successions=successions)
+            self.store.create(*self.pending.creates, also=copy if successions else None)
+            self.outlet.known |= stored
 
     def save_catalog(self) -> None:
         """Write the catalog, then drop the tables of dropped views: the catalog never names tables that are gone."""

@@ -27,8 +27,7 @@ from tidemill.engine.workload import Workload
 from tidemill.errors import CatalogProblem, TidemillError
 from tidemill.plan.sources import Schema
 from tidemill.plan.statements import CreateSink, CreateView, Select
-from tidemill.runtime.views.stand_ins import Succession, can_stand_in
-from tidemill.runtime.views.stored_view import StoredView
+from tidemill.runtime.views.successions import Shown, Succession, can_stand_in
 from tidemill.sql.bind.imported_names import IMPORTS, PLACED
 from tidemill.sql.catalog import VIRTUAL, Catalog, Entry
 from tidemill.sql.dialect.nodes import all_nodes
@@ -44,7 +43,7 @@ class Replacement:
     existing: Entry
     readers: list[Entry]
     exports: dict[str, list[str]]  # by the name of the site
-    shown: dict[str, StoredView] = field(default_factory=dict)  # what they are until they are forgotten, by name
+    shown: dict[str, Shown] = field(default_factory=dict)  # what they are until they are forgotten, by name
 
     @classmethod
     def of(cls, catalog: Catalog, existing: Entry) -> Replacement:
@@ -71,7 +70,7 @@ class Replacement:
     def note_shown(self, view: BoundView | None) -> None:
         """Remember a view that is about to be forgotten; a virtual one and a sink show nothing."""
         if view is not None:
-            self.shown[view.entry.name.lower()] = view.stored
+            self.shown[view.entry.name.lower()] = Shown(view.stored, view.entry.moment)
 
     def let_stand_in(self, state: DatabaseState) -> None:
         """Let ad hoc queries read what was shown until all of the new views have begun."""
@@ -80,8 +79,8 @@ class Replacement:
         pairs = [
             (old, state.workload.views[name].stored) for name, old in self.shown.items() if name in state.workload.views
         ]
-        pairs = [(waiting.pop(old.id, old), new) for old, new in pairs]
-        pairs = [(old, new) for old, new in pairs if can_stand_in(old, new, state.outlet.known)]
+        pairs = [(waiting.pop(old.view.id, old), new) for old, new in pairs]
+        pairs = [(old, new) for old, new in pairs if can_stand_in(old.view, new, state.outlet.known)]
         pending.successions[:] = [s for s in pending.successions if s.new.id in waiting]
         pending.successions += [Succession(old, new, pairs[0][1].id) for old, new in pairs]
 

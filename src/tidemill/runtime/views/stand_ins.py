@@ -1,16 +1,16 @@
 """What replaced views held: ad hoc queries read it until the new definitions take over.
 
-CREATE OR REPLACE VIEW copies what a view shows into a table of its own, and does so for each of its readers. The views
-of one statement take over together, in the transaction of the first batch after which each of them has closed a time:
-before, a view that reads its history, or the contents of another view, would be seen empty. The note of which views
-wait changes in the same transactions as the tables, so a reader that looks there finds what its transaction has.
+CREATE OR REPLACE VIEW copies what a view shows into a table of its own, and does so for each of its readers (see
+`successions`). The views of one statement take over together, in the transaction of the first batch after which each of
+them has closed a time: before, a view that reads its history, or the contents of another view, would be seen empty. The
+note of which views wait changes in the same transactions as the tables, so a reader that looks there finds what its
+transaction has.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 
 import duckdb
 
@@ -22,15 +22,6 @@ from tidemill.runtime.views.tables import drop_table
 META = "stand_ins"  # view → the first of the views that take over with it
 
 
-@dataclass(frozen=True)
-class Succession:
-    """A view that is replaced, the view that takes its place, and the first of those that do so in one statement."""
-
-    old: StoredView
-    new: StoredView
-    first: str
-
-
 def stand_in_table(view: str) -> str:
     """The rows that are read in the place of a view."""
     return quoted(f"stand-in {view}")
@@ -40,14 +31,6 @@ def read_stand_ins(metas: Mapping[str, str]) -> dict[str, str]:
     """The views that do not answer yet, with the first of the views that take over with each."""
     found: dict[str, str] = json.loads(metas.get(META, "{}"))
     return found
-
-
-def can_stand_in(old: StoredView, new: StoredView, metas: Mapping[str, str]) -> bool:
-    """Whether ad hoc queries may read both, and the old one shows something."""
-    if "streamed" in (old.output, new.output):
-        return False
-    standing = read_standings(metas, [old.id]).get(old.id)
-    return old.id in read_stand_ins(metas) or (standing is not None and standing.has_begun)
 
 
 def release(

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 import duckdb
@@ -97,23 +97,10 @@ class ViewStore:
             self.connection.close()
         del self.connection
 
-    def create(self, *views: StoredView, successions: Sequence[stand_ins.Succession] = ()) -> dict[str, str]:
-        """Tables of new views, and of what those show that they replace; what was stored of it beside."""
+    def create(self, *views: StoredView, also: Callable[[duckdb.DuckDBPyConnection], None] | None = None) -> None:
+        """Tables of new views, and in the same transaction what else is to be written."""
         wanted = {name: sql for view in views for name, sql in definitions(view).items()}
-        stored: dict[str, str] = {}
-
-        def keep(duck: duckdb.DuckDBPyConnection) -> None:
-            waiting = stand_ins.read_stand_ins(self.read_metas([stand_ins.META], duck))
-            for s in successions:
-                there = stand_ins.stand_in_table(s.old.id)
-                rows = f"SELECT * FROM {there}" if s.old.id in waiting else self.relation_sql(s.old, duck)
-                duck.execute(f"CREATE TABLE {stand_ins.stand_in_table(s.new.id)} AS {rows}")
-            if successions:
-                stored[stand_ins.META] = json.dumps(waiting | {s.new.id: s.first for s in successions})
-                self.set_metas(stored, duck)
-
-        self._execute([*wanted.values(), *growing_views.register(views)], keep)
-        return stored
+        self._execute([*wanted.values(), *growing_views.register(views)], also)
 
     def drop(self, view: StoredView) -> None:
         """Forget a view's rows and its own tables."""
