@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from datetime import date
 from decimal import Decimal
@@ -12,6 +13,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.harness import LocalDatabase
 from tests.properties.effort import effort
 from tidemill.plan import physical as p
 from tidemill.plan.physical import BEGINNING
@@ -203,3 +205,27 @@ def test_a_view_passes_net_changes_on_unless_others_wait():
         back = pa.table({"a": [1, 2], "__time": [5, 6], "__diff": [-1, 1]})
         second = output.step([Batch(back, 7, netted=True)], state)
         assert second.rows.to_pylist() == [{"a": 2, "__time": 6, "__diff": 1}]
+
+
+def test_a_view_gives_the_same_columns_whichever_way_its_changes_go():
+    rows = pa.table({"a": np.arange(3000), "__time": np.arange(3000) // 7, "__diff": np.ones(3000, np.int64)})
+    leaving = rows.set_column(2, "__diff", pa.array(np.where(np.arange(3000) == 2999, -1, 1)))
+    for given_rows, netted in ((rows, True), (rows, False), (leaving, False), (leaving.slice(2999), False)):
+        output = ViewOutput(p.ViewOutput("g", ("x",), (A,)))
+        out = output.step([Batch(given_rows, 1000, netted=netted)], ShardState.empty("nowhere"))
+        assert out.rows.column_names == ["a", "__time", "__diff"]
+
+
+def test_a_view_gathers_insertions_of_one_shard_with_changes_of_another(tmp_path):
+    """One shard passes its rows on as they are, the other adds them up."""
+    sent = [(k, "insert", 1) for k in range(40)] + [(0, "delete", 2)]
+    place = tmp_path / "rows.json"
+    place.write_text("".join(json.dumps({"k": k, "v": 1, "op": op, "tm": tm}) + "\n" for k, op, tm in sent))
+    with changed(different_rows=1), LocalDatabase(str(tmp_path / "db")) as db:
+        db.execute(
+            f"REGISTER SOURCE S (k INTEGER, v INTEGER, op VARCHAR, tm INTEGER) FROM FILES '{place}'"
+            " WITH (timestamp = 'tm', operation = 'op'); CREATE TAGGED STREAM K OVER S KEY (k);"
+            " CREATE COMPLETE VIEW V AS SELECT k FROM K; CREATE COMPLETE VIEW W AS SELECT k, v FROM K"
+        )
+        db.run()
+        assert sorted(db.query("SELECT k FROM V").column("k").to_pylist()) == list(range(1, 40))

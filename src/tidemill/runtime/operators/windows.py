@@ -162,5 +162,7 @@ class ViewOutput(Operator[p.ViewOutput]):
             return Batch(None, batch.frontier)
         # Insertions cancel nothing: equal ones are added up only where that leaves fewer of them.
         passes = netted or are_different_insertions(closed, self.schema, "__diff", "__time")
-        out = closed if passes else net(closed, self.schema)
+        # As `net` orders columns: the outlet puts the rows of all shards together.
+        names = [*(c.name for c in self.schema), "__time", "__diff"]
+        out = closed.select(names) if passes else net(closed, self.schema)
         return Batch(out if out.num_rows else None, batch.frontier)
