@@ -47,7 +47,8 @@ def count_us(item: PlacedItem, unit_us: int) -> int | None:
         return None
     size = in_us(window.size, unit_us)
     slide = in_us(window.slide, unit_us) if window.slide is not None else size
-    found = size + (slide if window.kind == "range" else 0)
+    entered = unit_us if item.domain == "units" else 1  # so long after its stamp a row enters a [WINDOW …]
+    found = size + (slide if window.kind == "range" else entered)
     if sync is not None:
         if sync.every is None:
             return None

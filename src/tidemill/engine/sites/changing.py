@@ -129,7 +129,7 @@ class PlanChanges:
         entry.options[WAYS] = {
             **ways,
             "next": {
-                "number": ways["number"] + 1,
+                "number": 1 + max(ways["number"], ways.get("given_up", 0)),
                 "birth": self._workload.pending,
                 "agreed": None,
                 "version": None,
@@ -200,8 +200,9 @@ class PlanChanges:
         self.publish()
 
     def _give_up(self, entry: Entry) -> None:
-        """The old plan stays."""
-        entry.options[WAYS] = {**entry.options[WAYS], "next": None}
+        """The old plan stays. The number of the other one is not used again: something of it may be stored."""
+        ways = entry.options[WAYS]
+        entry.options[WAYS] = {**ways, "next": None, "given_up": ways["next"]["number"]}
         self._keep_only_plan(entry)
 
     def _keep_only_plan(self, entry: Entry) -> None:
@@ -227,28 +228,31 @@ class PlanChanges:
         """The source of a stream of this site."""
         return self._catalog.find(self._catalog.find(stream, "stream").needs[0], "source").spec
 
-    def _parts(self, coming: dict[str, Any]) -> Iterator[SourceSpec]:
-        """The edges of other sites that a new plan reads."""
+    def _parts(self, coming: dict[str, Any]) -> Iterator[tuple[SourceSpec, bool]]:
+        """The edges of other sites that a new plan reads, and whether it shares them with views that are older: then
+        rows of them were read here before it began.
+        """
         read = set(names_read(coming["options"]))
         for source in self._catalog.of("source"):
-            spec = source.spec
-            if spec is not None and spec.kind == SITE and (spec.name in read or source.birth == coming["birth"]):
-                yield spec
+            spec, is_shared = source.spec, source.birth != coming["birth"]
+            if spec is not None and spec.kind == SITE and (spec.name in read or not is_shared):
+                yield spec, is_shared
 
     def _is_refused(self, entry: Entry) -> bool:
         """Whether another site refuses a part of the new plan."""
         parts = self._parts(entry.options[WAYS]["next"])
-        return any(self._refuses(str(spec.origin["site"]), spec.name) for spec in parts)
+        return any(self._refuses(str(spec.origin["site"]), spec.name) for spec, _ in parts)
 
     def _find_beginnings(self, entry: Entry) -> list[int] | None:
         """For each part of the new plan the stamp up to which it may have missed rows; None where one has not begun."""
         coming, outlet = entry.options[WAYS]["next"], self._outlet()
         if outlet.plan < coming["birth"] or outlet.progress.get("batch") != outlet.committed:
             return None
-        known = outlet.progress.get("sources", {})
+        known, parts = outlet.progress.get("sources", {}), list(self._parts(coming))
         specs = [self._find_source(stream) for stream in entry.options[WAYS]["near"]]
+        specs += [spec for spec, is_shared in parts if is_shared]
         found = [BEGINNING, *(int(known[s.name]["top"]) for s in specs if s is not None and s.name in known)]
-        for spec in self._parts(coming):
+        for spec, _ in parts:
             begun = self._begun(str(spec.origin["site"]), spec.name)
             if begun is None:
                 return None

@@ -13,7 +13,8 @@ from tidemill.plan import relations as r
 from tidemill.plan.relations import Relation
 from tidemill.sql.bind.imported_names import EVALUATED, IMPORTS, PLACED
 
-WAYS = "ways"  # the option: {"view": id, "number", "birth", "next", "counts", "near"}; without it a plan stays as it is
+# The option: {"view": id, "number", "birth", "next", "counts", "near", "given_up"}; without it a plan stays as it is.
+WAYS = "ways"
 SITE_PLAN = "site_plan"  # the option: how the join between sites of the plan in force is done
 PLANNED = (IMPORTS, EVALUATED, PLACED, SITE_PLAN)  # what a plan consists of
 FIRST: dict[str, Any] = {"number": 0, "birth": None, "next": None}  # of a view that begins
