@@ -127,6 +127,50 @@ def test_values_of_every_type_are_the_same_as_those_of_the_library(place, tmp_pa
     assert len(found[0][1]) == (3 if mode == "upsert" else 6)
 
 
+@pytest.mark.parametrize("mode", ["upsert", "changelog"])
+def test_tables_that_the_user_has_made_are_left_to_the_library(tmp_path, mode):
+    """They have partitions, or other types; files of workers have neither."""
+    import deltalake
+
+    for large in (True, False):
+        for name, kind, parts in (("parts", pa.decimal128(20, 0), ["day"]), ("types", pa.int32(), None)):
+            path = tmp_path / f"{large} {name}"
+            path.mkdir()
+            empty = lake_table(make_log("+").slice(0, 0).select(VALUES))
+            empty = empty.set_column(0, "k", empty.column("k").cast(kind))
+            tags = pa.table({"TAG": pa.array([], pa.string()), "TS": pa.array([], pa.int64())})
+            if mode == "changelog":
+                for column in ("TS", "TAG"):
+                    empty = empty.add_column(0, column, tags.column(column))
+                empty = empty.append_column("OLD", pa.array([], pa.string()))
+            deltalake.write_deltalake(str(path / "lake"), empty, partition_by=parts)
+            with changed(lake_file_rows=1):
+                target = open_sink(Delta(path, None), path, mode, large=large)
+                target.write(make_log("+"), 1)
+                target.write(make_log("u"), 2)
+    for name in ("parts", "types"):
+        found = [read(Delta(tmp_path, None), tmp_path / f"{large} {name}") for large in (True, False)]
+        assert found[0][0] == found[1][0]
+        assert sorted(map(repr, found[0][1].to_pylist())) == sorted(map(repr, found[1][1].to_pylist()))
+        assert found[0][1].column("day").null_count == found[0][1].num_rows // 3
+
+
+def test_partitions_of_iceberg_are_left_to_the_library(tmp_path):
+    from pyiceberg.catalog import load_catalog
+
+    place, log = Iceberg.__new__(Iceberg), make_log("+").take([0, 2, 2, 0])
+    catalog = load_catalog("default", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=f"file://{tmp_path}")
+    catalog.create_namespace("shop")
+    with catalog.create_table("shop.rooms", schema=lake_table(log).schema).update_spec() as spec:
+        spec.add_identity("day")
+    with changed(lake_file_rows=2):
+        target = open_sink(place, tmp_path, "changelog", large=True)
+        target.write(log, 1)
+        target.close()
+    days = read(place, tmp_path)[1].column("day").to_pylist()
+    assert sorted(days) == sorted(log.column("day").to_pylist())
+
+
 def test_what_another_writer_has_removed_meanwhile_is_not_brought_back(tmp_path):
     """Files that the commit replaces were rewritten by another writer: the batch is refused, and can be tried again."""
     import deltalake

@@ -16,6 +16,8 @@ def spread(session: SparkSession, function: Callable[[Any], Any], parts: Sequenc
     By mapInArrow, as the job itself: Spark keeps workers of other kinds apart, and would start new ones.
     """
     given = list(parts)
+    if not given:
+        return []
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:

@@ -49,12 +49,12 @@ class DeltaTarget:
             self._merge(table, log, number)
 
     def _append(self, table: Any, rows: pa.Table, number: Any) -> None:
-        schema = lake_table(rows.slice(0, 0)).schema
-        if self._writer is None or not self._writer.is_for(rows, self._path):
+        schema = self._library.Schema.from_arrow(lake_table(rows.slice(0, 0)).schema)
+        if self._writer is None or not self._writer.is_for(rows, self._path) or not _takes_files(table, schema):
             self._library.write_deltalake(self._path, lake_table(rows), mode="append", commit_properties=number)
             return
         if table is None:  # a commit of its own: it says which features of Delta the types need
-            table = self._library.DeltaTable.create(self._path, self._library.Schema.from_arrow(schema))
+            table = self._library.DeltaTable.create(self._path, schema)
         self._commit(table, self._writer.write(rows, self._path), [], number)
 
     def _commit(self, table: Any, made: list[LakeFile], removed: list[str], number: Any) -> None:
@@ -73,7 +73,9 @@ class DeltaTarget:
     def _merge(self, table: Any, log: pa.Table, number: Any) -> None:
         """Delete keys that are gone, replace and insert the others: one commit."""
         changes, keys = fold(log, self.spec), list(self.spec.keys or ())
-        if self._writer is not None and self._writer.is_for(changes.touched, self._path):
+        schema = self._library.Schema.from_arrow(lake_table(changes.rows.slice(0, 0)).schema)
+        is_large = self._writer is not None and self._writer.is_for(changes.touched, self._path)
+        if self._writer is not None and is_large and _takes_files(table, schema):
             made = self._writer.write(changes.rows, self._path)
             files = pa.table(table.get_add_actions()).column("path").to_pylist()
             kept = self._writer.leave_out(changes.touched, self._path, files)
@@ -93,6 +95,16 @@ class DeltaTarget:
 
     def close(self) -> None:
         """Nothing is kept open."""
+
+
+def _takes_files(table: Any, schema: Any) -> bool:
+    """Whether files of this schema fit as they are. The user may have made the table: the library puts rows into
+    partitions, and gives them the types that the table has.
+    """
+    if table is None:
+        return True
+    types = {field.name: field.type for field in table.schema().fields}
+    return not table.metadata().partition_columns and types == {field.name: field.type for field in schema.fields}
 
 
 def _same(key: str, nullable: bool) -> str:

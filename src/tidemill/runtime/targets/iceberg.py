@@ -59,7 +59,8 @@ class IcebergTarget:
     def _append(self, table: Any, change: Any, rows: pa.Table) -> None:
         """Add rows; the files of a large batch are written by workers, and the transaction names them."""
         place = f"{table.location().rstrip('/')}/data"
-        if self._writer is None or not self._writer.is_for(rows, place):
+        # The library puts rows into the partitions of a table that the user has made.
+        if self._writer is None or not self._writer.is_for(rows, place) or not table.spec().is_unpartitioned():
             change.append(lake_table(rows))
             return
         files = [file.path for file in self._writer.write(rows, place)]
