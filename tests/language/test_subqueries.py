@@ -159,6 +159,8 @@ REFUSED = [
         None,
     ),
     ("SELECT grp FROM K, (SELECT count(*) AS n FROM T WHERE n < v GROUP BY ALL) x", "TM202", "without keys", "", None),
+    ("SELECT (SELECT count(*) FROM T WHERE n < v OFFSET 0) FROM K", "TM202", "without GROUP BY", "go around", None),
+    ("SELECT (SELECT count(*) WHERE K.b) FROM K", "TM202", "without GROUP BY", "", None),
     ("SELECT grp FROM K WHERE ARRAY(SELECT n FROM T) = [1]", "TM202", "a list of the rows", "join", None),
     ("SELECT grp FROM K WHERE v = (SELECT NOW FROM T)", "TM205", "NOW", "", None),
     ("SELECT K.grp FROM K RIGHT JOIN LATERAL (SELECT K.v + 1 AS w) x ON TRUE", "TM202", "lateral", "", None),

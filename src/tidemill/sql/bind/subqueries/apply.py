@@ -26,6 +26,7 @@ from tidemill.sql.bind.subqueries.one_row import (
     check_width,
     empty_value,
     is_one_row,
+    refuse_missing_row,
     refuse_rows,
     take_apart,
     value_of_row,
@@ -162,6 +163,7 @@ class Subqueries:
     def bind_inner(self, query: exp.Expression, outside: list[exp.Column], outer: Outer) -> Inner:
         if not outside:
             return finish(self.query(query), [], outer)
+        refuse_missing_row(query)
         pairs = find_equalities(query, outside)
         if pairs is not None and isinstance(query, exp.Select):
             return bind_by_keys(query, pairs, outer, self.query)

@@ -15,7 +15,7 @@ from tidemill.plan.scalars import ColumnRef, Literal, Scalar, template
 from tidemill.sql.bind.aggregate_calls import column_not_grouped, find_aggregate_calls, is_grouped
 from tidemill.sql.bind.functions import aggregate_name
 from tidemill.sql.bind.scope import problem
-from tidemill.sql.bind.subqueries.forms import Nested, is_positive, own_nodes
+from tidemill.sql.bind.subqueries.forms import Nested, has_subquery, is_positive, own_nodes
 from tidemill.sql.dialect.dialect import to_sql
 from tidemill.sql.dialect.nodes import PlanColumn
 
@@ -43,13 +43,28 @@ class OneRow:
 
 def is_one_row(query: exp.Expression) -> bool:
     """Whether a query has one row, or none where a condition on it fails, for any rows of its tables."""
-    if not isinstance(query, exp.Select) or any(query.args.get(c) for c in ("offset", "with_", "qualify")):
+    if not isinstance(query, exp.Select) or any(query.args.get(c) for c in ("offset", "qualify")):
         return False
+    if query.args.get("with_") and has_subquery(*query.expressions, query.args.get("having")):
+        return False  # they may read what WITH names, which the outer row does not know
     if query.args.get("limit") and not is_positive(query.args["limit"].expression):
         return False
     if query.args.get("from_") is None:
         return not is_grouped(query) and not any(isinstance(n, exp.Explode) for n in own_nodes(*query.expressions))
     return is_grouped(query) and not query.args.get("group")
+
+
+def refuse_missing_row(query: exp.Expression) -> None:
+    """Refuse an aggregate without GROUP BY that would have no row for outer rows with nothing to aggregate."""
+    if not isinstance(query, exp.Select) or not is_grouped(query) or query.args.get("group") or is_one_row(query):
+        return
+    if query.args.get("from_") is None or any(query.args.get(c) for c in ("offset", "with_", "qualify")):
+        raise problem(
+            "an aggregate without GROUP BY is not possible here in a subquery that reads an outer row",
+            query,
+            code="TM202",
+            hint="OFFSET, QUALIFY and WITH go around a subquery in FROM that aggregates",
+        )
 
 
 def take_apart(select: exp.Select, outside: set[int]) -> OneRow:
