@@ -1,4 +1,4 @@
-"""What an rstream or a grouping shows is closed and cancels nowhere, so a view above it takes everything as it comes."""
+"""What an rstream or a grouping shows is closed and cancels nowhere: a view above it takes everything as it comes."""
 
 from __future__ import annotations
 

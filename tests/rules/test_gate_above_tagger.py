@@ -40,9 +40,18 @@ def write(folder, records) -> str:
         ("SELECT R.k FROM R(S) R", True),
         ("SELECT R.k, R.v > 0 AS high FROM R(S) R", False),
         ("SELECT R.v FROM R(S) R", False),
-        ("SELECT R.k, count(*) AS n FROM R(S) R GROUP BY R.k", False),
+        ("SELECT R.k, count(*) AS n FROM R(S) R GROUP BY R.k", True),
+        ("SELECT count(*) AS n FROM R(S) R GROUP BY R.k", False),
     ],
-    ids=["all columns", "renamed and more", "the key alone", "a value as another", "without the key", "a group"],
+    ids=[
+        "all columns",
+        "renamed and more",
+        "the key alone",
+        "a value as another",
+        "without the key",
+        "a group",
+        "a group without its key",
+    ],
 )
 def test_only_where_rows_of_a_tagger_stay_apart(tmp_path, select, closed):
     with LocalDatabase(str(tmp_path / "db")) as db:

@@ -40,6 +40,10 @@ VIEWS = ";".join(
         "CREATE STREAMED VIEW M AS SELECT A.k, A.w, B.w AS other, A.note FROM T AS A [RANGE 20 SLIDE 10]"
         " JOIN U AS B [RANGE 20 SLIDE 10] ON A.k = B.k AND A.w < B.w",
         "CREATE STREAMED VIEW F AS SELECT k, w, ts FROM T ORDER BY w DESC LIMIT 3",
+        *(
+            f"CREATE STREAMED VIEW B{i} AS SELECT note, count(*) AS n, sum(w) AS s FROM K WHERE w > {i} GROUP BY note"
+            for i in range(5)
+        ),
     ]
 )
 SMALL = {
@@ -94,13 +98,14 @@ def answers(place: Path, inputs: Path, off: str) -> tuple[dict[str, list[str]], 
                 f" CREATE TAGGED STREAM {n} OVER {n}Source;"
                 for n in ("T", "U")
             )
+            + "CREATE TAGGED STREAM K OVER TSource KEY k"
         )
         db.warm()
         db.execute(VIEWS)
         db.run()
         names = [*(f"W{i}" for i in range(len(WINDOWS))), "R"]
         found = {n: sorted(map(str, db.query(f"SELECT * FROM {n}").to_pylist())) for n in names}
-        found |= {f"log of {n}": sorted(map(str, db.changes(n).to_pylist())) for n in ("G", "J", "M", "F")}
+        found |= {f"log of {n}": sorted(map(str, db.changes(n).to_pylist())) for n in ("G", "J", "M", "F", "B0", "B4")}
         return found, set(taken)
 
 

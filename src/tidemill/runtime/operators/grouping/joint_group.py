@@ -4,8 +4,8 @@ The changes come in the order of time with the numbers of their groups (`numbere
 the query selects gives the versions of every group, P(k, t) of `group.py`: a group that changes has one version more,
 which knows the one before it. So nothing is sorted and no partial aggregate is made.
 
-The fast path `joint_groups`. Where it is off, or a sum might not fit a word, the changes are added up in SQL and go
-through `GroupBy`, which has the same state.
+The fast path `joint_groups`: exactly the changes of `GroupBy`. Where it is off, or a sum might not fit a word, the
+changes are added up in SQL and go through `GroupBy`, which has the same state.
 """
 
 from __future__ import annotations
