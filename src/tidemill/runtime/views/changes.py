@@ -38,7 +38,7 @@ class Changes:
 
     views: tuple[StoredView, ...]
     rows: pa.Table
-    netted: bool  # each (row, time) occurs once
+    netted: bool  # each (row, time) occurs once, or rows of a view only come
 
     @property
     def pattern(self) -> StoredView:
